@@ -1,0 +1,49 @@
+# The only place where commands are spelled; CI calls the same ones.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Two workers must not each start as many threads as there are cores.
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+
+.PHONY: demo test lint types imports unit fix clean help
+
+help:  ## Show the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+demo: $(VENV)/.demo  ## Fit related tasks with and without prior, in under a minute
+	$(BIN)/priormtl demo
+
+test: lint types imports unit  ## Everything CI checks
+
+lint: $(VENV)/.dev  ## Style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## Types
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev  ## Rooms only look down
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev  ## Tests and doctests
+	$(ONE_THREAD) $(BIN)/pytest -n 2
+
+fix: $(VENV)/.dev  ## Apply what ruff can mend by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Forget the environment and all caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable '.[cli]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@

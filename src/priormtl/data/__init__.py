@@ -1,0 +1,55 @@
+"""What was observed: samples of many tasks, and the statistics that replace them."""
+
+from priormtl.data.condense import accumulate, condense, summarize, to_tasks
+from priormtl.data.frames import (
+    as_frame,
+    column_names,
+    from_frame,
+    read_matrix,
+    read_targets,
+    split_task_column,
+)
+from priormtl.data.labels import encode_labels, find_labels
+from priormtl.data.moments import Moments, pooled_scale, pooled_variance
+from priormtl.data.names import from_plain, to_plain
+from priormtl.data.samples import CentredSamples, centre_samples
+from priormtl.data.statistics import TaskStatistics, merge_tasks, summarize_tasks
+from priormtl.data.tasks import (
+    SharedRows,
+    StackedRows,
+    TaskData,
+    from_columns,
+    from_labels,
+    from_lists,
+)
+
+__all__ = [
+    "CentredSamples",
+    "Moments",
+    "SharedRows",
+    "StackedRows",
+    "TaskData",
+    "TaskStatistics",
+    "accumulate",
+    "as_frame",
+    "centre_samples",
+    "column_names",
+    "condense",
+    "encode_labels",
+    "find_labels",
+    "from_columns",
+    "from_frame",
+    "from_labels",
+    "from_lists",
+    "from_plain",
+    "merge_tasks",
+    "pooled_scale",
+    "pooled_variance",
+    "read_matrix",
+    "read_targets",
+    "split_task_column",
+    "summarize",
+    "summarize_tasks",
+    "to_plain",
+    "to_tasks",
+]

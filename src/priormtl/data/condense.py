@@ -1,0 +1,79 @@
+"""Choose how moments are kept: one Gram matrix per task, one for all, or samples."""
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import add
+from typing import Any
+
+from scipy.sparse import issparse
+
+from priormtl.data.frames import column_names, read_matrix, read_targets
+from priormtl.data.moments import Moments
+from priormtl.data.samples import centre_samples
+from priormtl.data.statistics import TaskStatistics, summarize_tasks
+from priormtl.data.tasks import SharedRows, TaskData, from_columns, from_labels
+
+__all__ = ["accumulate", "condense", "summarize", "to_tasks"]
+
+
+def condense(data: TaskData | TaskStatistics) -> Moments:
+    """Moments of the data in the smallest of the three representations."""
+    if isinstance(data, TaskStatistics):
+        return data
+    if issparse(data.X) or _samples_are_smaller(data):
+        return centre_samples(data)
+    return summarize_tasks(data)
+
+
+def _samples_are_smaller(data: TaskData) -> bool:
+    n = int(data.X.shape[0])
+    d, m = data.shape
+    return n < d if isinstance(data, SharedRows) else n < m * d
+
+
+def to_tasks(X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> TaskData:
+    """Tables in any of the accepted forms as TaskData."""
+    matrix, targets = read_matrix(X), read_targets(y)
+    weights = None if sample_weight is None else read_targets(sample_weight, "weight")
+    names = column_names(X)
+    if targets.ndim == 2:
+        if task is not None:
+            raise ValueError("task must be None where y has one column per task.")
+        return from_columns(matrix, targets, weights, column_names(y), names)
+    labels = [0] * len(targets) if task is None else task
+    return from_labels(matrix, targets, labels, weights, names)
+
+
+def summarize(
+    X: Any, y: Any, task: Any = None, sample_weight: Any = None
+) -> TaskStatistics:
+    """Read samples once into statistics that merge by ``+``.
+
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix or data frame
+        Features.
+    y : (n,) or (n, m)
+        Targets; with (n, m) one column per task, NaN where not measured.
+    task : (n,) labels, optional
+        Task of each row; one task where absent.
+    sample_weight : (n,), or (n, m) with such targets, optional
+        Weight of each row or cell.
+
+    Returns
+    -------
+    TaskStatistics
+        Sufficient for squared loss; see ``MultiTaskRegressor.fit_statistics``.
+
+    Examples
+    --------
+    >>> statistics = summarize([[0.0], [2.0]], [1.0, 3.0])
+    >>> statistics.xx[0], statistics.y_mean
+    (array([[2.]]), array([2.]))
+    """
+    return summarize_tasks(to_tasks(X, y, task, sample_weight))
+
+
+def accumulate(chunks: Iterable[TaskData]) -> TaskStatistics:
+    """Statistics of all chunks, held one at a time."""
+    return reduce(add, map(summarize_tasks, chunks))

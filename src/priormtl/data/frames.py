@@ -1,0 +1,176 @@
+"""Tables in: arrays, sparse matrices and any data frame that narwhals knows."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from priormtl._arrays import Array, Matrix
+from priormtl.data.tasks import StackedRows, from_labels
+from priormtl.exceptions import unknown_name
+
+__all__ = [
+    "as_frame",
+    "column_names",
+    "from_frame",
+    "read_matrix",
+    "read_targets",
+    "split_task_column",
+]
+
+
+def as_frame(table: Any) -> nw.DataFrame[Any] | None:
+    """See ``table`` as a data frame, if it is one."""
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """Column names of a data frame, where all are text."""
+    frame = as_frame(table)
+    if frame is None or not all(isinstance(name, str) for name in frame.columns):
+        return None
+    return tuple(frame.columns)
+
+
+def split_task_column(X: Any, task: Hashable) -> tuple[Any, Any]:
+    """Take the column ``task`` (a name, or a position in an array) out of X."""
+    frame = as_frame(X)
+    if frame is not None:
+        if task not in frame.columns:
+            raise unknown_name("column of X for task", task, frame.columns)
+        name = str(task) if isinstance(task, str) else task
+        return frame.drop(name).to_native(), frame[name].to_native()
+    return _split_array_column(X, task)
+
+
+def _split_array_column(X: Any, task: Hashable) -> tuple[Any, Any]:
+    if isinstance(task, bool) or not isinstance(task, int | np.integer):
+        raise ValueError(
+            f"task={task!r} names a column, but X has no column names: pass a data "
+            "frame, or the position of the column."
+        )
+    table = csr_array(X) if issparse(X) else np.asarray(X)
+    if table.ndim != 2 or not -table.shape[1] <= task < table.shape[1]:
+        raise ValueError(f"task={task} must be a column of X: got shape {table.shape}.")
+    position = int(task) % table.shape[1]
+    others = np.delete(np.arange(table.shape[1]), position)
+    column: Any = table[:, [position]]
+    labels = column.toarray() if issparse(table) else column
+    return table[:, others], np.ravel(labels)
+
+
+def read_matrix(X: Any) -> Matrix:
+    """X as float64, dense or sparse by rows, finite; frames column by column."""
+    frame = as_frame(X)
+    if frame is not None:
+        matrix: Matrix = _frame_values(frame)
+    elif issparse(X):
+        matrix = csr_array(X, dtype=np.float64)
+    else:
+        matrix = np.asarray(X, dtype=np.float64)
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"X must be a table of two dimensions: got shape {matrix.shape}."
+        )
+    _refuse_not_finite(matrix, None if frame is None else frame.columns)
+    return matrix
+
+
+def _frame_values(frame: nw.DataFrame[Any]) -> Array:
+    names = frame.columns
+    if len(set(names)) < len(names):
+        twice = sorted({str(name) for name in names if names.count(name) > 1})
+        raise ValueError(f"X must have distinct column names: got {twice} twice.")
+    for name, kind in frame.schema.items():
+        if not (kind.is_numeric() or kind == nw.Boolean or _holds_numbers(frame[name])):
+            raise ValueError(
+                f"X column {name!r} must be numeric: got {kind}; encode it as numbers, "
+                "drop it, or name it as the task column."
+            )
+    columns = [np.asarray(_to_floats(frame[name])) for name in names]
+    return np.column_stack(columns) if columns else np.empty((len(frame), 0))
+
+
+def _holds_numbers(column: nw.Series[Any]) -> bool:
+    """Whether an untyped (object) column holds numbers only."""
+    if column.dtype != nw.Object:
+        return False
+    return all(isinstance(v, int | float | np.number) for v in column.to_list())
+
+
+def _to_floats(column: nw.Series[Any]) -> Array:
+    if column.dtype == nw.Object:
+        return np.array(column.to_list(), dtype=np.float64)
+    return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+
+
+def _refuse_not_finite(X: Matrix, names: list[str] | None) -> None:
+    """Name the first column that holds NaN, infinity or numbers too large to square."""
+    values = X.data if issparse(X) else X
+    largest = np.max(np.abs(values), initial=0.0)
+    if largest <= LARGEST_VALUE:
+        return
+    columns = X.tocoo().col if issparse(X) else np.arange(X.shape[1])
+    wrong = ~(np.abs(values) <= LARGEST_VALUE)
+    first = int(columns[wrong][0] if issparse(X) else np.argmax(wrong.any(axis=0)))
+    name = repr(names[first]) if names else str(first)
+    values = X[:, [first]].toarray() if issparse(X) else X[:, first]
+    if np.isnan(values).any():
+        what, way_out = "NaN", "fill or drop the missing values"
+    elif np.isinf(values).any():
+        what, way_out = "inf", "replace or drop the infinite values"
+    else:
+        what, way_out = f"values beyond {LARGEST_VALUE:g}", "rescale it"
+    raise ValueError(f"X must be finite: column {name} contains {what}; {way_out}.")
+
+
+LARGEST_VALUE = 1e140  # squares of larger numbers, summed, leave the range of doubles
+
+
+def read_targets(y: Any, name: str = "y") -> Array:
+    """Targets or weights as float64, (n,) or (n, m); missing values become NaN."""
+    frame = as_frame(y)
+    if frame is not None:
+        return _frame_values(frame)
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        if not (series.dtype.is_numeric() or series.dtype in (nw.Boolean, nw.Object)):
+            raise ValueError(f"{name} must be numeric: got {series.dtype}.")
+        return _to_floats(series)
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must hold numbers: got {type(y).__name__}.") from None
+
+
+def from_frame(
+    frame: Any, *, target: str, task: str, weight: str | None = None
+) -> StackedRows:
+    """Long table: one row per sample, with a target and a task column.
+
+    Parameters
+    ----------
+    frame : data frame
+        pandas, polars, pyarrow or any other that narwhals reads.
+    target, task, weight : str
+        Names of the columns of targets, task labels and (optionally) weights; all
+        other columns are features.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"x": [1.0, 2.0], "y": [0.0, 1.0], "school": ["a", "b"]})
+    >>> from_frame(table, target="y", task="school").tasks
+    ('a', 'b')
+    """
+    X, labels = split_task_column(frame, task)
+    X, y = split_task_column(X, target)
+    weights = None
+    if weight is not None:
+        X, column = split_task_column(X, weight)
+        weights = read_targets(column, "weight")
+    targets = read_targets(y)
+    return from_labels(read_matrix(X), targets, labels, weights, column_names(X))

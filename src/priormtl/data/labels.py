@@ -1,0 +1,116 @@
+"""Task labels: which tasks there are, in which order, and which row is whose."""
+
+from collections.abc import Hashable, Sequence
+from numbers import Real
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from priormtl._arrays import Index
+from priormtl.exceptions import unknown_name
+
+__all__ = ["encode_labels", "find_labels"]
+
+
+def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
+    """Code each of ``n`` rows by the position of its task among the tasks.
+
+    Tasks are sorted, or in category order where ``labels`` is categorical.
+    """
+    series = nw.from_native(labels, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series) and _is_categorical(series):
+        return _encode_categories(series, n)
+    values, codes = _unique(_as_labels(labels, n))
+    return codes, values
+
+
+def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
+    """Position of each row's task among known ``tasks``; unknown ones are an error."""
+    values, codes = _unique(_as_labels(labels, n))
+    position = {task: i for i, task in enumerate(tasks)}
+    for value in values:
+        if value not in position:
+            raise unknown_name("task", value, tasks)
+    return np.array([position[value] for value in values], dtype=np.intp)[codes]
+
+
+def _is_categorical(series: nw.Series[Any]) -> bool:
+    return isinstance(series.dtype, nw.Categorical | nw.Enum)
+
+
+def _encode_categories(
+    series: nw.Series[Any], n: int
+) -> tuple[Index, tuple[Hashable, ...]]:
+    """Codes and used categories of a categorical series, in category order."""
+    categories = series.cat.get_categories().to_list()
+    codes = find_labels(series.to_list(), categories, n)
+    used, compact = np.unique(codes, return_inverse=True)
+    return compact.astype(np.intp), tuple(categories[i] for i in used)
+
+
+def _as_labels(labels: Any, n: int) -> np.ndarray:
+    """Labels as a 1-D array of one kind, without missing ones."""
+    if isinstance(labels, str) or not hasattr(labels, "__len__"):
+        raise ValueError(f"task must be one label per row of X: got {labels!r}.")
+    if len(labels) != n:
+        raise ValueError(
+            f"task must have one label per row of X: got {len(labels)} labels for "
+            f"{n} rows."
+        )
+    series = nw.from_native(labels, series_only=True, pass_through=True)
+    raw = series.to_numpy() if isinstance(series, nw.Series) else labels
+    array = raw if isinstance(raw, np.ndarray) else _object_array(list(raw))
+    if array.ndim != 1:
+        raise ValueError(f"task must be one-dimensional: got shape {array.shape}.")
+    if array.dtype == object or array.dtype.kind == "T":
+        array = _one_kind(array.tolist())
+    _refuse_missing(array)
+    if array.dtype.kind == "M":
+        return array.astype("datetime64[us]")
+    return array
+
+
+def _object_array(items: list[Any]) -> np.ndarray:
+    """Array of the items themselves; NumPy alone would turn [1, "a"] into strings."""
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+def _one_kind(items: list[Any]) -> np.ndarray:
+    """Native array where all labels are text or all are numbers, else objects."""
+    if any(item is None for item in items):
+        raise ValueError("task must not hold missing labels: drop or name those rows.")
+    if all(isinstance(item, str) for item in items):
+        return np.array(items, dtype=str)
+    if all(isinstance(item, Real) for item in items):
+        return np.array(items)
+    if len({type(item) for item in items}) > 1:
+        kinds = sorted({type(item).__name__ for item in items})
+        raise ValueError(
+            f"task labels must be of one kind to be put in order: got {kinds}; "
+            "convert them to text or pass a categorical."
+        )
+    return _object_array(items)
+
+
+def _refuse_missing(array: np.ndarray) -> None:
+    # NaN and NaT are the labels that differ from themselves.
+    missing = int(np.sum(array != array))  # noqa: PLR0124
+    if missing:
+        raise ValueError(
+            f"task must not hold missing labels: {missing} are missing; "
+            "drop or name those rows."
+        )
+
+
+def _unique(array: np.ndarray) -> tuple[tuple[Hashable, ...], Index]:
+    """Sorted distinct labels as Python scalars, and the code of each row."""
+    if array.dtype == object:
+        values = sorted(set(array.tolist()))
+        position = {value: i for i, value in enumerate(values)}
+        codes = np.array([position[item] for item in array.tolist()], dtype=np.intp)
+        return tuple(values), codes
+    distinct, codes = np.unique(array, return_inverse=True)
+    return tuple(distinct.tolist()), codes.astype(np.intp)

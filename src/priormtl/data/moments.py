@@ -1,0 +1,80 @@
+"""Moments: what squared loss needs to know of the samples, however they are kept."""
+
+from collections.abc import Hashable
+from typing import Protocol, Self
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+
+__all__ = ["Moments", "pooled_scale", "pooled_variance"]
+
+
+class Moments(Protocol):
+    """Weights, means and centred second moments of each task."""
+
+    @property
+    def tasks(self) -> tuple[Hashable, ...]:
+        """Names of the m tasks."""
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Names of the d features, where known."""
+
+    @property
+    def weight(self) -> Array:
+        """Total weight of each task (m,)."""
+
+    @property
+    def x_mean(self) -> Array:
+        """Feature means of each task (m, d)."""
+
+    @property
+    def y_mean(self) -> Array:
+        """Target mean of each task (m,)."""
+
+    @property
+    def xy(self) -> Array:
+        """Centred Xᵀy of each task (m, d)."""
+
+    @property
+    def yy(self) -> Array:
+        """Centred yᵀy of each task (m,)."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, m)."""
+
+    def gram_product(self, P: Array) -> Array:
+        """Column i is the centred XᵀX of task i times column i of P."""
+
+    def squared_deviations(self) -> Array:
+        """Diagonals of the centred XᵀX (m, d)."""
+
+    def within_task_products(self, features: Index) -> Array:
+        """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
+
+    def task_spectra(self) -> tuple[Array, Array]:
+        """Smallest and largest eigenvalue of each task's centred XᵀX (m,), (m,)."""
+
+    def restrict(self, features: Index) -> Self:
+        """Only these features."""
+
+    def rescale(self, scale: Array) -> Self:
+        """Features divided by ``scale``."""
+
+
+def pooled_variance(moments: Moments) -> Array:
+    """Variance of each feature over all rows of all tasks (d,)."""
+    weight = moments.weight / moments.weight.sum()
+    centre = weight @ moments.x_mean
+    between = weight @ (moments.x_mean - centre) ** 2
+    return moments.squared_deviations().sum(axis=0) / moments.weight.sum() + between
+
+
+def pooled_scale(moments: Moments) -> Array:
+    """Pooled standard deviation of each feature; 1 where a feature is constant."""
+    deviation = np.sqrt(pooled_variance(moments))
+    # A constant column keeps rounding noise of the size of its mean.
+    noise = 1e-14 * np.abs(moments.x_mean).max(axis=0)
+    return np.where(deviation > noise, deviation, 1.0)

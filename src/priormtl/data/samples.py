@@ -1,0 +1,174 @@
+"""CentredSamples: moments kept as samples, where XᵀX would be larger than X."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from scipy.sparse import issparse
+from scipy.sparse.linalg import LinearOperator, svds
+
+from priormtl._arrays import Array, Index
+from priormtl.data.tasks import StackedRows, TaskData
+
+__all__ = ["CentredSamples", "centre_samples"]
+
+MOST_DENSE_ROWS = 1000  # beyond, a sparse task's spectrum is found without a dense copy
+
+
+@dataclass(frozen=True, eq=False)
+class CentredSamples:
+    """Samples seen from their task's mean.
+
+    Dense rows are stored centred, which keeps digits when features have large
+    offsets; sparse rows stay as they are and are centred inside each product.
+    """
+
+    data: TaskData  # rows, and targets about their mean
+    x_mean: Array  # (m, d)
+    y_mean: Array  # (m,)
+    offset: Array | None  # (m, d) what each product must still subtract; None: nothing
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, m)."""
+        return self.data.shape
+
+    @property
+    def tasks(self) -> tuple[Hashable, ...]:
+        """Names of the tasks."""
+        return self.data.tasks
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Names of the features."""
+        return self.data.features
+
+    @property
+    def weight(self) -> Array:
+        """Total weight of each task (m,)."""
+        return self.data.task_weight
+
+    @cached_property
+    def xy(self) -> Array:
+        """Centred Xᵀy of each task (m, d)."""
+        return self._adjoint(self.data.weight * self.data.y).T
+
+    @cached_property
+    def yy(self) -> Array:
+        """Centred yᵀy of each task (m,)."""
+        return self.data.task_sums(self.data.weight * self.data.y**2)
+
+    def gram_product(self, P: Array) -> Array:
+        """Column i is the centred XᵀX of task i times column i of P."""
+        return self._adjoint(self.data.weight * self._forward(P))
+
+    def squared_deviations(self) -> Array:
+        """Diagonals of the centred XᵀX (m, d)."""
+        squares = self.data.X.multiply(self.data.X) if self._sparse else self.data.X**2
+        sums = self.data.with_matrix(squares).adjoint(self.data.weight).T
+        if self.offset is None:
+            return sums
+        return np.maximum(sums - self.weight[:, np.newaxis] * self.offset**2, 0.0)
+
+    def within_task_products(self, features: Index) -> Array:
+        """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
+        weight = self.data.weight
+        per_row = weight.sum(axis=1) if weight.ndim == 2 else weight
+        X = self.data.X
+        columns = X[:, features].toarray() if self._sparse else X[:, features]
+        products = (X.T @ (columns * per_row[:, np.newaxis])).T
+        if self.offset is None:
+            return products
+        centres = self.offset[:, features] * self.weight[:, np.newaxis]
+        return products - centres.T @ self.offset
+
+    def task_spectra(self) -> tuple[Array, Array]:
+        """Smallest and largest eigenvalue of each task's centred XᵀX."""
+        pairs = [self._spectrum(i) for i in range(len(self.tasks))]
+        return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+
+    def restrict(self, features: Index) -> Self:
+        """Only these features."""
+        return replace(
+            self,
+            data=self.data.restrict(features),
+            x_mean=self.x_mean[:, features],
+            offset=None if self.offset is None else self.offset[:, features],
+        )
+
+    def rescale(self, scale: Array) -> Self:
+        """Features divided by ``scale``."""
+        return replace(
+            self,
+            data=self.data.rescale(scale),
+            x_mean=self.x_mean / scale,
+            offset=None if self.offset is None else self.offset / scale,
+        )
+
+    @property
+    def _sparse(self) -> bool:
+        return issparse(self.data.X)
+
+    def _forward(self, P: Array) -> Array:
+        scores = self.data.forward(P)
+        if self.offset is None:
+            return scores
+        return scores - self.data.spread(np.sum(self.offset.T * P, axis=0))
+
+    def _adjoint(self, R: Array) -> Array:
+        sums = self.data.adjoint(R)
+        if self.offset is None:
+            return sums
+        return sums - self.offset.T * self.data.task_sums(R)
+
+    def _spectrum(self, i: int) -> tuple[float, float]:
+        X, _, weight = self.data.rows_of(i)
+        root = np.sqrt(weight)
+        n, d = X.shape
+        centre = np.zeros(d) if self.offset is None else self.offset[i]
+        if self._sparse and min(n, d) > MOST_DENSE_ROWS:
+            operator = LinearOperator(
+                (n, d),
+                matvec=lambda v: root * (X @ v.ravel() - centre @ v.ravel()),
+                rmatvec=lambda r: (
+                    X.T @ (root * r.ravel()) - centre * (root @ r.ravel())
+                ),
+                dtype=np.float64,
+            )
+            return 0.0, float(
+                svds(operator, k=1, return_singular_vectors=False)[0] ** 2
+            )
+        rows = (X.toarray() if self._sparse else X) - centre
+        values = np.linalg.svd(rows * root[:, np.newaxis], compute_uv=False) ** 2
+        return float(values[-1]) if n >= d else 0.0, float(values[0])
+
+
+def centre_samples(data: TaskData) -> CentredSamples:
+    """See the samples of ``data`` from their task's mean."""
+    y_mean = data.task_sums(data.weight * data.y) / data.task_weight
+    y = np.where(data.weight > 0, data.y - data.spread(y_mean), 0.0)
+    means = data.feature_means
+    if issparse(data.X):
+        return CentredSamples(replace(data, y=y), means, y_mean, means)
+    if isinstance(data, StackedRows):
+        X, correction = _centred_blocks(data, means)
+        return CentredSamples(replace(data, X=X, y=y), means + correction, y_mean, None)
+    # Shared rows may count in some tasks only: centre them about one common point,
+    # and let products subtract the small rest.
+    common = means.mean(axis=0)
+    near = replace(data, X=data.X - common, y=y)
+    offset = near.feature_means
+    return CentredSamples(near, common + offset, y_mean, offset)
+
+
+def _centred_blocks(data: StackedRows, means: Array) -> tuple[Array, Array]:
+    """Rows minus their task's mean, with one correction for large offsets."""
+    X = np.array(data.X)
+    corrections = np.zeros_like(means)
+    for i, (a, b) in enumerate(zip(data.starts[:-1], data.starts[1:], strict=True)):
+        X[a:b] -= means[i]
+        corrections[i] = data.weight[a:b] @ X[a:b] / data.task_weight[i]
+        X[a:b] -= corrections[i]
+    return X, corrections

@@ -1,0 +1,310 @@
+"""TaskStatistics: means and centred moments per task, which merge by ``+``."""
+
+import os
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from priormtl._arrays import Array, Index, Matrix
+from priormtl.archive import read_archive, write_archive
+from priormtl.data.names import from_plain, to_plain
+from priormtl.data.tasks import SharedRows, TaskData
+from priormtl.exceptions import ModelFileError
+
+__all__ = ["TaskStatistics", "merge_tasks", "summarize_tasks"]
+
+CHUNK_CELLS = 2**22  # numbers centred at a time: 32 MB
+KIND = "task statistics"
+
+
+@dataclass(frozen=True, eq=False)
+class TaskStatistics:
+    """Weights, means and centred second moments of m tasks over d features.
+
+    These suffice for squared loss. ``a + b`` joins disjoint samples exactly (tasks
+    are matched by name), so chunks, folds and sites can be added in any order.
+
+    Examples
+    --------
+    >>> from priormtl import summarize
+    >>> a = summarize([[1.0], [2.0]], [1.0, 2.0], task=["u", "v"])
+    >>> b = summarize([[3.0], [5.0]], [1.0, 0.0], task=["v", "w"])
+    >>> (a + b).tasks, (a + b).weight
+    (('u', 'v', 'w'), array([1., 2., 1.]))
+    """
+
+    weight: Array  # (m,)
+    x_mean: Array  # (m, d)
+    y_mean: Array  # (m,)
+    xx: Array  # (m, d, d), or (1, d, d) where all tasks share X and its weights
+    xy: Array  # (m, d)
+    yy: Array  # (m,)
+    tasks: tuple[Hashable, ...]
+    features: tuple[str, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, m)."""
+        return int(self.x_mean.shape[1]), len(self.tasks)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether one XᵀX serves all tasks."""
+        return len(self.xx) < len(self.tasks)
+
+    def gram_product(self, P: Array) -> Array:
+        """Column i is XᵀX of task i times column i of P."""
+        if len(self.xx) == 1:
+            return np.asarray(self.xx[0] @ P)
+        return np.matmul(self.xx, P.T[:, :, np.newaxis])[:, :, 0].T
+
+    def squared_deviations(self) -> Array:
+        """Diagonals of the centred XᵀX (m, d)."""
+        diagonals = np.diagonal(self.xx, axis1=1, axis2=2)
+        return np.broadcast_to(diagonals, self.x_mean.shape)
+
+    def within_task_products(self, features: Index) -> Array:
+        """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
+        copies = len(self.tasks) // len(self.xx)
+        return copies * self.xx[:, features, :].sum(axis=0)
+
+    def task_spectra(self) -> tuple[Array, Array]:
+        """Smallest and largest eigenvalue of each task's centred XᵀX."""
+        values = np.linalg.eigvalsh(self.xx)
+        m = len(self.tasks)
+        lowest, highest = np.maximum(values[:, 0], 0.0), values[:, -1]
+        return np.broadcast_to(lowest, m), np.broadcast_to(highest, m)
+
+    def restrict(self, features: Index) -> Self:
+        """Only these features."""
+        return replace(
+            self,
+            x_mean=self.x_mean[:, features],
+            xx=self.xx[:, features[:, np.newaxis], features],
+            xy=self.xy[:, features],
+            features=self.features and tuple(self.features[j] for j in features),
+        )
+
+    def rescale(self, scale: Array) -> Self:
+        """Features divided by ``scale``."""
+        return replace(
+            self,
+            x_mean=self.x_mean / scale,
+            xx=self.xx / scale / scale[:, np.newaxis],
+            xy=self.xy / scale,
+        )
+
+    def __add__(self, other: "TaskStatistics") -> "TaskStatistics":
+        """Statistics of both sets of samples; tasks are matched by name."""
+        if not isinstance(other, TaskStatistics):
+            return NotImplemented
+        if self.shape[0] != other.shape[0] or self.features != other.features:
+            raise ValueError(
+                "statistics can only be added over the same features: got "
+                f"{self.shape[0]} {self.features or ''} and "
+                f"{other.shape[0]} {other.features or ''}."
+            )
+        if self.is_shared and other.is_shared and self.tasks == other.tasks:
+            return _merge_aligned(self, other)
+        tasks = merge_tasks(self.tasks, other.tasks)
+        return _merge_aligned(_align(self, tasks), _align(other, tasks))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write to one file, whole or not at all."""
+        settings = {
+            "tasks": to_plain(self.tasks),
+            "features": None if self.features is None else list(self.features),
+        }
+        names = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
+        arrays = {name: getattr(self, name) for name in names}
+        write_archive(path, KIND, settings, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what ``save`` wrote; a changed file is refused."""
+        settings, arrays = read_archive(path, KIND)
+        try:
+            tasks = from_plain(settings["tasks"])
+            features = settings["features"] and tuple(settings["features"])
+            loaded = cls(**arrays, tasks=tasks, features=features)
+            _check_shapes(loaded)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            raise ModelFileError(f"{path} does not hold task statistics.") from None
+        return loaded
+
+
+def merge_tasks(
+    a: tuple[Hashable, ...], b: tuple[Hashable, ...]
+) -> tuple[Hashable, ...]:
+    """Union of two task orders: the longer one where it holds all, else sorted."""
+    for whole, part in ((a, b), (b, a)):
+        if set(part) <= set(whole) and (set(part) != set(whole) or a == b):
+            return whole
+    union = set(a) | set(b)
+    try:
+        return tuple(sorted(union))  # type: ignore[type-var]
+    except TypeError:
+        raise ValueError(
+            "tasks to be merged must have labels of one kind: got "
+            f"{sorted({type(task).__name__ for task in union})}."
+        ) from None
+
+
+def summarize_tasks(data: TaskData) -> TaskStatistics:
+    """Read the samples once, in chunks, into statistics."""
+    if isinstance(data, SharedRows) and data.has_one_gram:
+        return _summarize_shared(data)
+    m = len(data.tasks)
+    parts = [_moments(*data.rows_of(i)) for i in range(m)]
+    weight, x_mean, y_mean, xx, xy, yy = (
+        np.stack(part) for part in zip(*parts, strict=True)
+    )
+    # A task's target is a single column here.
+    return TaskStatistics(
+        weight,
+        x_mean,
+        y_mean[:, 0],
+        xx,
+        xy[:, :, 0],
+        yy[:, 0],
+        data.tasks,
+        data.features,
+    )
+
+
+def _summarize_shared(data: SharedRows) -> TaskStatistics:
+    kept = data.weight[:, 0] > 0
+    X, Y = (data.X, data.y) if kept.all() else (data.X[kept], data.y[kept])
+    weight, x_mean, y_mean, xx, xy, yy = _moments(X, Y, data.weight[kept, 0])
+    m = len(data.tasks)
+    return TaskStatistics(
+        np.full(m, weight),
+        np.tile(x_mean, (m, 1)),
+        y_mean,
+        xx[np.newaxis],
+        np.ascontiguousarray(xy.T),
+        yy,
+        data.tasks,
+        data.features,
+    )
+
+
+def _moments(X: Matrix, Y: Array, weight: Array) -> tuple[Any, ...]:
+    """Weight, means, XᵀX, XᵀY and column sums of Y² about the means, by chunks."""
+    Y = Y.reshape(len(Y), -1)
+    rows = max(1, CHUNK_CELLS // max(1, X.shape[1]))
+    pieces = (
+        _chunk_moments(X[a : a + rows], Y[a : a + rows], weight[a : a + rows])
+        for a in range(0, X.shape[0], rows)
+    )
+    total = next(pieces)
+    for piece in pieces:
+        total = _join(total, piece)
+    return total
+
+
+def _chunk_moments(X: Matrix, Y: Array, weight: Array) -> tuple[Any, ...]:
+    X = X.toarray() if issparse(X) else X
+    total = weight.sum()
+    share = weight / total
+    x_mean, X = _centre(X, share)
+    y_mean, Y = _centre(Y, share)
+    if np.any(weight != 1.0):
+        root = np.sqrt(weight)[:, np.newaxis]
+        X, Y = X * root, Y * root
+    return total, x_mean, y_mean, X.T @ X, X.T @ Y, np.sum(Y * Y, axis=0)
+
+
+def _centre(X: Array, share: Array) -> tuple[Array, Array]:
+    """Weighted mean and deviations from it, exact also for large offsets."""
+    mean = share @ X
+    centred = X - mean
+    correction = share @ centred
+    return mean + correction, centred - correction
+
+
+def _join(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Chan's formula for the centred moments of two disjoint sets of rows."""
+    weight = a[0] + b[0]
+    x_gap, y_gap = b[1] - a[1], b[2] - a[2]
+    between = a[0] * (b[0] / weight)
+    return (
+        weight,
+        (a[0] * a[1] + b[0] * b[1]) / weight,
+        (a[0] * a[2] + b[0] * b[2]) / weight,
+        a[3] + b[3] + between * np.multiply.outer(x_gap, x_gap),
+        a[4] + b[4] + between * np.multiply.outer(x_gap, y_gap),
+        a[5] + b[5] + between * y_gap**2,
+    )
+
+
+def _merge_aligned(a: TaskStatistics, b: TaskStatistics) -> TaskStatistics:
+    """Chan's formula, all tasks at once; a weight of zero leaves the other side."""
+    weight = a.weight + b.weight
+    share_a, share_b = a.weight / weight, b.weight / weight
+    # share · weight in both orders, so that a + b and b + a agree to the bit.
+    between = np.minimum(a.weight, b.weight) * np.maximum(share_a, share_b)
+    x_gap, y_gap = a.x_mean - b.x_mean, a.y_mean - b.y_mean
+    one = slice(None, len(a.xx))
+    spread = x_gap[one] * between[one, np.newaxis]
+    return replace(
+        a,
+        weight=weight,
+        x_mean=share_a[:, np.newaxis] * a.x_mean + share_b[:, np.newaxis] * b.x_mean,
+        y_mean=share_a * a.y_mean + share_b * b.y_mean,
+        xx=a.xx + b.xx + spread[:, :, np.newaxis] * x_gap[one][:, np.newaxis, :],
+        xy=a.xy + b.xy + (between * y_gap)[:, np.newaxis] * x_gap,
+        yy=a.yy + b.yy + between * y_gap**2,
+    )
+
+
+def _align(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
+    """Same statistics over ``tasks``: absent tasks get weight zero."""
+    d, m = part.shape
+    xx = np.broadcast_to(part.xx, (m, d, d))
+    if part.tasks == tasks:
+        return replace(part, xx=xx)
+    position = {task: i for i, task in enumerate(part.tasks)}
+    source = np.array([position.get(task, -1) for task in tasks])
+    present = source >= 0
+    take = _taker(source[present], present)
+    return TaskStatistics(
+        take(part.weight),
+        take(part.x_mean),
+        take(part.y_mean),
+        take(xx),
+        take(part.xy),
+        take(part.yy),
+        tasks,
+        part.features,
+    )
+
+
+def _taker(source: Index, present: NDArray[np.bool_]) -> Callable[[Array], Array]:
+    """Copy rows ``source`` to the places ``present``, zeros elsewhere."""
+
+    def take(values: Array) -> Array:
+        taken = np.zeros((len(present), *values.shape[1:]))
+        taken[present] = values[source]
+        return taken
+
+    return take
+
+
+def _check_shapes(s: TaskStatistics) -> None:
+    d, m = s.shape
+    expected: Sequence[tuple[Array, tuple[int, ...]]] = [
+        (s.weight, (m,)),
+        (s.x_mean, (m, d)),
+        (s.y_mean, (m,)),
+        (s.xx, (len(s.xx), d, d)),
+        (s.xy, (m, d)),
+        (s.yy, (m,)),
+    ]
+    fits = all(a.shape == shape and a.dtype == np.float64 for a, shape in expected)
+    if not fits or len(s.xx) not in (1, m) or len(s.features or range(d)) != d:
+        raise ValueError("arrays of wrong shape")

@@ -1,0 +1,308 @@
+"""TaskData: the samples of m tasks over the same d features, in two layouts.
+
+Everything above works with per-sample arrays (targets, weights, scores, residuals)
+whose shape is the layout's own: (n,) when rows are stacked task after task, (n, m)
+when all tasks share the rows of one X.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array, diags_array, issparse, vstack
+
+from priormtl._arrays import Array, Index, Matrix
+from priormtl.data.labels import encode_labels
+
+__all__ = [
+    "SharedRows",
+    "StackedRows",
+    "TaskData",
+    "from_columns",
+    "from_labels",
+    "from_lists",
+]
+
+LARGEST_TARGET = 1e140  # squares of larger numbers, summed, leave the range of doubles
+
+
+@dataclass(frozen=True, eq=False)
+class TaskData(ABC):
+    """Samples of m tasks; build it with from_labels, from_columns or from_lists."""
+
+    X: Matrix  # (n, d), dense or sparse
+    y: Array  # per sample
+    weight: Array  # per sample, positive; zero marks an unmeasured cell of (n, m)
+    tasks: tuple[Hashable, ...]
+    features: tuple[str, ...] | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, m)."""
+        return int(self.X.shape[1]), len(self.tasks)
+
+    @abstractmethod
+    def forward(self, P: Array) -> Array:
+        """Scores x p_i of every sample."""
+
+    @abstractmethod
+    def adjoint(self, R: Array) -> Array:
+        """Sums of x r over each task's samples (d, m)."""
+
+    @abstractmethod
+    def task_sums(self, R: Array) -> Array:
+        """Sums of r over each task's samples (m,)."""
+
+    @abstractmethod
+    def spread(self, b: Array) -> Array:
+        """Give every sample its task's entry of b (m,); broadcasts."""
+
+    @abstractmethod
+    def rows_of(self, i: int) -> tuple[Matrix, Array, Array]:
+        """X, targets and weights of task ``i``."""
+
+    def with_matrix(self, X: Matrix) -> Self:
+        """Same samples with other features."""
+        return replace(self, X=X)
+
+    def restrict(self, features: Index) -> Self:
+        """Only these features."""
+        names = self.features and tuple(self.features[j] for j in features)
+        return replace(self, X=self.X[:, features], features=names)
+
+    def rescale(self, scale: Array) -> Self:
+        """Features divided by ``scale``."""
+        if issparse(self.X):
+            return self.with_matrix(csr_array(self.X @ diags_array(1.0 / scale)))
+        return self.with_matrix(self.X / scale)
+
+    @cached_property
+    def task_weight(self) -> Array:
+        """Total weight of each task (m,)."""
+        return self.task_sums(self.weight)
+
+    @cached_property
+    def feature_means(self) -> Array:
+        """Weighted mean of each feature in each task (m, d)."""
+        return (self.adjoint(self.weight) / self.task_weight).T
+
+
+@dataclass(frozen=True, eq=False)
+class StackedRows(TaskData):
+    """Rows of task after task; ``starts`` (m + 1,) marks where each begins."""
+
+    starts: Index
+
+    def forward(self, P: Array) -> Array:
+        """Scores x p_i of every sample."""
+        scores = np.empty(self.X.shape[0])
+        for i, rows in enumerate(self._slices):
+            scores[rows] = self._blocks[i] @ P[:, i]
+        return scores
+
+    def adjoint(self, R: Array) -> Array:
+        """Sums of x r over each task's samples (d, m)."""
+        sums = np.empty(self.shape)
+        for i, rows in enumerate(self._slices):
+            sums[:, i] = self._blocks[i].T @ R[rows]
+        return sums
+
+    def task_sums(self, R: Array) -> Array:
+        """Sums of r over each task's samples (m,)."""
+        return np.add.reduceat(R, self.starts[:-1])
+
+    def spread(self, b: Array) -> Array:
+        """Give every sample its task's entry of b."""
+        return np.repeat(b, np.diff(self.starts))
+
+    def rows_of(self, i: int) -> tuple[Matrix, Array, Array]:
+        """X, targets and weights of task ``i``."""
+        rows = self._slices[i]
+        return self._blocks[i], self.y[rows], self.weight[rows]
+
+    @cached_property
+    def _slices(self) -> list[slice]:
+        ends = self.starts.tolist()
+        return [slice(a, b) for a, b in pairwise(ends)]
+
+    @cached_property
+    def _blocks(self) -> list[Matrix]:
+        return [self.X[rows] for rows in self._slices]
+
+
+@dataclass(frozen=True, eq=False)
+class SharedRows(TaskData):
+    """All tasks share the rows of X; y and weight are (n, m)."""
+
+    def forward(self, P: Array) -> Array:
+        """Scores x p_i of every sample."""
+        return np.asarray(self.X @ P)
+
+    def adjoint(self, R: Array) -> Array:
+        """Sums of x r over each task's samples (d, m)."""
+        return np.asarray(self.X.T @ R)
+
+    def task_sums(self, R: Array) -> Array:
+        """Sums of r over each task's samples (m,)."""
+        return np.asarray(R.sum(axis=0))
+
+    def spread(self, b: Array) -> Array:
+        """Give every sample its task's entry of b, by broadcasting."""
+        return b[np.newaxis, :]
+
+    def rows_of(self, i: int) -> tuple[Matrix, Array, Array]:
+        """X, targets and weights of task ``i``."""
+        rows = self.weight[:, i] > 0
+        if rows.all():
+            return self.X, self.y[:, i], self.weight[:, i]
+        return self.X[rows], self.y[rows, i], self.weight[rows, i]
+
+    @cached_property
+    def has_one_gram(self) -> bool:
+        """Whether every task weighs the rows alike, so that one XᵀX serves all."""
+        return bool(np.all(self.weight == self.weight[:, :1]))
+
+
+def from_labels(
+    X: Matrix,
+    y: Array,
+    task: Any,
+    weight: Array | None = None,
+    features: Sequence[str] | None = None,
+) -> StackedRows:
+    """Stacked rows: ``task`` holds one label per row.
+
+    Rows of weight zero count as absent.
+    """
+    n = int(X.shape[0])
+    _check_length("y", y, n)
+    _refuse_not_finite(y)
+    codes, tasks = encode_labels(task, n)
+    weights = _check_weight(weight, (n,))
+    kept = weights > 0
+    m = len(tasks)
+    _refuse_empty(tasks, np.bincount(codes[kept], minlength=m) == 0)
+    order = np.argsort(codes, kind="stable")
+    order = order[kept[order]]
+    if not np.array_equal(order, np.arange(n)):
+        X, y, weights, codes = X[order], y[order], weights[order], codes[order]
+    starts = np.searchsorted(codes, np.arange(m + 1)).astype(np.intp)
+    return StackedRows(X, y, weights, tasks, _names(features), starts)
+
+
+def from_columns(
+    X: Matrix,
+    Y: Array,
+    weight: Array | None = None,
+    tasks: Sequence[Hashable] | None = None,
+    features: Sequence[str] | None = None,
+) -> SharedRows:
+    """Shared X: one column of ``Y`` per task, NaN where it was not measured.
+
+    ``weight`` is one number per row or one per cell of Y.
+    """
+    n, m = Y.shape
+    if X.shape[0] != n:
+        raise ValueError(f"y must have one row per row of X: got {n} for {X.shape[0]}.")
+    _refuse_not_finite(np.where(np.isnan(Y), 0.0, Y))
+    per_row = weight is None or np.ndim(weight) == 1
+    weights = _check_weight(weight, (n,) if per_row else (n, m))
+    measured = ~np.isnan(Y)
+    cells = np.where(measured, weights[:, np.newaxis] if per_row else weights, 0.0)
+    names = tuple(range(m)) if tasks is None else tuple(tasks)
+    _refuse_empty(names, np.all(cells == 0, axis=0))
+    return SharedRows(X, np.where(measured, Y, 0.0), cells, names, _names(features))
+
+
+def from_lists(
+    X: Sequence[Matrix],
+    y: Sequence[Array],
+    weight: Sequence[Array] | None = None,
+    tasks: Sequence[Hashable] | None = None,
+) -> StackedRows:
+    """Own X and y for each task, in the order given.
+
+    Examples
+    --------
+    >>> data = from_lists([np.eye(2), np.ones((3, 2))], [np.ones(2), np.zeros(3)])
+    >>> data.shape
+    (2, 2)
+    """
+    if len(X) != len(y) or not X:
+        raise ValueError(
+            "X and y must be equally long, non-empty lists with one entry per task: "
+            f"got {len(X)} and {len(y)}."
+        )
+    for i, (rows, target) in enumerate(zip(X, y, strict=True)):
+        _check_length(f"y[{i}]", target, int(rows.shape[0]))
+        if rows.shape[1] != X[0].shape[1]:
+            raise ValueError(
+                f"X[{i}] must have the features of X[0]: "
+                f"got {rows.shape[1]} columns for {X[0].shape[1]}."
+            )
+    codes = np.repeat(np.arange(len(X)), [len(target) for target in y])
+    stacked = _stack(X)
+    joined = None if weight is None else np.concatenate([*weight])
+    names = tuple(range(len(X))) if tasks is None else tuple(tasks)
+    empty = np.array([len(target) == 0 for target in y])
+    _refuse_empty(names, empty)
+    data = from_labels(stacked, np.concatenate([*y]).astype(float), codes, joined)
+    return replace(data, tasks=names)
+
+
+def _stack(X: Sequence[Matrix]) -> Matrix:
+    if any(issparse(rows) for rows in X):
+        return csr_array(vstack([csr_array(rows) for rows in X]))
+    return np.concatenate([np.asarray(rows, dtype=np.float64) for rows in X])
+
+
+def _names(features: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if features is None else tuple(features)
+
+
+def _check_length(name: str, values: Array, n: int) -> None:
+    if len(values) != n:
+        raise ValueError(
+            f"{name} must have one value per row of X: got {len(values)} for {n} rows."
+        )
+
+
+def _refuse_not_finite(y: Array) -> None:
+    if not np.all(np.abs(y) <= LARGEST_TARGET):
+        what = "NaN" if np.isnan(y).any() else "inf"
+        if np.all(np.isfinite(y)):
+            what = f"values beyond {LARGEST_TARGET:g}"
+        raise ValueError(
+            f"y must be finite: it contains {what}; drop those rows. (With one column "
+            "per task, NaN marks a target that was not measured.)"
+        )
+
+
+def _check_weight(weight: Array | None, shape: tuple[int, ...]) -> Array:
+    """Finite, non-negative weights of this shape; ones by default."""
+    if weight is None:
+        return np.ones(shape)
+    weights = np.asarray(weight, dtype=np.float64)
+    if weights.shape != shape:
+        raise ValueError(
+            "sample_weight must have one value per row of X: "
+            f"got shape {weights.shape} for {shape}."
+        )
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ValueError("sample_weight must be finite and not negative.")
+    if not np.any(weights > 0):
+        raise ValueError("sample_weight must not be zero for all rows.")
+    return weights
+
+
+def _refuse_empty(tasks: Sequence[Hashable], empty: np.ndarray) -> None:
+    if np.any(empty):
+        names = [tasks[i] for i in np.flatnonzero(empty)[:8]]
+        raise ValueError(
+            f"every task needs at least one measured target of positive weight: "
+            f"{names} have none; drop these tasks."
+        )

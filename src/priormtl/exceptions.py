@@ -1,0 +1,31 @@
+"""Every error class we own, and the wording for unknown names."""
+
+from collections.abc import Hashable, Iterable
+from difflib import get_close_matches
+
+__all__ = ["ModelFileError", "unknown_name"]
+
+MOST_NAMES_SHOWN = 8
+LONGEST_NAME_COMPARED = 200
+
+
+class ModelFileError(ValueError):
+    """A file is not one of ours, is damaged, or is from another version."""
+
+
+def unknown_name(kind: str, name: Hashable, known: Iterable[Hashable]) -> ValueError:
+    """Build the error for a name that is not among the known ones."""
+    names = list(known)
+    hint = _nearest(name, names)
+    shown = ", ".join(repr(item) for item in names[:MOST_NAMES_SHOWN])
+    more = f", … ({len(names)} in all)" if len(names) > MOST_NAMES_SHOWN else ""
+    question = f" Did you mean {hint}?" if hint else ""
+    return ValueError(f"unknown {kind} {name!r}; known: {shown}{more}.{question}")
+
+
+def _nearest(name: Hashable, names: list[Hashable]) -> str:
+    """Names spelled nearly like ``name``, or the same name of another type."""
+    text = str(name)[:LONGEST_NAME_COMPARED]
+    by_text = {str(item)[:LONGEST_NAME_COMPARED]: item for item in names}
+    close = get_close_matches(text, list(by_text), n=3, cutoff=0.6)
+    return " or ".join(repr(by_text[item]) for item in close)

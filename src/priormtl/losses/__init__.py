@@ -1,0 +1,25 @@
+"""How misfit is counted: losses, bound to data, with intercepts minimised out."""
+
+from priormtl.losses.base import DataFit, Evaluation, Loss
+from priormtl.losses.intercepts import (
+    FreeIntercepts,
+    Intercepts,
+    NoIntercepts,
+    TiedIntercepts,
+)
+from priormtl.losses.logistic import Logistic, LogisticFit
+from priormtl.losses.squared import Squared, SquaredFit
+
+__all__ = [
+    "DataFit",
+    "Evaluation",
+    "FreeIntercepts",
+    "Intercepts",
+    "Logistic",
+    "LogisticFit",
+    "Loss",
+    "NoIntercepts",
+    "Squared",
+    "SquaredFit",
+    "TiedIntercepts",
+]

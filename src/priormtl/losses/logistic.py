@@ -1,0 +1,220 @@
+"""Logistic loss: Σ w log(1 + exp(−y s)) with s = x p_i + b_i and y = ±1."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from scipy.special import entr, expit
+
+from priormtl._arrays import Array, Index
+from priormtl.data import TaskData, TaskStatistics, centre_samples
+from priormtl.losses.intercepts import Intercepts
+from priormtl.losses.squared import SquaredFit
+
+__all__ = ["Logistic", "LogisticFit"]
+
+MOST_NEWTON_STEPS = 100
+MOST_HALVINGS = 40
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Negative log-likelihood of a logistic model."""
+
+    def bind(
+        self, data: TaskData | TaskStatistics, intercepts: Intercepts
+    ) -> "LogisticFit":
+        """Count the misfit of this data, with targets −1 and +1."""
+        if not isinstance(data, TaskData):
+            raise TypeError(
+                f"Logistic needs raw samples, got {type(data).__name__}: statistics "
+                "suffice for squared loss only."
+            )
+        return LogisticFit(data, intercepts)
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticEvaluation:
+    """Logistic misfit at scores x p_i."""
+
+    fit: "LogisticFit"
+    scores: Array  # x p_i, per sample, without intercepts
+    b: Array  # (m,) best intercepts
+
+    @cached_property
+    def margins(self) -> Array:
+        """y (x p_i + b_i)."""
+        data = self.fit.data
+        return data.y * (self.scores + data.spread(self.b))
+
+    @cached_property
+    def surprise(self) -> Array:
+        """Probability given to the wrong class."""
+        return expit(-self.margins)
+
+    @cached_property
+    def value(self) -> float:
+        """Misfit, with what the intercepts cost."""
+        return self.fit.misfit(self.margins) + self.fit.intercepts.value(self.b)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """Gradient in P, by one pass over the samples."""
+        data = self.fit.data
+        return data.adjoint(-data.weight * data.y * self.surprise)
+
+    @cached_property
+    def curvature(self) -> Array:
+        """Second derivative of each sample's loss."""
+        return self.fit.data.weight * self.surprise * (1.0 - self.surprise)
+
+    def dual_value(self, scale: float) -> float:
+        """Entropy of the scaled surprises, less the scaled cost of intercepts."""
+        cost = self.fit.intercepts.value(self.b)
+        return self.fit.entropy(scale * self.surprise) - scale**2 * cost
+
+    def dual_scale(self, prior_value: float) -> float:
+        """The residuals as they are."""
+        return 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticFit:
+    """Logistic loss on samples, intercepts minimised out."""
+
+    data: TaskData
+    intercepts: Intercepts
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, m)."""
+        return self.data.shape
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Never."""
+        return False
+
+    def evaluate(
+        self, P: Array, near: LogisticEvaluation | None = None
+    ) -> LogisticEvaluation:
+        """One pass over the samples for the scores; the gradient costs a second."""
+        start = np.zeros(self.shape[1]) if near is None else near.b
+        return self._at_scores(self.data.forward(P), start)
+
+    def extrapolate(
+        self, current: LogisticEvaluation, previous: LogisticEvaluation, amount: float
+    ) -> LogisticEvaluation:
+        """Scores are linear in P: no pass over the samples needed."""
+        scores = current.scores + amount * (current.scores - previous.scores)
+        return self._at_scores(scores, current.b)
+
+    def hessian(self, at: LogisticEvaluation, V: Array) -> Array:
+        """Hessian in a point times V, intercepts following."""
+        return self.data.adjoint(at.curvature * self._score_change(at, V))
+
+    def majorant(self, V: Array) -> Array:
+        """A quarter of the squared loss with four times the intercepts' cost.
+
+        Logistic curvature is at most 1/4.
+        """
+        return 0.25 * self._quarter_of.majorant(V)
+
+    def newton_dual(self, at: LogisticEvaluation, V: Array, product: Array) -> float:
+        """Dual value at the residuals that linearisation predicts for P + V."""
+        turn = at.surprise * (1.0 - at.surprise) * self.data.y
+        surprise = at.surprise - turn * self._score_change(at, V)
+        used = self.data.weight > 0
+        if np.any(surprise[used] < 0) or np.any(surprise[used] > 1):
+            return -np.inf
+        b = at.b + self._intercept_change(at, self.data.forward(V))
+        entropy = self.entropy(np.clip(surprise, 0.0, 1.0))
+        return entropy - self.intercepts.value(b)
+
+    def task_spectra(self) -> tuple[Array, Array]:
+        """A quarter of those of XᵀX; curvature can vanish, so the smallest is zero."""
+        _, largest = self._quarter_of.task_spectra()
+        return np.zeros_like(largest), 0.25 * largest
+
+    def intercept(self, P: Array) -> Array:
+        """Best intercepts for P."""
+        return self.evaluate(P).b
+
+    def restrict(self, features: Index) -> Self:
+        """Only these features."""
+        return replace(self, data=self.data.restrict(features))
+
+    def misfit(self, margins: Array) -> float:
+        """Loss at these margins."""
+        return float(np.sum(self.data.weight * np.logaddexp(0.0, -margins)))
+
+    def entropy(self, surprise: Array) -> float:
+        """Σ w H(surprise), H the entropy of a coin."""
+        return float(np.sum(self.data.weight * (entr(surprise) + entr(1.0 - surprise))))
+
+    @cached_property
+    def _quarter_of(self) -> SquaredFit:
+        return SquaredFit(centre_samples(self.data), self.intercepts.scaled(4.0))
+
+    def _intercept_change(self, at: LogisticEvaluation, change: Array) -> Array:
+        """How best intercepts follow a change of the scores, to first order."""
+        total = self._floored(self.data.task_sums(at.curvature))
+        solve = self.intercepts.solver(total)
+        return solve(-self.data.task_sums(at.curvature * change) / total)
+
+    def _score_change(self, at: LogisticEvaluation, V: Array) -> Array:
+        change = self.data.forward(V)
+        return change + self.data.spread(self._intercept_change(at, change))
+
+    def _floored(self, curvature: Array) -> Array:
+        """Keep curvatures of saturated tasks away from zero."""
+        return np.maximum(curvature, 1e-14 * self.data.task_weight)
+
+    def _at_scores(self, scores: Array, start: Array) -> LogisticEvaluation:
+        """Minimise over the intercepts by Newton's method with halving."""
+        if self.intercepts.are_fixed:
+            return LogisticEvaluation(self, scores, np.zeros_like(start))
+        point = LogisticEvaluation(self, scores, start)
+        for _ in range(MOST_NEWTON_STEPS):
+            closer = None if self._is_settled(point) else self._newton_step(point)
+            if closer is None:
+                break
+            point = closer
+        return point
+
+    def _is_settled(self, point: LogisticEvaluation) -> bool:
+        slope = self._intercept_slope(point)
+        return bool(np.all(np.abs(slope) <= 1e-14 * self.data.task_weight))
+
+    def _intercept_slope(self, point: LogisticEvaluation) -> Array:
+        """Gradient in b (m,)."""
+        return self._pull(point) + self.intercepts.slope(point.b)
+
+    def _pull(self, point: LogisticEvaluation) -> Array:
+        """Gradient of the misfit alone in b (m,)."""
+        return self.data.task_sums(-self.data.weight * self.data.y * point.surprise)
+
+    def _newton_step(self, point: LogisticEvaluation) -> LogisticEvaluation | None:
+        """Go to the minimum of the quadratic model, or part of the way."""
+        curvature = self._floored(self.data.task_sums(point.curvature))
+        solve = self.intercepts.solver(curvature)
+        direction = solve(point.b - self._pull(point) / curvature) - point.b
+        return self._search(point, direction)
+
+    def _search(
+        self, point: LogisticEvaluation, direction: Array
+    ) -> LogisticEvaluation | None:
+        """Halve the step until the value falls enough; None at rounding level."""
+        slope = float(direction @ self._intercept_slope(point))
+        noise = 1e-13 * abs(point.value)
+        for halvings in range(MOST_HALVINGS):
+            step = 0.5**halvings
+            trial = LogisticEvaluation(self, point.scores, point.b + step * direction)
+            if trial.value <= point.value + 1e-4 * step * slope:
+                return trial
+            # Near the minimum the value has no digits left, but the slope has.
+            end = float(direction @ self._intercept_slope(trial))
+            if trial.value <= point.value + noise and abs(end) < 0.5 * abs(slope):
+                return trial
+        return None

@@ -1,0 +1,160 @@
+"""Squared loss: ½ Σ w (x p_i + b_i − y)², from moments alone."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl.data import Moments, TaskData, TaskStatistics, condense
+from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
+
+__all__ = ["Squared", "SquaredFit"]
+
+
+@dataclass(frozen=True)
+class Squared:
+    """Half the sum of squared residuals."""
+
+    def bind(
+        self, data: TaskData | TaskStatistics | Moments, intercepts: Intercepts
+    ) -> "SquaredFit":
+        """Count the misfit of this data; statistics suffice."""
+        if isinstance(data, TaskData | TaskStatistics):
+            data = condense(data)
+        return SquaredFit(data, intercepts)
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredEvaluation:
+    """Squared misfit at P."""
+
+    coef: Array
+    value: float
+    gradient: Array
+
+    @cached_property
+    def slope(self) -> float:
+        """⟨P, gradient⟩."""
+        return float(np.vdot(self.coef, self.gradient))
+
+    def dual_value(self, scale: float) -> float:
+        """Scale · ⟨residual, y⟩ − scale² · ‖residual‖² / 2, from value and slope."""
+        return scale * (2.0 * self.value - self.slope) - scale**2 * self.value
+
+    def dual_scale(self, prior_value: float) -> float:
+        """Vertex of the dual parabola, the prior's rows included."""
+        height = 2.0 * (self.value + prior_value)
+        return (2.0 * self.value - self.slope) / height if height > 0 else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredFit:
+    """Squared loss on moments, intercepts minimised out.
+
+    With r_i = ȳ_i − x̄_i p_i the misfit of task means and b the best intercepts,
+    the loss is ½ Σ (p_iᵀG_i p_i − 2 c_iᵀp_i + yy_i) + ½ Σ w_i r_i (r_i − b_i):
+    free intercepts (b = r) leave the centred moments, b = 0 the raw ones, and tied
+    ones lie between. Everything stays quadratic in P.
+    """
+
+    moments: Moments
+    intercepts: Intercepts
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, m)."""
+        return self.moments.shape
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Always."""
+        return True
+
+    def evaluate(
+        self, P: Array, near: SquaredEvaluation | None = None
+    ) -> SquaredEvaluation:
+        """Value and gradient by one product."""
+        linear = self._linear
+        gradient = self.majorant(P) - linear
+        value = 0.5 * (np.vdot(P, gradient) - np.vdot(P, linear) + self._constant)
+        # Rounding can leave a perfect fit below zero.
+        return SquaredEvaluation(P, max(0.0, float(value)), gradient)
+
+    def extrapolate(
+        self, current: SquaredEvaluation, previous: SquaredEvaluation, amount: float
+    ) -> SquaredEvaluation:
+        """Gradients are affine and values quadratic in P: no product needed."""
+        move = amount * (current.coef - previous.coef)
+        turn = amount * (current.gradient - previous.gradient)
+        value = current.value + np.vdot(move, current.gradient + 0.5 * turn)
+        return SquaredEvaluation(
+            current.coef + move, max(0.0, float(value)), current.gradient + turn
+        )
+
+    def hessian(self, at: SquaredEvaluation, V: Array) -> Array:
+        """Same in every point."""
+        return self.majorant(V)
+
+    def majorant(self, V: Array) -> Array:
+        """The Hessian itself."""
+        product = self.moments.gram_product(V)
+        if self._means_are_free:
+            return product
+        means = self.moments.x_mean.T
+        return product + means * self._mean_misfit(np.sum(means * V, axis=0))
+
+    def newton_dual(self, at: SquaredEvaluation, V: Array, product: Array) -> float:
+        """Dual value at P + V, which is where linearisation ends exactly."""
+        value = at.value + np.vdot(V, at.gradient) + 0.5 * np.vdot(V, product)
+        slope = np.vdot(at.coef + V, at.gradient + product)
+        return float(value - slope)
+
+    def task_spectra(self) -> tuple[Array, Array]:
+        """Of the centred XᵀX, or of the raw one without intercepts."""
+        if not isinstance(self.intercepts, NoIntercepts):
+            return self.moments.task_spectra()
+        d, m = self.shape
+        eye = np.eye(d)
+        blocks = np.empty((m, d, d))
+        for j in range(d):
+            blocks[:, :, j] = self.majorant(np.tile(eye[:, [j]], (1, m))).T
+        values = np.asarray(np.linalg.eigvalsh(blocks), dtype=np.float64)
+        return np.maximum(values[:, 0], 0.0), values[:, -1]
+
+    def intercept(self, P: Array) -> Array:
+        """Best intercepts for P, in closed form."""
+        misfit = self.moments.y_mean - np.sum(self.moments.x_mean.T * P, axis=0)
+        return self._best_intercept(misfit)
+
+    def restrict(self, features: Index) -> Self:
+        """Only these features."""
+        return replace(self, moments=self.moments.restrict(features))
+
+    def _mean_misfit(self, r: Array) -> Array:
+        """Gradient in r of what the misfit r of task means costs."""
+        return self.moments.weight * (r - self._best_intercept(r))
+
+    @cached_property
+    def _best_intercept(self) -> Solver:
+        return self.intercepts.solver(self.moments.weight)
+
+    @cached_property
+    def _means_are_free(self) -> bool:
+        return not np.any(self._mean_misfit(np.arange(1.0, self.shape[1] + 1.0)))
+
+    @cached_property
+    def _linear(self) -> Array:
+        """Gradient at P = 0, negated."""
+        moments = self.moments
+        linear = np.ascontiguousarray(moments.xy.T)
+        if self._means_are_free:
+            return linear
+        return linear + moments.x_mean.T * self._mean_misfit(moments.y_mean)
+
+    @cached_property
+    def _constant(self) -> float:
+        """Twice the value at P = 0."""
+        means = self.moments.y_mean @ self._mean_misfit(self.moments.y_mean)
+        return float(self.moments.yy.sum() + means)

@@ -1,0 +1,7 @@
+"""Which structure is wanted: norms of P with value, prox and dual norm."""
+
+from priormtl.penalties.base import Penalty, RowSeparable
+from priormtl.penalties.l21 import L21
+from priormtl.penalties.nuclear import Nuclear
+
+__all__ = ["L21", "Nuclear", "Penalty", "RowSeparable"]

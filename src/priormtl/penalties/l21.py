@@ -1,0 +1,48 @@
+"""ℓ2,1: whole features enter or leave."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+
+__all__ = ["L21"]
+
+
+@dataclass(frozen=True, eq=False)
+class L21:
+    """Sum of the Euclidean norms of the rows of P, weighted."""
+
+    weights: Array | None = None  # (d,) > 0; None: all one
+
+    def value(self, P: Array) -> float:
+        """Σ_j weight_j ‖p^j‖."""
+        norms = _row_norms(P)
+        return float(norms.sum() if self.weights is None else norms @ self.weights)
+
+    def prox(self, P: Array, step: float) -> Array:
+        """Shrink the length of each row by ``step`` times its weight."""
+        norms = _row_norms(P)
+        threshold = step if self.weights is None else step * self.weights
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(norms > threshold, 1.0 - threshold / norms, 0.0)
+        return factor[:, np.newaxis] * P
+
+    def dual_norm(self, G: Array) -> float:
+        """Largest weighted row norm."""
+        return float(self.row_dual_norms(G).max(initial=0.0))
+
+    def row_dual_norms(self, G: Array) -> Array:
+        """‖g^j‖ / weight_j."""
+        norms = _row_norms(G)
+        return norms if self.weights is None else norms / self.weights
+
+    def restrict(self, features: Index) -> Self:
+        """Same norm for these features only."""
+        weights = None if self.weights is None else self.weights[features]
+        return type(self)(weights)
+
+
+def _row_norms(P: Array) -> Array:
+    return np.sqrt(np.einsum("ij,ij->i", P, P))

@@ -1,0 +1,43 @@
+"""What is known beforehand: relations between features and ties between tasks."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from priormtl.priors.features import FeaturePrior, difference_matrix
+from priormtl.priors.quadratic import QuadraticPrior
+from priormtl.priors.tasks import TaskPrior, laplacian
+
+__all__ = [
+    "FeaturePrior",
+    "QuadraticPrior",
+    "TaskPrior",
+    "as_feature_prior",
+    "as_task_prior",
+    "difference_matrix",
+    "laplacian",
+]
+
+
+def as_feature_prior(prior: Any) -> FeaturePrior | None:
+    """Take a FeaturePrior, a bare matrix D, or None."""
+    if prior is None or isinstance(prior, FeaturePrior):
+        return prior
+    if issparse(prior) or isinstance(prior, np.ndarray | list):
+        return FeaturePrior.from_matrix(prior)
+    raise TypeError(
+        "feature_prior must be a FeaturePrior, a matrix D or None: got "
+        f"{type(prior).__name__}."
+    )
+
+
+def as_task_prior(prior: Any) -> TaskPrior | None:
+    """Take a TaskPrior, "chain", "mean", or None."""
+    if prior is None or isinstance(prior, TaskPrior):
+        return prior
+    if isinstance(prior, str) and prior in ("chain", "mean"):
+        return TaskPrior.chain() if prior == "chain" else TaskPrior.mean()
+    raise ValueError(
+        f'task_prior must be a TaskPrior, "chain", "mean" or None: got {prior!r}.'
+    )

@@ -1,0 +1,177 @@
+"""Problem: data fit + prior + lam · penalty, with a certificate for any point."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+
+from priormtl._arrays import Array, Index
+from priormtl.losses import DataFit, Evaluation
+from priormtl.penalties import Penalty
+from priormtl.priors import QuadraticPrior
+from priormtl.problem.certificate import Certificate
+
+__all__ = ["Point", "Problem"]
+
+ROUNDING = 1e-12  # relative size below which differences of values mean nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A place P with the smooth part's value and gradient there."""
+
+    coef: Array  # P (d, m)
+    fit: Evaluation
+    prior_gradient: Array
+
+    @cached_property
+    def prior_value(self) -> float:
+        """What the prior costs at P."""
+        return 0.5 * float(np.vdot(self.coef, self.prior_gradient))
+
+    @property
+    def value(self) -> float:
+        """Fit plus prior."""
+        return self.fit.value + self.prior_value
+
+    @cached_property
+    def gradient(self) -> Array:
+        """Gradient of fit plus prior."""
+        return self.fit.gradient + self.prior_gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Minimise fit(P) + prior(P) + lam · penalty(P) over P (d, m)."""
+
+    fit: DataFit[Any]
+    prior: QuadraticPrior
+    penalty: Penalty
+    lam: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, m)."""
+        return self.fit.shape
+
+    def at(self, P: Array, near: Point | None = None) -> Point:
+        """Look at P; the only call that costs products with the data."""
+        evaluation = self.fit.evaluate(P, None if near is None else near.fit)
+        return Point(P, evaluation, self.prior.gradient(P))
+
+    def extrapolate(self, current: Point, previous: Point, amount: float) -> Point:
+        """Look at current + amount · (current − previous), at no product."""
+        step = amount * (current.coef - previous.coef)
+        turn = amount * (current.prior_gradient - previous.prior_gradient)
+        evaluation = self.fit.extrapolate(current.fit, previous.fit, amount)
+        return Point(current.coef + step, evaluation, current.prior_gradient + turn)
+
+    def prox(self, P: Array, step: float) -> Array:
+        """Proximal step of lam · penalty."""
+        return self.penalty.prox(P, step * self.lam)
+
+    def objective(self, point: Point) -> float:
+        """Value that is minimised."""
+        return point.value + self._penalty_value(point)
+
+    def excess(self, point: Point, base: Point) -> float:
+        """Value at a point above the tangent plane at ``base``.
+
+        Quadratics have it in closed form. Otherwise values are compared; where
+        these agree to rounding, gradients decide (equal to second order).
+        """
+        move = point.coef - base.coef
+        if not self.fit.is_quadratic:
+            excess = point.value - base.value - float(np.vdot(base.gradient, move))
+            if abs(excess) > ROUNDING * max(abs(base.value), abs(point.value)):
+                return excess
+        return 0.5 * float(np.vdot(move, point.gradient - base.gradient))
+
+    def majorant(self, V: Array) -> Array:
+        """Product of V with a matrix nowhere below the Hessian of fit + prior."""
+        return self.fit.majorant(V) + self.prior.gradient(V)
+
+    def hessian(self, point: Point, V: Array) -> Array:
+        """Hessian of fit + prior at a point, times V."""
+        return self.fit.hessian(point.fit, V) + self.prior.gradient(V)
+
+    def newton_direction(self, point: Point) -> Array:
+        """V that solves Hessian · V = −gradient, by conjugate gradients."""
+        size = point.coef.size
+
+        def multiply(v: Array) -> Array:
+            return self.hessian(point, v.reshape(self.shape)).ravel()
+
+        operator = LinearOperator((size, size), matvec=multiply, dtype=np.float64)
+        budget = min(10 * size + 20, 5000)
+        solution, _ = cg(
+            operator, -point.gradient.ravel(), rtol=1e-13, atol=0.0, maxiter=budget
+        )
+        return np.asarray(solution).reshape(self.shape)
+
+    def certify(self, point: Point) -> Certificate:
+        """Bound the distance to the optimum by a dual point.
+
+        The prior is extra least-squares rows with target zero, so that residuals,
+        scaled until the gradient's dual norm is at most lam, are a dual point for
+        every loss and penalty. Without a penalty (lam = 0) the gradient itself must
+        vanish there: a Newton step, which linearises the residuals, sees to that.
+        """
+        primal = self.objective(point)
+        if self.lam == 0:
+            return Certificate(primal, self._smooth_dual(point))
+        length = self.penalty.dual_norm(point.gradient)
+        limit = self.lam / length if length > 0 else np.inf
+        scale = float(np.clip(point.fit.dual_scale(point.prior_value), -limit, limit))
+        dual = point.fit.dual_value(scale) - scale**2 * point.prior_value
+        return Certificate(primal, max(0.0, float(dual)))
+
+    def _smooth_dual(self, point: Point) -> float:
+        """Dual value for lam = 0, less what is left of the gradient."""
+        V = self.newton_direction(point)
+        product = self.fit.hessian(point.fit, V)
+        end = point.coef + V
+        rest = point.gradient + product + self.prior.gradient(V)
+        dual = self.fit.newton_dual(point.fit, V, product) - self.prior.value(end)
+        margin = float(np.linalg.norm(rest) * np.linalg.norm(end))
+        return max(0.0, dual - margin)
+
+    @cached_property
+    def null_point(self) -> Point:
+        """P = 0."""
+        return self.at(np.zeros(self.shape))
+
+    @property
+    def null_objective(self) -> float:
+        """Objective at P = 0, the unit of tolerances."""
+        return self.null_point.value
+
+    @property
+    def lam_max(self) -> float:
+        """Smallest lam at which P = 0 is optimal."""
+        return self.penalty.dual_norm(self.null_point.gradient)
+
+    def restrict(self, features: Index) -> Self:
+        """Same problem with all other features held at zero."""
+        return replace(
+            self,
+            fit=self.fit.restrict(features),
+            prior=self.prior.restrict(features),
+            penalty=self.penalty.restrict(features),
+        )
+
+    def with_strengths(
+        self, *, lam: float, theta: float | None = None, epsilon: float | None = None
+    ) -> Self:
+        """Same problem at other strengths."""
+        prior = replace(
+            self.prior,
+            theta=self.prior.theta if theta is None else theta,
+            epsilon=self.prior.epsilon if epsilon is None else epsilon,
+        )
+        return replace(self, prior=prior, lam=lam)
+
+    def _penalty_value(self, point: Point) -> float:
+        return self.lam * self.penalty.value(point.coef) if self.lam > 0 else 0.0

@@ -1,0 +1,150 @@
+"""The one loop: every method is ``start`` and ``step``, all else happens here."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from time import perf_counter
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl.problem import Certificate, Point, Problem
+
+__all__ = [
+    "Callback",
+    "Method",
+    "Progress",
+    "Solution",
+    "State",
+    "StopReason",
+    "StopRule",
+    "iterate",
+    "solve",
+]
+
+
+class StopReason(Enum):
+    """Why a solver stopped; the value is the sentence shown."""
+
+    GAP = "the duality gap is below the tolerance"
+    ROUNDING = "the duality gap is at the level of rounding errors"
+    SMALL_CHANGE = "the objective hardly changes any more"
+    MAX_ITER = "the largest number of iterations was reached"
+    MAX_SECONDS = "the time was used up"
+    DIVERGED = "the objective grows beyond bounds"
+
+
+class State(Protocol):
+    """What a method remembers from step to step."""
+
+    @property
+    def point(self) -> Point:
+        """Where it stands."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class Method(Protocol[S]):
+    """A way to minimise: where to start, and how to take one step."""
+
+    def start(self, problem: Problem, point: Point) -> S:
+        """State before the first step."""
+
+    def step(self, problem: Problem, state: S) -> S:
+        """State after one more step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """How far a run has come."""
+
+    problem: Problem
+    state: Any
+    before: Any  # state one step ago; None at the start
+    n_iter: int
+    seconds: float  # spent in steps only
+
+    @cached_property
+    def objective(self) -> float:
+        """Objective where the method stands."""
+        return self.problem.objective(self.state.point)
+
+    @cached_property
+    def change(self) -> float:
+        """Change of the objective in the last step; infinite at the start."""
+        if self.before is None:
+            return float("inf")
+        return abs(self.problem.objective(self.before.point) - self.objective)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """Bound on the distance to the optimum, computed at most once."""
+        return self.problem.certify(self.state.point)
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a run ended with."""
+
+    coef: Array  # P (d, m)
+    intercept: Array  # (m,)
+    certificate: Certificate
+    n_iter: int
+    seconds: float
+    reason: StopReason
+
+
+StopRule = Callable[[Progress], StopReason | None]
+Callback = Callable[[Progress], None]
+
+
+def iterate(
+    problem: Problem, method: Method[S], coef: Array | None = None
+) -> Iterator[Progress]:
+    """Run a method for ever, from ``coef`` or zero; the clock counts steps only."""
+    begin = perf_counter()
+    origin = problem.null_point if coef is None else problem.at(coef)
+    state, before = method.start(problem, origin), None
+    seconds = perf_counter() - begin
+    n_iter = 0
+    while True:
+        yield Progress(problem, state, before, n_iter, seconds)
+        begin = perf_counter()
+        state, before = method.step(problem, state), state
+        seconds += perf_counter() - begin
+        n_iter += 1
+
+
+def solve(
+    problem: Problem,
+    method: Method[S],
+    *,
+    coef: Array | None = None,
+    stop: Sequence[StopRule],
+    callbacks: Sequence[Callback] = (),
+) -> Solution:
+    """Run a method until a rule stops it."""
+    # A diverging run overflows before its rule sees it; the rule tells, not NumPy.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for progress in iterate(problem, method, coef):
+            for callback in callbacks:
+                callback(progress)
+            reason = next(filter(None, (rule(progress) for rule in stop)), None)
+            if reason is not None:
+                return _conclude(progress, reason)
+    raise AssertionError("iterate never ends by itself")
+
+
+def _conclude(progress: Progress, reason: StopReason) -> Solution:
+    coef = progress.state.point.coef
+    return Solution(
+        coef,
+        progress.problem.fit.intercept(coef),
+        progress.certificate,
+        progress.n_iter,
+        progress.seconds,
+        reason,
+    )

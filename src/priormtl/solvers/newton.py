@@ -1,0 +1,46 @@
+"""Newton's method for smooth problems: no penalty (lam = 0)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from priormtl.problem import Point, Problem
+
+__all__ = ["Newton"]
+
+MOST_HALVINGS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonState:
+    """Where Newton's method stands."""
+
+    point: Point
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Conjugate gradients for the direction, halving for the step.
+
+    Squared loss is solved in one step. The penalty must be absent.
+    """
+
+    def start(self, problem: Problem, point: Point) -> NewtonState:
+        """Check that the problem is smooth."""
+        if problem.lam != 0:
+            raise ValueError(f"Newton needs lam = 0: got {problem.lam}.")
+        return NewtonState(point)
+
+    def step(self, problem: Problem, state: NewtonState) -> NewtonState:
+        """Go to the minimum of the quadratic model, or part of the way."""
+        point = state.point
+        direction = problem.newton_direction(point)
+        slope = float(np.vdot(point.gradient, direction))
+        for halvings in range(MOST_HALVINGS):
+            size = 0.5**halvings
+            trial = problem.at(point.coef + size * direction, near=point)
+            # f(trial) − f(point), from the tangent: it keeps its digits.
+            change = size * slope + problem.excess(trial, point)
+            if change <= 1e-4 * size * slope:
+                return NewtonState(trial)
+        return state

@@ -1,0 +1,63 @@
+"""When to stop: rules given to the loop."""
+
+from math import isfinite
+
+from priormtl.solvers.loop import Progress, StopReason, StopRule
+
+__all__ = ["diverged", "gap_below", "max_iter", "max_seconds", "small_change"]
+
+ROUNDING = 1e-14
+
+
+def gap_below(tol: float, every: int = 10) -> StopRule:
+    """Stop at gap ≤ tol · (objective at P = 0), looked at every few steps."""
+
+    def rule(progress: Progress) -> StopReason | None:
+        if progress.n_iter % every:
+            return None
+        gap, unit = progress.certificate.gap, progress.problem.null_objective
+        if gap <= tol * unit:
+            return StopReason.GAP
+        return StopReason.ROUNDING if gap <= ROUNDING * unit else None
+
+    return rule
+
+
+def small_change(tol: float) -> StopRule:
+    """Stop when a step changes the objective by less than ``tol``: the paper's rule."""
+
+    def rule(progress: Progress) -> StopReason | None:
+        return StopReason.SMALL_CHANGE if progress.change < tol else None
+
+    return rule
+
+
+def max_iter(n: int) -> StopRule:
+    """Stop after ``n`` steps."""
+
+    def rule(progress: Progress) -> StopReason | None:
+        return StopReason.MAX_ITER if progress.n_iter >= n else None
+
+    return rule
+
+
+def max_seconds(seconds: float) -> StopRule:
+    """Stop when the steps have taken this long."""
+
+    def rule(progress: Progress) -> StopReason | None:
+        return StopReason.MAX_SECONDS if progress.seconds >= seconds else None
+
+    return rule
+
+
+def diverged(factor: float = 10.0) -> StopRule:
+    """Stop when the objective exceeds ``factor`` times that at P = 0."""
+
+    def rule(progress: Progress) -> StopReason | None:
+        limit = factor * progress.problem.null_objective
+        # A warm start may begin above the limit: only growth counts.
+        grew = progress.objective > limit and progress.change > limit
+        lost = not isfinite(progress.objective)
+        return StopReason.DIVERGED if lost or (progress.n_iter and grew) else None
+
+    return rule
