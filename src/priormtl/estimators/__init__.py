@@ -1,0 +1,1 @@
+"""How a user calls it."""
