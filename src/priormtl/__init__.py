@@ -1,3 +1,31 @@
 """Multi-task learning with prior information, certified and native to scikit-learn."""
 
+from priormtl import datasets, metrics
+from priormtl.data import TaskStatistics, one_vs_one, one_vs_rest, summarize
+from priormtl.estimators import (
+    CopyFeatures,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    load,
+    save,
+)
+from priormtl.priors import FeaturePrior, TaskPrior
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "CopyFeatures",
+    "FeaturePrior",
+    "MultiTaskClassifier",
+    "MultiTaskRegressor",
+    "TaskPrior",
+    "TaskStatistics",
+    "__version__",
+    "datasets",
+    "load",
+    "metrics",
+    "one_vs_one",
+    "one_vs_rest",
+    "save",
+    "summarize",
+]

@@ -1,5 +1,6 @@
 """What was observed: samples of many tasks, and the statistics that replace them."""
 
+from priormtl.data.classes import one_vs_one, one_vs_rest
 from priormtl.data.condense import accumulate, condense, summarize, to_tasks
 from priormtl.data.frames import (
     as_frame,
@@ -18,6 +19,7 @@ from priormtl.data.tasks import (
     SharedRows,
     StackedRows,
     TaskData,
+    from_codes,
     from_columns,
     from_labels,
     from_lists,
@@ -37,12 +39,15 @@ __all__ = [
     "condense",
     "encode_labels",
     "find_labels",
+    "from_codes",
     "from_columns",
     "from_frame",
     "from_labels",
     "from_lists",
     "from_plain",
     "merge_tasks",
+    "one_vs_one",
+    "one_vs_rest",
     "pooled_scale",
     "pooled_variance",
     "read_matrix",

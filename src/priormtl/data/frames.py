@@ -41,8 +41,11 @@ def split_task_column(X: Any, task: Hashable) -> tuple[Any, Any]:
     if frame is not None:
         if task not in frame.columns:
             raise unknown_name("column of X for task", task, frame.columns)
-        name = str(task) if isinstance(task, str) else task
-        return frame.drop(name).to_native(), frame[name].to_native()
+        # By position: names of pandas columns need not be text.
+        position = frame.columns.index(task)
+        others = [j for j in range(len(frame.columns)) if j != position]
+        labels = list(frame.iter_columns())[position]
+        return frame.select(nw.nth(others)).to_native(), labels.to_native()
     return _split_array_column(X, task)
 
 
@@ -84,14 +87,18 @@ def _frame_values(frame: nw.DataFrame[Any]) -> Array:
     if len(set(names)) < len(names):
         twice = sorted({str(name) for name in names if names.count(name) > 1})
         raise ValueError(f"X must have distinct column names: got {twice} twice.")
-    for name, kind in frame.schema.items():
-        if not (kind.is_numeric() or kind == nw.Boolean or _holds_numbers(frame[name])):
-            raise ValueError(
-                f"X column {name!r} must be numeric: got {kind}; encode it as numbers, "
-                "drop it, or name it as the task column."
-            )
-    columns = [np.asarray(_to_floats(frame[name])) for name in names]
+    columns = [_column_values(column) for column in frame.iter_columns()]
     return np.column_stack(columns) if columns else np.empty((len(frame), 0))
+
+
+def _column_values(column: nw.Series[Any]) -> Array:
+    kind = column.dtype
+    if not (kind.is_numeric() or kind == nw.Boolean or _holds_numbers(column)):
+        raise ValueError(
+            f"X column {column.name!r} must be numeric: got {kind}; encode it as "
+            "numbers, drop it, or name it as the task column."
+        )
+    return _to_floats(column)
 
 
 def _holds_numbers(column: nw.Series[Any]) -> bool:

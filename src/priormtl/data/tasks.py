@@ -22,6 +22,7 @@ __all__ = [
     "SharedRows",
     "StackedRows",
     "TaskData",
+    "from_codes",
     "from_columns",
     "from_labels",
     "from_lists",
@@ -68,6 +69,10 @@ class TaskData(ABC):
     def with_matrix(self, X: Matrix) -> Self:
         """Same samples with other features."""
         return replace(self, X=X)
+
+    def with_names(self, features: Sequence[str] | None) -> Self:
+        """Same samples with named features."""
+        return replace(self, features=None if features is None else tuple(features))
 
     def restrict(self, features: Index) -> Self:
         """Only these features."""
@@ -178,10 +183,21 @@ def from_labels(
 
     Rows of weight zero count as absent.
     """
+    codes, tasks = encode_labels(task, int(X.shape[0]))
+    return from_codes(X, y, codes, tasks, weight).with_names(features)
+
+
+def from_codes(
+    X: Matrix,
+    y: Array,
+    codes: Index,
+    tasks: tuple[Hashable, ...],
+    weight: Array | None = None,
+) -> StackedRows:
+    """Stacked rows, each with the position of its task among ``tasks``."""
     n = int(X.shape[0])
     _check_length("y", y, n)
     _refuse_not_finite(y)
-    codes, tasks = encode_labels(task, n)
     weights = _check_weight(weight, (n,))
     kept = weights > 0
     m = len(tasks)
@@ -191,7 +207,7 @@ def from_labels(
     if not np.array_equal(order, np.arange(n)):
         X, y, weights, codes = X[order], y[order], weights[order], codes[order]
     starts = np.searchsorted(codes, np.arange(m + 1)).astype(np.intp)
-    return StackedRows(X, y, weights, tasks, _names(features), starts)
+    return StackedRows(X, y, weights, tasks, None, starts)
 
 
 def from_columns(
@@ -215,7 +231,8 @@ def from_columns(
     cells = np.where(measured, weights[:, np.newaxis] if per_row else weights, 0.0)
     names = tuple(range(m)) if tasks is None else tuple(tasks)
     _refuse_empty(names, np.all(cells == 0, axis=0))
-    return SharedRows(X, np.where(measured, Y, 0.0), cells, names, _names(features))
+    data = SharedRows(X, np.where(measured, Y, 0.0), cells, names, None)
+    return data.with_names(features)
 
 
 def from_lists(
@@ -258,10 +275,6 @@ def _stack(X: Sequence[Matrix]) -> Matrix:
     if any(issparse(rows) for rows in X):
         return csr_array(vstack([csr_array(rows) for rows in X]))
     return np.concatenate([np.asarray(rows, dtype=np.float64) for rows in X])
-
-
-def _names(features: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if features is None else tuple(features)
 
 
 def _check_length(name: str, values: Array, n: int) -> None:

@@ -1,1 +1,16 @@
-"""How a user calls it."""
+"""How a user calls it: estimators by scikit-learn's conventions."""
+
+from priormtl.estimators.base import MultiTaskEstimator
+from priormtl.estimators.classifier import MultiTaskClassifier
+from priormtl.estimators.copies import CopyFeatures
+from priormtl.estimators.regressor import MultiTaskRegressor
+from priormtl.estimators.storage import load, save
+
+__all__ = [
+    "CopyFeatures",
+    "MultiTaskClassifier",
+    "MultiTaskEstimator",
+    "MultiTaskRegressor",
+    "load",
+    "save",
+]

@@ -1,0 +1,215 @@
+"""MultiTaskEstimator: read tables, fit tasks, predict rows; for us and baselines."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from priormtl._arrays import Array, Index, Matrix
+from priormtl.data import (
+    TaskData,
+    TaskStatistics,
+    as_frame,
+    column_names,
+    encode_labels,
+    find_labels,
+    from_codes,
+    from_columns,
+    read_matrix,
+    read_targets,
+    split_task_column,
+)
+
+__all__ = ["MultiTaskEstimator", "unchanged_on_error"]
+
+
+class MultiTaskEstimator(BaseEstimator, ABC):
+    """What all multi-task estimators share: how data come in and scores go out.
+
+    A method needs ``_fit_tasks`` and ``_task_scores``, and a ``task`` parameter.
+    """
+
+    task: Hashable | None
+    tasks_: np.ndarray
+    _targets_are_columns: bool
+
+    def fit(
+        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn all tasks at once.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix or data frame
+            Features; with ``task="name"`` in the constructor also the task's column.
+        y : (n,) or (n, m)
+            Targets of stacked rows, or one column per task, where missing values
+            mark targets that were not measured.
+        task : (n,) labels, optional
+            Task of each row. Tasks are sorted, or in category order.
+        sample_weight : (n,), or (n, m) with such targets, optional
+            Weights; a row of weight zero counts as absent.
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_on_error(self):
+            data = self._read_samples(X, y, task, sample_weight, reset=True)
+            self._fit_tasks(data)
+        return self
+
+    @abstractmethod
+    def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
+        """Learn from data, then set fitted attributes."""
+
+    @abstractmethod
+    def _task_scores(self, X: Matrix, i: int) -> Array:
+        """Scores of rows under task ``i`` (n,)."""
+
+    @abstractmethod
+    def _check_targets(self, y: Any) -> np.ndarray:
+        """Targets as an array (n,) or (n, m), not yet coded."""
+
+    @abstractmethod
+    def _code_targets(
+        self, y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...]
+    ) -> Array:
+        """Targets as numbers; NaN where not measured. ``codes``: task of each row."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _read_samples(
+        self, X: Any, y: Any, task: Any, sample_weight: Any, *, reset: bool
+    ) -> TaskData:
+        """Tables as TaskData; sets n_features_in_ and feature_names_in_."""
+        X, labels = self._split_task(X, task)
+        matrix = self._read_features(X, reset=reset)
+        names = column_names(X)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is "
+                "None."
+            )
+        targets = self._check_targets(y)
+        check_consistent_length(matrix, targets)
+        weight = _read_weight(sample_weight)
+        if targets.ndim == 2 and targets.shape[1] == 1 and labels is not None:
+            targets = targets[:, 0]
+        if targets.ndim == 2:
+            return self._read_columns(matrix, y, targets, labels, weight)
+        n = len(targets)
+        codes, tasks = encode_labels(np.zeros(n, int) if labels is None else labels, n)
+        self._targets_are_columns = False
+        # Rows of weight zero are absent: they must not add a class.
+        kept = np.ones(n, bool)
+        if weight is not None and weight.shape == (n,):
+            kept = weight > 0
+        numbers = np.zeros(n)
+        if kept.any():
+            numbers[kept] = self._code_targets(targets[kept], codes[kept], tasks)
+        return from_codes(matrix, numbers, codes, tasks, weight).with_names(names)
+
+    def _read_columns(
+        self, X: Matrix, y: Any, targets: np.ndarray, labels: Any, weight: Array | None
+    ) -> TaskData:
+        if labels is not None:
+            raise ValueError(
+                "y must have one dimension where rows have task labels: got shape "
+                f"{targets.shape}."
+            )
+        numbered: tuple[Hashable, ...] = tuple(range(targets.shape[1]))
+        tasks = column_names(y) or numbered
+        self._targets_are_columns = True
+        numbers = self._code_targets(targets, None, tasks)
+        names = getattr(self, "feature_names_in_", None)
+        return from_columns(X, numbers, weight, tasks, names)
+
+    def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
+        """X without its task column, and the task labels, if any."""
+        if self.task is None:
+            return X, task
+        if task is not None:
+            raise ValueError(
+                f"task labels were given twice: as the column {self.task!r} of X and "
+                "as an argument."
+            )
+        return split_task_column(X, self.task)
+
+    def _read_features(self, X: Any, *, reset: bool) -> Matrix:
+        """X as numbers, after scikit-learn's checks of names and counts."""
+        if as_frame(X) is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            matrix = read_matrix(X)
+        else:
+            checked = validate_data(
+                self, X, reset=reset, accept_sparse="csr", dtype=np.float64
+            )
+            matrix = read_matrix(csr_array(checked) if issparse(checked) else checked)
+        if min(matrix.shape) == 0:
+            raise ValueError(
+                f"Found array with {matrix.shape[0]} sample(s) and {matrix.shape[1]} "
+                f"feature(s) (shape={matrix.shape}) while a minimum of 1 is required "
+                f"by {type(self).__name__}."
+            )
+        return matrix
+
+    def _scores(self, X: Any, task: Any) -> tuple[Array, Index | None]:
+        """Scores of rows, and the task of each row; (n, m) and None for all tasks."""
+        check_is_fitted(self)
+        X, labels = self._split_task(X, task)
+        matrix = self._read_features(X, reset=False)
+        n, m = matrix.shape[0], len(self.tasks_)
+        if labels is None and self._targets_are_columns:
+            return np.column_stack(
+                [self._task_scores(matrix, i) for i in range(m)]
+            ), None
+        codes = self._find_tasks(labels, n)
+        scores = np.empty(n)
+        for i in np.unique(codes):
+            rows = codes == i
+            scores[rows] = self._task_scores(matrix[rows], int(i))
+        return scores, codes
+
+    def _find_tasks(self, labels: Any, n: int) -> Index:
+        tasks = self.tasks_.tolist()
+        if labels is not None:
+            return find_labels(labels, tasks, n)
+        if len(tasks) > 1:
+            raise ValueError(
+                f"task must be given: this model knows {len(tasks)} tasks; pass "
+                "task=labels, one per row of X."
+            )
+        return np.zeros(n, dtype=np.intp)
+
+
+@contextmanager
+def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
+    """Leave the estimator as it was when the body fails."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def _read_weight(sample_weight: Any) -> Array | None:
+    return (
+        None if sample_weight is None else read_targets(sample_weight, "sample_weight")
+    )

@@ -1,0 +1,97 @@
+"""Class labels of binary tasks: which two each task has, coded −1 and +1."""
+
+from collections.abc import Hashable
+from itertools import pairwise
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from priormtl._arrays import Array, Index
+from priormtl.data import as_frame
+
+__all__ = ["class_table", "code_classes", "read_labels"]
+
+
+def read_labels(y: Any) -> np.ndarray:
+    """Labels as an array (n,) or (n, m); checked where there is one column."""
+    frame = as_frame(y)
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if frame is not None:
+        columns = [np.asarray(column.to_list()) for column in frame.iter_columns()]
+        labels = np.column_stack(columns)
+    elif isinstance(series, nw.Series):
+        labels = np.asarray(series.to_list())
+    else:
+        labels = np.asarray(y)
+    if labels.ndim not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions: got {labels.ndim}.")
+    if labels.ndim == 1:
+        _refuse_missing(labels)
+        check_classification_targets(labels)
+    return labels
+
+
+def class_table(
+    y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...], *, lone_class: bool
+) -> np.ndarray:
+    """Negative and positive class of each task (m, 2).
+
+    Where all tasks draw on the same two classes, a task may lack one of them if
+    ``lone_class``; else each task must show its own two.
+    """
+    seen = [np.unique(labels) for labels in _by_task(y, codes, len(tasks))]
+    union = np.unique(np.concatenate(seen))
+    least = min(len(classes) for classes in seen)
+    if len(union) == 2 and (least == 2 or (lone_class and least > 0)):
+        return np.tile(union, (len(tasks), 1))
+    for task, classes in zip(tasks, seen, strict=True):
+        if len(classes) != 2:
+            raise ValueError(_wrong_classes(task, classes, y))
+    return np.stack(seen)
+
+
+def code_classes(y: np.ndarray, codes: Index | None, table: np.ndarray) -> Array:
+    """−1 and +1 for the two classes of each row's task, 0 for anything else."""
+    classes = table[np.newaxis] if codes is None else table[codes]
+    positive = (y == classes[..., 1]).astype(np.float64)
+    return positive - (y == classes[..., 0])
+
+
+def _by_task(y: np.ndarray, codes: Index | None, m: int) -> list[np.ndarray]:
+    """Measured labels of each task."""
+    if codes is None:
+        return [column[~_missing(column)] for column in y.T]
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(m + 1))
+    return [y[order[a:b]] for a, b in pairwise(ends)]
+
+
+def _missing(labels: np.ndarray) -> np.ndarray:
+    if labels.dtype == object:
+        return np.array([v is None or v != v for v in labels.tolist()], dtype=bool)  # noqa: PLR0124
+    return labels != labels  # noqa: PLR0124
+
+
+def _refuse_missing(labels: np.ndarray) -> None:
+    if _missing(labels).any():
+        raise ValueError(
+            "Input y contains NaN: drop the rows without a class. (With one column per "
+            "task, missing values mark targets that were not measured.)"
+        )
+
+
+def _wrong_classes(task: Hashable, classes: np.ndarray, y: np.ndarray) -> str:
+    shown = classes[:5].tolist()
+    if len(classes) > 2:
+        kind = type_of_target(y) if y.ndim == 1 else "multiclass"
+        return (
+            "Only binary classification is supported. The type of the target is "
+            f"{kind}. Task {task!r} has {len(classes)} classes ({shown}, …): use "
+            "one_vs_one or one_vs_rest to make binary tasks."
+        )
+    return (
+        f"every task must have two classes: task {task!r} has one class or none "
+        f"({shown}); drop it, or join it with another task."
+    )

@@ -1,0 +1,262 @@
+"""LinearMultiTask: the paper's model, built from settings, solved, certified."""
+
+import warnings
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from priormtl._arrays import Array, Matrix
+from priormtl.data import (
+    Moments,
+    TaskData,
+    TaskStatistics,
+    centre_samples,
+    condense,
+    pooled_scale,
+)
+from priormtl.estimators.base import MultiTaskEstimator
+from priormtl.estimators.settings import (
+    PENALTIES,
+    SOLVERS,
+    check_choice,
+    check_count,
+    check_fit_intercept,
+    check_row_weights,
+    check_strength,
+    check_tolerance,
+)
+from priormtl.graphs import Laplacian
+from priormtl.losses import (
+    FreeIntercepts,
+    Intercepts,
+    Logistic,
+    NoIntercepts,
+    Squared,
+    TiedIntercepts,
+)
+from priormtl.penalties import L21, Nuclear, Penalty
+from priormtl.priors import (
+    FeaturePrior,
+    QuadraticPrior,
+    as_feature_prior,
+    as_task_prior,
+    difference_matrix,
+    laplacian,
+)
+from priormtl.problem import Problem
+from priormtl.solvers import (
+    Solution,
+    StopReason,
+    diverged,
+    gap_below,
+    max_iter,
+    method_by_name,
+    solve,
+)
+
+__all__ = ["LinearMultiTask"]
+
+
+class Setup(NamedTuple):
+    """A problem as the settings and the data make it."""
+
+    problem: Problem
+    moments: Moments
+    scale: Array  # (d,) what features were divided by
+    feature_prior: FeaturePrior | None  # resolved
+
+
+class LinearMultiTask(MultiTaskEstimator):
+    """Linear models of many tasks with one common set of features and priors."""
+
+    coef_: Array
+    intercept_: Array
+
+    def __init__(
+        self,
+        lam: float = 1.0,
+        theta: float = 1.0,
+        epsilon: float = 1.0,
+        *,
+        feature_prior: Any = None,
+        task_prior: Any = "chain",
+        penalty: str = "l21",
+        fit_intercept: bool | str = True,
+        intercept_strength: float = 1.0,
+        feature_weights: Any = None,
+        tie_weights: Any = None,
+        standardize: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        warm_start: bool = False,
+        task: Any = None,
+    ) -> None:
+        self.lam = lam
+        self.theta = theta
+        self.epsilon = epsilon
+        self.feature_prior = feature_prior
+        self.task_prior = task_prior
+        self.penalty = penalty
+        self.fit_intercept = fit_intercept
+        self.intercept_strength = intercept_strength
+        self.feature_weights = feature_weights
+        self.tie_weights = tie_weights
+        self.standardize = standardize
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.task = task
+
+    @property
+    def _uses_logistic(self) -> bool:
+        """Whether samples, not moments, are fitted."""
+        return False
+
+    def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
+        tol = check_tolerance(self.tol)
+        steps = check_count("max_iter", self.max_iter)
+        solver = check_choice("solver", self.solver, SOLVERS)
+        setup = self._set_up(data)
+        problem = setup.problem
+        solution = solve(
+            problem,
+            method_by_name(solver, problem),
+            coef=self._warm_coef(data, setup.scale),
+            stop=[gap_below(tol), diverged(), max_iter(steps)],
+        )
+        self._warn_unless_converged(solution, problem.null_objective)
+        self._publish(data, setup, solution)
+
+    def _set_up(self, data: TaskData | TaskStatistics) -> Setup:
+        """Problem that the settings describe for this data."""
+        moments, source = self._sources(data)
+        scale = self._scale(moments)
+        fit_data = source.rescale(scale) if self.standardize else source
+        ties = laplacian(as_task_prior(self.task_prior), data.tasks)
+        prior = as_feature_prior(self.feature_prior)
+        resolved = None if prior is None else prior.resolve(moments)
+        loss = Logistic() if self._uses_logistic else Squared()
+        problem = Problem(
+            loss.bind(fit_data, self._intercepts(ties)),
+            self._quadratic_prior(resolved, ties, moments),
+            self._penalty(data.shape[0]),
+            check_strength("lam", self.lam),
+        )
+        return Setup(problem, moments, scale, resolved)
+
+    def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Any]:
+        """Moments, for priors and scales, and what the loss is counted on."""
+        if self._uses_logistic and isinstance(data, TaskData):
+            return centre_samples(data), data
+        moments = condense(data)
+        return moments, moments
+
+    def _scale(self, moments: Moments) -> Array:
+        return pooled_scale(moments) if self.standardize else np.ones(moments.shape[0])
+
+    def _quadratic_prior(
+        self, prior: FeaturePrior | None, ties: Laplacian, moments: Moments
+    ) -> QuadraticPrior:
+        if isinstance(self.tie_weights, str):
+            raise ValueError(
+                "tie_weights must be one weight per feature or None: got "
+                f"{self.tie_weights!r}; weights estimated from the data are not part "
+                "of this version."
+            )
+        d = moments.shape[0]
+        return QuadraticPrior(
+            difference_matrix(prior or FeaturePrior(()), moments),
+            ties,
+            check_strength("theta", self.theta),
+            check_strength("epsilon", self.epsilon),
+            check_row_weights("tie_weights", self.tie_weights, d, zero=True),
+        )
+
+    def _penalty(self, d: int) -> Penalty:
+        name = check_choice("penalty", self.penalty, PENALTIES)
+        weights = check_row_weights(
+            "feature_weights", self.feature_weights, d, zero=False
+        )
+        if name == "l21":
+            return L21(weights)
+        if weights is not None:
+            raise ValueError(
+                'feature_weights must be None with penalty="nuclear", which does not '
+                'see single features; use penalty="l21".'
+            )
+        return Nuclear()
+
+    def _intercepts(self, ties: Laplacian) -> Intercepts:
+        kind = check_fit_intercept(self.fit_intercept)
+        strength = check_strength("intercept_strength", self.intercept_strength)
+        if kind is False:
+            return NoIntercepts()
+        if kind is True:
+            return FreeIntercepts()
+        if self.task_prior is None:
+            raise ValueError(
+                'task_prior must not be None with fit_intercept="tied": it says which '
+                'tasks are tied; use "mean" for unordered tasks.'
+            )
+        return TiedIntercepts(ties, strength)
+
+    def _warm_coef(self, data: TaskData | TaskStatistics, scale: Array) -> Array | None:
+        """Coefficients of the last fit, where they fit the same tasks and features."""
+        known = getattr(self, "coef_", None)
+        if not self.warm_start or known is None:
+            return None
+        if known.shape[::-1] != data.shape or self.tasks_.tolist() != list(data.tasks):
+            return None
+        return np.ascontiguousarray(known.T * scale[:, np.newaxis])
+
+    def _warn_unless_converged(self, solution: Solution, unit: float) -> None:
+        if solution.reason not in (StopReason.MAX_ITER, StopReason.DIVERGED):
+            return
+        gap = solution.certificate.gap
+        share = gap / unit if unit else gap
+        warnings.warn(
+            f"not converged, {solution.reason.value}: the duality gap is {gap:.3g}, "
+            f"that is {share:.3g} of the objective at P = 0, above tol={self.tol:g}, "
+            f"after {solution.n_iter} iterations; raise max_iter.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def _publish(
+        self, data: TaskData | TaskStatistics, setup: Setup, solution: Solution
+    ) -> None:
+        self.coef_ = np.ascontiguousarray((solution.coef / setup.scale[:, None]).T)
+        self.intercept_ = solution.intercept
+        self.tasks_ = task_array(data.tasks)
+        self.objective_ = solution.certificate.primal
+        self.dual_gap_ = solution.certificate.gap
+        self.n_iter_ = solution.n_iter
+        self.feature_prior_ = setup.feature_prior
+        self.__dict__.pop("statistics_", None)
+        if isinstance(setup.moments, TaskStatistics):
+            self.statistics_ = setup.moments
+
+    def _task_scores(self, X: Matrix, i: int) -> Array:
+        return np.asarray(X @ self.coef_[i] + self.intercept_[i])
+
+    def _adopt_statistics(self, statistics: TaskStatistics) -> Self:
+        """Fit statistics as if their rows had been read."""
+        self.n_features_in_ = statistics.shape[0]
+        if statistics.features is None:
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            self.feature_names_in_ = np.array(statistics.features, dtype=object)
+        self._fit_tasks(statistics)
+        return self
+
+
+def task_array(tasks: tuple[Any, ...]) -> np.ndarray:
+    """Task labels as a 1-D array, also where they are tuples."""
+    if any(isinstance(task, tuple) for task in tasks):
+        array = np.empty(len(tasks), dtype=object)
+        array[:] = tasks
+        return array
+    return np.array(tasks)

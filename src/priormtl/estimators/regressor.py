@@ -1,0 +1,176 @@
+"""MultiTaskRegressor: squared loss."""
+
+from collections.abc import Hashable
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_array
+
+from priormtl._arrays import Array, Index
+from priormtl.data import TaskStatistics, as_frame, read_targets, summarize_tasks
+from priormtl.estimators.base import unchanged_on_error
+from priormtl.estimators.linear import LinearMultiTask
+
+__all__ = ["MultiTaskRegressor"]
+
+
+class MultiTaskRegressor(RegressorMixin, LinearMultiTask):
+    """Linear regression for many related tasks, with prior information.
+
+    Minimises over coefficients P (features × tasks) and intercepts b::
+
+        1/2 Σ w (x p_i + b_i − y)² + lam ‖P‖₂,₁ + theta/2 ‖D P‖² + epsilon/2 tr(P L Pᵀ)
+
+    where ``lam`` picks one set of features for all tasks, D holds known relations
+    between features, and L ties related tasks. Strengths are as in the paper: sums,
+    not means, over rows.
+
+    Parameters
+    ----------
+    lam, theta, epsilon : float
+        Strengths of the row penalty, the feature prior and the task prior.
+    feature_prior : FeaturePrior, matrix D or None
+        Which features act alike, or oppositely.
+    task_prior : TaskPrior, "chain", "mean" or None
+        Which tasks are alike: neighbours in order, or all like their mean.
+    penalty : {"l21", "nuclear"}
+        Whole features enter or leave, or tasks share a subspace.
+    fit_intercept : True, False or "tied"
+        Free intercepts, none, or intercepts tied as the tasks are:
+        plus intercept_strength/2 bᵀ L b.
+    intercept_strength : float
+        Strength of that tie.
+    feature_weights : (d,) array, optional
+        Positive; multiply ``lam`` feature by feature.
+    tie_weights : (d,) array, optional
+        Not negative; multiply ``epsilon`` feature by feature.
+    standardize : bool
+        Divide features by their pooled standard deviation inside the fit;
+        ``coef_`` stays in the units of X.
+    solver : {"auto", "gd", "ista", "ista-reverse", "fista", "linear"}
+        "auto" or one of the paper's five methods.
+    tol : float
+        Stop at a duality gap of ``tol`` times the objective at P = 0.
+    max_iter : int
+        Most steps; reached before ``tol``, a ConvergenceWarning names the gap.
+    warm_start : bool
+        Start from the last fit's coefficients.
+    task : str or int, optional
+        Column of X that holds the task: a name in a data frame, a position in an
+        array. Then ``fit`` and ``predict`` need no ``task`` argument.
+
+    Attributes
+    ----------
+    coef_ : (m, d) array
+        Coefficients, one row per task (P transposed).
+    intercept_ : (m,) array
+        Intercepts.
+    tasks_ : (m,) array
+        Task labels.
+    objective_, dual_gap_ : float
+        Objective reached, and how far the optimum can be below it, at most.
+    n_iter_ : int
+        Steps taken.
+    n_features_in_, feature_names_in_ : int, array
+        Features (the task's column not among them), and their names where X has any.
+    feature_prior_ : FeaturePrior or None
+        Prior with names resolved and rules carried out.
+    statistics_ : TaskStatistics
+        What the model has learned from; absent where X is sparse or has fewer rows
+        than features. ``partial_fit`` adds to it.
+
+    Examples
+    --------
+    >>> from priormtl import FeaturePrior, MultiTaskRegressor
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> prior = FeaturePrior.similar([(0, 1)])
+    >>> model = MultiTaskRegressor(lam=5.0, feature_prior=prior).fit(X, y, task=task)
+    >>> model.coef_.shape, model.predict(X, task=task).shape
+    ((4, 6), (120,))
+    """
+
+    def fit_statistics(self, statistics: TaskStatistics) -> Self:
+        """Learn from statistics instead of rows; see ``summarize``."""
+        if not isinstance(statistics, TaskStatistics):
+            raise TypeError(
+                f"statistics must be TaskStatistics: got {type(statistics).__name__}; "
+                "make them with summarize(X, y, task)."
+            )
+        with unchanged_on_error(self):
+            self._targets_are_columns = False
+            return self._adopt_statistics(statistics)
+
+    def partial_fit(
+        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn from these rows and all that earlier calls have seen.
+
+        Parameters are those of ``fit``. Calls add up statistics, so that the order of
+        the rows and their grouping do not matter.
+        """
+        first = not hasattr(self, "statistics_")
+        if first and hasattr(self, "coef_"):
+            raise ValueError(
+                "partial_fit cannot continue this fit, which kept no statistics since "
+                "X is sparse or has fewer rows than features; begin with partial_fit "
+                "on a new estimator."
+            )
+        with unchanged_on_error(self):
+            data = self._read_samples(X, y, task, sample_weight, reset=first)
+            statistics = summarize_tasks(data)
+            if not first:
+                statistics = self.statistics_ + statistics
+            return self._adopt_statistics(statistics)
+
+    def predict(self, X: Any, *, task: Any = None) -> Array:
+        """Predict one value per row, or (n, m) for a model of (n, m) targets.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix or data frame
+            Features, with the task's column if the model was fitted with one.
+        task : (n,) labels, optional
+            Task of each row; unknown ones are an error.
+        """
+        return self._scores(X, task)[0]
+
+    def score(
+        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
+    ) -> float:
+        """R² of the predictions, averaged over columns for (n, m) targets."""
+        prediction = self.predict(X, task=task)
+        target = self._check_targets(y)
+        weight = None if sample_weight is None else read_targets(sample_weight)
+        if prediction.ndim == 1:
+            return float(r2_score(np.ravel(target), prediction, sample_weight=weight))
+        scores = [
+            _measured_r2(target[:, i], prediction[:, i], weight)
+            for i in range(prediction.shape[1])
+        ]
+        return float(np.mean(scores))
+
+    def _check_targets(self, y: Any) -> np.ndarray:
+        if as_frame(y) is not None or hasattr(y, "to_numpy"):
+            return read_targets(y)
+        targets = np.asarray(y)
+        return check_array(
+            targets,
+            ensure_2d=False,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan" if targets.ndim == 2 else True,
+            input_name="y",
+        )
+
+    def _code_targets(
+        self, y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...]
+    ) -> Array:
+        return y
+
+
+def _measured_r2(target: Array, prediction: Array, weight: Array | None) -> float:
+    rows = ~np.isnan(target)
+    weights = None if weight is None else weight[rows]
+    return float(r2_score(target[rows], prediction[rows], sample_weight=weights))

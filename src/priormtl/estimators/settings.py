@@ -1,0 +1,78 @@
+"""Checks of what users set, in one wording: name, what it must be, what came."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl.solvers import METHODS
+
+__all__ = [
+    "check_choice",
+    "check_count",
+    "check_fit_intercept",
+    "check_row_weights",
+    "check_strength",
+    "check_tolerance",
+]
+
+PENALTIES = ("l21", "nuclear")
+SOLVERS = ("auto", *METHODS)
+
+
+def check_strength(name: str, value: Any) -> float:
+    """Finite number, at least zero."""
+    if not _is_real(value) or not np.isfinite(value) or value < 0:
+        raise ValueError(f"{name} must be a finite number, at least 0: got {value!r}.")
+    return float(value)
+
+
+def check_tolerance(value: Any) -> float:
+    """Positive number."""
+    if not _is_real(value) or not value > 0:
+        raise ValueError(f"tol must be a positive number: got {value!r}.")
+    return float(value)
+
+
+def check_count(name: str, value: Any) -> int:
+    """Positive whole number."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be a positive whole number: got {value!r}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of several words."""
+    if not isinstance(value, str) or value not in choices:
+        words = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {words}: got {value!r}.")
+    return value
+
+
+def check_fit_intercept(value: Any) -> bool | str:
+    """True, False or "tied"."""
+    if not isinstance(value, bool | np.bool_) and value != "tied":
+        raise ValueError(f'fit_intercept must be True, False or "tied": got {value!r}.')
+    return value if isinstance(value, str) else bool(value)
+
+
+def check_row_weights(name: str, value: Any, d: int, *, zero: bool) -> Array | None:
+    """One finite weight per feature; positive, or at least zero."""
+    if value is None:
+        return None
+    weights = np.asarray(value, dtype=np.float64)
+    if weights.shape != (d,):
+        raise ValueError(
+            f"{name} must have one weight per feature: got shape {weights.shape} for "
+            f"{d} features."
+        )
+    least = "at least 0" if zero else "above 0"
+    valid = weights >= 0 if zero else weights > 0
+    if not np.all(np.isfinite(weights) & valid):
+        raise ValueError(f"{name} must be finite and {least}: got {weights.min()}.")
+    return weights
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -1,0 +1,174 @@
+"""save and load: a fitted model in one file of arrays and plain settings."""
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from priormtl.archive import read_archive, write_archive
+from priormtl.data import from_plain, to_plain
+from priormtl.estimators.classifier import MultiTaskClassifier
+from priormtl.estimators.linear import LinearMultiTask, task_array
+from priormtl.estimators.regressor import MultiTaskRegressor
+from priormtl.exceptions import ModelFileError
+from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
+
+__all__ = ["load", "save"]
+
+KIND = "model"
+MODELS: dict[str, type[LinearMultiTask]] = {
+    "MultiTaskRegressor": MultiTaskRegressor,
+    "MultiTaskClassifier": MultiTaskClassifier,
+}
+PLAIN_DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[48]|U[0-9]{1,6})")
+
+
+def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to one file, whole or not at all.
+
+    The file holds arrays, settings and a digest of everything; no pickle. It keeps
+    what predictions and reports need, not the statistics of ``partial_fit`` (these
+    have their own ``save``).
+
+    Parameters
+    ----------
+    model : MultiTaskRegressor or MultiTaskClassifier
+        Fitted model.
+    path : path
+        File to write; an older one is replaced.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from priormtl import MultiTaskRegressor, load, save
+    >>> model = MultiTaskRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> path = tempfile.mktemp(suffix=".model")
+    >>> save(model, path)
+    >>> load(path).predict([[3.0]]) == model.predict([[3.0]])
+    array([ True])
+    """
+    if type(model).__name__ not in MODELS:
+        raise TypeError(f"model must be one of ours: got {type(model).__name__}.")
+    check_is_fitted(model)
+    settings = {
+        "class": type(model).__name__,
+        "params": _plain_params(model),
+        "fitted": _plain_fitted(model),
+    }
+    arrays = {"coef": model.coef_, "intercept": model.intercept_}
+    write_archive(path, KIND, settings, arrays)
+
+
+def load(path: str | os.PathLike[str]) -> LinearMultiTask:
+    """Read a model that ``save`` wrote; a changed file is refused.
+
+    Loading builds arrays and one of our estimators; it runs no code from the file.
+    """
+    settings, arrays = read_archive(path, KIND)
+    try:
+        return _restore(settings, arrays)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ModelFileError(
+            f"{path} does not hold a model that this version can read ({error})."
+        ) from None
+
+
+def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
+    params = model.get_params(deep=False)
+    prior = as_feature_prior(params["feature_prior"])
+    params["feature_prior"] = None if prior is None else prior.to_plain()
+    if isinstance(params["task_prior"], TaskPrior):
+        params["task_prior"] = params["task_prior"].to_plain()
+    for name in ("feature_weights", "tie_weights"):
+        if params[name] is not None:
+            params[name] = np.asarray(params[name], dtype=np.float64).tolist()
+    return {name: _plain_scalar(value) for name, value in params.items()}
+
+
+def _plain_scalar(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
+    names = getattr(model, "feature_names_in_", None)
+    resolved = model.feature_prior_
+    fitted: dict[str, Any] = {
+        "tasks": to_plain(model.tasks_.tolist()),
+        "features": None if names is None else [str(name) for name in names],
+        "targets_are_columns": model._targets_are_columns,
+        "objective": model.objective_,
+        "dual_gap": model.dual_gap_,
+        "n_iter": model.n_iter_,
+        "feature_prior": None if resolved is None else resolved.to_plain(),
+    }
+    if isinstance(model, MultiTaskClassifier):
+        table = model._classes
+        fitted["classes"] = to_plain(table.ravel().tolist())
+        fitted["class_dtype"] = table.dtype.str
+    return fitted
+
+
+def _restore(
+    settings: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> LinearMultiTask:
+    build = MODELS[settings["class"]]
+    model = build(**_read_params(build, settings["params"]))
+    fitted = settings["fitted"]
+    coef, intercept = arrays["coef"], arrays["intercept"]
+    tasks, features = from_plain(fitted["tasks"]), fitted["features"]
+    m, d = coef.shape
+    _demand(coef.dtype == intercept.dtype == np.float64, "types of arrays")
+    _demand(intercept.shape == (m,) == (len(tasks),), "number of tasks")
+    model.coef_, model.intercept_ = coef, intercept
+    model.tasks_ = task_array(tasks)
+    model.n_features_in_ = d
+    if features is not None:
+        _demand(len(features) == d, "number of features")
+        _demand(all(isinstance(name, str) for name in features), "feature names")
+        model.feature_names_in_ = np.array(features, dtype=object)
+    model._targets_are_columns = bool(fitted["targets_are_columns"])
+    model.objective_ = float(fitted["objective"])
+    model.dual_gap_ = float(fitted["dual_gap"])
+    model.n_iter_ = int(fitted["n_iter"])
+    model.feature_prior_ = _maybe(FeaturePrior.from_plain, fitted["feature_prior"])
+    if isinstance(model, MultiTaskClassifier):
+        model._set_classes(_read_classes(fitted, m))
+    return model
+
+
+def _read_params(build: type[LinearMultiTask], plain: dict[str, Any]) -> dict[str, Any]:
+    params = dict(plain)
+    _demand(set(params) == set(build().get_params(deep=False)), "names of settings")
+    params["feature_prior"] = _maybe(FeaturePrior.from_plain, params["feature_prior"])
+    if isinstance(params["task_prior"], list):
+        params["task_prior"] = TaskPrior.from_plain(params["task_prior"])
+    for name in ("feature_weights", "tie_weights"):
+        params[name] = _maybe(_floats, params[name])
+    return params
+
+
+def _read_classes(fitted: dict[str, Any], m: int) -> np.ndarray:
+    labels = from_plain(fitted["classes"])
+    dtype = fitted["class_dtype"]
+    if dtype == "|O":
+        table = np.empty(len(labels), dtype=object)
+        table[:] = labels
+        return table.reshape(m, 2)
+    _demand(PLAIN_DTYPE.fullmatch(dtype) is not None, "type of classes")
+    return np.array(labels).astype(dtype).reshape(m, 2)
+
+
+def _floats(values: Any) -> np.ndarray:
+    return np.array(values, dtype=np.float64)
+
+
+def _maybe(convert: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else convert(value)
+
+
+def _demand(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"wrong {what}")
