@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Two workers must not each start as many threads as there are cores.
-ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+# Two workers must not each start as many threads as there are cores; the second
+# setting turns on the last of scikit-learn's estimator checks.
+TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
 .PHONY: demo test lint types imports unit fix clean help
 
@@ -27,7 +28,7 @@ imports: $(VENV)/.dev  ## Rooms only look down
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev  ## Tests and doctests
-	$(ONE_THREAD) $(BIN)/pytest -n 2
+	$(TEST_ENV) $(BIN)/pytest -n 2
 
 fix: $(VENV)/.dev  ## Apply what ruff can mend by itself
 	$(BIN)/ruff check --fix .

@@ -19,8 +19,13 @@ def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
     Tasks are sorted, or in category order where ``labels`` is categorical.
     """
     series = nw.from_native(labels, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series) and _is_categorical(series):
-        return _encode_categories(series, n)
+    if isinstance(series, nw.Series) and isinstance(
+        series.dtype, nw.Categorical | nw.Enum
+    ):
+        categories = series.cat.get_categories().to_list()
+        return _encode_categories(series.to_list(), categories, n)
+    if hasattr(labels, "categories") and hasattr(labels, "codes"):  # a bare Categorical
+        return _encode_categories(list(labels), list(labels.categories), n)
     values, codes = _unique(_as_labels(labels, n))
     return codes, values
 
@@ -35,16 +40,11 @@ def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
     return np.array([position[value] for value in values], dtype=np.intp)[codes]
 
 
-def _is_categorical(series: nw.Series[Any]) -> bool:
-    return isinstance(series.dtype, nw.Categorical | nw.Enum)
-
-
 def _encode_categories(
-    series: nw.Series[Any], n: int
+    labels: list[Any], categories: list[Hashable], n: int
 ) -> tuple[Index, tuple[Hashable, ...]]:
-    """Codes and used categories of a categorical series, in category order."""
-    categories = series.cat.get_categories().to_list()
-    codes = find_labels(series.to_list(), categories, n)
+    """Codes and used categories, in category order."""
+    codes = find_labels(labels, categories, n)
     used, compact = np.unique(codes, return_inverse=True)
     return compact.astype(np.intp), tuple(categories[i] for i in used)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from priormtl._arrays import Array, Index
@@ -19,10 +20,9 @@ def read_labels(y: Any) -> np.ndarray:
     frame = as_frame(y)
     series = nw.from_native(y, series_only=True, pass_through=True)
     if frame is not None:
-        columns = [np.asarray(column.to_list()) for column in frame.iter_columns()]
-        labels = np.column_stack(columns)
+        labels = np.column_stack([_values(column) for column in frame.iter_columns()])
     elif isinstance(series, nw.Series):
-        labels = np.asarray(series.to_list())
+        labels = _values(series)
     else:
         labels = np.asarray(y)
     if labels.ndim not in (1, 2):
@@ -31,6 +31,14 @@ def read_labels(y: Any) -> np.ndarray:
         _refuse_missing(labels)
         check_classification_targets(labels)
     return labels
+
+
+def _values(column: nw.Series[Any]) -> np.ndarray:
+    """Labels of a column; NumPy alone would make text of what is missing."""
+    items = column.to_list()
+    if any(isinstance(item, str) for item in items):
+        return np.array(items, dtype=object)
+    return np.asarray(items)
 
 
 def class_table(
@@ -75,10 +83,10 @@ def _missing(labels: np.ndarray) -> np.ndarray:
 
 
 def _refuse_missing(labels: np.ndarray) -> None:
+    assert_all_finite(labels, input_name="y")
     if _missing(labels).any():
         raise ValueError(
-            "Input y contains NaN: drop the rows without a class. (With one column per "
-            "task, missing values mark targets that were not measured.)"
+            "Input y contains missing labels: drop the rows without a class."
         )
 
 

@@ -1,0 +1,37 @@
+"""The command group: one file per command."""
+
+from typing import Annotated
+
+from typer import Exit, Option, Typer, echo
+
+from priormtl import __version__
+from priormtl.cli.demo import demo
+
+__all__ = ["app"]
+
+app = Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        echo(__version__)
+        raise Exit
+
+
+@app.callback()
+def priormtl(
+    version: Annotated[
+        bool,
+        Option("--version", callback=_show_version, is_eager=True, help="Show it."),
+    ] = False,
+) -> None:
+    """Multi-task learning with prior information.
+
+    Example: priormtl demo
+    """

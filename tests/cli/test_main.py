@@ -1,0 +1,61 @@
+"""The command itself: help, version, demonstration."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from priormtl import __version__
+from priormtl.cli import demo
+from priormtl.cli.main import app
+
+
+def run(*words):
+    return CliRunner().invoke(app, list(words))
+
+
+def test_version():
+    assert run("--version").output.strip() == __version__
+
+
+@pytest.mark.parametrize("command", [(), ("demo",)])
+def test_help_has_an_example(command):
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert "Example: priormtl" in result.output
+
+
+def test_unknown_command_ends_with_two():
+    assert run("fly").exit_code == 2
+
+
+def test_demo_prints_scores_with_certificates(monkeypatch):
+    monkeypatch.setattr(demo, "REPEATS", 2)
+    monkeypatch.setattr(demo, "IMAGES_PER_DIGIT", 3)
+    monkeypatch.setattr(demo, "_tuned", _first_only)
+    result = run("demo")
+    assert result.exit_code == 0, result.output
+    for word in ("Digits", "AUC", "pixel grid", "Synthetic", "R²", "both", "gap"):
+        assert word in result.output
+
+
+def _first_only(model, grid):
+    """Tune over a single setting, for speed."""
+    first = {name: values[:1] for name, values in grid.items()}
+    return demo.GridSearchCV(model, first, cv=demo.GroupKFold(demo.FOLDS))
+
+
+def test_command_without_its_extra_says_what_to_install():
+    code = (
+        "import sys; sys.modules['typer'] = None\n"
+        "import importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'typer' else find(name, *a)\n"
+        "from priormtl.__main__ import main; main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert "pip install 'priormtl[cli]'" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,207 @@
+"""save and load: nothing lost, nothing foreign, nothing changed accepted."""
+
+import json
+import struct
+from datetime import date
+from hashlib import blake2b
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+
+from priormtl import (
+    FeaturePrior,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    TaskPrior,
+    load,
+    one_vs_one,
+    save,
+)
+from priormtl.datasets import make_related_tasks
+from priormtl.exceptions import ModelFileError
+
+DATA = make_related_tasks(3, 4, 12, random_state=0)
+PRIOR = (
+    FeaturePrior.similar([("a", "b")], weight=0.1)
+    + FeaturePrior.from_correlation(2)
+    + FeaturePrior.grid(2, 2)
+    + FeaturePrior.from_matrix(np.array([[1.0, 0.0, 0.3, 0.0]]))
+)
+TIES = TaskPrior.chain([2, 0, 1]) + TaskPrior.groups({"g": [0, 1]}) + TaskPrior.mean()
+
+
+def fit_regressor(**settings):
+    X = pd.DataFrame(DATA.X, columns=list("abcd"))
+    return MultiTaskRegressor(**settings).fit(X, DATA.y, task=DATA.task)
+
+
+def fit_classifier():
+    X, y, task = one_vs_one(DATA.X, np.array(["u", "v", "w"])[DATA.task])
+    return MultiTaskClassifier().fit(X, y, task=task)
+
+
+MODELS = {
+    "plain": lambda: MultiTaskRegressor().fit(DATA.X, DATA.y),
+    "all priors": lambda: fit_regressor(
+        feature_prior=PRIOR,
+        task_prior=TIES,
+        feature_weights=[1.0, 2.0, 3.0, 4.0],
+        tie_weights=np.ones(4),
+        fit_intercept="tied",
+        standardize=True,
+    ),
+    "columns": lambda: MultiTaskRegressor().fit(DATA.X[:12], DATA.y.reshape(12, 3)),
+    "graph of tasks": lambda: fit_regressor(task_prior=TaskPrior.from_graph([(0, 2)])),
+    "dates as tasks": lambda: MultiTaskRegressor().fit(
+        DATA.X, DATA.y, task=[date(2026, 1 + i, 1) for i in DATA.task]
+    ),
+    "classes": fit_classifier,
+    "squared classes": lambda: MultiTaskClassifier(loss="squared").fit(
+        DATA.X, DATA.y > 0
+    ),
+        DATA.X, DATA.y > 0
+    ),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.model"
+
+
+def rows_for(model):
+    X = DATA.X[:6]
+    if hasattr(model, "feature_names_in_"):
+        X = pd.DataFrame(X, columns=model.feature_names_in_)
+    alone = len(model.tasks_) == 1 or model._targets_are_columns
+    tasks = None if alone else np.resize(model.tasks_, 6)
+    return X, tasks
+
+
+def test_loaded_predicts_the_same_bits(model, path):
+    save(model, path)
+    loaded = load(path)
+    X, task = rows_for(model)
+    a, b = model.predict(X, task=task), loaded.predict(X, task=task)
+    assert a.dtype == b.dtype
+    assert np.array_equal(a, b)
+    for name in ("objective_", "dual_gap_", "n_iter_", "n_features_in_"):
+        assert getattr(loaded, name) == getattr(model, name)
+    assert loaded.tasks_.tolist() == model.tasks_.tolist()
+
+
+def test_loaded_can_be_fitted_again(model, path):
+    save(model, path)
+    again = clone(load(path))
+    plain, other = again.get_params(), model.get_params()
+    assert plain.keys() == other.keys()
+    save(load(path), path.with_suffix(".again"))
+    assert path.read_bytes() == path.with_suffix(".again").read_bytes()
+
+
+def test_an_unfitted_model_is_not_saved(path):
+    with pytest.raises(NotFittedError):
+        save(MultiTaskRegressor(), path)
+    assert not path.exists()
+
+
+def test_only_our_models_are_saved(path):
+    with pytest.raises(TypeError, match="one of ours: got Ridge"):
+        save(Ridge().fit(DATA.X, DATA.y), path)
+
+
+def test_labels_that_json_does_not_know_are_refused(path):
+    labels = np.empty(36, dtype=object)
+    labels[:] = [(0, int(i)) for i in DATA.task]
+    model = MultiTaskRegressor().fit(DATA.X, DATA.y, task=labels)
+    with pytest.raises(ValueError, match="text, numbers or dates"):
+        save(model, path)
+    assert not path.exists()
+
+
+def test_any_truncation_is_refused(path):
+    save(MODELS["plain"](), path)
+    content = path.read_bytes()
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelFileError):
+            load(path)
+
+
+def mutants(content, count):
+    """Flipped, lost, added, swapped and zeroed bytes."""
+    rng = np.random.default_rng(0)
+    size = len(content)
+    for k in range(count):
+        at, other = (int(v) for v in rng.integers(0, size, 2))
+        changed = bytearray(content)
+        if k % 5 == 0:
+            changed[at] ^= 1 << int(rng.integers(8))
+        elif k % 5 == 1:
+            del changed[at : at + 1 + k % 7]
+        elif k % 5 == 2:
+            changed[at:at] = rng.bytes(1 + k % 7)
+        elif k % 5 == 3:
+            changed[at], changed[other] = changed[other], changed[at]
+        else:
+            changed[at : at + 16] = bytes(len(changed[at : at + 16]))
+        if changed != content:
+            yield bytes(changed)
+
+
+def test_twenty_thousand_mutants_are_refused(path):
+    save(fit_classifier(), path)
+    content = path.read_bytes()
+    survivors = 0
+    for changed in mutants(content, 20_500):
+        path.write_bytes(changed)
+        with pytest.raises(ModelFileError):
+            load(path)
+        survivors += 1
+    assert survivors > 18_000
+
+
+def forge(path, change):
+    """Rewrite the settings of a file, with a digest that fits."""
+    content = path.read_bytes()
+    (length,) = struct.unpack_from("<Q", content)
+    header = json.loads(content[8 : 8 + length])
+    meta = json.loads(header["__metadata__"]["priormtl"])
+    change(meta["settings"])
+    header["__metadata__"]["priormtl"] = json.dumps(meta)
+    text = json.dumps(header).encode()
+    body = struct.pack("<Q", len(text)) + text + content[8 + length : -32]
+    path.write_bytes(body + blake2b(body, digest_size=32, person=b"priormtl").digest())
+
+
+FORGERIES = {
+    "class": lambda s: s.update({"class": "os.system"}),
+    "extra setting": lambda s: s["params"].update({"evil": 1}),
+    "missing setting": lambda s: s["params"].pop("lam"),
+    "too few tasks": lambda s: s["fitted"]["tasks"].pop(),
+    "task of a strange type": lambda s: s["fitted"].update({"tasks": [{"x": 1}] * 3}),
+    "features": lambda s: s["fitted"].update({"features": ["a"]}),
+    "class type": lambda s: s["fitted"].update({"class_dtype": "O,O"}),
+    "classes": lambda s: s["fitted"]["classes"].pop(),
+    "prior": lambda s: s["params"].update({"feature_prior": [{"part": "code"}]}),
+    "prior of no shape": lambda s: s["params"].update({"feature_prior": 7}),
+    "ties": lambda s: s["params"].update({"task_prior": [{"tie": "code"}]}),
+    "nothing": lambda s: s.clear(),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forged_settings_are_refused(path, name):
+    save(fit_classifier(), path)
+    forge(path, FORGERIES[name])
+    with pytest.raises(ModelFileError, match="does not hold a model"):
+        load(path)

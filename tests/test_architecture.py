@@ -1,0 +1,91 @@
+"""The shape of the package: public names, light imports, one test file per file."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import priormtl
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "priormtl"
+TESTS = ROOT / "tests"
+
+# Files whose laws are stated by another test file, named here.
+TESTED_ELSEWHERE = {
+    "_arrays.py": "names only",
+    "__main__.py": "cli/test_main.py",
+    "cli/demo.py": "cli/test_main.py",
+    "estimators/base.py": "estimators/test_regressor.py",
+    "estimators/labels.py": "estimators/test_classifier.py",
+    "estimators/linear.py": "estimators/test_regressor.py",
+    "estimators/settings.py": "estimators/test_regressor.py",
+    "losses/base.py": "protocols only",
+    "penalties/base.py": "protocols only",
+    "penalties/l21.py": "penalties/test_penalties.py",
+    "penalties/nuclear.py": "penalties/test_penalties.py",
+    "solvers/first_order/fista.py": "solvers/first_order/test_methods.py",
+    "solvers/first_order/gd.py": "solvers/first_order/test_methods.py",
+    "solvers/first_order/ista.py": "solvers/first_order/test_methods.py",
+    "solvers/first_order/ista_reverse.py": "solvers/first_order/test_methods.py",
+    "solvers/first_order/linear.py": "solvers/first_order/test_methods.py",
+}
+
+
+def files():
+    paths = (path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
+    return sorted(str(path) for path in paths if path.name != "__init__.py")
+
+
+@pytest.mark.parametrize("file", files())
+def test_every_file_has_its_test_file(file):
+    path = Path(file)
+    mirror = path.parent / f"test_{path.name}"
+    elsewhere = TESTED_ELSEWHERE.get(file)
+    assert (TESTS / mirror).exists() != (elsewhere is not None)
+    if elsewhere is not None and elsewhere.endswith(".py"):
+        assert (TESTS / elsewhere).exists()
+
+
+def test_public_names_exist_and_are_documented():
+    for name in priormtl.__all__:
+        assert getattr(priormtl, name).__doc__, name
+
+
+def loaded_by(code):
+    """Optional packages that a fresh process has loaded after some code."""
+    watched = [
+        "pandas",
+        "polars",
+        "pyarrow",
+        "networkx",
+        "matplotlib",
+        "typer",
+        "rich",
+        "numba",
+        "safetensors",
+    ]
+    report = f"import sys; print(*sorted(set({watched!r}) & set(sys.modules)))"
+    command = [sys.executable, "-c", f"{code}\n{report}"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return result.stdout.split()
+
+
+def test_optional_packages_stay_unimported():
+    # scikit-learn itself loads some of them where they are installed.
+    by_sklearn = loaded_by("import sklearn.base, sklearn.metrics")
+    by_us = loaded_by(
+        "import priormtl, numpy as np\n"
+        "priormtl.MultiTaskRegressor().fit(np.eye(3), np.arange(3.0))"
+    )
+    assert by_us == by_sklearn
+
+
+def test_nothing_of_this_machine_is_written_down():
+    words = ("/work" + "/", "/root" + "/", "pypi" + ".org")
+    tracked = [*SOURCE.rglob("*.py"), *TESTS.rglob("*.py"), *ROOT.glob("*.*")]
+    for path in tracked:
+        if path.is_file() and path.suffix in {".py", ".toml", ".md", ".yaml"}:
+            text = path.read_text(encoding="utf-8")
+            assert not any(word in text for word in words), path

@@ -1,0 +1,118 @@
+"""scikit-learn's own checks, and the tools users put around estimators."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.compose import make_column_transformer
+from sklearn.inspection import permutation_importance
+from sklearn.metrics import make_scorer, mean_absolute_error
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_val_predict,
+    cross_val_score,
+    learning_curve,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from priormtl import CopyFeatures, MultiTaskClassifier, MultiTaskRegressor
+from priormtl.datasets import make_related_tasks
+
+
+@parametrize_with_checks(
+    [
+        MultiTaskRegressor(),
+        MultiTaskRegressor(solver="linear", standardize=True, task_prior="mean"),
+        MultiTaskRegressor(penalty="nuclear", fit_intercept="tied"),
+        MultiTaskClassifier(),
+        MultiTaskClassifier(loss="squared"),
+        CopyFeatures(),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def table():
+    data = make_related_tasks(4, 5, 30, noise=0.3, random_state=0)
+    X = pd.DataFrame(data.X, columns=list("abcde"))
+    X["school"] = np.array(["n", "s", "e", "w"])[data.task]
+    # Folds of neighbouring rows would leave whole tasks out.
+    order = np.random.default_rng(0).permutation(len(X))
+    return X.iloc[order], data.y[order]
+
+
+@pytest.fixture
+def model():
+    return MultiTaskRegressor(task="school", task_prior="mean")
+
+
+def test_every_scorer_works_with_a_task_column(table, model):
+    X, y = table
+    for scoring in (
+        None,
+        "r2",
+        "neg_mean_squared_error",
+        make_scorer(mean_absolute_error),
+    ):
+        scores = cross_val_score(model, X, y, scoring=scoring, cv=3)
+        assert np.all(np.isfinite(scores))
+
+
+def test_cross_val_predict_gives_one_value_per_row(table, model):
+    X, y = table
+    assert cross_val_predict(model, X, y, cv=3).shape == y.shape
+
+
+def test_grid_search_nests_in_cross_validation(table, model):
+    X, y = table
+    search = GridSearchCV(model, {"lam": [0.1, 1.0]}, cv=3)
+    assert cross_val_score(search, X, y, cv=3).min() > 0.3
+
+
+def test_learning_curve_and_permutation_importance(table, model):
+    X, y = table
+    _, _, scores = learning_curve(
+        model, X, y, train_sizes=[0.5, 1.0], cv=3, shuffle=True, random_state=0
+    )
+    assert np.all(np.isfinite(scores))
+    fitted = model.fit(X, y)
+    importance = permutation_importance(fitted, X, y, n_repeats=2, random_state=0)
+    assert importance.importances_mean.shape == (6,)
+    assert importance.importances_mean.max() > 0.1
+
+
+def test_column_transformer_keeps_the_task_column(table, model):
+    X, y = table
+    scale = make_column_transformer(
+        (StandardScaler(), list("abcde")),
+        remainder="passthrough",
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    pipeline = make_pipeline(scale, model).fit(X, y)
+    assert pipeline[-1].feature_names_in_.tolist() == list("abcde")
+    assert cross_val_score(pipeline, X, y, cv=3).min() > 0.3
+
+
+def test_task_is_routed_where_scikit_learn_routes(table):
+    X, y = table
+    labels = X.pop("school").to_numpy()
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = (
+            MultiTaskRegressor().set_fit_request(task=True).set_score_request(task=True)
+        )
+        params = {"task": labels}
+        scores = cross_val_score(model, X, y, params=params, cv=3)
+        search = GridSearchCV(model, {"lam": [0.1, 1.0]}, cv=3).fit(X, y, task=labels)
+    assert np.all(np.isfinite(scores))
+    assert np.isfinite(search.best_score_)
+
+
+def test_classifier_works_in_cross_validation(table):
+    X, y = table
+    model = MultiTaskClassifier(task="school")
+    scores = cross_val_score(model, X, y > 0, scoring="roc_auc", cv=3)
+    assert scores.min() > 0.6
