@@ -1,7 +1,13 @@
 """Multi-task learning with prior information, certified and native to scikit-learn."""
 
 from priormtl import datasets, metrics
-from priormtl.data import TaskStatistics, one_vs_one, one_vs_rest, summarize
+from priormtl.data import (
+    TaskStatistics,
+    one_vs_one,
+    one_vs_rest,
+    stack_tasks,
+    summarize,
+)
 from priormtl.estimators import (
     CopyFeatures,
     MultiTaskClassifier,
@@ -27,5 +33,6 @@ __all__ = [
     "one_vs_one",
     "one_vs_rest",
     "save",
+    "stack_tasks",
     "summarize",
 ]

@@ -11,9 +11,10 @@ from priormtl.data.frames import (
     split_task_column,
 )
 from priormtl.data.labels import encode_labels, find_labels
+from priormtl.data.lists import stack_tasks
 from priormtl.data.moments import Moments, pooled_scale, pooled_variance
 from priormtl.data.names import from_plain, to_plain
-from priormtl.data.samples import CentredSamples, centre_samples
+from priormtl.data.samples import CentredSamples, centre_samples, shift_samples
 from priormtl.data.statistics import TaskStatistics, merge_tasks, summarize_tasks
 from priormtl.data.tasks import (
     SharedRows,
@@ -52,7 +53,9 @@ __all__ = [
     "pooled_variance",
     "read_matrix",
     "read_targets",
+    "shift_samples",
     "split_task_column",
+    "stack_tasks",
     "summarize",
     "summarize_tasks",
     "to_plain",

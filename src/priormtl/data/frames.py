@@ -134,7 +134,7 @@ def _refuse_not_finite(X: Matrix, names: list[str] | None) -> None:
     raise ValueError(f"X must be finite: column {name} contains {what}; {way_out}.")
 
 
-LARGEST_VALUE = 1e140  # squares of larger numbers, summed, leave the range of doubles
+LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of doubles
 
 
 def read_targets(y: Any, name: str = "y") -> Array:

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from priormtl._arrays import Array, Index
 from priormtl.data.tasks import StackedRows, TaskData
 
-__all__ = ["CentredSamples", "centre_samples"]
+__all__ = ["CentredSamples", "centre_samples", "shift_samples"]
 
 MOST_DENSE_ROWS = 1000  # beyond, a sparse task's spectrum is found without a dense copy
 
@@ -143,6 +143,19 @@ class CentredSamples:
         rows = (X.toarray() if self._sparse else X) - centre
         values = np.linalg.svd(rows * root[:, np.newaxis], compute_uv=False) ** 2
         return float(values[-1]) if n >= d else 0.0, float(values[0])
+
+
+def shift_samples(data: TaskData) -> tuple[TaskData, Array]:
+    """Same samples about points near their means, and these points (m, d).
+
+    Free intercepts absorb any such shift, and scores keep their digits when features
+    have large offsets. Sparse rows stay where they are.
+    """
+    if issparse(data.X):
+        return data, np.zeros((data.shape[1], data.shape[0]))
+    centred = centre_samples(data)
+    rest = 0.0 if centred.offset is None else centred.offset
+    return data.with_matrix(centred.data.X), centred.x_mean - rest
 
 
 def centre_samples(data: TaskData) -> CentredSamples:

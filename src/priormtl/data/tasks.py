@@ -28,7 +28,8 @@ __all__ = [
     "from_lists",
 ]
 
-LARGEST_TARGET = 1e140  # squares of larger numbers, summed, leave the range of doubles
+LARGEST_WEIGHT = 1e100
+LARGEST_TARGET = 1e100  # squares of larger numbers, summed, leave the range of doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,8 +306,11 @@ def _check_weight(weight: Array | None, shape: tuple[int, ...]) -> Array:
             "sample_weight must have one value per row of X: "
             f"got shape {weights.shape} for {shape}."
         )
-    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise ValueError("sample_weight must be finite and not negative.")
+    if not np.all((weights >= 0) & (weights <= LARGEST_WEIGHT)):
+        raise ValueError(
+            "sample_weight must be finite, not negative and at most "
+            f"{LARGEST_WEIGHT:g}."
+        )
     if not np.any(weights > 0):
         raise ValueError("sample_weight must not be zero for all rows.")
     return weights

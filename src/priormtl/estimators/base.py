@@ -180,8 +180,10 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             ), None
         codes = self._find_tasks(labels, n)
         scores = np.empty(n)
-        for i in np.unique(codes):
-            rows = codes == i
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(m + 1))
+        for i in np.flatnonzero(np.diff(ends)):
+            rows = order[ends[i] : ends[i + 1]]
             scores[rows] = self._task_scores(matrix[rows], int(i))
         return scores, codes
 

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import entr, expit
 
 from priormtl._arrays import Array, Index
-from priormtl.data import TaskData, TaskStatistics, centre_samples
-from priormtl.losses.intercepts import Intercepts
+from priormtl.data import TaskData, TaskStatistics, centre_samples, shift_samples
+from priormtl.losses.intercepts import FreeIntercepts, Intercepts
 from priormtl.losses.squared import SquaredFit
 
 __all__ = ["Logistic", "LogisticFit"]
@@ -31,7 +31,10 @@ class Logistic:
                 f"Logistic needs raw samples, got {type(data).__name__}: statistics "
                 "suffice for squared loss only."
             )
-        return LogisticFit(data, intercepts)
+        if isinstance(intercepts, FreeIntercepts):
+            shifted, shift = shift_samples(data)
+            return LogisticFit(shifted, intercepts, shift)
+        return LogisticFit(data, intercepts, np.zeros(data.shape[::-1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +88,7 @@ class LogisticFit:
 
     data: TaskData
     intercepts: Intercepts
+    shift: Array  # (m, d) what was taken off the features
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -138,12 +142,14 @@ class LogisticFit:
         return np.zeros_like(largest), 0.25 * largest
 
     def intercept(self, P: Array) -> Array:
-        """Best intercepts for P."""
-        return self.evaluate(P).b
+        """Best intercepts for P, where features count from zero again."""
+        return self.evaluate(P).b - np.sum(self.shift.T * P, axis=0)
 
     def restrict(self, features: Index) -> Self:
         """Only these features."""
-        return replace(self, data=self.data.restrict(features))
+        return replace(
+            self, data=self.data.restrict(features), shift=self.shift[:, features]
+        )
 
     def misfit(self, margins: Array) -> float:
         """Loss at these margins."""
