@@ -3,11 +3,18 @@
 from dataclasses import replace
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 
-from priormtl.data import condense, from_lists
+from priormtl.data import condense, from_columns, from_labels, from_lists
 from priormtl.graphs import Laplacian
-from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, TiedIntercepts
-from priormtl.penalties import L21
+from priormtl.losses import (
+    FreeIntercepts,
+    Logistic,
+    NoIntercepts,
+    Squared,
+    TiedIntercepts,
+)
+from priormtl.penalties import L21, Nuclear
 from priormtl.priors import (
     FeaturePrior,
     QuadraticPrior,
@@ -16,6 +23,7 @@ from priormtl.priors import (
     laplacian,
 )
 from priormtl.problem import Problem
+from priormtl.solvers import default_method, gap_below, max_iter, solve
 
 PAIRS = FeaturePrior.similar([(0, 1), (2, 3)])
 
@@ -64,3 +72,90 @@ def intercept_kinds(m):
     """One of each kind, for m tasks."""
     everyone = Laplacian.from_groups(m, [np.arange(m)], 1.0)
     return [FreeIntercepts(), NoIntercepts(), TiedIntercepts(everyone, 2.0)]
+
+
+LOSSES = {"squared": Squared(), "logistic": Logistic()}
+PENALTIES = {  # for five features
+    "l21": L21(),
+    "weighted": L21(np.array([0.5, 1.0, 2.0, 1.0, 0.3])),
+    "nuclear": Nuclear(),
+}
+INTERCEPTS = ("free", "absent", "tied")
+LAYOUTS = ("stacked", "weighted", "wide", "sparse", "shared", "shared-wide", "gaps")
+
+
+def kind_of_intercepts(name, m):
+    return dict(zip(INTERCEPTS, intercept_kinds(m), strict=True))[name]
+
+
+def random_tasks(layout, seed=0, m=3, d=4, n=8):
+    """Gaussian tasks with offsets, kept in one of the ways that data are kept."""
+    rng = np.random.default_rng(seed)
+    n = 3 if layout.endswith("wide") else n
+    if layout in {"shared", "shared-wide", "gaps"}:
+        X = rng.normal(size=(n, d)) + 0.5
+        Y = X @ rng.normal(size=(d, m)) + rng.normal(size=(n, m))
+        return from_columns(X, *_with_gaps(rng, Y) if layout == "gaps" else (Y,))
+    task = np.arange(m * n) % m
+    X = rng.normal(size=(m * n, d)) + 0.5
+    y = np.sum(X * rng.normal(size=(d, m)).T[task], axis=1) + rng.normal(size=m * n)
+    weight = rng.uniform(0.5, 2.0, m * n) if layout == "weighted" else None
+    if layout == "sparse":
+        X = csr_array(np.where(rng.random(X.shape) < 0.5, X, 0.0))
+    return from_labels(X, y, task, weight)
+
+
+def _with_gaps(rng, Y):
+    """A quarter of the cells not measured, and a weight for each cell."""
+    gaps = rng.random(Y.shape) < 0.25
+    gaps[:2] = False
+    return np.where(gaps, np.nan, Y), rng.uniform(0.5, 2.0, Y.shape)
+
+
+def bind(loss, data, intercepts="absent"):
+    """Loss by name on data, whose targets become signs where it needs them."""
+    data = with_signs(data) if loss == "logistic" else data
+    return LOSSES[loss].bind(data, kind_of_intercepts(intercepts, data.shape[1]))
+
+
+def plain_rows(data):
+    """Dense X, targets and weights of each task."""
+    parts = [data.rows_of(i) for i in range(len(data.tasks))]
+    return [(X.toarray() if issparse(X) else X, y, w) for X, y, w in parts]
+
+
+def random_coef(shape, seed=1, scale=0.5):
+    return scale * np.random.default_rng(seed).normal(size=shape)
+
+
+def write_out(multiply, shape):
+    """Matrix of a linear map on arrays of this shape."""
+    eye = np.eye(shape[0] * shape[1])
+    return np.array([multiply(column.reshape(shape)).ravel() for column in eye]).T
+
+
+def best_objective(problem):
+    """Optimal value, as well as rounding lets it be known."""
+    rules = [gap_below(1e-13), max_iter(20_000)]
+    return solve(problem, default_method(problem), stop=rules).certificate.primal
+
+
+class CountedMoments:
+    """Moments that count their products with XᵀX."""
+
+    def __init__(self, moments):
+        self.moments = moments
+        self.count = 0
+
+    def __getattr__(self, name):
+        return getattr(self.moments, name)
+
+    def gram_product(self, P):
+        self.count += 1
+        return self.moments.gram_product(P)
+
+
+def with_counted_products(problem):
+    """Same problem, squared loss, and the counter of its products."""
+    counter = CountedMoments(problem.fit.moments)
+    return replace(problem, fit=replace(problem.fit, moments=counter)), counter

@@ -63,8 +63,6 @@ MODELS = {
     "squared classes": lambda: MultiTaskClassifier(loss="squared").fit(
         DATA.X, DATA.y > 0
     ),
-        DATA.X, DATA.y > 0
-    ),
 }
 
 
