@@ -96,8 +96,7 @@ def _decode(content: bytes, kind: str) -> tuple[dict[str, Any], dict[str, np.nda
     header.pop("digest", None)
     body = memoryview(content)[start : len(content) - DIGEST_BYTES]
     arrays = {name: _read_array(name, entry, body) for name, entry in header.items()}
-    if sum(array.nbytes for array in arrays.values()) != len(body):
-        raise ModelFileError("its arrays do not fill the file.")
+    _refuse_overlap([entry["data_offsets"] for entry in header.values()], len(body))
     return meta["settings"], arrays
 
 
@@ -118,10 +117,10 @@ def _read_meta(metadata: Any, kind: str) -> dict[str, Any]:
     text = metadata.get("priormtl") if isinstance(metadata, dict) else None
     if not isinstance(text, str):
         raise ModelFileError("not a priormtl file.")
-    meta = _from_json(text.encode())
+    meta = _from_json(text)
     if not isinstance(meta, dict) or not isinstance(meta.get("settings"), dict):
         raise ModelFileError("not a priormtl file.")
-    if meta.get("version") != FORMAT_VERSION:
+    if type(meta.get("version")) is not int or meta["version"] != FORMAT_VERSION:
         raise ModelFileError(
             f"the file has format {meta.get('version')!r}, this version reads "
             f"{FORMAT_VERSION}: upgrade priormtl."
@@ -145,7 +144,20 @@ def _read_array(name: str, entry: Any, body: memoryview) -> np.ndarray:
     size = math.prod(shape) * dtype.itemsize
     if not 0 <= begin <= end <= len(body) or end - begin != size:
         raise ModelFileError(f"array {name!r} does not lie inside the file.")
+    if math.prod(max(1, side) for side in shape) > MOST_FILE_BYTES:
+        raise ModelFileError(f"array {name!r} has an impossible shape or place.")
     return np.frombuffer(body[begin:end], dtype=dtype).reshape(shape).copy()
+
+
+def _refuse_overlap(places: list[list[int]], size: int) -> None:
+    """Arrays must follow one another from the first byte to the last."""
+    end = 0
+    for begin, stop in sorted(places):
+        if begin != end:
+            raise ModelFileError("its arrays do not fill the file.")
+        end = stop
+    if end != size:
+        raise ModelFileError("its arrays do not fill the file.")
 
 
 def _are_sizes(values: Any) -> bool:
@@ -177,11 +189,19 @@ def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 
-def _from_json(text: bytes) -> Any:
+def _from_json(text: bytes | str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_distinct)
     except (ValueError, RecursionError):
         raise ModelFileError("not a priormtl file, or it was cut off.") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Table of the pairs; a key that comes twice is refused."""
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("a key comes twice")
+    return table
 
 
 def _umask() -> int:

@@ -42,6 +42,7 @@ class Laplacian:
     @classmethod
     def from_groups(cls, m: int, members: list[Index], weight: float) -> Self:
         """½ Σ weight ‖p_i − mean of i's group‖² as a quadratic form."""
+        members = [np.unique(group) for group in members if len(group)]
         count = np.zeros(m)
         for group in members:
             count[group] += weight

@@ -48,7 +48,10 @@ def nmse(
     if average not in ("tasks", None):
         raise ValueError(f'average must be "pooled", "tasks" or None: got {average!r}.')
     values = np.array([_normalised_error(*group) for group in groups])
-    return values if average is None else float(np.nanmean(values))
+    if average is None:
+        return values
+    varying = values[~np.isnan(values)]
+    return float(varying.mean()) if varying.size else float("nan")
 
 
 def variance_explained(

@@ -36,6 +36,13 @@ def to_tasks(X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Tas
     matrix, targets = read_matrix(X), read_targets(y)
     weights = None if sample_weight is None else read_targets(sample_weight, "weight")
     names = column_names(X)
+    if matrix.shape[0] == 0:
+        raise ValueError("X must have at least one row: got none.")
+    if targets.ndim not in (1, 2) or 0 in targets.shape:
+        raise ValueError(
+            "y must be (n,), or (n, m) with one column per task: "
+            f"got shape {targets.shape}."
+        )
     if targets.ndim == 2:
         if task is not None:
             raise ValueError("task must be None where y has one column per task.")

@@ -1,6 +1,7 @@
 """Tables in: arrays, sparse matrices and any data frame that narwhals knows."""
 
 from collections.abc import Hashable
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
@@ -69,11 +70,11 @@ def read_matrix(X: Any) -> Matrix:
     """X as float64, dense or sparse by rows, finite; frames column by column."""
     frame = as_frame(X)
     if frame is not None:
-        matrix: Matrix = _frame_values(frame)
+        matrix: Matrix = _frame_values(frame, "X")
     elif issparse(X):
         matrix = csr_array(X, dtype=np.float64)
     else:
-        matrix = np.asarray(X, dtype=np.float64)
+        matrix = _array_values(X, "X")
     if matrix.ndim != 2:
         raise ValueError(
             f"X must be a table of two dimensions: got shape {matrix.shape}."
@@ -82,20 +83,26 @@ def read_matrix(X: Any) -> Matrix:
     return matrix
 
 
-def _frame_values(frame: nw.DataFrame[Any]) -> Array:
-    names = frame.columns
-    if len(set(names)) < len(names):
-        twice = sorted({str(name) for name in names if names.count(name) > 1})
-        raise ValueError(f"X must have distinct column names: got {twice} twice.")
-    columns = [_column_values(column) for column in frame.iter_columns()]
+def _array_values(table: Any, name: str) -> Array:
+    try:
+        values = np.asarray(table)
+        if values.dtype.kind != "c":
+            return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{name} must hold numbers: got {type(table).__name__}.")
+
+
+def _frame_values(frame: nw.DataFrame[Any], table: str) -> Array:
+    columns = [_column_values(column, table) for column in frame.iter_columns()]
     return np.column_stack(columns) if columns else np.empty((len(frame), 0))
 
 
-def _column_values(column: nw.Series[Any]) -> Array:
+def _column_values(column: nw.Series[Any], table: str) -> Array:
     kind = column.dtype
     if not (kind.is_numeric() or kind == nw.Boolean or _holds_numbers(column)):
         raise ValueError(
-            f"X column {column.name!r} must be numeric: got {kind}; encode it as "
+            f"{table} column {column.name!r} must be numeric: got {kind}; encode it as "
             "numbers, drop it, or name it as the task column."
         )
     return _to_floats(column)
@@ -105,12 +112,16 @@ def _holds_numbers(column: nw.Series[Any]) -> bool:
     """Whether an untyped (object) column holds numbers only."""
     if column.dtype != nw.Object:
         return False
-    return all(isinstance(v, int | float | np.number) for v in column.to_list())
+    return all(
+        isinstance(v, int | float | Decimal | np.number) for v in column.to_list()
+    )
 
 
 def _to_floats(column: nw.Series[Any]) -> Array:
     if column.dtype == nw.Object:
         return np.array(column.to_list(), dtype=np.float64)
+    if column.dtype.is_integer() and not column.null_count():
+        return column.to_numpy().astype(np.float64)  # pyarrow refuses beyond 2⁵³
     return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
 
 
@@ -141,16 +152,13 @@ def read_targets(y: Any, name: str = "y") -> Array:
     """Targets or weights as float64, (n,) or (n, m); missing values become NaN."""
     frame = as_frame(y)
     if frame is not None:
-        return _frame_values(frame)
+        return _frame_values(frame, name)
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         if not (series.dtype.is_numeric() or series.dtype in (nw.Boolean, nw.Object)):
             raise ValueError(f"{name} must be numeric: got {series.dtype}.")
-        return _to_floats(series)
-    try:
-        return np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must hold numbers: got {type(y).__name__}.") from None
+        y = series.to_list() if series.dtype == nw.Object else _to_floats(series)
+    return _array_values(y, name)
 
 
 def from_frame(

@@ -1,10 +1,11 @@
 """Task labels: which tasks there are, in which order, and which row is whose."""
 
 from collections.abc import Hashable, Sequence
+from datetime import date
 from numbers import Real
 from typing import Any
 
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from priormtl._arrays import Index
@@ -18,6 +19,8 @@ def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
 
     Tasks are sorted, or in category order where ``labels`` is categorical.
     """
+    if hasattr(labels, "dictionary"):  # a pyarrow DictionaryArray
+        return _encode_categories(labels.to_pylist(), labels.dictionary.to_pylist(), n)
     series = nw.from_native(labels, series_only=True, pass_through=True)
     if isinstance(series, nw.Series) and isinstance(
         series.dtype, nw.Categorical | nw.Enum
@@ -44,28 +47,33 @@ def _encode_categories(
     labels: list[Any], categories: list[Hashable], n: int
 ) -> tuple[Index, tuple[Hashable, ...]]:
     """Codes and used categories, in category order."""
-    codes = find_labels(labels, categories, n)
+    _check_length(labels, n)
+    _refuse_missing(labels)
+    position = {category: i for i, category in enumerate(categories)}
+    codes = np.array([position[label] for label in labels], dtype=np.intp)
     used, compact = np.unique(codes, return_inverse=True)
     return compact.astype(np.intp), tuple(categories[i] for i in used)
 
 
 def _as_labels(labels: Any, n: int) -> np.ndarray:
     """Labels as a 1-D array of one kind, without missing ones."""
-    if isinstance(labels, str) or not hasattr(labels, "__len__"):
+    if (
+        isinstance(labels, str)
+        or not np.iterable(labels)
+        or not hasattr(labels, "__len__")
+    ):
         raise ValueError(f"task must be one label per row of X: got {labels!r}.")
-    if len(labels) != n:
-        raise ValueError(
-            f"task must have one label per row of X: got {len(labels)} labels for "
-            f"{n} rows."
-        )
+    _check_length(labels, n)
+    labels = labels.to_pylist() if hasattr(labels, "to_pylist") else labels
     series = nw.from_native(labels, series_only=True, pass_through=True)
     raw = series.to_numpy() if isinstance(series, nw.Series) else labels
     array = raw if isinstance(raw, np.ndarray) else _object_array(list(raw))
     if array.ndim != 1:
         raise ValueError(f"task must be one-dimensional: got shape {array.shape}.")
     if array.dtype == object or array.dtype.kind == "T":
-        array = _one_kind(array.tolist())
-    _refuse_missing(array)
+        return _one_kind(array.tolist())
+    if array.dtype.kind in "fMmc":
+        _refuse_missing(array[array != array].tolist())  # noqa: PLR0124
     if array.dtype.kind == "M":
         return array.astype("datetime64[us]")
     return array
@@ -80,12 +88,13 @@ def _object_array(items: list[Any]) -> np.ndarray:
 
 def _one_kind(items: list[Any]) -> np.ndarray:
     """Native array where all labels are text or all are numbers, else objects."""
-    if any(item is None for item in items):
-        raise ValueError("task must not hold missing labels: drop or name those rows.")
+    _refuse_missing(items)
     if all(isinstance(item, str) for item in items):
-        return np.array(items, dtype=str)
+        # As they are: NumPy's strings drop nulls at the end and are all equally long.
+        return _object_array([str(item) for item in items])
     if all(isinstance(item, Real) for item in items):
-        return np.array(items)
+        array = np.array(items)
+        return array if array.tolist() == items else _object_array(items)
     if len({type(item) for item in items}) > 1:
         kinds = sorted({type(item).__name__ for item in items})
         raise ValueError(
@@ -95,9 +104,16 @@ def _one_kind(items: list[Any]) -> np.ndarray:
     return _object_array(items)
 
 
-def _refuse_missing(array: np.ndarray) -> None:
-    # NaN and NaT are the labels that differ from themselves.
-    missing = int(np.sum(array != array))  # noqa: PLR0124
+def _check_length(labels: Any, n: int) -> None:
+    if len(labels) != n:
+        raise ValueError(
+            f"task must have one label per row of X: got {len(labels)} labels for "
+            f"{n} rows."
+        )
+
+
+def _refuse_missing(items: list[Any]) -> None:
+    missing = sum(_is_missing(item) for item in items)
     if missing:
         raise ValueError(
             f"task must not hold missing labels: {missing} are missing; "
@@ -105,12 +121,29 @@ def _refuse_missing(array: np.ndarray) -> None:
         )
 
 
+def _is_missing(item: Any) -> bool:
+    # NaN and NaT differ from themselves; pandas' NA refuses to say.
+    if item is None or type(item).__name__ == "NAType":
+        return True
+    return isinstance(item, Real | date | np.generic) and bool(item != item)  # noqa: PLR0124
+
+
 def _unique(array: np.ndarray) -> tuple[tuple[Hashable, ...], Index]:
     """Sorted distinct labels as Python scalars, and the code of each row."""
     if array.dtype == object:
-        values = sorted(set(array.tolist()))
+        values = _sorted(array.tolist())
         position = {value: i for i, value in enumerate(values)}
         codes = np.array([position[item] for item in array.tolist()], dtype=np.intp)
         return tuple(values), codes
     distinct, codes = np.unique(array, return_inverse=True)
     return tuple(distinct.tolist()), codes.astype(np.intp)
+
+
+def _sorted(items: list[Any]) -> list[Any]:
+    try:
+        return sorted(set(items))
+    except TypeError:
+        kind = type(items[0]).__name__
+        raise ValueError(
+            f"task labels must have an order: got {kind}; convert them to text."
+        ) from None

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from priormtl._arrays import Array, Index
@@ -66,8 +66,9 @@ class CentredSamples:
 
     def squared_deviations(self) -> Array:
         """Diagonals of the centred XᵀX (m, d)."""
-        squares = self.data.X.multiply(self.data.X) if self._sparse else self.data.X**2
-        sums = self.data.with_matrix(squares).adjoint(self.data.weight).T
+        if self._sparse:
+            return np.array([self._sparse_deviations(i) for i in range(self.shape[1])])
+        sums = self.data.with_matrix(self.data.X**2).adjoint(self.data.weight).T
         if self.offset is None:
             return sums
         return np.maximum(sums - self.weight[:, np.newaxis] * self.offset**2, 0.0)
@@ -77,8 +78,11 @@ class CentredSamples:
         weight = self.data.weight
         per_row = weight.sum(axis=1) if weight.ndim == 2 else weight
         X = self.data.X
-        columns = X[:, features].toarray() if self._sparse else X[:, features]
-        products = (X.T @ (columns * per_row[:, np.newaxis])).T
+        if self._sparse:
+            weighted = diags_array(per_row) @ X
+            products = (X[:, features].T @ weighted).toarray()
+        else:
+            products = (X.T @ (X[:, features] * per_row[:, np.newaxis])).T
         if self.offset is None:
             return products
         centres = self.offset[:, features] * self.weight[:, np.newaxis]
@@ -123,6 +127,20 @@ class CentredSamples:
             return sums
         return sums - self.offset.T * self.data.task_sums(R)
 
+    def _sparse_deviations(self, i: int) -> Array:
+        """Σ w (x − c)² over stored entries, and w c² where nothing is stored."""
+        X, _, weight = self.data.rows_of(i)
+        centre = self.x_mean[i]
+        entries = X.tocoo()
+        d, w = len(centre), weight[entries.row]
+        gaps = entries.data - centre[entries.col]
+        full = np.bincount(entries.col, minlength=d) == X.shape[0]
+        rest = np.where(full, 0.0, weight.sum() - np.bincount(entries.col, w, d))
+        squares = np.bincount(entries.col, w * gaps**2, d) + rest * centre**2
+        # The centre is known to rounding only; what is left of the mean goes off here.
+        left = np.bincount(entries.col, w * gaps, d) - rest * centre
+        return np.maximum(squares - left**2 / weight.sum(), 0.0)
+
     def _spectrum(self, i: int) -> tuple[float, float]:
         X, _, weight = self.data.rows_of(i)
         root = np.sqrt(weight)
@@ -137,10 +155,14 @@ class CentredSamples:
                 ),
                 dtype=np.float64,
             )
-            return 0.0, float(
-                svds(operator, k=1, return_singular_vectors=False)[0] ** 2
-            )
-        rows = (X.toarray() if self._sparse else X) - centre
+            start = np.cos(np.arange(min(n, d)) * 2.5)
+            found = svds(operator, k=1, return_singular_vectors=False, v0=start)
+            return 0.0, float(found[0] ** 2)
+        if self._sparse:
+            values = np.linalg.eigvalsh(_small_gram(X, root, centre))
+            lowest = max(0.0, float(values[0])) if n >= d else 0.0
+            return lowest, max(0.0, float(values[-1]))
+        rows = X - centre
         values = np.linalg.svd(rows * root[:, np.newaxis], compute_uv=False) ** 2
         return float(values[-1]) if n >= d else 0.0, float(values[0])
 
@@ -156,6 +178,17 @@ def shift_samples(data: TaskData) -> tuple[TaskData, Array]:
     centred = centre_samples(data)
     rest = 0.0 if centred.offset is None else centred.offset
     return data.with_matrix(centred.data.X), centred.x_mean - rest
+
+
+def _small_gram(X: csr_array, root: Array, centre: Array) -> Array:
+    """Gram matrix of the centred, weighted rows, over the shorter side."""
+    Z = diags_array(root) @ X
+    n, d = X.shape
+    if d <= n:
+        return (Z.T @ Z).toarray() - root @ root * np.outer(centre, centre)
+    scores = np.outer(root * (X @ centre), root)
+    both = scores + scores.T - centre @ centre * np.outer(root, root)
+    return (Z @ Z.T).toarray() - both
 
 
 def centre_samples(data: TaskData) -> CentredSamples:

@@ -184,6 +184,7 @@ def from_labels(
 
     Rows of weight zero count as absent.
     """
+    _check_length("y", y, int(X.shape[0]))
     codes, tasks = encode_labels(task, int(X.shape[0]))
     return from_codes(X, y, codes, tasks, weight).with_names(features)
 
@@ -268,8 +269,8 @@ def from_lists(
     names = tuple(range(len(X))) if tasks is None else tuple(tasks)
     empty = np.array([len(target) == 0 for target in y])
     _refuse_empty(names, empty)
-    data = from_labels(stacked, np.concatenate([*y]).astype(float), codes, joined)
-    return replace(data, tasks=names)
+    targets = np.concatenate([*y]).astype(float)
+    return from_codes(stacked, targets, codes, names, joined)
 
 
 def _stack(X: Sequence[Matrix]) -> Matrix:

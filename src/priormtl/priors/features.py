@@ -95,7 +95,8 @@ class FeaturePrior:
         edges = [edge for edge in read_edges(graph) if edge[2] != 0]
         first, second, weight = zip(*edges, strict=True) if edges else ((), (), ())
         sign = tuple(float(np.sign(w)) for w in weight)
-        return cls((Pairs(first, second, sign, tuple(abs(w) for w in weight)),))
+        size = int(graph.shape[0]) if hasattr(graph, "shape") else None
+        return cls((Pairs(first, second, sign, tuple(map(abs, weight)), size),))
 
     @classmethod
     def grid(cls, height: int, width: int, weight: float = 1.0) -> Self:
@@ -106,10 +107,10 @@ class FeaturePrior:
     @classmethod
     def from_matrix(cls, D: Any) -> Self:
         """Any D (s, d), dense or sparse, one relation per row."""
-        matrix = csr_array(D if issparse(D) else np.atleast_2d(np.asarray(D)))
-        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        rows = D if issparse(D) else np.atleast_2d(np.asarray(D))
+        if rows.ndim != 2 or rows.dtype.kind not in "biuf":
             raise ValueError("feature_prior as a matrix must be (relations, features).")
-        matrix = matrix.astype(np.float64)
+        matrix = csr_array(rows, dtype=np.float64)
         if not np.all(np.isfinite(matrix.data)):
             raise ValueError("feature_prior as a matrix must be finite.")
         return cls((Rows(matrix),))

@@ -55,9 +55,11 @@ class QuadraticPrior:
         if d <= DENSE_SIZE:
             values = np.linalg.eigvalsh((self.D.T @ self.D).toarray())
             return max(0.0, float(values[0])), float(values[-1])
-        largest = svds(
-            self.D, k=1, return_singular_vectors=False, v0=np.ones(min(s, d))
-        )
+        if s == 1:
+            return 0.0, float(self.D.multiply(self.D).sum())
+        # Not constant: relations of like features send constants to zero.
+        start = np.cos(np.arange(min(s, d)) * 2.5)
+        largest = svds(self.D, k=1, return_singular_vectors=False, v0=start)
         return 0.0, float(largest[0] ** 2)
 
     def largest_tie(self) -> float:

@@ -38,9 +38,15 @@ class Pairs:
     second: tuple[Hashable, ...]
     sign: tuple[float, ...]
     weight: tuple[float, ...]
+    among: int | None = None  # number of features that an adjacency matrix spoke of
 
     def resolve(self, moments: Moments) -> "Pairs":
         """Same relations between positions."""
+        if self.among not in (None, moments.shape[0]):
+            raise ValueError(
+                "feature_prior must have one row per feature: the adjacency matrix has "
+                f"{self.among} for {moments.shape[0]} features."
+            )
         place = _Positions(moments)
         first = tuple(place.of(name) for name in self.first)
         second = tuple(place.of(name) for name in self.second)
@@ -69,6 +75,7 @@ class Pairs:
             "second": list(self.second),
             "sign": list(self.sign),
             "weight": list(self.weight),
+            "among": self.among,
         }
 
 
@@ -171,7 +178,8 @@ def part_from_plain(plain: Any) -> Part:
     settings = dict(plain)
     kind = settings.pop("part")
     if kind == "pairs":
-        return Pairs(**{name: tuple(values) for name, values in settings.items()})
+        among = settings.pop("among")
+        return Pairs(**{k: tuple(v) for k, v in settings.items()}, among=among)
     if kind == "rows":
         arrays = (settings["data"], settings["indices"], settings["indptr"])
         return Rows(csr_array(arrays, shape=tuple(settings["shape"])))
@@ -233,7 +241,8 @@ def _strongest_in(
     deviation = moments.x_mean - share @ moments.x_mean
     between = (deviation[:, block] * share[:, np.newaxis]).T @ deviation
     covariance = moments.within_task_products(block) / total + between
-    scale = np.sqrt(np.outer(variance[block], variance))
+    deviations = np.sqrt(variance)  # products of variances leave the doubles
+    scale = np.outer(deviations[block], deviations)
     with np.errstate(invalid="ignore", divide="ignore"):
         correlation = np.where(scale > 0, covariance / scale, 0.0)
     correlation[np.arange(len(variance)) <= block[:, np.newaxis]] = 0.0

@@ -1,0 +1,272 @@
+"""Task labels: their order, their kinds, and what is refused."""
+
+import tracemalloc
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from priormtl.data import encode_labels, find_labels
+
+LAW = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+LABELS = st.one_of(
+    st.lists(st.text(max_size=3), min_size=1),
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1),
+    st.lists(st.integers(0, 2**64 - 1), min_size=1),
+    st.lists(st.floats(allow_nan=False), min_size=1),
+    st.lists(st.dates(), min_size=1),
+    st.lists(st.datetimes(), min_size=1),
+    st.lists(st.tuples(st.integers(0, 2), st.text(max_size=1)), min_size=1),
+)
+CATEGORIES = ["unused", "low", "mid", "high"]
+ROWS = ["high", "low", "low", "mid"]
+CATEGORICALS = {
+    "pandas": pd.Series(ROWS, dtype=pd.CategoricalDtype(CATEGORIES)),
+    "pandas ordered": pd.Series(ROWS, dtype=pd.CategoricalDtype(CATEGORIES, True)),
+    "pandas index": pd.CategoricalIndex(ROWS, categories=CATEGORIES),
+    "pandas array": pd.Categorical(ROWS, categories=CATEGORIES),
+    "polars enum": pl.Series(ROWS, dtype=pl.Enum(CATEGORIES)),
+    "pyarrow": pa.chunked_array(
+        [pa.DictionaryArray.from_arrays([3, 1, 1, 2], CATEGORIES)]
+    ),
+    "pyarrow array": pa.DictionaryArray.from_arrays([3, 1, 1, 2], CATEGORIES),
+}
+CONTAINERS = {
+    "list": list,
+    "tuple": tuple,
+    "numpy": np.array,
+    "objects": lambda items: np.array(items, dtype=object),
+    "pandas": pd.Series,
+    "pandas objects": lambda items: pd.Series(items, dtype=object),
+    "pandas index": pd.Index,
+    "polars": pl.Series,
+    "pyarrow": lambda items: pa.chunked_array([items]),
+    "pyarrow array": pa.array,
+}
+
+
+def decode(codes, tasks):
+    return [tasks[code] for code in codes]
+
+
+@LAW
+@given(LABELS)
+def test_codes_point_at_each_rows_label_among_the_sorted_ones(labels):
+    codes, tasks = encode_labels(labels, len(labels))
+    assert list(tasks) == sorted(set(labels))
+    assert decode(codes, tasks) == labels
+    assert codes.dtype == np.intp
+
+
+@LAW
+@given(LABELS, st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(labels, random):
+    shuffled = random.sample(labels, len(labels))
+    assert (
+        encode_labels(labels, len(labels))[1] == encode_labels(shuffled, len(labels))[1]
+    )
+
+
+@LAW
+@given(LABELS)
+def test_known_labels_are_found_where_they_stand(labels):
+    codes, tasks = encode_labels(labels, len(labels))
+    np.testing.assert_array_equal(find_labels(labels, tasks, len(labels)), codes)
+    backwards = find_labels(labels, tasks[::-1], len(labels))
+    np.testing.assert_array_equal(backwards, len(tasks) - 1 - codes)
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+@pytest.mark.parametrize(
+    ("labels", "tasks"),
+    [
+        (["b", "a", "b"], ("a", "b")),
+        ([10, 9, 10], (9, 10)),
+        ([0.5, -1.0, 0.5], (-1, 0.5)),
+    ],
+    ids=["text", "integers", "floats"],
+)
+def test_every_container_gives_the_same_tasks(container, labels, tasks):
+    codes, found = encode_labels(container(labels), 3)
+    assert found == tasks
+    assert [type(task) for task in found] == [type(labels[0])] * 2
+    assert codes.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("labels", CATEGORICALS.values(), ids=CATEGORICALS)
+def test_categories_keep_their_order_and_unused_ones_are_dropped(labels):
+    codes, tasks = encode_labels(labels, 4)
+    assert tasks == ("low", "mid", "high")
+    assert codes.tolist() == [2, 0, 0, 1]
+
+
+def test_polars_categories_do_not_depend_on_what_was_read_before():
+    # A polars Categorical has no list of its own, only the labels that occur.
+    labels = pl.Series(ROWS, dtype=pl.Categorical)
+    codes, tasks = encode_labels(labels, 4)
+    assert sorted(tasks) == sorted(set(ROWS))
+    assert decode(codes, tasks) == ROWS
+    pl.Series(["later", *ROWS[::-1]], dtype=pl.Categorical)
+    again = encode_labels(pl.Series(ROWS, dtype=pl.Categorical), 4)
+    assert again[1] == tasks
+
+
+def test_categories_may_be_numbers():
+    labels = pd.Series([1, 3, 1], dtype=pd.CategoricalDtype([3, 2, 1]))
+    codes, tasks = encode_labels(labels, 3)
+    assert tasks == (3, 1)
+    assert codes.tolist() == [1, 0, 1]
+
+
+def test_categories_may_be_of_several_kinds_since_they_have_an_order():
+    labels = pd.Series([1, "a", 1], dtype=pd.CategoricalDtype(["a", 1]))
+    codes, tasks = encode_labels(labels, 3)
+    assert tasks == ("a", 1)
+    assert codes.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("labels", CATEGORICALS.values(), ids=CATEGORICALS)
+def test_categories_are_found_among_known_tasks(labels):
+    codes = find_labels(labels, ("high", "low", "mid"), 4)
+    assert codes.tolist() == [0, 1, 1, 2]
+
+
+DATES = {
+    "dates": [date(2024, 2, 1), date(2023, 5, 1)],
+    "datetimes": [datetime(2024, 2, 1, 3), datetime(2023, 5, 1)],
+    "time zones": [datetime(2024, 2, 1, tzinfo=UTC), datetime(2023, 5, 1, tzinfo=UTC)],
+    "numpy": np.array(["2024-02-01", "2023-05-01"], dtype="M8[D]"),
+    "pandas": pd.Series(pd.to_datetime(["2024-02-01", "2023-05-01"])),
+    "pandas utc": pd.Series(pd.to_datetime(["2024-02-01", "2023-05-01"], utc=True)),
+    "polars": pl.Series([date(2024, 2, 1), date(2023, 5, 1)]),
+    "pyarrow": pa.chunked_array([[date(2024, 2, 1), date(2023, 5, 1)]]),
+}
+
+
+@pytest.mark.parametrize("labels", DATES.values(), ids=DATES)
+def test_dates_are_in_order_of_time(labels):
+    codes, tasks = encode_labels(labels, 2)
+    assert codes.tolist() == [1, 0]
+    assert [task.year for task in tasks] == [2023, 2024]
+    assert find_labels(labels, tasks, 2).tolist() == [1, 0]
+
+
+def test_numbers_sort_as_numbers_and_text_as_text():
+    assert encode_labels([10, 9, 2], 3)[1] == (2, 9, 10)
+    assert encode_labels(["10", "9", "2"], 3)[1] == ("10", "2", "9")
+
+
+def test_whole_numbers_and_floats_are_one_kind():
+    assert encode_labels([1, 1.0, 0.5], 3)[1] == (0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[2**63, 2**63 + 1, -1], [2**53, 2**53 + 1, 0.5], [2**70, 2**70 + 1, 1]],
+    ids=["unsigned", "float", "long"],
+)
+def test_different_large_numbers_stay_different(labels):
+    assert len(encode_labels(labels, 3)[1]) == 3
+
+
+def test_labels_that_differ_by_a_null_character_stay_different():
+    assert encode_labels(["a\0", "a", "a\0"], 3)[1] == ("a", "a\0")
+
+
+def test_one_long_label_does_not_make_all_rows_long():
+    labels = ["x" * 100_000] + ["a"] * 499
+    tracemalloc.start()
+    tasks = encode_labels(labels, 500)[1]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(tasks) == 2
+    assert peak < 20e6
+
+
+def test_decimals_are_labels():
+    assert encode_labels([Decimal("2.5"), Decimal(1)], 2)[1] == (1, Decimal("2.5"))
+
+
+@pytest.mark.parametrize(
+    "labels", [[1, "1"], ["a", 1.5], [(1,), "a"], [date(2020, 1, 1), 3]], ids=repr
+)
+def test_labels_of_several_kinds_are_refused(labels):
+    with pytest.raises(ValueError, match="one kind to be put in order: got"):
+        encode_labels(labels, 2)
+
+
+MISSING = {
+    "none": ["a", None],
+    "nan": ["a", float("nan")],
+    "numbers": [1.0, float("nan")],
+    "numpy": np.array([1.0, np.nan]),
+    "dates": np.array(["2020-01-01", "NaT"], dtype="M8[us]"),
+    "pandas": pd.Series(["a", None]),
+    "pandas objects": pd.Series(["a", np.nan], dtype=object),
+    "pandas NA": ["a", pd.NA],
+    "pandas Int64": pd.Series([1, None], dtype="Int64"),
+    "pandas dates": pd.Series(pd.to_datetime(["2020-01-01", None])),
+    "pandas categorical": pd.Series(pd.Categorical(["a", None])),
+    "polars": pl.Series(["a", None]),
+    "polars numbers": pl.Series([1, None]),
+    "polars categorical": pl.Series(["a", None], dtype=pl.Categorical),
+    "pyarrow": pa.chunked_array([["a", None]]),
+}
+
+
+@pytest.mark.parametrize("labels", MISSING.values(), ids=MISSING)
+def test_missing_labels_are_refused(labels):
+    with pytest.raises(ValueError, match="must not hold missing labels"):
+        encode_labels(labels, 2)
+
+
+@pytest.mark.parametrize(
+    "labels", [["a"], ["a"] * 3, np.zeros(5), CATEGORICALS["pandas"]]
+)
+def test_one_label_per_row_is_needed(labels):
+    with pytest.raises(ValueError, match=f"got {len(labels)} labels for 2 rows"):
+        encode_labels(labels, 2)
+    with pytest.raises(ValueError, match=f"got {len(labels)} labels for 2 rows"):
+        find_labels(labels, ("a",), 2)
+
+
+@pytest.mark.parametrize("labels", ["school", 5, None, np.array(3)], ids=repr)
+def test_one_label_for_all_rows_is_refused(labels):
+    with pytest.raises(ValueError, match="task must be one label per row of X: got"):
+        encode_labels(labels, 1)
+
+
+@pytest.mark.parametrize("labels", [np.zeros((2, 2)), np.array([["a"], ["b"]])])
+def test_tables_of_labels_are_refused(labels):
+    with pytest.raises(ValueError, match="must be one-dimensional: got shape"):
+        encode_labels(labels, 2)
+
+
+def test_labels_that_cannot_be_names_are_refused():
+    with pytest.raises(ValueError, match="task"):
+        encode_labels([[1], [2]], 2)
+
+
+def test_an_unknown_label_is_named_with_the_known_ones():
+    message = r"unknown task 'nort'; known: 'north', 'south'. Did you mean 'north'\?"
+    with pytest.raises(ValueError, match=message):
+        find_labels(["north", "nort"], ("north", "south"), 2)
+
+
+def test_a_label_of_another_type_is_unknown():
+    with pytest.raises(
+        ValueError, match=r"unknown task '1'; known: 1, 2. Did you mean 1"
+    ):
+        find_labels(["1"], (1, 2), 1)
+
+
+def test_no_rows_have_no_labels():
+    codes, tasks = encode_labels([], 0)
+    assert tasks == ()
+    assert len(codes) == len(find_labels([], ("a",), 0)) == 0

@@ -1,0 +1,210 @@
+"""The Laplacian: semidefinite, zero on constants, and equal to its quadratic form."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from priormtl import graphs
+from priormtl.graphs import Laplacian
+
+LAW = settings(max_examples=50, deadline=None, derandomize=True, database=None)
+SEEDS = st.integers(0, 10**6)
+
+
+def path(m, weight=1.0):
+    return Laplacian.from_edges(
+        m, np.arange(m - 1), np.arange(1, m), np.full(m - 1, weight)
+    )
+
+
+def complete(m):
+    return Laplacian.from_groups(m, [np.arange(m)], 1.0)
+
+
+def random_edges(rng, m):
+    ends = rng.integers(0, m, (2, 2 * m))
+    return ends[0], ends[1], rng.uniform(0.1, 3.0, 2 * m)
+
+
+def random_groups(rng, m):
+    return [rng.permutation(m)[:size] for size in rng.integers(1, m + 1, 3)]
+
+
+def random_graph(seed, m=7):
+    """Edges (with loops and repetitions) and overlapping groups."""
+    rng = np.random.default_rng(seed)
+    edges = Laplacian.from_edges(m, *random_edges(rng, m))
+    return edges + Laplacian.from_groups(m, random_groups(rng, m), 0.7)
+
+
+def quadratic_form(graph, P):
+    return 0.5 * np.vdot(P, graph.times(P))
+
+
+def exact_shift(diagonal, strength, graph):
+    """diag(diagonal) + strength · L of six tasks in rational numbers."""
+    L = [[Fraction(round(6 * v), 6) for v in row] for row in graph.dense()]
+    A = [[Fraction(strength) * v for v in row] for row in L]
+    for i, value in enumerate(diagonal):
+        A[i][i] += Fraction(value)
+    return A
+
+
+def exact_solve(A, b):
+    """Solve by elimination in rational numbers."""
+    rows = [[*map(Fraction, row), Fraction(v)] for row, v in zip(A, b, strict=True)]
+    for k in range(len(rows)):
+        pivot = rows[k] = [v / rows[k][k] for v in rows[k]]
+        for i in range(len(rows)):
+            if i != k:
+                factor = rows[i][k]
+                rows[i] = [u - factor * v for u, v in zip(rows[i], pivot, strict=True)]
+    return np.array([float(row[-1]) for row in rows])
+
+
+@LAW
+@given(SEEDS)
+def test_constants_are_free(seed):
+    graph = random_graph(seed)
+    np.testing.assert_allclose(graph.times(np.ones(7)), 0.0, atol=1e-12)
+
+
+@LAW
+@given(SEEDS)
+def test_the_laplacian_is_symmetric_and_semidefinite(seed):
+    L = random_graph(seed).dense()
+    np.testing.assert_allclose(L, L.T, atol=1e-13)
+    assert np.linalg.eigvalsh(L)[0] >= -1e-12
+
+
+@LAW
+@given(SEEDS)
+def test_the_form_of_edges_is_the_sum_over_edges(seed):
+    rng = np.random.default_rng(seed)
+    first, second, weight = random_edges(rng, 6)
+    P = rng.normal(size=(3, 6))
+    gaps = np.sum((P[:, first] - P[:, second]) ** 2, axis=0)
+    form = quadratic_form(Laplacian.from_edges(6, first, second, weight), P)
+    assert form == pytest.approx(0.5 * weight @ gaps)
+
+
+@LAW
+@given(SEEDS)
+def test_the_form_of_groups_is_the_spread_about_their_means(seed):
+    rng = np.random.default_rng(seed)
+    groups = random_groups(rng, 6)
+    P = rng.normal(size=(3, 6))
+    spread = sum(P[:, g].var(axis=1).sum() * len(g) for g in groups)
+    form = quadratic_form(Laplacian.from_groups(6, groups, 2.5), P)
+    assert form == pytest.approx(0.5 * 2.5 * spread)
+
+
+@LAW
+@given(SEEDS)
+def test_times_multiplies_rows_and_vectors_like_the_dense_matrix(seed):
+    graph = random_graph(seed)
+    P = np.random.default_rng(seed + 1).normal(size=(4, 7))
+    np.testing.assert_allclose(graph.times(P), P @ graph.dense(), atol=1e-12)
+    np.testing.assert_allclose(graph.times(P[0]), graph.dense() @ P[0], atol=1e-12)
+
+
+@LAW
+@given(SEEDS, SEEDS)
+def test_adding_graphs_adds_their_matrices(seed, other):
+    a, b = random_graph(seed), random_graph(other)
+    np.testing.assert_allclose((a + b).dense(), a.dense() + b.dense(), atol=1e-12)
+
+
+@pytest.mark.parametrize("graph", [path(5), complete(5), random_graph(2, 5)])
+def test_no_ties_are_neutral(graph):
+    total = Laplacian.empty(5) + graph + Laplacian.empty(5)
+    np.testing.assert_allclose(total.dense(), graph.dense(), atol=1e-14)
+    assert not total.is_zero
+
+
+def test_no_ties_do_nothing():
+    graph = Laplacian.empty(3)
+    assert graph.is_zero
+    assert graph.m == 3
+    assert graph.largest_eigenvalue == 0.0
+    np.testing.assert_array_equal(graph.times(np.ones((2, 3))), np.zeros((2, 3)))
+    np.testing.assert_allclose(
+        graph.shifted_solver(np.array([1.0, 2.0, 4.0]), 9.0)(np.ones(3)),
+        [1.0, 0.5, 0.25],
+    )
+
+
+def test_no_edges_and_no_groups_are_no_ties():
+    none = np.zeros(0, np.intp)
+    assert Laplacian.from_edges(4, none, none, np.zeros(0)).is_zero
+    assert not Laplacian.from_groups(4, [], 1.0).dense().any()
+
+
+def test_a_loop_ties_nothing():
+    loop = Laplacian.from_edges(3, np.array([1]), np.array([1]), np.ones(1))
+    np.testing.assert_array_equal(loop.dense(), np.zeros((3, 3)))
+
+
+def test_a_group_of_one_is_free():
+    alone = Laplacian.from_groups(3, [np.array([1])], 4.0)
+    np.testing.assert_allclose(alone.dense(), 0.0, atol=1e-15)
+
+
+def test_many_tasks_in_one_group_stay_sparse():
+    graph = complete(100_000)
+    p = np.arange(100_000.0)
+    assert graph.edges.nnz + graph.groups.nnz == 200_000
+    np.testing.assert_allclose(graph.times(p), p - p.mean(), atol=1e-6)
+
+
+@LAW
+@given(SEEDS, st.sampled_from([0.0, 1e-3, 1.0, 1e3]))
+def test_the_shifted_solver_agrees_with_a_dense_solve(seed, strength):
+    rng = np.random.default_rng(seed)
+    graph = random_graph(seed)
+    diagonal, rhs = rng.uniform(0.5, 2.0, 7), rng.normal(size=7)
+    solution = graph.shifted_solver(diagonal, strength)(rhs)
+    expected = np.linalg.solve(np.diag(diagonal) + strength * graph.dense(), rhs)
+    np.testing.assert_allclose(solution, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("graph", [path(6), complete(6)], ids=["path", "complete"])
+@pytest.mark.parametrize("strength", [1e6, 1e9, 1e12])
+def test_the_shifted_solver_keeps_digits_at_large_strengths(graph, strength):
+    rng = np.random.default_rng(5)
+    diagonal, rhs = rng.uniform(0.5, 2.0, 6), rng.uniform(1.0, 2.0, 6)
+    solution = graph.shifted_solver(diagonal, strength)(rhs)
+    A = exact_shift(diagonal, strength, graph)
+    # Adding the diagonal to the strength rounds it to a multiple of strength · 2⁻⁵³.
+    digits = 20 * np.finfo(float).eps * strength
+    np.testing.assert_allclose(solution, exact_solve(A, rhs), rtol=digits)
+
+
+@pytest.mark.parametrize("m", [2, 3, 10, 100, 600])
+def test_the_largest_eigenvalue_of_a_path(m):
+    expected = 2 + 2 * np.cos(np.pi / m)
+    assert path(m).largest_eigenvalue == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("m", [2, 3, 10, 100, 600])
+def test_the_largest_eigenvalue_of_the_spread_about_the_mean_is_one(m):
+    assert complete(m).largest_eigenvalue == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("m", [3, 8])
+def test_the_largest_eigenvalue_of_all_pairs_is_their_number(m):
+    first, second = np.triu_indices(m, 1)
+    graph = Laplacian.from_edges(m, first, second, np.ones(len(first)))
+    assert graph.largest_eigenvalue == pytest.approx(m)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_largest_eigenvalue_needs_no_dense_matrix(seed, monkeypatch):
+    expected = np.linalg.eigvalsh(random_graph(seed, 40).dense())[-1]
+    monkeypatch.setattr(graphs, "DENSE_SIZE", 10)
+    monkeypatch.setattr(Laplacian, "dense", None)
+    found = random_graph(seed, 40).largest_eigenvalue
+    assert found == pytest.approx(expected, rel=1e-9)
