@@ -23,7 +23,7 @@ from priormtl.priors import (
     laplacian,
 )
 from priormtl.problem import Problem
-from priormtl.solvers import default_method, gap_below, max_iter, solve
+from priormtl.solvers import Fista, Newton, gap_below, max_iter, solve
 
 PAIRS = FeaturePrior.similar([(0, 1), (2, 3)])
 
@@ -136,8 +136,9 @@ def write_out(multiply, shape):
 
 def best_objective(problem):
     """Optimal value, as well as rounding lets it be known."""
-    rules = [gap_below(1e-13), max_iter(20_000)]
-    return solve(problem, default_method(problem), stop=rules).certificate.primal
+    method = Newton() if problem.lam == 0 else Fista(restart=True)
+    rules = [gap_below(1e-13, every=1), max_iter(5000)]
+    return solve(problem, method, stop=rules).certificate.primal
 
 
 class CountedMoments:

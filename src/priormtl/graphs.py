@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
+from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse import block_array, csc_array, csr_array, diags_array, eye_array
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
@@ -14,6 +15,7 @@ from priormtl._arrays import Array, Index
 __all__ = ["Laplacian"]
 
 DENSE_SIZE = 500
+FEW_TASKS = 64  # up to here dense solves beat sparse ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,10 @@ class Laplacian:
         return np.asarray((self.edges - self.groups @ self.groups.T).todense())
 
     @cached_property
+    def _dense_parts(self) -> tuple[Array, Array]:
+        return self.edges.toarray(), self.groups.toarray()
+
+    @cached_property
     def largest_eigenvalue(self) -> float:
         """Largest eigenvalue of L."""
         if self.is_zero:
@@ -91,6 +97,44 @@ class Laplacian:
         start = np.cos(np.arange(self.m) * 2.5)
         return float(eigsh(operator, k=1, v0=start, return_eigenvectors=False)[0])
 
+    @cached_property
+    def modes(self) -> tuple[Array, Array] | None:
+        """Eigenvalues (m,) and eigenvectors (m, m) of L; None for too many tasks.
+
+        Cosines for a chain in order and for one group of all, which differ only in
+        their eigenvalues; else they are computed.
+        """
+        angles = np.pi * np.arange(self.m) / max(1, self.m)
+        chain = self._scale_of(np.arange(self.m - 1), np.arange(1, self.m))
+        if chain is not None:
+            waves: Array = 2.0 - 2.0 * np.cos(angles)
+            return chain * waves, _cosines(self.m)
+        together = self._scale_of_one_group()
+        if together is not None:
+            return together * (angles > 0).astype(np.float64), _cosines(self.m)
+        if self.m > DENSE_SIZE:
+            return None
+        values, vectors = np.linalg.eigh(self.dense())
+        return np.maximum(values, 0.0), np.ascontiguousarray(vectors)
+
+    def _scale_of(self, first: Index, second: Index) -> float | None:
+        """Common weight of exactly these edges, if that is what the graph is."""
+        edges = self.edges
+        if self.groups.nnz or edges.nnz != 2 * len(first) + self.m or self.m < 2:
+            return None
+        weight = -edges[first, second]
+        same = np.all(weight == weight[0]) and weight[0] > 0
+        return float(weight[0]) if same else None
+
+    def _scale_of_one_group(self) -> float | None:
+        """Weight of one group of all tasks, if that is what the graph is."""
+        diagonal, column = self.edges.diagonal(), self.groups.data
+        if self.groups.shape[1] != 1 or len(column) != self.m or self.m < 2:
+            return None
+        same = np.all(diagonal == diagonal[0]) and np.all(column == column[0])
+        alone = self.edges.nnz == self.m
+        return float(diagonal[0]) if same and alone else None
+
     def shifted_solver(
         self, diagonal: Array, strength: float
     ) -> Callable[[Array], Array]:
@@ -99,12 +143,30 @@ class Laplacian:
         The groups enter as extra unknowns rather than by Woodbury's formula, which
         cancels when the strength is large against the diagonal.
         """
-        root = np.sqrt(strength) * self.groups
-        corner = eye_array(self.groups.shape[1])
-        main = diags_array(diagonal) + strength * self.edges
-        factor = splu(csc_array(block_array([[main, root], [root.T, corner]])))
         padding = np.zeros(self.groups.shape[1])
-        return lambda rhs: factor.solve(np.concatenate([rhs, padding]))[: self.m]
+        if self.m <= FEW_TASKS:
+            edges, groups = self._dense_parts
+            root = np.sqrt(strength) * groups
+            main = strength * edges + np.diag(diagonal)
+            dense = np.block([[main, root], [root.T, np.eye(len(padding))]])
+            factor = lu_factor(dense, check_finite=False)
+            solve = partial(lu_solve, factor, check_finite=False)
+        else:
+            root = np.sqrt(strength) * self.groups
+            main = diags_array(diagonal) + strength * self.edges
+            parts = [[main, root], [root.T, eye_array(len(padding))]]
+            solve = splu(csc_array(block_array(parts))).solve
+        return lambda rhs: solve(np.concatenate([rhs, padding]))[: self.m]
+
+
+@lru_cache(maxsize=8)
+def _cosines(m: int) -> Array:
+    """Orthonormal cosines (m, m): modes of a chain, constant first."""
+    k = np.arange(m)
+    table = np.cos(np.pi * np.outer(k + 0.5, k) / m) * np.sqrt(2.0 / m)
+    table[:, 0] = np.sqrt(1.0 / m)
+    table.flags.writeable = False
+    return table
 
 
 def _incidence(m: int, first: Index, second: Index) -> csr_array:

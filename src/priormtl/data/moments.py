@@ -45,6 +45,13 @@ class Moments(Protocol):
     def shape(self) -> tuple[int, int]:
         """(d, m)."""
 
+    @property
+    def gram_size(self) -> int:
+        """Numbers in ``gram``."""
+
+    def gram(self) -> Array:
+        """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same."""
+
     def gram_product(self, P: Array) -> Array:
         """Column i is the centred XᵀX of task i times column i of P."""
 

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from priormtl._arrays import Array, Index
-from priormtl.data.tasks import StackedRows, TaskData
+from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 
 __all__ = ["CentredSamples", "centre_samples", "shift_samples"]
 
@@ -59,6 +59,17 @@ class CentredSamples:
     def yy(self) -> Array:
         """Centred yᵀy of each task (m,)."""
         return self.data.task_sums(self.data.weight * self.data.y**2)
+
+    @property
+    def gram_size(self) -> int:
+        """Numbers in ``gram``."""
+        d, m = self.shape
+        return d * d if self._has_one_gram else m * d * d
+
+    def gram(self) -> Array:
+        """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same."""
+        count = 1 if self._has_one_gram else self.shape[1]
+        return np.stack([self._task_gram(i) for i in range(count)])
 
     def gram_product(self, P: Array) -> Array:
         """Column i is the centred XᵀX of task i times column i of P."""
@@ -110,6 +121,21 @@ class CentredSamples:
             x_mean=self.x_mean / scale,
             offset=None if self.offset is None else self.offset / scale,
         )
+
+    @property
+    def _has_one_gram(self) -> bool:
+        return isinstance(self.data, SharedRows) and self.data.has_one_gram
+
+    def _task_gram(self, i: int) -> Array:
+        X, _, weight = self.data.rows_of(i)
+        if self._sparse:
+            products = (X.T @ (diags_array(weight) @ X)).toarray()
+        else:
+            root = np.sqrt(weight)[:, np.newaxis]
+            products = (X * root).T @ (X * root)
+        if self.offset is None:
+            return products
+        return products - self.weight[i] * np.outer(self.offset[i], self.offset[i])
 
     @property
     def _sparse(self) -> bool:

@@ -56,6 +56,15 @@ class TaskStatistics:
         """Whether one XᵀX serves all tasks."""
         return len(self.xx) < len(self.tasks)
 
+    @property
+    def gram_size(self) -> int:
+        """Numbers in ``gram``."""
+        return int(self.xx.size)
+
+    def gram(self) -> Array:
+        """Centred XᵀX of each task, or one for all."""
+        return self.xx
+
     def gram_product(self, P: Array) -> Array:
         """Column i is XᵀX of task i times column i of P."""
         if len(self.xx) == 1:

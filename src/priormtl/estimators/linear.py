@@ -53,6 +53,7 @@ from priormtl.solvers import (
     max_iter,
     method_by_name,
     solve,
+    stalled,
 )
 
 __all__ = ["LinearMultiTask"]
@@ -121,11 +122,17 @@ class LinearMultiTask(MultiTaskEstimator):
         solver = check_choice("solver", self.solver, SOLVERS)
         setup = self._set_up(data)
         problem = setup.problem
+        method = method_by_name(solver, problem)
         solution = solve(
             problem,
-            method_by_name(solver, problem),
+            method,
             coef=self._warm_coef(data, setup.scale),
-            stop=[gap_below(tol), diverged(), max_iter(steps)],
+            stop=[
+                gap_below(tol, method.look_every),
+                stalled(),
+                diverged(),
+                max_iter(steps),
+            ],
         )
         self._warn_unless_converged(solution, problem.null_objective)
         self._publish(data, setup, solution)
@@ -213,14 +220,18 @@ class LinearMultiTask(MultiTaskEstimator):
         return np.ascontiguousarray(known.T * scale[:, np.newaxis])
 
     def _warn_unless_converged(self, solution: Solution, unit: float) -> None:
-        if solution.reason not in (StopReason.MAX_ITER, StopReason.DIVERGED):
-            return
         gap = solution.certificate.gap
+        if gap <= self.tol * unit or solution.reason is StopReason.ROUNDING:
+            return
         share = gap / unit if unit else gap
+        advice = {
+            StopReason.MAX_ITER: "raise max_iter",
+            StopReason.STALLED: "raise tol or rescale the features",
+        }.get(solution.reason, "rescale the features")
         warnings.warn(
             f"not converged, {solution.reason.value}: the duality gap is {gap:.3g}, "
             f"that is {share:.3g} of the objective at P = 0, above tol={self.tol:g}, "
-            f"after {solution.n_iter} iterations; raise max_iter.",
+            f"after {solution.n_iter} iterations; {advice}.",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -1,6 +1,6 @@
 """How misfit is counted: losses, bound to data, with intercepts minimised out."""
 
-from priormtl.losses.base import DataFit, Evaluation, Loss
+from priormtl.losses.base import DataFit, Evaluation, Loss, NormalForm
 from priormtl.losses.intercepts import (
     FreeIntercepts,
     Intercepts,
@@ -19,6 +19,7 @@ __all__ = [
     "LogisticFit",
     "Loss",
     "NoIntercepts",
+    "NormalForm",
     "Squared",
     "SquaredFit",
     "TiedIntercepts",

@@ -1,12 +1,13 @@
 """What a loss owes the rooms above: values, gradients and dual values."""
 
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from priormtl._arrays import Array, Index
 from priormtl.data import TaskData, TaskStatistics
+from priormtl.graphs import Laplacian
 from priormtl.losses.intercepts import Intercepts
 
-__all__ = ["DataFit", "Evaluation", "Loss"]
+__all__ = ["DataFit", "Evaluation", "Loss", "NormalForm"]
 
 E = TypeVar("E", bound="Evaluation")
 
@@ -25,8 +26,19 @@ class Evaluation(Protocol):
     def dual_value(self, scale: float) -> float:
         """Dual value at ``scale`` times the residuals."""
 
-    def dual_scale(self, prior_value: float) -> float:
-        """Scale of the best dual value, before it is limited by the penalty."""
+    def best_scale(self, limit: float, prior_value: float) -> float:
+        """Scale of the best dual value, at most ``limit``; the prior costs too."""
+
+
+class NormalForm(NamedTuple):
+    """A quadratic fit written out: ½ Σ qᵀ gram q − linear q over each task's rows q.
+
+    Tied intercepts are rows of their own, before the features.
+    """
+
+    gram: Array  # (m, k, k), or (1, k, k) where all tasks have the same
+    linear: Array  # (k, m)
+    intercept_ties: Array  # strength of L on each intercept row, (0,) or (1,)
 
 
 class DataFit(Protocol[E]):
@@ -60,6 +72,20 @@ class DataFit(Protocol[E]):
 
     def task_spectra(self) -> tuple[Array, Array]:
         """Smallest and largest eigenvalue of each task's XᵀX (m,), (m,)."""
+
+    @property
+    def intercept_graph(self) -> Laplacian | None:
+        """Graph that ties the intercepts, if they are tied."""
+
+    @property
+    def normal_size(self) -> int | None:
+        """Numbers in the normal form; None where there is none."""
+
+    def quadratic_model(self, at: E) -> "DataFit[Any]":
+        """Squared fit that agrees to second order in a point, but for a constant."""
+
+    def normal_form(self) -> NormalForm:
+        """The fit written out, for quadratic ones."""
 
     def intercept(self, P: Array) -> Array:
         """Best intercepts (m,)."""

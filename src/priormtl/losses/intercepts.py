@@ -25,6 +25,14 @@ class Intercepts(Protocol):
     def are_fixed(self) -> bool:
         """Whether they cannot move at all."""
 
+    @property
+    def graph(self) -> Laplacian | None:
+        """L of the cost, if there is one."""
+
+    @property
+    def tie_strength(self) -> float:
+        """Strength of ½ bᵀ L b in the cost."""
+
     def value(self, b: Array) -> float:
         """Cost of b itself."""
 
@@ -43,6 +51,8 @@ class FreeIntercepts:
     """Every task has its own, at no cost."""
 
     are_fixed = False
+    graph = None
+    tie_strength = 0.0
 
     def value(self, b: Array) -> float:
         """Nothing."""
@@ -66,6 +76,8 @@ class NoIntercepts:
     """All are zero."""
 
     are_fixed = True
+    graph = None
+    tie_strength = 0.0
 
     def value(self, b: Array) -> float:
         """Nothing."""
@@ -91,6 +103,16 @@ class TiedIntercepts:
     laplacian: Laplacian
     strength: float
     are_fixed = False
+
+    @property
+    def graph(self) -> Laplacian:
+        """L itself."""
+        return self.laplacian
+
+    @property
+    def tie_strength(self) -> float:
+        """Strength of the tie."""
+        return self.strength
 
     def value(self, b: Array) -> float:
         """strength/2 bᵀ L b."""

@@ -2,13 +2,21 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import entr, expit
 
 from priormtl._arrays import Array, Index
-from priormtl.data import TaskData, TaskStatistics, centre_samples, shift_samples
+from priormtl.data import (
+    TaskData,
+    TaskStatistics,
+    centre_samples,
+    condense,
+    shift_samples,
+)
+from priormtl.graphs import Laplacian
+from priormtl.losses.base import NormalForm
 from priormtl.losses.intercepts import FreeIntercepts, Intercepts
 from priormtl.losses.squared import SquaredFit
 
@@ -16,6 +24,8 @@ __all__ = ["Logistic", "LogisticFit"]
 
 MOST_NEWTON_STEPS = 100
 MOST_HALVINGS = 40
+SCALE_HALVINGS = 30
+SMALLEST_CURVATURE = 1e-5  # of a sample that is all but decided, per unit of weight
 
 
 @dataclass(frozen=True)
@@ -77,9 +87,30 @@ class LogisticEvaluation:
         cost = self.fit.intercepts.value(self.b)
         return self.fit.entropy(scale * self.surprise) - scale**2 * cost
 
-    def dual_scale(self, prior_value: float) -> float:
-        """The residuals as they are."""
-        return 1.0
+    def best_scale(self, limit: float, prior_value: float) -> float:
+        """Largest feasible scale, or less where the dual value falls before it."""
+        largest = float(np.max(self.surprise, initial=0.0, where=self._used))
+        low, high = 0.0, min(limit, 1.0 / largest if largest > 0 else 1.0)
+        if self._dual_slope(high, prior_value) >= 0:
+            return high
+        for _ in range(SCALE_HALVINGS):
+            middle = 0.5 * (low + high)
+            rising = self._dual_slope(middle, prior_value) >= 0
+            low, high = (middle, high) if rising else (low, middle)
+        return low
+
+    @property
+    def _used(self) -> Any:
+        return np.broadcast_to(self.fit.data.weight > 0, self.surprise.shape)
+
+    def _dual_slope(self, scale: float, prior_value: float) -> float:
+        """Derivative of the dual value in the scale; minus infinity at its end."""
+        part = np.clip(scale * self.surprise, 1e-300, 1.0)
+        with np.errstate(divide="ignore"):
+            odds = np.log1p(-part) - np.log(part)
+        cost = prior_value + self.fit.intercepts.value(self.b)
+        rise = float(np.sum(self.fit.data.weight * self.surprise * odds))
+        return rise - 2.0 * scale * cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +167,35 @@ class LogisticFit:
         entropy = self.entropy(np.clip(surprise, 0.0, 1.0))
         return entropy - self.intercepts.value(b)
 
+    @property
+    def intercept_graph(self) -> Laplacian | None:
+        """Graph that ties the intercepts, if they are tied."""
+        return self.intercepts.graph
+
     def task_spectra(self) -> tuple[Array, Array]:
         """A quarter of those of XᵀX; curvature can vanish, so the smallest is zero."""
         _, largest = self._quarter_of.task_spectra()
         return np.zeros_like(largest), 0.25 * largest
+
+    def quadratic_model(self, at: LogisticEvaluation) -> SquaredFit:
+        """Least squares with other weights and targets: iterative reweighting."""
+        data = self.data
+        weight = np.maximum(at.curvature, SMALLEST_CURVATURE * data.weight)
+        pull = data.weight * data.y * at.surprise
+        with np.errstate(invalid="ignore"):
+            step = np.where(weight > 0, pull / weight, 0.0)
+        target = at.scores + data.spread(at.b) + step
+        model = replace(data, y=np.where(weight > 0, target, 0.0), weight=weight)
+        return SquaredFit(condense(model), self.intercepts)
+
+    @property
+    def normal_size(self) -> None:
+        """Never: the Hessian changes from point to point."""
+        return None
+
+    def normal_form(self) -> NormalForm:
+        """Not to be had."""
+        raise TypeError("logistic loss has no normal form: its Hessian changes.")
 
     def intercept(self, P: Array) -> Array:
         """Best intercepts for P, where features count from zero again."""

@@ -8,6 +8,8 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.data import Moments, TaskData, TaskStatistics, condense
+from priormtl.graphs import Laplacian
+from priormtl.losses.base import NormalForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
 
 __all__ = ["Squared", "SquaredFit"]
@@ -43,10 +45,11 @@ class SquaredEvaluation:
         """Scale · ⟨residual, y⟩ − scale² · ‖residual‖² / 2, from value and slope."""
         return scale * (2.0 * self.value - self.slope) - scale**2 * self.value
 
-    def dual_scale(self, prior_value: float) -> float:
+    def best_scale(self, limit: float, prior_value: float) -> float:
         """Vertex of the dual parabola, the prior's rows included."""
         height = 2.0 * (self.value + prior_value)
-        return (2.0 * self.value - self.slope) / height if height > 0 else 1.0
+        vertex = (2.0 * self.value - self.slope) / height if height > 0 else 1.0
+        return min(max(vertex, -limit), limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +114,18 @@ class SquaredFit:
         slope = np.vdot(at.coef + V, at.gradient + product)
         return float(value - slope)
 
+    @property
+    def intercept_graph(self) -> Laplacian | None:
+        """Graph that ties the intercepts, if they are tied."""
+        return self.intercepts.graph
+
     def task_spectra(self) -> tuple[Array, Array]:
-        """Of the centred XᵀX, or of the raw one without intercepts."""
-        if not isinstance(self.intercepts, NoIntercepts):
+        """Of the centred XᵀX, the raw one, or bounds by both where ties lie between."""
+        if self._means_are_free:
             return self.moments.task_spectra()
+        if not self.intercepts.are_fixed:
+            raw = replace(self, intercepts=NoIntercepts())
+            return self.moments.task_spectra()[0], raw.task_spectra()[1]
         d, m = self.shape
         eye = np.eye(d)
         blocks = np.empty((m, d, d))
@@ -122,6 +133,37 @@ class SquaredFit:
             blocks[:, :, j] = self.majorant(np.tile(eye[:, [j]], (1, m))).T
         values = np.asarray(np.linalg.eigvalsh(blocks), dtype=np.float64)
         return np.maximum(values[:, 0], 0.0), values[:, -1]
+
+    def quadratic_model(self, at: SquaredEvaluation) -> Self:
+        """Itself."""
+        return self
+
+    @property
+    def normal_size(self) -> int:
+        """Numbers in the normal form."""
+        return self.moments.gram_size
+
+    def normal_form(self) -> NormalForm:
+        """Centred, raw, or raw with a row of intercepts: as intercepts are treated."""
+        moments = self.moments
+        linear, gram = moments.xy.T, moments.gram()
+        if self._means_are_free:
+            return NormalForm(gram, np.ascontiguousarray(linear), np.zeros(0))
+        t = len(gram)
+        means, weight = moments.x_mean[:t], moments.weight[:t, np.newaxis]
+        raw = gram + means[:, :, np.newaxis] * (weight * means)[:, np.newaxis, :]
+        total = moments.weight * moments.y_mean
+        linear = linear + moments.x_mean.T * total
+        if self.intercepts.are_fixed:
+            return NormalForm(raw, linear, np.zeros(0))
+        edge = (weight * means)[:, np.newaxis, :]
+        corner = weight[:, :, np.newaxis]
+        top = np.concatenate([corner, edge], axis=2)
+        bottom = np.concatenate([edge.transpose(0, 2, 1), raw], axis=2)
+        ties = np.array([self.intercepts.tie_strength])
+        return NormalForm(
+            np.concatenate([top, bottom], axis=1), np.vstack([total, linear]), ties
+        )
 
     def intercept(self, P: Array) -> Array:
         """Best intercepts for P, in closed form."""

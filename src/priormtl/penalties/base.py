@@ -29,3 +29,6 @@ class RowSeparable(Penalty, Protocol):
 
     def row_dual_norms(self, G: Array) -> Array:
         """Dual norm of each row of G (d,)."""
+
+    def row_weights(self, d: int) -> Array:
+        """Weight of each row's Euclidean norm (d,)."""

@@ -38,6 +38,10 @@ class L21:
         norms = _row_norms(G)
         return norms if self.weights is None else norms / self.weights
 
+    def row_weights(self, d: int) -> Array:
+        """Weight of each row's norm."""
+        return np.ones(d) if self.weights is None else self.weights
+
     def restrict(self, features: Index) -> Self:
         """Same norm for these features only."""
         weights = None if self.weights is None else self.weights[features]

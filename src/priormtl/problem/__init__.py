@@ -1,5 +1,6 @@
 """What is minimised: fit + prior + lam · penalty, its certificate and constants."""
 
+from priormtl.problem.blocks import BlockQuadratic
 from priormtl.problem.certificate import Certificate
 from priormtl.problem.curvature import (
     Constants,
@@ -12,6 +13,7 @@ from priormtl.problem.curvature import (
 from priormtl.problem.objective import Point, Problem
 
 __all__ = [
+    "BlockQuadratic",
     "Certificate",
     "Constants",
     "Curvature",

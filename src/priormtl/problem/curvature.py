@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from priormtl._arrays import Array
 from priormtl.problem.objective import Problem
@@ -157,6 +157,6 @@ def _lanczos(
             maxiter=2000,
             return_eigenvectors=False,
         )
-    except ArpackNoConvergence:
+    except ArpackError:  # not found in time, or all is zero
         return None
     return float(values[0])

@@ -106,8 +106,10 @@ class Problem:
 
         operator = LinearOperator((size, size), matvec=multiply, dtype=np.float64)
         budget = min(10 * size + 20, 5000)
+        # Below rounding the gradient points anywhere, also into the null space.
+        floor = 1e-14 * float(np.linalg.norm(self.null_point.gradient))
         solution, _ = cg(
-            operator, -point.gradient.ravel(), rtol=1e-13, atol=0.0, maxiter=budget
+            operator, -point.gradient.ravel(), rtol=1e-13, atol=floor, maxiter=budget
         )
         return np.asarray(solution).reshape(self.shape)
 
@@ -124,7 +126,7 @@ class Problem:
             return Certificate(primal, self._smooth_dual(point))
         length = self.penalty.dual_norm(point.gradient)
         limit = self.lam / length if length > 0 else np.inf
-        scale = float(np.clip(point.fit.dual_scale(point.prior_value), -limit, limit))
+        scale = point.fit.best_scale(limit, point.prior_value)
         dual = point.fit.dual_value(scale) - scale**2 * point.prior_value
         return Certificate(primal, max(0.0, float(dual)))
 

@@ -20,6 +20,7 @@ from priormtl.solvers.stopping import (
     max_iter,
     max_seconds,
     small_change,
+    stalled,
 )
 
 __all__ = [
@@ -46,4 +47,5 @@ __all__ = [
     "method_by_name",
     "small_change",
     "solve",
+    "stalled",
 ]

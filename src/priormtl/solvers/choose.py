@@ -3,12 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
-from priormtl.problem import Problem
+from priormtl.exceptions import unknown_name
+from priormtl.penalties import RowSeparable
+from priormtl.problem import BlockQuadratic, Problem
+from priormtl.solvers.block_newton import BlockNewton
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.loop import Method
 from priormtl.solvers.newton import Newton
+from priormtl.solvers.proximal_newton import ProximalNewton
+from priormtl.solvers.working_set import WorkingSet
 
 __all__ = ["METHODS", "default_method", "method_by_name"]
+
+FEW_FEATURES = 64  # up to here a working set gains nothing
+MOST_GRAM_NUMBERS = 2**25  # 256 MB of Gram matrices at most
 
 METHODS: dict[str, Callable[[], Method[Any]]] = {
     "gd": Gd,
@@ -20,10 +28,36 @@ METHODS: dict[str, Callable[[], Method[Any]]] = {
 
 
 def default_method(problem: Problem) -> Method[Any]:
-    """Newton without a penalty, else FISTA with restart."""
-    return Newton() if problem.lam == 0 else Fista(restart=True)
+    """Newton's method in the form that fits the problem, else FISTA with restart.
+
+    No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices, for many
+    features inside a working set, for logistic loss inside proximal Newton. Nuclear
+    norm, and Gram matrices too large to hold: FISTA.
+    """
+    if problem.lam == 0:
+        return Newton()
+    by_rows = isinstance(problem.penalty, RowSeparable)
+    if by_rows and problem.shape[0] > FEW_FEATURES:
+        return WorkingSet(_method_for_all_rows)
+    return _method_for_all_rows(problem)
+
+
+def _method_for_all_rows(problem: Problem) -> Method[Any]:
+    if not isinstance(problem.penalty, RowSeparable):
+        return Fista(restart=True)
+    if not problem.fit.is_quadratic:
+        return ProximalNewton(default_method)
+    size = problem.fit.normal_size
+    small = size is not None and size <= MOST_GRAM_NUMBERS
+    if small and BlockQuadratic.fits(problem):
+        return BlockNewton()
+    return Fista(restart=True)
 
 
 def method_by_name(name: str, problem: Problem) -> Method[Any]:
     """Method called ``name``; "auto" picks one for the problem."""
-    return default_method(problem) if name == "auto" else METHODS[name]()
+    if name == "auto":
+        return default_method(problem)
+    if name not in METHODS:
+        raise unknown_name("method", name, METHODS)
+    return METHODS[name]()

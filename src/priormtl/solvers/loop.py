@@ -31,6 +31,7 @@ class StopReason(Enum):
     GAP = "the duality gap is below the tolerance"
     ROUNDING = "the duality gap is at the level of rounding errors"
     SMALL_CHANGE = "the objective hardly changes any more"
+    STALLED = "rounding errors allow no further step"
     MAX_ITER = "the largest number of iterations was reached"
     MAX_SECONDS = "the time was used up"
     DIVERGED = "the objective grows beyond bounds"
@@ -49,6 +50,10 @@ S = TypeVar("S", bound=State)
 
 class Method(Protocol[S]):
     """A way to minimise: where to start, and how to take one step."""
+
+    @property
+    def look_every(self) -> int:
+        """Steps after which a look at the certificate is worth its price."""
 
     def start(self, problem: Problem, point: Point) -> S:
         """State before the first step."""
@@ -73,11 +78,11 @@ class Progress:
         return self.problem.objective(self.state.point)
 
     @cached_property
-    def change(self) -> float:
-        """Change of the objective in the last step; infinite at the start."""
+    def rise(self) -> float:
+        """Change of the objective in the last step; minus infinity at the start."""
         if self.before is None:
-            return float("inf")
-        return abs(self.problem.objective(self.before.point) - self.objective)
+            return -float("inf")
+        return self.objective - self.problem.objective(self.before.point)
 
     @cached_property
     def certificate(self) -> Certificate:

@@ -1,6 +1,7 @@
 """Newton's method for smooth problems: no penalty (lam = 0)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from priormtl.problem import Point, Problem
 __all__ = ["Newton"]
 
 MOST_HALVINGS = 40
+ROUNDING = 1e-16
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +27,8 @@ class Newton:
     Squared loss is solved in one step. The penalty must be absent.
     """
 
+    look_every: ClassVar[int] = 1
+
     def start(self, problem: Problem, point: Point) -> NewtonState:
         """Check that the problem is smooth."""
         if problem.lam != 0:
@@ -36,6 +40,8 @@ class Newton:
         point = state.point
         direction = problem.newton_direction(point)
         slope = float(np.vdot(point.gradient, direction))
+        if abs(slope) <= ROUNDING * abs(point.value):
+            return state
         for halvings in range(MOST_HALVINGS):
             size = 0.5**halvings
             trial = problem.at(point.coef + size * direction, near=point)

@@ -2,9 +2,18 @@
 
 from math import isfinite
 
+import numpy as np
+
 from priormtl.solvers.loop import Progress, StopReason, StopRule
 
-__all__ = ["diverged", "gap_below", "max_iter", "max_seconds", "small_change"]
+__all__ = [
+    "diverged",
+    "gap_below",
+    "max_iter",
+    "max_seconds",
+    "small_change",
+    "stalled",
+]
 
 ROUNDING = 1e-14
 
@@ -27,7 +36,19 @@ def small_change(tol: float) -> StopRule:
     """Stop when a step changes the objective by less than ``tol``: the paper's rule."""
 
     def rule(progress: Progress) -> StopReason | None:
-        return StopReason.SMALL_CHANGE if progress.change < tol else None
+        return StopReason.SMALL_CHANGE if abs(progress.rise) < tol else None
+
+    return rule
+
+
+def stalled() -> StopRule:
+    """Stop when a step has left everything where it was, to the bit."""
+
+    def rule(progress: Progress) -> StopReason | None:
+        if progress.before is None:
+            return None
+        here, there = progress.state.point.coef, progress.before.point.coef
+        return StopReason.STALLED if np.array_equal(here, there) else None
 
     return rule
 
@@ -54,10 +75,10 @@ def diverged(factor: float = 10.0) -> StopRule:
     """Stop when the objective exceeds ``factor`` times that at P = 0."""
 
     def rule(progress: Progress) -> StopReason | None:
-        limit = factor * progress.problem.null_objective
-        # A warm start may begin above the limit: only growth counts.
-        grew = progress.objective > limit and progress.change > limit
-        lost = not isfinite(progress.objective)
-        return StopReason.DIVERGED if lost or (progress.n_iter and grew) else None
+        if not isfinite(progress.objective):
+            return StopReason.DIVERGED
+        # A warm start may begin above the limit, and come down from there.
+        above = progress.objective > factor * progress.problem.null_objective
+        return StopReason.DIVERGED if above and progress.rise > 0 else None
 
     return rule

@@ -1,6 +1,7 @@
 """Accelerated proximal gradient with backtracking (Beck & Teboulle 2009)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,8 @@ class Fista:
 
     restart: bool = False
     growth: float = 2.0
+
+    look_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> FistaState:
         """Begin with the curvature along the gradient and no momentum."""

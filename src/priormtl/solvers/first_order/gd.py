@@ -1,6 +1,7 @@
 """Proximal gradient with a constant step (the paper's Algorithm 1)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from priormtl.problem import Constants, Point, Problem, exact_constants
 from priormtl.solvers.first_order.steps import proximal_step
@@ -21,6 +22,8 @@ class Gd:
     """Steps of 1/L; the objective never increases."""
 
     constants: Constants = exact_constants
+
+    look_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> GdState:
         """Find L."""

@@ -1,6 +1,7 @@
 """Proximal gradient with backtracking (Beck & Teboulle 2009)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from priormtl.problem import Point, Problem
 from priormtl.solvers.first_order.steps import initial_curvature, search_upwards
@@ -21,6 +22,8 @@ class Ista:
     """Steps shrink until the quadratic model holds, and never grow again."""
 
     growth: float = 2.0
+
+    look_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> IstaState:
         """Begin with the curvature along the gradient."""

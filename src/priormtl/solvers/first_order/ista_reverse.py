@@ -1,6 +1,7 @@
 """Proximal gradient with the largest admissible step (the paper's Algorithm 2)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from priormtl.problem import Constants, Point, Problem, exact_constants
 from priormtl.solvers.first_order.steps import (
@@ -30,6 +31,8 @@ class IstaReverse:
     shrink: float = 0.8
     constants: Constants = exact_constants
 
+    look_every: ClassVar[int] = 10
+
     def start(self, problem: Problem, point: Point) -> IstaReverseState:
         """Find L."""
         largest = self.constants(problem).smoothness or 1.0
@@ -41,7 +44,7 @@ class IstaReverse:
         point, curvature = search_upwards(
             problem, base, state.largest, 1.0 / self.shrink
         )
-        while curvature > SMALLEST_SHARE * state.largest:
+        while SMALLEST_SHARE * state.largest < curvature <= state.largest:
             longer = proximal_step(problem, base, curvature * self.shrink)
             if not fits_model(problem, longer, base, curvature * self.shrink):
                 break

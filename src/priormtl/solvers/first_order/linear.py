@@ -1,6 +1,7 @@
 """Accelerated proximal gradient with constant momentum (the paper's Algorithm 3)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from priormtl.problem import Constants, Point, Problem, exact_constants
 from priormtl.solvers.first_order.fista import went_uphill
@@ -35,6 +36,8 @@ class Linear:
     """
 
     constants: Constants = exact_constants
+
+    look_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> LinearState:
         """Find L and σ, and with them the momentum."""

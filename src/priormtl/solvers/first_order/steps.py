@@ -1,5 +1,7 @@
 """Steps that the first-order methods share."""
 
+from math import isfinite
+
 from priormtl._arrays import Array
 from priormtl.problem import Point, Problem
 
@@ -30,7 +32,7 @@ def search_upwards(
     """Grow the curvature until the model holds; one product for each trial."""
     while True:
         point = proximal_step(problem, base, curvature)
-        if fits_model(problem, point, base, curvature):
+        if fits_model(problem, point, base, curvature) or not isfinite(point.value):
             return point, curvature
         curvature *= growth
 

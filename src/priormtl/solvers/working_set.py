@@ -1,0 +1,69 @@
+"""WorkingSet: solve small problems over the features that matter, and grow them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl.penalties import RowSeparable
+from priormtl.problem import Point, Problem
+from priormtl.solvers.loop import Method
+from priormtl.solvers.partly import solve_partly
+
+__all__ = ["WorkingSet"]
+
+
+@dataclass(frozen=True, eq=False)
+class WorkingSetState:
+    """Where the method stands."""
+
+    point: Point
+    size: int  # features in the next working set, at least
+
+
+@dataclass(frozen=True)
+class WorkingSet:
+    """Features not in the set stay at zero until the whole gradient calls them in.
+
+    ``inner`` chooses a method for each small problem. The certificate is always that
+    of the whole problem.
+    """
+
+    inner: Callable[[Problem], Method[Any]]
+    initial_size: int = 32
+
+    look_every: ClassVar[int] = 1
+
+    def start(self, problem: Problem, point: Point) -> WorkingSetState:
+        """Begin with what is not zero and a few more."""
+        if not isinstance(problem.penalty, RowSeparable):
+            raise TypeError("a working set needs a penalty of rows.")
+        return WorkingSetState(point, self.initial_size)
+
+    def step(self, problem: Problem, state: WorkingSetState) -> WorkingSetState:
+        """Choose features, solve for them, look at all features again."""
+        features = _choose(problem, state)
+        small = problem.restrict(features)
+        solution = solve_partly(small, self.inner(small), state.point.coef[features])
+        coef = np.zeros(problem.shape)
+        coef[features] = solution.coef
+        point = problem.at(coef, near=state.point)
+        return WorkingSetState(point, max(state.size, 2 * _count_nonzero(coef)))
+
+
+def _choose(problem: Problem, state: WorkingSetState) -> Index:
+    """Features that are not zero, and those whose gradient is nearest to moving."""
+    coef = state.point.coef
+    d = len(coef)
+    urgency = problem.penalty.row_dual_norms(state.point.gradient)  # type: ignore[attr-defined]
+    urgency = np.where(coef.any(axis=1), np.inf, urgency)
+    size = min(d, max(state.size, 2 * _count_nonzero(coef)))
+    if size == d:
+        return np.arange(d)
+    return np.sort(np.argpartition(-urgency, size)[:size])
+
+
+def _count_nonzero(coef: Array) -> int:
+    return int(np.count_nonzero(coef.any(axis=1)))

@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+
+from instances import (
+    INTERCEPTS,
+    bind,
+    kind_of_intercepts,
+    plain_rows,
+    random_coef,
+    random_tasks,
+    with_signs,
+)
+from priormtl.data import centre_samples, from_columns, from_lists, summarize_tasks
+from priormtl.losses import FreeIntercepts, NoIntercepts, Squared
+
+SHAPE = (4, 3)
+
+
+@pytest.mark.parametrize("intercepts", INTERCEPTS)
+@pytest.mark.parametrize("layout", ["stacked", "weighted", "sparse", "shared", "gaps"])
+def test_gram_matrices_and_samples_count_the_same_misfit(layout, intercepts):
+    data, P = random_tasks(layout), random_coef(SHAPE)
+    kind = kind_of_intercepts(intercepts, 3)
+    by_gram = Squared().bind(summarize_tasks(data), kind)
+    by_samples = Squared().bind(centre_samples(data), kind)
+    a, b = by_gram.evaluate(P), by_samples.evaluate(P)
+    assert a.value == pytest.approx(b.value, rel=1e-12)
+    np.testing.assert_allclose(a.gradient, b.gradient, rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(by_gram.intercept(P), by_samples.intercept(P))
+    np.testing.assert_allclose(by_gram.task_spectra(), by_samples.task_spectra())
+
+
+@pytest.mark.parametrize("intercepts", INTERCEPTS)
+def test_one_gram_for_all_tasks_equals_one_for_each(intercepts):
+    shared, P = random_tasks("shared"), random_coef(SHAPE)
+    columns = [shared.y[:, i] for i in range(3)]
+    apart = from_lists([shared.X] * 3, columns)
+    assert summarize_tasks(shared).is_shared
+    a = bind("squared", shared, intercepts).evaluate(P)
+    b = bind("squared", apart, intercepts).evaluate(P)
+    assert a.value == pytest.approx(b.value, rel=1e-12)
+    np.testing.assert_allclose(a.gradient, b.gradient, rtol=1e-10, atol=1e-11)
+
+
+def test_weights_count_rows_repeatedly():
+    X, y = random_coef((5, 4)), random_coef((5, 1))[:, 0]
+    copies = np.array([1, 2, 3, 1, 2])
+    weighted = from_lists([X], [y], [copies.astype(float)])
+    repeated = from_lists([np.repeat(X, copies, axis=0)], [np.repeat(y, copies)])
+    P = random_coef((4, 1), seed=3)
+    a = bind("squared", weighted, "free").evaluate(P)
+    b = bind("squared", repeated, "free").evaluate(P)
+    assert a.value == pytest.approx(b.value, rel=1e-12)
+    np.testing.assert_allclose(a.gradient, b.gradient, atol=1e-12)
+
+
+def test_gaps_leave_the_measured_cells():
+    data, P = random_tasks("gaps"), random_coef(SHAPE)
+    rows = plain_rows(data)
+    apart = from_lists(*zip(*rows, strict=True))
+    a = bind("squared", data, "free").evaluate(P)
+    b = bind("squared", apart, "free").evaluate(P)
+    assert a.value == pytest.approx(b.value, rel=1e-12)
+    np.testing.assert_allclose(a.gradient, b.gradient, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("intercepts", INTERCEPTS)
+@pytest.mark.parametrize("scale", [-0.5, 0.0, 0.3, 1.0])
+def test_dual_value_is_that_of_the_scaled_residuals(intercepts, scale):
+    data, P = random_tasks("weighted"), random_coef(SHAPE)
+    fit = bind("squared", data, intercepts)
+    b = fit.intercept(P)
+    cost = kind_of_intercepts(intercepts, 3).value(b)
+    plain = -(scale**2) * cost
+    for i, (X, y, weight) in enumerate(plain_rows(data)):
+        residual = scale * (y - X @ P[:, i] - b[i])
+        plain += weight @ (y * residual - 0.5 * residual**2)
+    assert fit.evaluate(P).dual_value(scale) == pytest.approx(plain, rel=1e-10)
+
+
+def test_newton_dual_is_the_dual_value_where_the_step_ends():
+    fit = bind("squared", random_tasks("weighted"), "tied")
+    P, V = random_coef(SHAPE, 1), random_coef(SHAPE, 2)
+    at, there = fit.evaluate(P), fit.evaluate(P + V)
+    predicted = fit.newton_dual(at, V, fit.hessian(at, V))
+    assert predicted == pytest.approx(there.dual_value(1.0), rel=1e-10)
+
+
+def test_perfect_fit_costs_nothing_and_never_less():
+    data = random_tasks("stacked")
+    P = random_coef(SHAPE, scale=1e3)
+    exact = from_lists(
+        *zip(
+            *((X, X @ P[:, i]) for i, (X, _, _) in enumerate(plain_rows(data))),
+            strict=True,
+        )
+    )
+    at = bind("squared", exact, "free").evaluate(P)
+    assert 0.0 <= at.value <= 1e-9 * np.vdot(P, P)
+
+
+def test_large_offsets_keep_their_digits():
+    X, y = random_coef((40, 4), 5), random_coef((40, 1), 6)[:, 0]
+    P = random_coef((4, 1), 7)
+    near = bind("squared", from_lists([X], [y]), "free").evaluate(P)
+    far = bind("squared", from_lists([X + 1e6], [y - 1e6]), "free").evaluate(P)
+    assert far.value == pytest.approx(near.value, rel=1e-8)
+
+
+def test_statistics_suffice():
+    statistics = summarize_tasks(random_tasks("stacked"))
+    fit = Squared().bind(statistics, FreeIntercepts())
+    assert fit.moments is statistics
+    assert fit.shape == SHAPE
+
+
+def test_hessian_is_the_same_everywhere():
+    fit = bind("squared", random_tasks("stacked"))
+    V = random_coef(SHAPE, 3)
+    ends = [fit.hessian(fit.evaluate(random_coef(SHAPE, s)), V) for s in (1, 2)]
+    assert fit.is_quadratic
+    np.testing.assert_array_equal(*ends)
+
+
+def test_signs_are_targets_like_others():
+    data = with_signs(random_tasks("shared"))
+    fit = Squared().bind(data, NoIntercepts())
+    assert fit.evaluate(np.zeros(SHAPE)).value == pytest.approx(0.5 * data.y.size)
+
+
+def test_one_row_per_task_is_fitted_by_its_intercept():
+    data = from_columns(np.ones((1, 2)), np.array([[3.0, -1.0]]))
+    fit = Squared().bind(data, FreeIntercepts())
+    at = fit.evaluate(np.zeros((2, 2)))
+    assert at.value == 0.0
+    assert not at.gradient.any()
+    np.testing.assert_allclose(fit.intercept(np.zeros((2, 2))), [3.0, -1.0])

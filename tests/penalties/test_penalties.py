@@ -1,0 +1,198 @@
+"""Laws of norms, over the list: a new penalty is tested by being listed."""
+
+import numpy as np
+import pytest
+
+from instances import PENALTIES, random_coef
+from priormtl.penalties import L21, Nuclear, RowSeparable, nuclear
+
+EVERY_PENALTY = pytest.mark.parametrize(
+    "penalty", PENALTIES.values(), ids=PENALTIES.keys()
+)
+SHAPES = pytest.mark.parametrize("m", [1, 3, 8])
+STEPS = (0.0, 0.3, 0.7, 2.0, 50.0)
+
+
+def weights_of(penalty, d):
+    return np.ones(d) if penalty.weights is None else penalty.weights
+
+
+def naive_value(penalty, P):
+    """Twin of ``value``, from the definition."""
+    if isinstance(penalty, Nuclear):
+        return np.sqrt(np.maximum(np.linalg.eigvalsh(P.T @ P), 0.0)).sum()
+    rows = zip(weights_of(penalty, len(P)), P, strict=True)
+    return sum(weight * sum(x * x for x in row) ** 0.5 for weight, row in rows)
+
+
+def naive_prox(penalty, P, step):
+    """Twin of ``prox``: row by row, or through the eigenvectors of PᵀP."""
+    if isinstance(penalty, Nuclear):
+        squares, V = np.linalg.eigh(P.T @ P)
+        lengths = np.sqrt(np.maximum(squares, 1e-300))
+        return P @ V @ np.diag(np.maximum(0.0, 1.0 - step / lengths)) @ V.T
+    U = np.zeros_like(P)
+    for j, weight in enumerate(weights_of(penalty, len(P))):
+        U[j] = max(0.0, 1.0 - step * weight / np.linalg.norm(P[j])) * P[j]
+    return U
+
+
+@SHAPES
+@EVERY_PENALTY
+def test_prox_is_optimal(penalty, m):
+    P = random_coef((5, m), scale=1.0)
+    for step in STEPS[1:]:
+        U = penalty.prox(P, step)
+        residual = (P - U) / step
+        assert penalty.dual_norm(residual) <= 1 + 1e-12
+        assert np.vdot(residual, U) == pytest.approx(penalty.value(U), abs=1e-12)
+
+
+@SHAPES
+@EVERY_PENALTY
+def test_prox_and_projection_on_the_dual_ball_add_up(penalty, m):
+    P, step = random_coef((5, m), scale=1.0), 0.7
+    projected = P - penalty.prox(P, step)
+    assert penalty.dual_norm(projected) <= step * (1 + 1e-12)
+    for seed in range(5):
+        G = random_coef(P.shape, seed)
+        inside = G * min(1.0, step / penalty.dual_norm(G))
+        angle = np.vdot(P - projected, inside - projected)
+        assert angle <= 1e-12
+
+
+@SHAPES
+@EVERY_PENALTY
+def test_prox_agrees_with_its_naive_twin(penalty, m):
+    P = random_coef((5, m), scale=1.0)
+    for step in STEPS:
+        U = naive_prox(penalty, P, step)
+        np.testing.assert_allclose(penalty.prox(P, step), U, atol=1e-7)
+
+
+@SHAPES
+@EVERY_PENALTY
+def test_value_agrees_with_its_naive_twin(penalty, m):
+    P = random_coef((5, m))
+    assert penalty.value(P) == pytest.approx(naive_value(penalty, P), rel=1e-7)
+
+
+@EVERY_PENALTY
+def test_prox_of_zero_is_zero(penalty):
+    zero = np.zeros((5, 3))
+    for step in STEPS:
+        np.testing.assert_array_equal(penalty.prox(zero, step), zero)
+
+
+@EVERY_PENALTY
+def test_prox_without_a_step_stays(penalty):
+    P = random_coef((5, 3))
+    np.testing.assert_allclose(penalty.prox(P, 0.0), P, atol=1e-14)
+
+
+@EVERY_PENALTY
+def test_prox_reaches_zero_at_the_dual_norm(penalty):
+    P = random_coef((5, 3))
+    length = penalty.dual_norm(P)
+    assert not penalty.prox(P, length * (1 + 1e-12)).any()
+    assert penalty.prox(P, length * (1 - 1e-9)).any()
+
+
+@EVERY_PENALTY
+def test_prox_does_not_expand(penalty):
+    for seed in range(10):
+        A, B = random_coef((5, 3), seed, 2.0), random_coef((5, 3), seed + 100, 2.0)
+        apart = np.linalg.norm(penalty.prox(A, 0.8) - penalty.prox(B, 0.8))
+        assert apart <= np.linalg.norm(A - B) * (1 + 1e-12)
+
+
+@SHAPES
+@EVERY_PENALTY
+def test_dual_norm_bounds_inner_products_and_is_attained(penalty, m):
+    G = random_coef((5, m), seed=3)
+    length = penalty.dual_norm(G)
+    for seed in range(20):
+        U = random_coef(G.shape, seed)
+        assert np.vdot(G, U) <= length * penalty.value(U) * (1 + 1e-12)
+    # The prox just below the dual norm keeps the direction that attains it.
+    U = penalty.prox(G, length * (1 - 1e-6))
+    assert np.vdot(G, U) == pytest.approx(length * penalty.value(U), rel=1e-5)
+
+
+@EVERY_PENALTY
+def test_value_is_a_norm(penalty):
+    A, B = random_coef((5, 3), 1), random_coef((5, 3), 2)
+    assert penalty.value(A + B) <= penalty.value(A) + penalty.value(B)
+    assert penalty.value(-2.5 * A) == pytest.approx(2.5 * penalty.value(A))
+    assert penalty.value(0.0 * A) == 0.0
+
+
+@EVERY_PENALTY
+def test_restriction_is_the_norm_of_what_is_left(penalty):
+    features = np.array([4, 1])
+    P = np.zeros((5, 3))
+    P[features] = random_coef((2, 3))
+    part = penalty.restrict(features)
+    assert part.value(P[features]) == pytest.approx(penalty.value(P))
+    assert part.dual_norm(P[features]) == pytest.approx(penalty.dual_norm(P))
+
+
+@EVERY_PENALTY
+def test_no_features_cost_nothing(penalty):
+    none = np.zeros((0, 3))
+    part = penalty.restrict(np.zeros(0, dtype=np.intp))
+    assert part.value(none) == part.dual_norm(none) == 0.0
+    assert part.prox(none, 1.0).shape == (0, 3)
+
+
+def test_rows_decide_the_dual_norm_of_l21():
+    penalty, G = PENALTIES["weighted"], random_coef((5, 3))
+    rows = penalty.row_dual_norms(G)
+    np.testing.assert_allclose(rows, np.linalg.norm(G, axis=1) / penalty.weights)
+    assert penalty.dual_norm(G) == rows.max()
+
+
+def test_weights_of_one_change_nothing():
+    P = random_coef((5, 3))
+    plain, ones = L21(), L21(np.ones(5))
+    assert ones.value(P) == plain.value(P)
+    np.testing.assert_array_equal(ones.prox(P, 0.4), plain.prox(P, 0.4))
+
+
+def test_heavier_features_leave_first():
+    P = np.ones((2, 3))
+    U = L21(np.array([1.0, 2.0])).prox(P, 1.0)
+    assert U[0].all()
+    assert not U[1].any()
+
+
+def test_only_sums_over_features_are_row_separable():
+    assert isinstance(L21(), RowSeparable)
+    assert not isinstance(Nuclear(), RowSeparable)
+
+
+def test_one_task_makes_both_penalties_what_they_are_for_vectors():
+    p = random_coef((5, 1))
+    assert L21().value(p) == pytest.approx(np.abs(p).sum())
+    assert Nuclear().value(p) == pytest.approx(np.linalg.norm(p))
+
+
+def test_nuclear_norm_refuses_what_is_not_finite():
+    with pytest.raises(FloatingPointError, match="no longer finite"):
+        Nuclear().prox(np.array([[np.nan, 1.0]]), 0.5)
+
+
+def test_nuclear_norm_survives_a_failing_driver(monkeypatch):
+    P, drivers = random_coef((5, 3)), []
+    svd = nuclear.svd
+
+    def fragile(P, lapack_driver="gesdd", **options):
+        drivers.append(lapack_driver)
+        if lapack_driver == "gesdd":
+            raise nuclear.LinAlgError
+        return svd(P, lapack_driver=lapack_driver, **options)
+
+    expected = Nuclear().prox(P, 0.3)
+    monkeypatch.setattr(nuclear, "svd", fragile)
+    np.testing.assert_allclose(Nuclear().prox(P, 0.3), expected, atol=1e-13)
+    assert drivers == ["gesdd", "gesvd"]

@@ -1,0 +1,142 @@
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from instances import build_problem, random_coef, random_tasks, sine_problem
+from priormtl.problem import paper_constants
+from priormtl.solvers import (
+    METHODS,
+    Fista,
+    Gd,
+    Linear,
+    Progress,
+    StopReason,
+    diverged,
+    gap_below,
+    iterate,
+    max_iter,
+    max_seconds,
+    method_by_name,
+    small_change,
+    solve,
+)
+
+
+def progress_after(n, problem=None, method=None):
+    run = iterate(problem or sine_problem(), method or Gd())
+    return next(islice(run, n, None))
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
+def test_gap_rule_keeps_its_promise(tol):
+    problem = sine_problem()
+    rules = [gap_below(tol), max_iter(5000)]
+    solution = solve(problem, Fista(restart=True), stop=rules)
+    assert solution.certificate.gap <= tol * problem.null_objective
+    assert solution.reason is StopReason.GAP
+    assert solution.n_iter % 10 == 0
+
+
+def test_gap_rule_looks_every_few_steps_only():
+    rule = gap_below(1e9, every=5)
+    answers = [rule(progress) for progress in islice(iterate(sine_problem(), Gd()), 7)]
+    assert [answer is StopReason.GAP for answer in answers] == [
+        n % 5 == 0 for n in range(7)
+    ]
+
+
+def test_gap_rule_tells_when_only_rounding_is_left():
+    problem = sine_problem()
+    solution = solve(
+        problem,
+        Fista(restart=True),
+        stop=[gap_below(0.0, every=1), max_iter(20_000)],
+    )
+    assert solution.reason in {StopReason.ROUNDING, StopReason.GAP}
+    assert solution.certificate.gap <= 1e-14 * problem.null_objective
+
+
+def test_small_change_is_the_papers_rule():
+    problem = sine_problem()
+    seen = []
+    rules = [small_change(1e-3), max_iter(5000)]
+    solution = solve(problem, Gd(), stop=rules, callbacks=[seen.append])
+    changes = [abs(progress.rise) for progress in seen]
+    assert solution.reason is StopReason.SMALL_CHANGE
+    assert changes[-1] < 1e-3 <= min(changes[:-1])
+
+
+def test_max_iter_counts_steps():
+    solution = solve(sine_problem(), Gd(), stop=[max_iter(3)])
+    assert (solution.n_iter, solution.reason) == (3, StopReason.MAX_ITER)
+
+
+def test_max_seconds_looks_at_the_clock_of_steps():
+    problem, rule = sine_problem(), max_seconds(1.5)
+    state = progress_after(1, problem).state
+    early, late = (Progress(problem, state, None, 1, s) for s in (1.4, 1.5))
+    assert rule(early) is None
+    assert rule(late) is StopReason.MAX_SECONDS
+
+
+def test_no_time_means_no_step():
+    solution = solve(sine_problem(), Gd(), stop=[max_seconds(0.0)])
+    assert (solution.n_iter, solution.reason) == (0, StopReason.MAX_SECONDS)
+
+
+def test_divergence_is_told_and_not_warned_about():
+    problem = sine_problem(m=8, lam=0.05, epsilon=50.0)
+    solution = solve(
+        problem, Linear(constants=paper_constants), stop=[diverged(), max_iter(10_000)]
+    )
+    assert solution.reason is StopReason.DIVERGED
+    assert solution.n_iter < 10_000
+
+
+def test_a_run_without_guard_overflows_and_is_told_in_the_end():
+    problem = sine_problem(m=8, lam=0.05, epsilon=50.0)
+    solution = solve(
+        problem,
+        Linear(constants=paper_constants),
+        stop=[diverged(factor=np.inf), max_iter(20_000)],
+    )
+    assert solution.reason is StopReason.DIVERGED
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_converging_runs_are_not_called_diverging(name):
+    problem = sine_problem()
+    rules = [diverged(), gap_below(1e-9), max_iter(20_000)]
+    solution = solve(problem, method_by_name(name, problem), stop=rules)
+    assert solution.reason is StopReason.GAP
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_warm_start_above_the_limit_is_not_called_diverging(name):
+    problem = sine_problem()
+    solution = solve(
+        problem,
+        method_by_name(name, problem),
+        coef=np.full(problem.shape, 100.0),
+        stop=[diverged(), gap_below(1e-9), max_iter(20_000)],
+    )
+    assert solution.reason is StopReason.GAP
+
+
+def test_every_reason_is_a_sentence():
+    sentences = [reason.value for reason in StopReason]
+    assert len(set(sentences)) == len(sentences)
+    assert all(" " in sentence for sentence in sentences)
+
+
+def test_nearly_perfect_fit_stops_at_rounding_level():
+    data = random_tasks("stacked", m=2, d=4)
+    P = random_coef(data.shape)
+    exact = replace(data, y=data.forward(P))
+    problem = build_problem(exact, lam=1e-5)
+    rules = [gap_below(0.0, every=1), max_iter(5000)]
+    solution = solve(problem, Fista(restart=True), stop=rules)
+    assert solution.reason in {StopReason.ROUNDING, StopReason.GAP}
+    np.testing.assert_allclose(solution.coef, P, atol=1e-5)
