@@ -22,7 +22,7 @@ from priormtl.priors import (
     difference_matrix,
     laplacian,
 )
-from priormtl.problem import Problem
+from priormtl.problem import BlockQuadratic, Problem
 from priormtl.solvers import Fista, Newton, gap_below, max_iter, solve
 
 PAIRS = FeaturePrior.similar([(0, 1), (2, 3)])
@@ -160,3 +160,17 @@ def with_counted_products(problem):
     """Same problem, squared loss, and the counter of its products."""
     counter = CountedMoments(problem.fit.moments)
     return replace(problem, fit=replace(problem.fit, moments=counter)), counter
+
+
+def random_blocks(m, k, *, tie, seed=0):
+    """A block quadratic of m tasks and k rows, and rows Q of which one is zero."""
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((m, k + 2, k))
+    gram = np.einsum("inj,ink->ijk", factors, factors)
+    graph = laplacian(TaskPrior.chain(), range(m))
+    linear = rng.standard_normal((k, m))
+    lam = 0.1 + rng.random(k)
+    blocks = BlockQuadratic(gram, linear, np.full(k, tie), lam, graph, 0)
+    Q = rng.standard_normal((k, m))
+    Q[1] = 0.0
+    return blocks, Q

@@ -1,5 +1,6 @@
 """How it is minimised: methods as start and step, run by one loop."""
 
+from priormtl.solvers.block_newton import BlockNewton
 from priormtl.solvers.choose import METHODS, default_method, method_by_name
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.history import History
@@ -14,6 +15,7 @@ from priormtl.solvers.loop import (
     solve,
 )
 from priormtl.solvers.newton import Newton
+from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.stopping import (
     diverged,
     gap_below,
@@ -22,9 +24,11 @@ from priormtl.solvers.stopping import (
     small_change,
     stalled,
 )
+from priormtl.solvers.working_set import WorkingSet
 
 __all__ = [
     "METHODS",
+    "BlockNewton",
     "Callback",
     "Fista",
     "Gd",
@@ -35,9 +39,11 @@ __all__ = [
     "Method",
     "Newton",
     "Progress",
+    "ProximalNewton",
     "Solution",
     "StopReason",
     "StopRule",
+    "WorkingSet",
     "default_method",
     "diverged",
     "gap_below",

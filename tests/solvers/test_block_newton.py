@@ -1,0 +1,102 @@
+"""BlockNewton: the optimum, in few steps, whatever the structure."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from instances import build_problem, sine_problem, sine_tasks
+from priormtl.data import from_columns, summarize_tasks
+from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, TiedIntercepts
+from priormtl.penalties import L21, Nuclear
+from priormtl.priors import QuadraticPrior, TaskPrior, laplacian
+from priormtl.problem import Problem
+from priormtl.solvers import BlockNewton, Fista, gap_below, max_iter, solve
+
+TIES = {
+    "chain": TaskPrior.chain(),
+    "mean": TaskPrior.mean(),
+    "groups": TaskPrior.groups({"a": [0, 1], "b": [2, 3]}),
+    "graph": TaskPrior.from_graph([(0, 2), (1, 3), (0, 3)]),
+}
+
+
+def best(problem, method=None, tol=1e-11):
+    rules = [gap_below(tol, every=1), max_iter(50 if method is None else 50_000)]
+    return solve(problem, method or BlockNewton(), stop=rules)
+
+
+def agrees(problem):
+    ours, reference = best(problem), best(problem, Fista(restart=True), 1e-9)
+    gap = 1e-9 * problem.null_objective
+    assert ours.certificate.gap <= 1e-11 * problem.null_objective
+    assert abs(ours.certificate.primal - reference.certificate.primal) <= gap
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 10.0, 1e4])
+def test_any_graph_and_strength(ties, epsilon):
+    agrees(sine_problem(4, 6, epsilon=epsilon, ties=TIES[ties]))
+
+
+@pytest.mark.parametrize("share", [1e-3, 0.03, 0.5, 0.999])
+def test_any_penalty(share):
+    problem = sine_problem(5, 8)
+    agrees(problem.with_strengths(lam=share * problem.lam_max))
+
+
+def test_free_and_tied_intercepts():
+    agrees(sine_problem(4, 5, intercepts=FreeIntercepts()))
+    problem = sine_problem(4, 5)
+    for strength in (0.0, 1.0, 1e6):
+        tied = TiedIntercepts(problem.prior.laplacian, strength)
+        fit = Squared().bind(problem.fit.moments, tied)
+        agrees(Problem(fit, problem.prior, L21(), 0.5))
+
+
+def test_weights_of_rows_and_ties():
+    weights = np.array([0.5, 1.0, 2.0, 4.0, 1.0])
+    tie_weights = np.array([0.0, 1.0, 3.0, 0.1, 10.0])
+    agrees(sine_problem(4, 5, penalty=L21(weights), tie_weights=tie_weights))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 2.0])
+def test_shared_rows(epsilon):
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((12, 7)), rng.standard_normal((12, 4))
+    data = summarize_tasks(from_columns(X, Y))
+    assert len(data.xx) == 1
+    graph = laplacian(TaskPrior.chain(), data.tasks)
+    prior = QuadraticPrior.none(7, 4)
+    prior = QuadraticPrior(prior.D, graph, 0.0, epsilon)
+    for intercepts in (FreeIntercepts(), NoIntercepts(), TiedIntercepts(graph, 1.0)):
+        agrees(Problem(Squared().bind(data, intercepts), prior, L21(), 1.0))
+
+
+def test_more_features_than_the_data_can_tell_apart():
+    problem = sine_problem(1, 12, lam=0.01, theta=0.0)
+    agrees(problem)
+
+
+def test_few_steps_suffice():
+    problem = sine_problem(8, 5, lam=0.05, epsilon=50.0)
+    assert best(problem).n_iter <= 8
+
+
+def test_zero_columns_and_zero_targets():
+    data = sine_tasks(4, 6)
+    X = data.X.copy()
+    X[:, 1] = 0.0
+    agrees(build_problem(data.with_matrix(X), lam=0.5, epsilon=1.0))
+    silent = best(build_problem(replace(data, y=0.0 * data.y), lam=0.5, epsilon=1.0))
+    assert not silent.coef.any()
+
+
+def test_only_rows_are_written_out():
+    with pytest.raises(TypeError, match="penalty of rows"):
+        best(sine_problem(penalty=Nuclear()))
+
+
+def test_same_input_gives_the_same_bits():
+    a, b = best(sine_problem(6, 9)), best(sine_problem(6, 9))
+    assert np.array_equal(a.coef, b.coef)
