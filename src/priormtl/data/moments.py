@@ -46,6 +46,10 @@ class Moments(Protocol):
         """(d, m)."""
 
     @property
+    def size(self) -> int:
+        """Numbers that a product looks at."""
+
+    @property
     def gram_size(self) -> int:
         """Numbers in ``gram``."""
 

@@ -61,6 +61,11 @@ class CentredSamples:
         return self.data.task_sums(self.data.weight * self.data.y**2)
 
     @property
+    def size(self) -> int:
+        """Numbers that a product looks at."""
+        return int(self.data.X.nnz if self._sparse else self.data.X.size)
+
+    @property
     def gram_size(self) -> int:
         """Numbers in ``gram``."""
         d, m = self.shape

@@ -57,6 +57,11 @@ class TaskStatistics:
         return len(self.xx) < len(self.tasks)
 
     @property
+    def size(self) -> int:
+        """Numbers that a product looks at."""
+        return int(self.xx.size)
+
+    @property
     def gram_size(self) -> int:
         """Numbers in ``gram``."""
         return int(self.xx.size)

@@ -74,6 +74,10 @@ class DataFit(Protocol[E]):
         """Smallest and largest eigenvalue of each task's XᵀX (m,), (m,)."""
 
     @property
+    def size(self) -> int:
+        """Numbers that a product with the Hessian looks at."""
+
+    @property
     def intercept_graph(self) -> Laplacian | None:
         """Graph that ties the intercepts, if they are tied."""
 

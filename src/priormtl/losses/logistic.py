@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.special import entr, expit
 
 from priormtl._arrays import Array, Index
@@ -166,6 +167,11 @@ class LogisticFit:
         b = at.b + self._intercept_change(at, self.data.forward(V))
         entropy = self.entropy(np.clip(surprise, 0.0, 1.0))
         return entropy - self.intercepts.value(b)
+
+    @property
+    def size(self) -> int:
+        """Numbers that a product looks at."""
+        return int(self.data.X.nnz if issparse(self.data.X) else self.data.X.size)
 
     @property
     def intercept_graph(self) -> Laplacian | None:

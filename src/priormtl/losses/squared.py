@@ -115,6 +115,11 @@ class SquaredFit:
         return float(value - slope)
 
     @property
+    def size(self) -> int:
+        """Numbers that a product looks at."""
+        return self.moments.size
+
+    @property
     def intercept_graph(self) -> Laplacian | None:
         """Graph that ties the intercepts, if they are tied."""
         return self.intercepts.graph

@@ -16,7 +16,8 @@ from priormtl.solvers.working_set import WorkingSet
 __all__ = ["METHODS", "default_method", "method_by_name"]
 
 FEW_FEATURES = 64  # up to here a working set gains nothing
-MOST_GRAM_NUMBERS = 2**25  # 256 MB of Gram matrices at most
+MOST_GRAM_NUMBERS = 2**26  # 512 MB of Gram matrices at most
+MOST_GRAM_SHARE = 4  # of the samples that they summarise
 
 METHODS: dict[str, Callable[[], Method[Any]]] = {
     "gd": Gd,
@@ -47,11 +48,15 @@ def _method_for_all_rows(problem: Problem) -> Method[Any]:
         return Fista(restart=True)
     if not problem.fit.is_quadratic:
         return ProximalNewton(default_method)
-    size = problem.fit.normal_size
-    small = size is not None and size <= MOST_GRAM_NUMBERS
-    if small and BlockQuadratic.fits(problem):
+    if BlockQuadratic.fits(problem) and _gram_pays(problem):
         return BlockNewton()
     return Fista(restart=True)
+
+
+def _gram_pays(problem: Problem) -> bool:
+    """Whether Gram matrices are not much larger than what they are made of."""
+    size = problem.fit.normal_size or 0
+    return size <= min(MOST_GRAM_NUMBERS, MOST_GRAM_SHARE * problem.fit.size)
 
 
 def method_by_name(name: str, problem: Problem) -> Method[Any]:
