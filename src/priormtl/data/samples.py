@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from priormtl._arrays import Array, Index
+from priormtl.data.constants import silence_constants
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 
 __all__ = ["CentredSamples", "centre_samples", "shift_samples"]
@@ -248,4 +249,5 @@ def _centred_blocks(data: StackedRows, means: Array) -> tuple[Array, Array]:
         X[a:b] -= means[i]
         corrections[i] = data.weight[a:b] @ X[a:b] / data.task_weight[i]
         X[a:b] -= corrections[i]
+        silence_constants(X[a:b], means[i])
     return X, corrections

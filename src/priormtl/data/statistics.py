@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.archive import read_archive, write_archive
+from priormtl.data.constants import silence_constants
 from priormtl.data.names import from_plain, to_plain
 from priormtl.data.tasks import SharedRows, TaskData
 from priormtl.exceptions import ModelFileError
@@ -238,7 +239,9 @@ def _centre(X: Array, share: Array) -> tuple[Array, Array]:
     mean = share @ X
     centred = X - mean
     correction = share @ centred
-    return mean + correction, centred - correction
+    centred -= correction
+    silence_constants(centred, mean)
+    return mean + correction, centred
 
 
 def _join(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:

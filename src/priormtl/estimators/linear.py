@@ -52,11 +52,14 @@ from priormtl.solvers import (
     gap_below,
     max_iter,
     method_by_name,
+    no_progress,
     solve,
     stalled,
 )
 
 __all__ = ["LinearMultiTask"]
+
+MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
 
 
 class Setup(NamedTuple):
@@ -123,16 +126,14 @@ class LinearMultiTask(MultiTaskEstimator):
         setup = self._set_up(data)
         problem = setup.problem
         method = method_by_name(solver, problem)
+        rules = [gap_below(tol, method.look_every), stalled(), diverged()]
+        if method.look_every == 1:
+            rules.append(no_progress(MOST_IDLE_STEPS))
         solution = solve(
             problem,
             method,
             coef=self._warm_coef(data, setup.scale),
-            stop=[
-                gap_below(tol, method.look_every),
-                stalled(),
-                diverged(),
-                max_iter(steps),
-            ],
+            stop=[*rules, max_iter(steps)],
         )
         self._warn_unless_converged(solution, problem.null_objective)
         self._publish(data, setup, solution)

@@ -78,6 +78,10 @@ class DataFit(Protocol[E]):
         """Numbers that a product with the Hessian looks at."""
 
     @property
+    def magnitude(self) -> float:
+        """Size of the numbers from which values are computed: rounding's unit."""
+
+    @property
     def intercept_graph(self) -> Laplacian | None:
         """Graph that ties the intercepts, if they are tied."""
 

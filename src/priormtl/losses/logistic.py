@@ -174,6 +174,11 @@ class LogisticFit:
         return int(self.data.X.nnz if issparse(self.data.X) else self.data.X.size)
 
     @property
+    def magnitude(self) -> float:
+        """Loss of an even guess."""
+        return float(np.log(2.0) * self.data.task_weight.sum())
+
+    @property
     def intercept_graph(self) -> Laplacian | None:
         """Graph that ties the intercepts, if they are tied."""
         return self.intercepts.graph

@@ -120,6 +120,12 @@ class SquaredFit:
         return self.moments.size
 
     @property
+    def magnitude(self) -> float:
+        """Half the raw sum of squared targets, or of the centred ones if means go."""
+        means = 0.0 if self._means_are_free else self.moments.y_mean**2
+        return 0.5 * float(np.sum(self.moments.yy + self.moments.weight * means))
+
+    @property
     def intercept_graph(self) -> Laplacian | None:
         """Graph that ties the intercepts, if they are tied."""
         return self.intercepts.graph

@@ -15,6 +15,8 @@ from priormtl.problem.certificate import Certificate
 
 __all__ = ["Point", "Problem"]
 
+DENSE_SIZE = 300  # unknowns up to which Newton systems are written out
+VANISHING = 1e-13  # relative size below which curvature counts as none
 ROUNDING = 1e-12  # relative size below which differences of values mean nothing
 
 
@@ -98,12 +100,22 @@ class Problem:
         return self.fit.hessian(point.fit, V) + self.prior.gradient(V)
 
     def newton_direction(self, point: Point) -> Array:
-        """V that solves Hessian · V = −gradient, by conjugate gradients."""
+        """V that solves Hessian · V = −gradient: directly, or by conjugate gradients.
+
+        Directions without curvature are left alone.
+        """
         size = point.coef.size
 
         def multiply(v: Array) -> Array:
             return self.hessian(point, v.reshape(self.shape)).ravel()
 
+        if size <= DENSE_SIZE:
+            matrix = np.array([multiply(column) for column in np.eye(size)])
+            values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+            curved = values > VANISHING * max(values[-1], 0.0)
+            basis = vectors[:, curved]
+            found = basis @ ((basis.T @ -point.gradient.ravel()) / values[curved])
+            return found.reshape(self.shape)
         operator = LinearOperator((size, size), matvec=multiply, dtype=np.float64)
         budget = min(10 * size + 20, 5000)
         # Below rounding the gradient points anywhere, also into the null space.

@@ -21,6 +21,7 @@ from priormtl.solvers.stopping import (
     gap_below,
     max_iter,
     max_seconds,
+    no_progress,
     small_change,
     stalled,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "max_iter",
     "max_seconds",
     "method_by_name",
+    "no_progress",
     "small_change",
     "solve",
     "stalled",

@@ -168,9 +168,21 @@ def _system(blocks: BlockQuadratic, gram: Array, own: Array) -> kernels.System:
         groups.data,
         int(groups.shape[1]),
     )
-    diagonal = own + 2.0 * np.outer(blocks.tie, blocks.degree)
+    diagonal, modes = _row_bounds(blocks, own)
     linear = np.ascontiguousarray(blocks.linear)
-    return kernels.System(gram, linear, diagonal, blocks.lam, blocks.tie, graph)
+    return kernels.System(gram, linear, diagonal, modes, blocks.lam, blocks.tie, graph)
+
+
+def _row_bounds(blocks: BlockQuadratic, own: Array) -> tuple[Array, Array]:
+    """Diagonal bounds on rows: over tasks, or over modes where ties outweigh data."""
+    modes = None
+    if blocks.tie.mean() * blocks.degree.mean() > own.max(axis=1).mean():
+        modes = blocks.laplacian.modes
+    if modes is None:
+        return own + 2.0 * np.outer(blocks.tie, blocks.degree), np.zeros((0, 0))
+    values, vectors = modes
+    steepest = own.max(axis=1)[:, np.newaxis]
+    return steepest + np.outer(blocks.tie, values), np.ascontiguousarray(vectors)
 
 
 def _stiffness(block: Array, rows: ActiveRows, values: Array) -> tuple[Array, Array]:

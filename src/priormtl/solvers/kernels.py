@@ -46,7 +46,8 @@ class System(NamedTuple):
 
     gram: Array  # (k, k, m)
     linear: Array  # (k, m)
-    diagonal: Array  # (k, m) of the Hessian, with twice the ties' own: a bound on rows
+    diagonal: Array  # (k, m) bound on each row's Hessian, over tasks or modes
+    modes: Array  # (m, m) of the task graph, in which ``diagonal`` is meant; or empty
     lam: Array  # (k,)
     tie: Array  # (k,)
     graph: Graph
@@ -159,17 +160,23 @@ def full_gradient(system: Any, Q: Array) -> Array:
 def update_row(
     system: Any, j: int, Q: Array, gradient: Array, mu: Array
 ) -> tuple[Array, bool]:
-    """Minimise over row ``j``, ties bounded by their diagonal; how it moved."""
+    """Minimise a bound over row ``j``, exact but for its ties; how the row moved.
+
+    The bound is diagonal: ties count twice their diagonal; or, where there are modes
+    of the task graph, ties are exact there and the data counts its largest diagonal.
+    """
     diagonal = system.diagonal[j]
-    target, move = diagonal * Q[j] - gradient[j], np.empty(Q.shape[1])
-    mu[j] = shrink_row(target, diagonal, system.lam[j], mu[j], move)
-    moved = False
-    for i in range(len(move)):
-        new = move[i]
-        move[i] = new - Q[j, i]
-        Q[j, i] = new
-        moved = moved or move[i] != 0.0
-    return move, moved
+    if len(system.modes) > 0:
+        row, slope = np.dot(Q[j], system.modes), np.dot(gradient[j], system.modes)
+    else:
+        row, slope = Q[j].copy(), gradient[j]
+    new = np.empty(len(row))
+    mu[j] = shrink_row(diagonal * row - slope, diagonal, system.lam[j], mu[j], new)
+    if len(system.modes) > 0 and mu[j] >= 0.0:
+        new = np.dot(system.modes, new)
+    move = new - Q[j]
+    Q[j] = new
+    return move, bool(move.any())
 
 
 @compiled

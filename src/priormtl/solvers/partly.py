@@ -11,6 +11,7 @@ __all__ = ["solve_partly"]
 
 SHARE = 0.05  # of the gap at the start, at which the problem is left
 MOST_STEPS = 1000
+MOST_NEWTON_STEPS = 50
 
 
 def solve_partly(problem: Problem, method: Method[Any], coef: Array) -> Solution:
@@ -22,5 +23,9 @@ def solve_partly(problem: Problem, method: Method[Any], coef: Array) -> Solution
         problem,
         method,
         coef=coef,
-        stop=[gap_below(tol, method.look_every), stalled(), max_iter(MOST_STEPS)],
+        stop=[
+            gap_below(tol, method.look_every),
+            stalled(),
+            max_iter(MOST_STEPS if method.look_every > 1 else MOST_NEWTON_STEPS),
+        ],
     )

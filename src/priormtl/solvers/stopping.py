@@ -11,6 +11,7 @@ __all__ = [
     "gap_below",
     "max_iter",
     "max_seconds",
+    "no_progress",
     "small_change",
     "stalled",
 ]
@@ -27,7 +28,8 @@ def gap_below(tol: float, every: int = 10) -> StopRule:
         gap, unit = progress.certificate.gap, progress.problem.null_objective
         if gap <= tol * unit:
             return StopReason.GAP
-        return StopReason.ROUNDING if gap <= ROUNDING * unit else None
+        noise = ROUNDING * progress.problem.fit.magnitude
+        return StopReason.ROUNDING if gap <= noise else None
 
     return rule
 
@@ -49,6 +51,25 @@ def stalled() -> StopRule:
             return None
         here, there = progress.state.point.coef, progress.before.point.coef
         return StopReason.STALLED if np.array_equal(here, there) else None
+
+    return rule
+
+
+def no_progress(looks: int) -> StopRule:
+    """Stop when the smallest gap has not halved for so many looks: rounding rules.
+
+    For methods whose every step should shrink it.
+    """
+    best, since = float("inf"), 0
+
+    def rule(progress: Progress) -> StopReason | None:
+        nonlocal best, since
+        gap = progress.certificate.gap
+        if gap < 0.5 * best:
+            best, since = gap, 0
+            return None
+        since += 1
+        return StopReason.STALLED if since >= looks else None
 
     return rule
 
