@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # setting turns on the last of scikit-learn's estimator checks.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
-.PHONY: demo test lint types imports unit fix clean help
+.PHONY: demo test lint types imports unit bench fix clean help
 
 help:  ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -29,6 +29,9 @@ imports: $(VENV)/.dev  ## Rooms only look down
 
 unit: $(VENV)/.dev  ## Tests and doctests
 	$(TEST_ENV) $(BIN)/pytest -n 2
+
+bench: $(VENV)/.dev  ## Time to a certified gap, method by method; QUICK=1 for a part
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/methods.py $(if $(QUICK),--quick)
 
 fix: $(VENV)/.dev  ## Apply what ruff can mend by itself
 	$(BIN)/ruff check --fix .
