@@ -8,22 +8,9 @@ from hypothesis import strategies as st
 from instances import random_blocks
 from priormtl.graphs import Laplacian
 from priormtl.solvers import kernels
-from priormtl.solvers.engines import ActiveRows, TaskBlocks
+from priormtl.solvers.engines import ActiveRows, TaskBlocks, lay_out_graph
 
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def graph_of(laplacian):
-    edges, groups = laplacian.edges, laplacian.groups
-    return kernels.Graph(
-        edges.indptr.astype(np.intp),
-        edges.indices.astype(np.intp),
-        edges.data,
-        groups.indptr.astype(np.intp),
-        groups.indices.astype(np.intp),
-        groups.data,
-        int(groups.shape[1]),
-    )
 
 
 @pytest.mark.parametrize(
@@ -37,7 +24,7 @@ def graph_of(laplacian):
 def test_tie_product_is_that_of_the_laplacian(laplacian):
     x = np.random.default_rng(0).standard_normal(5)
     out = np.empty(5)
-    kernels.tie_product(x, graph_of(laplacian), out)
+    kernels.tie_product(x, lay_out_graph(laplacian), out)
     assert out == pytest.approx(laplacian.dense() @ x, abs=1e-13)
 
 

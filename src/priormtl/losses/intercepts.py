@@ -46,11 +46,9 @@ class Intercepts(Protocol):
         """Same, at ``factor`` times the cost."""
 
 
-@dataclass(frozen=True)
-class FreeIntercepts:
-    """Every task has its own, at no cost."""
+class Costless:
+    """Intercepts that cost nothing themselves."""
 
-    are_fixed = False
     graph = None
     tie_strength = 0.0
 
@@ -61,39 +59,32 @@ class FreeIntercepts:
     def slope(self, b: Array) -> Array:
         """Nothing."""
         return np.zeros_like(b)
+
+    def scaled(self, factor: float) -> Self:
+        """Nothing to scale."""
+        return self
+
+
+@dataclass(frozen=True)
+class FreeIntercepts(Costless):
+    """Every task has its own."""
+
+    are_fixed = False
 
     def solver(self, curvature: Array) -> Solver:
         """Take r itself."""
         return lambda r: r
 
-    def scaled(self, factor: float) -> Self:
-        """Nothing to scale."""
-        return self
-
 
 @dataclass(frozen=True)
-class NoIntercepts:
+class NoIntercepts(Costless):
     """All are zero."""
 
     are_fixed = True
-    graph = None
-    tie_strength = 0.0
-
-    def value(self, b: Array) -> float:
-        """Nothing."""
-        return 0.0
-
-    def slope(self, b: Array) -> Array:
-        """Nothing."""
-        return np.zeros_like(b)
 
     def solver(self, curvature: Array) -> Solver:
         """Stay at zero."""
         return np.zeros_like
-
-    def scaled(self, factor: float) -> Self:
-        """Nothing to scale."""
-        return self
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,11 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from priormtl._arrays import Array, Index
+from priormtl.graphs import Laplacian
 from priormtl.problem import BlockQuadratic
 from priormtl.solvers import kernels
 
-__all__ = ["ActiveRows", "Engine", "choose_engine"]
+__all__ = ["ActiveRows", "Engine", "choose_engine", "lay_out_graph"]
 
 STRONG_TIES = 5.0  # ties against the data's curvature, beyond which modes precondition
 MOST_STEPS = 200
@@ -157,9 +158,10 @@ class SharedBlock:
         return lambda r: basis @ ((basis.T @ r @ modes[1]) / stiffness) @ modes[1].T
 
 
-def _system(blocks: BlockQuadratic, gram: Array, own: Array) -> kernels.System:
-    edges, groups = blocks.laplacian.edges, blocks.laplacian.groups
-    graph = kernels.Graph(
+def lay_out_graph(laplacian: Laplacian) -> kernels.Graph:
+    """A task graph as plain arrays."""
+    edges, groups = laplacian.edges, laplacian.groups
+    return kernels.Graph(
         edges.indptr.astype(np.intp),
         edges.indices.astype(np.intp),
         edges.data,
@@ -168,6 +170,10 @@ def _system(blocks: BlockQuadratic, gram: Array, own: Array) -> kernels.System:
         groups.data,
         int(groups.shape[1]),
     )
+
+
+def _system(blocks: BlockQuadratic, gram: Array, own: Array) -> kernels.System:
+    graph = lay_out_graph(blocks.laplacian)
     diagonal, modes = _row_bounds(blocks, own)
     linear = np.ascontiguousarray(blocks.linear)
     return kernels.System(gram, linear, diagonal, modes, blocks.lam, blocks.tie, graph)
