@@ -21,6 +21,8 @@ class Nuclear:
 
     def prox(self, P: Array, step: float) -> Array:
         """Shrink the singular values by ``step``."""
+        if P.size == 0:
+            return P
         left, values, right = _decompose(P)
         kept = values > step
         return (left[:, kept] * (values[kept] - step)) @ right[kept]
