@@ -453,3 +453,9 @@ def test_predict_refuses_other_columns(data):
 def test_fit_statistics_refuses_other_types():
     with pytest.raises(TypeError, match="statistics must be TaskStatistics"):
         MultiTaskRegressor().fit_statistics(np.eye(2))
+
+
+def test_text_targets_are_named():
+    refuses(
+        MultiTaskRegressor(), "y must hold numbers: got text", np.eye(2), ["u", "v"]
+    )

@@ -71,6 +71,10 @@ class TaskStatistics:
         """Centred XᵀX of each task, or one for all."""
         return self.xx
 
+    def __repr__(self) -> str:
+        d, m = self.shape
+        return f"TaskStatistics({m} tasks, {d} features, weight {self.weight.sum():g})"
+
     def gram_product(self, P: Array) -> Array:
         """Column i is XᵀX of task i times column i of P."""
         if len(self.xx) == 1:

@@ -36,7 +36,7 @@ class CopyFeatures(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     --------
     >>> copies = CopyFeatures(fraction=0.5, random_state=0).fit([[1.0, 2.0]])
     >>> copies.transform([[1.0, 2.0]]).shape, copies.prior_
-    ((1, 3), FeaturePrior(1 relations))
+    ((1, 3), FeaturePrior(1 relation))
     """
 
     def __init__(self, fraction: float = 0.05, random_state: Any = 0) -> None:

@@ -156,6 +156,10 @@ class MultiTaskRegressor(RegressorMixin, LinearMultiTask):
         if as_frame(y) is not None or hasattr(y, "to_numpy"):
             return read_targets(y)
         targets = np.asarray(y)
+        if targets.dtype.kind in "SU":
+            raise ValueError(
+                f"y must hold numbers: got text such as {targets.flat[0]!r}."
+            )
         return check_array(
             targets,
             ensure_2d=False,

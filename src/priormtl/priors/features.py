@@ -125,7 +125,8 @@ class FeaturePrior:
         """Count the relations, where that is known before the fit."""
         words = [_count(part) for part in self.parts]
         if all(isinstance(word, int) for word in words):
-            return f"FeaturePrior({sum(words)} relations)"  # type: ignore[arg-type]
+            total = sum(words)  # type: ignore[arg-type]
+            return f"FeaturePrior({total} relation{'' if total == 1 else 's'})"
         return f"FeaturePrior({' + '.join(map(str, words))})"
 
     def resolve(self, moments: Moments) -> Self:

@@ -39,12 +39,10 @@ class Chain:
         walk = np.arange(len(tasks))
         if self.order is not None:
             walk = _positions(self.order, tasks)
-            if len(set(walk.tolist())) < len(walk) or len(walk) < len(tasks):
-                raise ValueError(
-                    "order must hold every task once: got "
-                    f"{len(set(walk.tolist()))} of {len(tasks)} tasks in "
-                    f"{len(walk)} places."
-                )
+            missing = [task for task in tasks if task not in self.order]
+            if missing or len(walk) > len(tasks):
+                fault = f"{missing[:8]} are missing" if missing else "some come twice"
+                raise ValueError(f"order must hold every task once: {fault}.")
         weights = np.full(len(walk) - 1, self.weight)
         return Laplacian.from_edges(len(tasks), walk[:-1], walk[1:], weights)
 
