@@ -193,7 +193,7 @@ def test_an_unknown_task_is_answered_with_a_near_one(prior):
 @pytest.mark.parametrize("order", [["a", "b"], ["a", "b", "c", "d", "a"], []])
 def test_an_order_must_hold_every_task_once(order):
     with pytest.raises(
-        ValueError, match="order must hold every task once: .*(missing|twice)"
+        ValueError, match=r"order must hold every task once: .*(missing|twice)"
     ):
         laplacian(TaskPrior.chain(order=order), TASKS)
 
