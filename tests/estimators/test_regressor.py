@@ -459,3 +459,14 @@ def test_text_targets_are_named():
     refuses(
         MultiTaskRegressor(), "y must hold numbers: got text", np.eye(2), ["u", "v"]
     )
+
+
+def test_an_interrupted_fit_leaves_the_last_one(data, fitted, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    before = dict(vars(fitted))
+    monkeypatch.setattr("priormtl.estimators.linear.solve", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fitted.fit(data.X[:, :3], data.y, task=data.task)
+    assert vars(fitted) == before

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,9 +20,12 @@ from priormtl.solvers import (
     max_iter,
     max_seconds,
     method_by_name,
+    no_progress,
     small_change,
     solve,
+    stalled,
 )
+from priormtl.solvers.first_order.gd import GdState
 
 
 def progress_after(n, problem=None, method=None):
@@ -140,3 +144,53 @@ def test_nearly_perfect_fit_stops_at_rounding_level():
     solution = solve(problem, Fista(restart=True), stop=rules)
     assert solution.reason in {StopReason.ROUNDING, StopReason.GAP}
     np.testing.assert_allclose(solution.coef, P, atol=1e-5)
+
+
+class Wanderer:
+    """A method that moves, but never to a better place."""
+
+    look_every = 1
+
+    def start(self, problem, point):
+        return GdState(point, 1.0)
+
+    def step(self, problem, state):
+        return GdState(problem.at(-1.01 * state.point.coef), 1.0)
+
+
+class Sleeper(Wanderer):
+    """A method that stays where it is."""
+
+    def step(self, problem, state):
+        return GdState(problem.at(state.point.coef.copy()), 1.0)
+
+
+def test_stalled_means_not_a_bit_has_changed():
+    problem = sine_problem()
+    start = np.ones(problem.shape)
+    asleep = solve(problem, Sleeper(), coef=start, stop=[stalled(), max_iter(9)])
+    assert (asleep.reason, asleep.n_iter) == (StopReason.STALLED, 1)
+    astray = solve(problem, Wanderer(), coef=start, stop=[stalled(), max_iter(9)])
+    assert (astray.reason, astray.n_iter) == (StopReason.MAX_ITER, 9)
+
+
+def test_no_progress_counts_looks_since_the_gap_last_halved():
+    problem = sine_problem()
+    rules = [no_progress(5), max_iter(50)]
+    astray = solve(problem, Wanderer(), coef=np.ones(problem.shape), stop=rules)
+    assert (astray.reason, astray.n_iter) == (StopReason.NO_PROGRESS, 5)
+    rules = [gap_below(1e-10, every=1), no_progress(5)]
+    newton = solve(problem, method_by_name("auto", problem), stop=rules)
+    assert newton.reason is StopReason.GAP
+
+
+@pytest.mark.parametrize(
+    ("gap", "reason"),
+    [(1e-15, StopReason.ROUNDING), (1e-13, None), (0.0, StopReason.GAP)],
+)
+def test_gaps_at_the_level_of_rounding_are_as_good_as_none(gap, reason):
+    fit = SimpleNamespace(magnitude=1.0)
+    problem = SimpleNamespace(null_objective=1.0, fit=fit)
+    certificate = SimpleNamespace(gap=gap)
+    progress = SimpleNamespace(n_iter=0, problem=problem, certificate=certificate)
+    assert gap_below(1e-300)(progress) is reason

@@ -11,7 +11,7 @@ from priormtl.data.frames import (
     split_task_column,
 )
 from priormtl.data.labels import encode_labels, find_labels
-from priormtl.data.lists import stack_tasks
+from priormtl.data.lists import from_lists, stack_tasks
 from priormtl.data.moments import Moments, pooled_scale, pooled_variance
 from priormtl.data.names import from_plain, to_plain
 from priormtl.data.samples import CentredSamples, centre_samples, shift_samples
@@ -23,7 +23,6 @@ from priormtl.data.tasks import (
     from_codes,
     from_columns,
     from_labels,
-    from_lists,
 )
 
 __all__ = [

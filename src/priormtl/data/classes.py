@@ -4,7 +4,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse, vstack
+from scipy.sparse import csr_array, issparse
 
 from priormtl.data.frames import as_frame
 
@@ -77,5 +77,5 @@ def _take(X: Any, index: np.ndarray) -> Any:
     if frame is not None:
         return frame[index.tolist()].to_native()
     if issparse(X):
-        return vstack([X], format="csr")[index]
+        return csr_array(X)[index]
     return np.asarray(X)[index]

@@ -7,9 +7,49 @@ import narwhals as nw
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
+from priormtl._arrays import Array, Matrix
 from priormtl.data.frames import as_frame
+from priormtl.data.tasks import StackedRows, from_codes
 
-__all__ = ["stack_tasks"]
+__all__ = ["from_lists", "stack_tasks"]
+
+
+def from_lists(
+    X: Sequence[Matrix],
+    y: Sequence[Array],
+    weight: Sequence[Array] | None = None,
+    tasks: Sequence[Hashable] | None = None,
+) -> StackedRows:
+    """Own X and y for each task, in the order given.
+
+    Examples
+    --------
+    >>> data = from_lists([np.eye(2), np.ones((3, 2))], [np.ones(2), np.zeros(3)])
+    >>> data.shape
+    (2, 2)
+    """
+    if len(X) != len(y) or not X:
+        raise ValueError(
+            "X and y must be equally long, non-empty lists with one entry per task: "
+            f"got {len(X)} and {len(y)}."
+        )
+    for i, (rows, target) in enumerate(zip(X, y, strict=True)):
+        if len(target) != rows.shape[0]:
+            raise ValueError(
+                f"y[{i}] must have one value per row of X: got {len(target)} for "
+                f"{rows.shape[0]} rows."
+            )
+        if rows.shape[1] != X[0].shape[1]:
+            raise ValueError(
+                f"X[{i}] must have the features of X[0]: "
+                f"got {rows.shape[1]} columns for {X[0].shape[1]}."
+            )
+    codes = np.repeat(np.arange(len(X)), [len(target) for target in y])
+    joined = None if weight is None else np.concatenate([*weight])
+    names = tuple(range(len(X))) if tasks is None else tuple(tasks)
+    stacked = _stack(list(X)).astype(np.float64)
+    targets = np.concatenate([*y]).astype(np.float64)
+    return from_codes(stacked, targets, codes, names, joined)
 
 
 def stack_tasks(

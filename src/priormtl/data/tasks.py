@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array, issparse, vstack
+from scipy.sparse import csr_array, diags_array, issparse
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data.labels import encode_labels
@@ -25,7 +25,6 @@ __all__ = [
     "from_codes",
     "from_columns",
     "from_labels",
-    "from_lists",
 ]
 
 LARGEST_WEIGHT = 1e100
@@ -235,48 +234,6 @@ def from_columns(
     _refuse_empty(names, np.all(cells == 0, axis=0))
     data = SharedRows(X, np.where(measured, Y, 0.0), cells, names, None)
     return data.with_names(features)
-
-
-def from_lists(
-    X: Sequence[Matrix],
-    y: Sequence[Array],
-    weight: Sequence[Array] | None = None,
-    tasks: Sequence[Hashable] | None = None,
-) -> StackedRows:
-    """Own X and y for each task, in the order given.
-
-    Examples
-    --------
-    >>> data = from_lists([np.eye(2), np.ones((3, 2))], [np.ones(2), np.zeros(3)])
-    >>> data.shape
-    (2, 2)
-    """
-    if len(X) != len(y) or not X:
-        raise ValueError(
-            "X and y must be equally long, non-empty lists with one entry per task: "
-            f"got {len(X)} and {len(y)}."
-        )
-    for i, (rows, target) in enumerate(zip(X, y, strict=True)):
-        _check_length(f"y[{i}]", target, int(rows.shape[0]))
-        if rows.shape[1] != X[0].shape[1]:
-            raise ValueError(
-                f"X[{i}] must have the features of X[0]: "
-                f"got {rows.shape[1]} columns for {X[0].shape[1]}."
-            )
-    codes = np.repeat(np.arange(len(X)), [len(target) for target in y])
-    stacked = _stack(X)
-    joined = None if weight is None else np.concatenate([*weight])
-    names = tuple(range(len(X))) if tasks is None else tuple(tasks)
-    empty = np.array([len(target) == 0 for target in y])
-    _refuse_empty(names, empty)
-    targets = np.concatenate([*y]).astype(float)
-    return from_codes(stacked, targets, codes, names, joined)
-
-
-def _stack(X: Sequence[Matrix]) -> Matrix:
-    if any(issparse(rows) for rows in X):
-        return csr_array(vstack([csr_array(rows) for rows in X]))
-    return np.concatenate([np.asarray(rows, dtype=np.float64) for rows in X])
 
 
 def _check_length(name: str, values: Array, n: int) -> None:

@@ -225,10 +225,8 @@ class LinearMultiTask(MultiTaskEstimator):
         if gap <= self.tol * unit or solution.reason is StopReason.ROUNDING:
             return
         share = gap / unit if unit else gap
-        advice = {
-            StopReason.MAX_ITER: "raise max_iter",
-            StopReason.STALLED: "raise tol or rescale the features",
-        }.get(solution.reason, "rescale the features")
+        by_steps = solution.reason is StopReason.MAX_ITER
+        advice = "raise max_iter" if by_steps else "centre and rescale the features"
         warnings.warn(
             f"not converged, {solution.reason.value}: the duality gap is {gap:.3g}, "
             f"that is {share:.3g} of the objective at P = 0, above tol={self.tol:g}, "

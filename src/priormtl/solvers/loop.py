@@ -32,6 +32,7 @@ class StopReason(Enum):
     ROUNDING = "the duality gap is at the level of rounding errors"
     SMALL_CHANGE = "the objective hardly changes any more"
     STALLED = "rounding errors allow no further step"
+    NO_PROGRESS = "the duality gap hardly shrinks any more"
     MAX_ITER = "the largest number of iterations was reached"
     MAX_SECONDS = "the time was used up"
     DIVERGED = "the objective grows beyond bounds"

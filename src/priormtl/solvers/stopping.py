@@ -56,9 +56,9 @@ def stalled() -> StopRule:
 
 
 def no_progress(looks: int) -> StopRule:
-    """Stop when the smallest gap has not halved for so many looks: rounding rules.
+    """Stop when the smallest gap has not halved for so many looks.
 
-    For methods whose every step should shrink it.
+    For methods whose every step should shrink it: what is left is badly conditioned.
     """
     best, since = float("inf"), 0
 
@@ -69,7 +69,7 @@ def no_progress(looks: int) -> StopRule:
             best, since = gap, 0
             return None
         since += 1
-        return StopReason.STALLED if since >= looks else None
+        return StopReason.NO_PROGRESS if since >= looks else None
 
     return rule
 
