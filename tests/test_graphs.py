@@ -208,3 +208,38 @@ def test_the_largest_eigenvalue_needs_no_dense_matrix(seed, monkeypatch):
     monkeypatch.setattr(Laplacian, "dense", None)
     found = random_graph(seed, 40).largest_eigenvalue
     assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0, 1e12])
+def test_sparse_solves_agree_with_dense_ones(strength, monkeypatch):
+    chain = Laplacian.from_edges(6, np.arange(5), np.arange(1, 6), np.arange(1.0, 6.0))
+    both = chain + Laplacian.from_groups(6, [np.arange(4)], 0.7)
+    diagonal, rhs = np.arange(1.0, 7.0), np.cos(np.arange(6.0))
+    dense = both.shifted_solver(diagonal, strength)(rhs)
+    monkeypatch.setattr("priormtl.graphs.FEW_TASKS", 0)
+    sparse = both.shifted_solver(diagonal, strength)(rhs)
+    # Both lose digits to the condition number of what they solve.
+    assert sparse == pytest.approx(dense, rel=1e-12 + 1e-17 * strength)
+
+
+@pytest.mark.parametrize(
+    "laplacian",
+    [
+        Laplacian.from_edges(6, np.arange(5), np.arange(1, 6), np.full(5, 0.7)),
+        Laplacian.from_edges(6, np.arange(5), np.arange(1, 6), np.arange(1.0, 6.0)),
+        Laplacian.from_edges(3, np.array([0, 0]), np.array([1, 2]), np.ones(2)),
+        Laplacian.from_groups(6, [np.arange(6)], 2.0),
+        Laplacian.from_groups(6, [np.arange(3), np.arange(3, 6)], 1.0),
+        Laplacian.empty(3),
+    ],
+)
+def test_modes_diagonalise(laplacian):
+    values, vectors = laplacian.modes
+    assert vectors.T @ vectors == pytest.approx(np.eye(laplacian.m), abs=1e-12)
+    rebuilt = (vectors * values) @ vectors.T
+    assert rebuilt == pytest.approx(laplacian.dense(), abs=1e-12)
+
+
+def test_modes_of_a_large_odd_graph_are_not_computed(monkeypatch):
+    monkeypatch.setattr("priormtl.graphs.DENSE_SIZE", 2)
+    assert Laplacian.from_groups(4, [np.arange(2), np.arange(2, 4)], 1.0).modes is None

@@ -470,3 +470,12 @@ def test_an_interrupted_fit_leaves_the_last_one(data, fitted, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         fitted.fit(data.X[:, :3], data.y, task=data.task)
     assert vars(fitted) == before
+
+
+def test_a_warm_start_from_other_tasks_is_a_cold_one(data, fitted):
+    warm = clone(fitted).set_params(warm_start=True)
+    rows = data.task < 2
+    warm.fit(data.X, data.y, task=data.task)
+    warm.fit(data.X[rows], data.y[rows], task=data.task[rows])
+    cold = clone(fitted).fit(data.X[rows], data.y[rows], task=data.task[rows])
+    assert np.array_equal(warm.coef_, cold.coef_)

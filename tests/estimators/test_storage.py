@@ -203,3 +203,12 @@ def test_forged_settings_are_refused(path, name):
     forge(path, FORGERIES[name])
     with pytest.raises(ModelFileError, match="does not hold a model"):
         load(path)
+
+
+def test_classes_of_a_frame_come_back(path):
+    words = pd.Series(np.where(DATA.y > 0, "yes", "no"), dtype=object)
+    model = MultiTaskClassifier().fit(DATA.X, words, task=DATA.task)
+    save(model, path)
+    assert load(path).predict(DATA.X, task=DATA.task).tolist() == (
+        model.predict(DATA.X, task=DATA.task).tolist()
+    )

@@ -16,6 +16,7 @@ from instances import (
     with_signs,
     write_out,
 )
+from priormtl.losses import Logistic, Squared
 from priormtl.penalties import Nuclear
 from priormtl.solvers import Fista, gap_below, max_iter, solve
 
@@ -206,3 +207,17 @@ def test_larger_strengths_never_lower_the_optimum():
     problem = example()
     optima = [best_objective(problem.with_strengths(lam=lam)) for lam in (0.1, 1, 9)]
     assert optima == sorted(optima)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_newton_directions_agree_directly_and_by_conjugate_gradients(loss, monkeypatch):
+    data = sine_tasks(5, 4)
+    data = with_signs(data) if isinstance(loss, Logistic) else data
+    problem = build_problem(data, lam=0.0, theta=0.5, epsilon=0.8, loss=loss)
+    point = problem.at(np.full(problem.shape, 0.1))
+    direct = problem.newton_direction(point)
+    monkeypatch.setattr("priormtl.problem.objective.DENSE_SIZE", 0)
+    assert problem.newton_direction(point) == pytest.approx(direct, abs=1e-8)
+    gap = problem.certify(point).gap
+    monkeypatch.undo()
+    assert gap == pytest.approx(problem.certify(point).gap, rel=1e-6)
