@@ -22,7 +22,7 @@ from priormtl.priors import (
     difference_matrix,
     laplacian,
 )
-from priormtl.problem import BlockQuadratic, Problem
+from priormtl.problem import BlockQuadratic, NormalForm, Problem
 from priormtl.solvers import Fista, Newton, gap_below, max_iter, solve
 
 PAIRS = FeaturePrior.similar([(0, 1), (2, 3)])
@@ -170,7 +170,9 @@ def random_blocks(m, k, *, tie, seed=0):
     graph = laplacian(TaskPrior.chain(), range(m))
     linear = rng.standard_normal((k, m))
     lam = 0.1 + rng.random(k)
-    blocks = BlockQuadratic(gram, linear, np.full(k, tie), lam, graph, 0)
+    form = NormalForm(gram, linear, np.zeros(0))
+    nothing = csr_array((k, k))
+    blocks = BlockQuadratic(form, nothing, np.full(k, tie), lam, graph, 0)
     Q = rng.standard_normal((k, m))
     Q[1] = 0.0
     return blocks, Q

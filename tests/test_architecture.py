@@ -25,6 +25,7 @@ TESTED_ELSEWHERE = {
     "penalties/base.py": "protocols only",
     "penalties/l21.py": "penalties/test_penalties.py",
     "penalties/nuclear.py": "penalties/test_penalties.py",
+    "solvers/kernels/samples.py": "solvers/engines/test_samples.py",
     "solvers/first_order/fista.py": "solvers/first_order/test_methods.py",
     "solvers/first_order/gd.py": "solvers/first_order/test_methods.py",
     "solvers/first_order/ista.py": "solvers/first_order/test_methods.py",

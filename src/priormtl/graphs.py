@@ -135,6 +135,11 @@ class Laplacian:
         alone = self.edges.nnz == self.m
         return float(diagonal[0]) if same and alone else None
 
+    @property
+    def is_one_group(self) -> bool:
+        """Whether all tasks, and no others, form one group."""
+        return self._scale_of_one_group() is not None
+
     def shifted_solver(
         self, diagonal: Array, strength: float
     ) -> Callable[[Array], Array]:

@@ -3,20 +3,35 @@
 import numpy as np
 import pytest
 
-from instances import intercept_kinds, sine_problem, sine_tasks
+from instances import intercept_kinds, quadratic_prior, sine_problem, sine_tasks
+from priormtl.data import from_columns, from_labels
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, TiedIntercepts
 from priormtl.penalties import L21, Nuclear
-from priormtl.problem import BlockQuadratic, Problem
+from priormtl.problem import BlockQuadratic, Problem, SampleForm
 
 
 def written_out(blocks, Q):
     """Objective at rows Q, but for the constant."""
     m = Q.shape[1]
-    gram = np.broadcast_to(blocks.gram, (m, *blocks.gram.shape[1:]))
-    quadratic = sum(Q[:, i] @ gram[i] @ Q[:, i] for i in range(m))
+    form = blocks.form
+    if isinstance(form, SampleForm):
+        fit = sum(misfit(form, Q, i) for i in range(m))
+    else:
+        gram = np.broadcast_to(form.gram, (m, *form.gram.shape[1:]))
+        fit = sum(Q[:, i] @ gram[i] @ Q[:, i] for i in range(m))
+        fit -= 2.0 * np.vdot(form.linear, Q)
+    quadratic = fit + np.vdot(Q, blocks.relation @ Q)
     ties = blocks.tie @ np.einsum("ji,ji->j", Q, blocks.laplacian.times(Q))
     penalty = blocks.lam @ np.linalg.norm(Q, axis=1)
-    return 0.5 * (quadratic + ties) - np.vdot(blocks.linear, Q) + penalty
+    return 0.5 * (quadratic + ties) + penalty
+
+
+def misfit(form, Q, i):
+    """Squared residuals of task ``i``."""
+    if form.target.ndim == 2:
+        return np.sum((Q[:, i] @ form.rows - form.target[i]) ** 2)
+    part = slice(form.starts[i], form.starts[i + 1])
+    return np.sum((Q[:, i] @ form.rows[:, part] - form.target[part]) ** 2)
 
 
 def problem_with(kind):
@@ -34,7 +49,10 @@ def problem_with(kind):
 @pytest.mark.parametrize("kind", ["free", "none", "tied"])
 def test_objectives_differ_by_a_constant(kind):
     problem = problem_with(kind)
-    blocks = BlockQuadratic.from_problem(problem)
+    check_constant_difference(problem, BlockQuadratic.from_problem(problem), kind)
+
+
+def check_constant_difference(problem, blocks, kind):
     rng = np.random.default_rng(0)
     differences = []
     for _ in range(4):
@@ -46,9 +64,47 @@ def test_objectives_differ_by_a_constant(kind):
     assert differences == pytest.approx([differences[0]] * 4, rel=1e-10)
 
 
-def test_degree_is_the_diagonal_of_the_laplacian():
-    blocks = BlockQuadratic.from_problem(sine_problem())
-    assert blocks.degree == pytest.approx(np.diag(blocks.laplacian.dense()))
+def wide_problem(layout, kind):
+    """More features than samples, weighted, with means far from zero."""
+    rng = np.random.default_rng(3)
+    d, m, n = 9, 3, 4
+    if layout == "stacked":
+        X, y = 2.0 + rng.standard_normal((m * n, d)), rng.standard_normal(m * n)
+        task = np.repeat(np.arange(m), n)
+        data = from_labels(X, y, task, weight=0.5 + rng.random(m * n))
+    else:
+        X, Y = 2.0 + rng.standard_normal((n, d)), rng.standard_normal((n, m))
+        data = from_columns(X, Y, 0.5 + rng.random(n))
+    prior = quadratic_prior(data, 0.5, 0.8)
+    intercepts = {
+        "free": FreeIntercepts(),
+        "none": NoIntercepts(),
+        "tied": TiedIntercepts(prior.laplacian, 3.0),
+    }[kind]
+    return Problem(Squared().bind(data, intercepts), prior, L21(), 0.7)
+
+
+@pytest.mark.parametrize("layout", ["stacked", "shared"])
+@pytest.mark.parametrize("kind", ["free", "none", "tied"])
+def test_samples_are_kept_where_features_are_many(layout, kind):
+    problem = wide_problem(layout, kind)
+    blocks = BlockQuadratic.from_problem(problem)
+    assert isinstance(blocks.form, SampleForm)
+    check_constant_difference(problem, blocks, kind)
+
+
+@pytest.mark.parametrize("kind", ["free", "tied"])
+def test_restricted_rows_are_those_of_the_restricted_problem(kind):
+    for problem in (problem_with(kind), wide_problem("stacked", kind)):
+        blocks = BlockQuadratic.from_problem(problem)
+        features = np.array([0, 2, 3])
+        part = blocks.restrict(features)
+        extra = blocks.n_intercepts
+        Q = np.zeros((len(blocks.lam), problem.shape[1]))
+        inside = np.concatenate([np.arange(extra), extra + features])
+        Q[inside] = np.random.default_rng(1).standard_normal((len(inside), Q.shape[1]))
+        assert written_out(part, Q[inside]) == pytest.approx(written_out(blocks, Q))
+        assert blocks.restrict(np.arange(problem.shape[0])) is blocks
 
 
 def test_what_cannot_be_written_out():

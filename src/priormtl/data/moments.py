@@ -1,13 +1,21 @@
 """Moments: what squared loss needs to know of the samples, however they are kept."""
 
 from collections.abc import Hashable
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["Moments", "pooled_scale", "pooled_variance"]
+__all__ = ["CentredRows", "Moments", "pooled_scale", "pooled_variance"]
+
+
+class CentredRows(NamedTuple):
+    """Samples about their task's mean, times the root of their weight."""
+
+    X: Array  # (n, d)
+    y: Array  # (n,) task after task, or (n, m) where tasks share rows
+    starts: Index  # (m + 1,) where each task begins; empty where tasks share rows
 
 
 class Moments(Protocol):
@@ -55,6 +63,13 @@ class Moments(Protocol):
 
     def gram(self) -> Array:
         """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same."""
+
+    @property
+    def rows_per_task(self) -> float | None:
+        """Mean number of ``rows`` that a task has; None where they are not at hand."""
+
+    def rows(self) -> CentredRows:
+        """The samples themselves, where they are at hand."""
 
     def gram_product(self, P: Array) -> Array:
         """Column i is the centred XᵀX of task i times column i of P."""

@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from priormtl._arrays import Array, Index
 from priormtl.data.constants import silence_constants
+from priormtl.data.moments import CentredRows
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 
 __all__ = ["CentredSamples", "centre_samples", "shift_samples"]
@@ -76,6 +77,26 @@ class CentredSamples:
         """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same."""
         count = 1 if self._has_one_gram else self.shape[1]
         return np.stack([self._task_gram(i) for i in range(count)])
+
+    @property
+    def rows_per_task(self) -> float | None:
+        """Mean number of samples in a task; None if sparse, or shared with gaps."""
+        n, m = self.data.X.shape[0], len(self.tasks)
+        if self._sparse:
+            return None
+        if isinstance(self.data, StackedRows):
+            return n / m
+        return float(n) if self._has_one_gram else None
+
+    def rows(self) -> CentredRows:
+        """Samples about their task's mean, times the root of their weight."""
+        data = self.data
+        if isinstance(data, StackedRows):
+            root = np.sqrt(data.weight)
+            return CentredRows(data.X * root[:, np.newaxis], data.y * root, data.starts)
+        root = np.sqrt(data.weight[:, :1])
+        X = data.X if self.offset is None else data.X - self.offset[0]
+        return CentredRows(X * root, data.y * root, np.zeros(0, np.intp))
 
     def gram_product(self, P: Array) -> Array:
         """Column i is the centred XᵀX of task i times column i of P."""

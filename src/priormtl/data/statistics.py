@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.archive import read_archive, write_archive
 from priormtl.data.constants import silence_constants
+from priormtl.data.moments import CentredRows
 from priormtl.data.names import from_plain, to_plain
 from priormtl.data.tasks import SharedRows, TaskData
 from priormtl.exceptions import ModelFileError
@@ -70,6 +71,14 @@ class TaskStatistics:
     def gram(self) -> Array:
         """Centred XᵀX of each task, or one for all."""
         return self.xx
+
+    @property
+    def rows_per_task(self) -> None:
+        """None: samples are gone."""
+
+    def rows(self) -> CentredRows:
+        """Not at hand."""
+        raise TypeError("statistics do not hold samples.")
 
     def __repr__(self) -> str:
         d, m = self.shape

@@ -1,6 +1,6 @@
 """How misfit is counted: losses, bound to data, with intercepts minimised out."""
 
-from priormtl.losses.base import DataFit, Evaluation, Loss, NormalForm
+from priormtl.losses.base import DataFit, Evaluation, Loss, NormalForm, SampleForm
 from priormtl.losses.intercepts import (
     FreeIntercepts,
     Intercepts,
@@ -20,6 +20,7 @@ __all__ = [
     "Loss",
     "NoIntercepts",
     "NormalForm",
+    "SampleForm",
     "Squared",
     "SquaredFit",
     "TiedIntercepts",

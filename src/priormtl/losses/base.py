@@ -7,7 +7,7 @@ from priormtl.data import TaskData, TaskStatistics
 from priormtl.graphs import Laplacian
 from priormtl.losses.intercepts import Intercepts
 
-__all__ = ["DataFit", "Evaluation", "Loss", "NormalForm"]
+__all__ = ["DataFit", "Evaluation", "Loss", "NormalForm", "SampleForm"]
 
 E = TypeVar("E", bound="Evaluation")
 
@@ -39,6 +39,18 @@ class NormalForm(NamedTuple):
     gram: Array  # (m, k, k), or (1, k, k) where all tasks have the same
     linear: Array  # (k, m)
     intercept_ties: Array  # strength of L on each intercept row, (0,) or (1,)
+
+
+class SampleForm(NamedTuple):
+    """A quadratic fit as least squares: ½ Σ ‖rowsᵀ q − target‖² over tasks' rows q.
+
+    Tied intercepts are rows of their own, before the features.
+    """
+
+    rows: Array  # (k, n) all samples' values of a feature lie together
+    target: Array  # (n,) task after task, or (m, n) where tasks share samples
+    starts: Index  # (m + 1,) where each task begins; empty where tasks share samples
+    intercept_ties: Array  # as in the normal form
 
 
 class DataFit(Protocol[E]):
@@ -94,6 +106,13 @@ class DataFit(Protocol[E]):
 
     def normal_form(self) -> NormalForm:
         """The fit written out, for quadratic ones."""
+
+    @property
+    def rows_per_task(self) -> float | None:
+        """Mean number of samples in a task of the sample form; None without one."""
+
+    def sample_form(self) -> SampleForm:
+        """The fit as least squares, for quadratic ones whose samples are at hand."""
 
     def intercept(self, P: Array) -> Array:
         """Best intercepts (m,)."""

@@ -17,7 +17,7 @@ from priormtl.data import (
     shift_samples,
 )
 from priormtl.graphs import Laplacian
-from priormtl.losses.base import NormalForm
+from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import FreeIntercepts, Intercepts
 from priormtl.losses.squared import SquaredFit
 
@@ -207,6 +207,14 @@ class LogisticFit:
     def normal_form(self) -> NormalForm:
         """Not to be had."""
         raise TypeError("logistic loss has no normal form: its Hessian changes.")
+
+    @property
+    def rows_per_task(self) -> None:
+        """None: there is no sample form."""
+
+    def sample_form(self) -> SampleForm:
+        """Not least squares."""
+        raise TypeError("logistic loss is not least squares.")
 
     def intercept(self, P: Array) -> Array:
         """Best intercepts for P, where features count from zero again."""

@@ -9,7 +9,7 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.data import Moments, TaskData, TaskStatistics, condense
 from priormtl.graphs import Laplacian
-from priormtl.losses.base import NormalForm
+from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
 
 __all__ = ["Squared", "SquaredFit"]
@@ -176,6 +176,26 @@ class SquaredFit:
             np.concatenate([top, bottom], axis=1), np.vstack([total, linear]), ties
         )
 
+    @property
+    def rows_per_task(self) -> float | None:
+        """Mean number of samples in a task."""
+        return self.moments.rows_per_task
+
+    def sample_form(self) -> SampleForm:
+        """Centred samples; where means count too, one more sample for each of them."""
+        moments = self.moments
+        X, y, starts = moments.rows()
+        tied = not (self._means_are_free or self.intercepts.are_fixed)
+        values, target = X.T, y.T
+        if not self._means_are_free:
+            values, target, starts = _append_means(moments, values, target, starts)
+        if not tied:
+            rows = np.ascontiguousarray(values)
+            return SampleForm(rows, np.ascontiguousarray(target), starts, np.zeros(0))
+        ones = _mean_samples(np.sqrt(moments.weight), X.shape[0], starts)
+        ties = np.array([self.intercepts.tie_strength])
+        return SampleForm(np.vstack([ones, values]), target, starts, ties)
+
     def intercept(self, P: Array) -> Array:
         """Best intercepts for P, in closed form."""
         misfit = self.moments.y_mean - np.sum(self.moments.x_mean.T * P, axis=0)
@@ -211,3 +231,30 @@ class SquaredFit:
         """Twice the value at P = 0."""
         means = self.moments.y_mean @ self._mean_misfit(self.moments.y_mean)
         return float(self.moments.yy.sum() + means)
+
+
+def _append_means(
+    moments: Moments, values: Array, target: Array, starts: Index
+) -> tuple[Array, Array, Index]:
+    """Each task's mean as a last sample, times the root of the task's weight."""
+    root = np.sqrt(moments.weight)
+    means, mean_target = (moments.x_mean * root[:, np.newaxis]).T, moments.y_mean * root
+    if not len(starts):
+        last = mean_target[:, np.newaxis]
+        return np.hstack([values, means[:, :1]]), np.hstack([target, last]), starts
+    ends = starts[1:]
+    later = starts + np.arange(len(starts))
+    return (
+        np.insert(values, ends, means, axis=1),
+        np.insert(target, ends, mean_target),
+        later,
+    )
+
+
+def _mean_samples(root: Array, n: int, starts: Index) -> Array:
+    """Values of the intercept's row: only the samples that hold means have any."""
+    if not len(starts):
+        return np.append(np.zeros(n), root[0])
+    ones = np.zeros(int(starts[-1]))
+    ones[starts[1:] - 1] = root
+    return ones

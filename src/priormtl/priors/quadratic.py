@@ -47,6 +47,21 @@ class QuadraticPrior:
             gradient += self.epsilon * tied
         return gradient
 
+    @property
+    def relation(self) -> csr_array:
+        """θ DᵀD (d, d)."""
+        if self.theta == 0 or self.D.nnz == 0:
+            return csr_array((self.D.shape[1], self.D.shape[1]))
+        gram = self._gram
+        return self.theta * (csr_array(self.D.T @ self.D) if gram is None else gram)
+
+    def with_strengths(self, theta: float, epsilon: float) -> Self:
+        """Same relations and ties at other strengths; what is known stays known."""
+        other = replace(self, theta=theta, epsilon=epsilon)
+        if "_gram" in self.__dict__:
+            other.__dict__["_gram"] = self._gram
+        return other
+
     def relation_spectrum(self) -> tuple[float, float]:
         """Smallest and largest eigenvalue of DᵀD."""
         s, d = self.D.shape

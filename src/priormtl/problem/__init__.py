@@ -1,5 +1,6 @@
 """What is minimised: fit + prior + lam · penalty, its certificate and constants."""
 
+from priormtl.losses import NormalForm, SampleForm
 from priormtl.problem.blocks import BlockQuadratic
 from priormtl.problem.certificate import Certificate
 from priormtl.problem.curvature import (
@@ -17,8 +18,10 @@ __all__ = [
     "Certificate",
     "Constants",
     "Curvature",
+    "NormalForm",
     "Point",
     "Problem",
+    "SampleForm",
     "bound_constants",
     "exact_constants",
     "largest_curvature",

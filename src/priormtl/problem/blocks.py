@@ -1,29 +1,32 @@
 """BlockQuadratic: a problem written out by rows and tasks, for compiled solvers."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from scipy.sparse import block_diag, csr_array
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
+from priormtl.losses import NormalForm, SampleForm
 from priormtl.penalties import RowSeparable
 from priormtl.problem.objective import Problem
 
 __all__ = ["BlockQuadratic"]
 
+MANY_FEATURES = 2.0  # per sample of a task, beyond which samples beat Gram matrices
+
 
 @dataclass(frozen=True, eq=False)
 class BlockQuadratic:
-    """½ Σ_i q_iᵀ gram_i q_i − ⟨linear, Q⟩ + ½ Σ_j tie_j q^j L q^jᵀ + Σ_j lam_j ‖q^j‖.
+    """Rows Q of features, after a row of intercepts (lam 0) where these are tied.
 
-    Rows of Q are features, with rows of intercepts (lam 0) before them where these
-    are tied.
+    fit(Q) + ½ ⟨Q, relation Q⟩ + ½ Σ_j tie_j q^j L q^jᵀ + Σ_j lam_j ‖q^j‖, where the
+    fit is kept as Gram matrices or as samples.
     """
 
-    gram: Array  # (m, k, k) or (1, k, k), the feature prior included
-    linear: Array  # (k, m)
+    form: NormalForm | SampleForm
+    relation: csr_array  # (k, k) of the feature prior
     tie: Array  # (k,)
     lam: Array  # (k,)
     laplacian: Laplacian
@@ -34,18 +37,16 @@ class BlockQuadratic:
         """Write a quadratic problem with row penalties out."""
         if not cls.fits(problem) or not isinstance(problem.penalty, RowSeparable):
             raise TypeError("only squared loss with a penalty of rows is written out.")
-        form = problem.fit.normal_form()
+        samples = cls.keeps_samples(problem)
+        form = problem.fit.sample_form() if samples else problem.fit.normal_form()
         prior = problem.prior
         d = problem.shape[0]
         extra = len(form.intercept_ties)
-        gram = np.array(form.gram)
-        if prior.theta > 0 and prior.D.nnz:
-            gram[:, extra:, extra:] += prior.theta * (prior.D.T @ prior.D).toarray()
         weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
         rows = problem.lam * problem.penalty.row_weights(d)
         return cls(
-            gram,
-            form.linear,
+            form,
+            _after(extra, prior.relation),
             np.concatenate([form.intercept_ties, prior.epsilon * weights]),
             np.concatenate([np.zeros(extra), rows]),
             prior.laplacian,
@@ -62,18 +63,36 @@ class BlockQuadratic:
             and (graph is None or graph is problem.prior.laplacian)
         )
 
-    @cached_property
-    def gram_by_rows(self) -> Array:
-        """Gram matrices (k, k, m) with tasks last."""
-        m = self.linear.shape[1]
-        full = np.broadcast_to(self.gram, (m, *self.gram.shape[1:]))
-        return np.ascontiguousarray(np.moveaxis(full, 0, 2))
+    @staticmethod
+    def keeps_samples(problem: Problem) -> bool:
+        """Whether samples are less work than Gram matrices."""
+        rows = problem.fit.rows_per_task
+        return rows is not None and problem.shape[0] > MANY_FEATURES * rows
 
-    @cached_property
-    def degree(self) -> Array:
-        """Diagonal of L (m,)."""
-        groups = self.laplacian.groups
-        return (
-            self.laplacian.edges.diagonal()
-            - np.asarray(groups.multiply(groups).sum(axis=1)).ravel()
+    def restrict(self, features: Index) -> Self:
+        """Only these features; rows of intercepts stay."""
+        if len(features) == len(self.lam) - self.n_intercepts:
+            return self
+        first = np.arange(self.n_intercepts)
+        rows = np.concatenate([first, self.n_intercepts + features])
+        return replace(
+            self,
+            form=_restrict(self.form, rows),
+            relation=csr_array(self.relation[rows][:, rows]),
+            tie=self.tie[rows],
+            lam=self.lam[rows],
         )
+
+
+def _restrict(form: NormalForm | SampleForm, rows: Index) -> NormalForm | SampleForm:
+    if isinstance(form, SampleForm):
+        return form._replace(rows=form.rows[rows])
+    gram = form.gram[:, rows[:, np.newaxis], rows]
+    return form._replace(gram=gram, linear=form.linear[rows])
+
+
+def _after(extra: int, relation: csr_array) -> csr_array:
+    """Relation of features that come after ``extra`` rows."""
+    if extra == 0:
+        return relation
+    return csr_array(block_diag([csr_array((extra, extra)), relation]))

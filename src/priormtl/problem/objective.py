@@ -180,10 +180,9 @@ class Problem:
         self, *, lam: float, theta: float | None = None, epsilon: float | None = None
     ) -> Self:
         """Same problem at other strengths."""
-        prior = replace(
-            self.prior,
-            theta=self.prior.theta if theta is None else theta,
-            epsilon=self.prior.epsilon if epsilon is None else epsilon,
+        prior = self.prior.with_strengths(
+            self.prior.theta if theta is None else theta,
+            self.prior.epsilon if epsilon is None else epsilon,
         )
         return replace(self, prior=prior, lam=lam)
 

@@ -15,7 +15,7 @@ from priormtl.solvers.working_set import WorkingSet
 
 __all__ = ["METHODS", "default_method", "method_by_name"]
 
-FEW_FEATURES = 64  # up to here a working set gains nothing
+FEW_FEATURES = 256  # up to here a working set gains nothing
 MOST_GRAM_NUMBERS = 2**26  # 512 MB of Gram matrices at most
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
 MOST_GRAM_SHARE = 4  # of the samples that they summarise
@@ -56,6 +56,8 @@ def _method_for_all_rows(problem: Problem) -> Method[Any]:
 
 def _gram_pays(problem: Problem) -> bool:
     """Whether Gram matrices are not much larger than what they are made of."""
+    if BlockQuadratic.keeps_samples(problem):
+        return True
     size = problem.fit.normal_size or 0
     share = max(FEW_GRAM_NUMBERS, MOST_GRAM_SHARE * problem.fit.size)
     return size <= min(MOST_GRAM_NUMBERS, share)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Index
 from priormtl.penalties import RowSeparable
 from priormtl.problem import Point, Problem
 from priormtl.solvers.loop import Method
@@ -15,12 +15,16 @@ from priormtl.solvers.partly import solve_partly
 __all__ = ["WorkingSet"]
 
 
+GROWTH = 4  # times as many features as before, at most
+WHOLE = 0.5  # share of features from which the set might as well hold all
+
+
 @dataclass(frozen=True, eq=False)
 class WorkingSetState:
     """Where the method stands."""
 
     point: Point
-    size: int  # features in the next working set, at least
+    size: int  # features in the last working set
 
 
 @dataclass(frozen=True)
@@ -49,21 +53,16 @@ class WorkingSet:
         solution = solve_partly(small, self.inner(small), state.point.coef[features])
         coef = np.zeros(problem.shape)
         coef[features] = solution.coef
-        point = problem.at(coef, near=state.point)
-        return WorkingSetState(point, max(state.size, 2 * _count_nonzero(coef)))
+        return WorkingSetState(problem.at(coef, near=state.point), len(features))
 
 
 def _choose(problem: Problem, state: WorkingSetState) -> Index:
     """Features that are not zero, and those whose gradient is nearest to moving."""
     coef = state.point.coef
-    d = len(coef)
+    d, used = len(coef), coef.any(axis=1)
     urgency = problem.penalty.row_dual_norms(state.point.gradient)  # type: ignore[attr-defined]
-    urgency = np.where(coef.any(axis=1), np.inf, urgency)
-    size = min(d, max(state.size, 2 * _count_nonzero(coef)))
-    if size == d:
+    called = int(np.count_nonzero((urgency > problem.lam) | used))
+    size = max(state.size, min(called, GROWTH * state.size), 2 * int(used.sum()))
+    if size >= WHOLE * d:
         return np.arange(d)
-    return np.sort(np.argpartition(-urgency, size)[:size])
-
-
-def _count_nonzero(coef: Array) -> int:
-    return int(np.count_nonzero(coef.any(axis=1)))
+    return np.sort(np.argpartition(-np.where(used, np.inf, urgency), size)[:size])

@@ -12,15 +12,16 @@ from priormtl.solvers.engines import ActiveRows, SharedBlock, TaskBlocks, choose
 def shared_and_spread(tie):
     """Blocks with one Gram matrix, and the same with a copy for each task."""
     blocks, Q = random_blocks(4, 6, tie=tie)
-    one = replace(blocks, gram=blocks.gram[:1])
-    each = replace(blocks, gram=np.repeat(blocks.gram[:1], 4, axis=0))
+    gram = blocks.form.gram[:1]
+    one = replace(blocks, form=blocks.form._replace(gram=gram))
+    each = replace(blocks, form=blocks.form._replace(gram=np.repeat(gram, 4, axis=0)))
     return one, each, Q
 
 
 @pytest.mark.parametrize("tie", [0.0, 0.5, 1e3])
 def test_both_engines_agree(tie):
     one, each, Q = shared_and_spread(tie)
-    a, b = SharedBlock(one), TaskBlocks(each)
+    a, b = SharedBlock(one, one.form), TaskBlocks(each, each.form)
     assert a.gradient(Q) == pytest.approx(b.gradient(Q), abs=1e-10)
     norms = np.linalg.norm(Q, axis=1)
     place = np.flatnonzero(norms)
@@ -36,10 +37,9 @@ def test_both_engines_agree(tie):
 def test_both_sweeps_agree():
     one, each, Q = shared_and_spread(0.5)
     results = []
-    for engine in (SharedBlock(one), TaskBlocks(each)):
+    for engine in (SharedBlock(one, one.form), TaskBlocks(each, each.form)):
         rows, mu = Q.copy(), np.full(len(Q), -1.0)
-        gradient = engine.gradient(rows)
-        engine.sweep(rows, gradient, mu)
+        engine.descend(rows, engine.gradient(rows), mu).sweep()
         results.append(rows)
     assert results[0] == pytest.approx(results[1], abs=1e-11)
 

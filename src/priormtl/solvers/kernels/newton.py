@@ -1,0 +1,236 @@
+"""Newton systems on the rows that are not zero, by conjugate gradients."""
+
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl.solvers.compile import compiled
+from priormtl.solvers.kernels.graph import Graph, add_ties, factor_row, solve_row
+
+__all__ = [
+    "Preconditioner",
+    "Rows",
+    "conjugate_gradients",
+    "curve",
+    "factor_modes",
+    "factor_tasks",
+    "search",
+    "solve_tasks",
+]
+
+SMALLEST_PIVOT = 1e-14  # relative to the diagonal
+MOST_HALVINGS = 30
+ROUNDING = 1e-15
+
+
+class Rows(NamedTuple):
+    """The rows that are not zero, and the Hessian on them.
+
+    ``bend`` is lam/‖p‖ and ``unit`` p/‖p‖ of each row: the penalty's curvature is
+    bend (I − unit unitᵀ).
+    """
+
+    gram: Array  # (k, k, m)
+    place: Index  # (a,) which rows
+    bend: Array  # (a,)
+    unit: Array  # (a, m)
+    tie: Array  # (a,) strength of L in each row
+    graph: Graph
+
+
+class Preconditioner(NamedTuple):
+    """Factors of each task's block; or modes of the mean block, tasks tied exactly.
+
+    In modes of the features each mode's system over tasks is one of a single row, or
+    is diagonal in modes of the tasks.
+    """
+
+    factor: Array  # (a, a, m), or empty
+    basis: Array  # (a, a) modes of the features
+    tie: float  # strength of L in every mode
+    pivot: Array  # (a, m) factors of each mode's system
+    left: Array  # (a,)
+    modes: Array  # (m, m) modes of the tasks, or empty
+
+
+@compiled
+def curve(rows: Any, x: Array) -> Array:
+    """Hessian of the quadratic part, on the rows that are not zero, times x (a, m)."""
+    a, m = x.shape
+    out = np.zeros((a, m))
+    for r in range(a):
+        if rows.tie[r] > 0.0:
+            add_ties(rows.graph, rows.tie[r], x[r], out[r])
+        for c in range(a):
+            block = rows.gram[rows.place[r], rows.place[c]]
+            for i in range(m):
+                out[r, i] += block[i] * x[c, i]
+    return out
+
+
+@compiled
+def add_bend(rows: Any, x: Array, out: Array) -> None:
+    """Add the penalty's curvature times x."""
+    for r in range(x.shape[0]):
+        along = 0.0
+        for i in range(x.shape[1]):
+            along += rows.unit[r, i] * x[r, i]
+        for i in range(x.shape[1]):
+            out[r, i] += rows.bend[r] * (x[r, i] - along * rows.unit[r, i])
+
+
+@compiled
+def fill_blocks(rows: Any) -> Array:
+    """Lower half of all tasks' blocks, ties on the diagonal only."""
+    a, m = rows.unit.shape
+    blocks = np.empty((a, a, m))
+    for r in range(a):
+        for c in range(r + 1):
+            for i in range(m):
+                blocks[r, c, i] = rows.gram[rows.place[r], rows.place[c], i]
+        for i in range(m):
+            blocks[r, r, i] += rows.bend[r] + rows.tie[r] * rows.graph.degree[i]
+    return blocks
+
+
+@compiled
+def factor_tasks(rows: Any) -> Array:
+    """Cholesky factors of all tasks' blocks at once; inverse diagonals."""
+    factor = fill_blocks(rows)
+    a, _, m = factor.shape
+    for c in range(a):
+        floor = SMALLEST_PIVOT * factor[c, c]
+        for q in range(c):
+            for r in range(c, a):
+                left, right, here = factor[r, q], factor[c, q], factor[r, c]
+                for i in range(m):
+                    here[i] -= left[i] * right[i]
+        for i in range(m):
+            pivot = factor[c, c, i]
+            factor[c, c, i] = 1.0 / sqrt(pivot) if pivot > floor[i] else 0.0
+        for r in range(c + 1, a):
+            for i in range(m):
+                factor[r, c, i] *= factor[c, c, i]
+    return factor
+
+
+@compiled
+def solve_tasks(factor: Array, rhs: Array) -> Array:
+    """Solve all tasks' blocks by their Cholesky factors."""
+    a, m = rhs.shape
+    x = rhs.copy()
+    for r in range(a):
+        here = x[r]
+        for q in range(r):
+            left, known = factor[r, q], x[q]
+            for i in range(m):
+                here[i] -= left[i] * known[i]
+        for i in range(m):
+            here[i] *= factor[r, r, i]
+    for r in range(a - 1, -1, -1):
+        here = x[r]
+        for q in range(r + 1, a):
+            left, known = factor[q, r], x[q]
+            for i in range(m):
+                here[i] -= left[i] * known[i]
+        for i in range(m):
+            here[i] *= factor[r, r, i]
+    return x
+
+
+@compiled
+def factor_modes(
+    graph: Any, tie: float, stiffness: Array, pivot: Array, left: Array
+) -> None:
+    """Factorise stiffness + tie · L for each mode of the features."""
+    own = np.zeros(pivot.shape[1])
+    for r in range(len(stiffness)):
+        left[r] = factor_row(graph, tie, own, stiffness[r], pivot[r])
+
+
+@compiled
+def solve_modes(graph: Any, modes: Any, rhs: Array) -> Array:
+    """Solve in modes of the features, tasks tied by a row's system or in modes too."""
+    turned = np.dot(modes.basis.T, rhs)
+    if len(modes.modes) > 0:
+        turned = np.dot(np.dot(turned, modes.modes) * modes.pivot, modes.modes.T)
+    else:
+        for r in range(len(turned)):
+            right = turned[r].copy()
+            solve_row(graph, modes.tie, modes.pivot[r], modes.left[r], right, turned[r])
+    return np.dot(modes.basis, turned)
+
+
+@compiled
+def inner(x: Array, y: Array) -> float:
+    """⟨x, y⟩."""
+    total = 0.0
+    for r in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            total += x[r, i] * y[r, i]
+    return total
+
+
+@compiled
+def precondition(rows: Any, preconditioner: Any, rest: Array) -> Array:
+    """Approximate solution of Hessian · x = rest."""
+    if preconditioner.factor.shape[0] > 0:
+        return solve_tasks(preconditioner.factor, rest)
+    return solve_modes(rows.graph, preconditioner, rest)
+
+
+@compiled
+def conjugate_gradients(
+    rows: Any, preconditioner: Any, rhs: Array, tol: float, most: int
+) -> tuple[Array, int]:
+    """Solve Hessian · x = rhs to a relative error of ``tol``."""
+    x, rest = np.zeros_like(rhs), rhs.copy()
+    z = precondition(rows, preconditioner, rest)
+    p, old = z.copy(), inner(rest, z)
+    goal, steps = tol * tol * old, 0
+    while steps < most and old > goal:
+        product = curve(rows, p)
+        add_bend(rows, p, product)
+        bowl = inner(p, product)
+        if bowl <= 0.0:
+            break
+        x += (old / bowl) * p
+        rest -= (old / bowl) * product
+        z = precondition(rows, preconditioner, rest)
+        new = inner(rest, z)
+        p = z + (new / old) * p
+        old = new
+        steps += 1
+    return x, steps
+
+
+@compiled
+def penalty_change(lam: Array, before: Array, step: Array, size: float) -> float:
+    """Σ lam (‖before + size · step‖ − ‖before‖) over rows."""
+    total = 0.0
+    for r in range(len(lam)):
+        old, new = 0.0, 0.0
+        for i in range(before.shape[1]):
+            moved = before[r, i] + size * step[r, i]
+            old += before[r, i] * before[r, i]
+            new += moved * moved
+        total += lam[r] * (sqrt(new) - sqrt(old))
+    return total
+
+
+@compiled
+def search(lam: Array, P: Array, step: Array, along: float, bowl: float) -> float:
+    """Largest halving of a step that lowers the objective; zero if none does.
+
+    ``along`` and ``bowl`` are slope and curvature of the quadratic part.
+    """
+    size = 1.0
+    for _ in range(MOST_HALVINGS):
+        change = size * along + 0.5 * size**2 * bowl
+        noise = ROUNDING * (abs(size * along) + size**2 * bowl)
+        if change + penalty_change(lam, P, step, size) < -noise:
+            return size
+        size *= 0.5
+    return 0.0

@@ -1,0 +1,122 @@
+"""Sweeps over rows where samples are kept: residuals move, Gram matrices are absent."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl.solvers.compile import compiled
+from priormtl.solvers.kernels.graph import add_ties
+from priormtl.solvers.kernels.rows import squared_size, update_row
+
+__all__ = ["Relation", "lay_out_neighbours", "sample_sweep", "shared_sample_sweep"]
+
+BLOCK = 32  # rows between two looks at the residuals
+
+
+class Relation(NamedTuple):
+    """Feature prior θ DᵀD, sparse by rows."""
+
+    start: Index  # (k + 1,)
+    column: Index
+    value: Array
+
+
+@compiled
+def add_relation(relation: Any, j: int, Q: Array, out: Array) -> None:
+    """Add row ``j`` of the feature prior times Q."""
+    for k in range(relation.start[j], relation.start[j + 1]):
+        factor, row = relation.value[k], Q[relation.column[k]]
+        for i in range(len(out)):
+            out[i] += factor * row[i]
+
+
+@compiled
+def prior_slope(
+    system: Any, graph: Any, relation: Any, j: int, Q: Array, out: Array
+) -> None:
+    """Gradient of both priors in row ``j``."""
+    out[:] = 0.0
+    add_relation(relation, j, Q, out)
+    if system.tie[j] > 0.0:
+        add_ties(graph, system.tie[j], Q[j], out)
+
+
+@compiled
+def sample_sweep(
+    system: Any,
+    graph: Any,
+    relation: Any,
+    starts: Index,
+    rest: Array,
+    Q: Array,
+    gradient: Array,
+    mu: Array,
+) -> float:
+    """Minimise over one row after the other; ``rest`` (n,) are fitted − target.
+
+    ``system.gram`` holds the samples (k, n), features first, task after task.
+    """
+    m = Q.shape[1]
+    move, moved = np.empty(m), 0.0
+    for j in range(len(Q)):
+        values, slope = system.gram[j], gradient[j]
+        prior_slope(system, graph, relation, j, Q, slope)
+        for i in range(m):
+            total = 0.0
+            for s in range(starts[i], starts[i + 1]):
+                total += values[s] * rest[s]
+            slope[i] += total
+        if update_row(system, j, Q, gradient, mu, move):
+            moved += squared_size(system.own[j], move)
+            for i in range(m):
+                for s in range(starts[i], starts[i + 1]):
+                    rest[s] += values[s] * move[i]
+    return moved
+
+
+@compiled
+def lay_out_neighbours(rows: Array) -> Array:
+    """Products of each row with those of its block (k, BLOCK)."""
+    k = len(rows)
+    out = np.zeros((k, BLOCK))
+    for start in range(0, k, BLOCK):
+        part = rows[start : start + BLOCK]
+        out[start : start + BLOCK, : len(part)] = np.dot(part, part.T)
+    return out
+
+
+@compiled
+def shared_sample_sweep(
+    system: Any,
+    graph: Any,
+    relation: Any,
+    neighbours: Array,
+    rest: Array,
+    Q: Array,
+    gradient: Array,
+    mu: Array,
+) -> float:
+    """Same where all tasks share the samples; ``rest`` is (m, n).
+
+    Blocks of rows read the residuals once: inside a block their products with each
+    other (``neighbours``) keep the slopes up to date.
+    """
+    k, m = Q.shape
+    move, moved = np.empty(m), 0.0
+    for start in range(0, k, BLOCK):
+        end = min(start + BLOCK, k)
+        pull = np.dot(system.gram[start:end], rest.T)
+        moves, any_moved = np.zeros((end - start, m)), False
+        for j in range(start, end):
+            slope = gradient[j]
+            prior_slope(system, graph, relation, j, Q, slope)
+            slope += pull[j - start]
+            if update_row(system, j, Q, gradient, mu, move):
+                moved += squared_size(system.own[j], move)
+                moves[j - start], any_moved = move, True
+                for r in range(j + 1, end):
+                    pull[r - start] += neighbours[j, r - start] * move
+        if any_moved:
+            rest += np.dot(moves.T, system.gram[start:end])
+    return moved

@@ -1,0 +1,33 @@
+"""TaskBlocks: preconditioners by tasks or by modes lead to the same direction."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from instances import random_blocks
+from priormtl.priors import TaskPrior, laplacian
+from priormtl.solvers.engines import ActiveRows, TaskBlocks, tasks
+
+GRAPHS = {
+    "chain": TaskPrior.chain(),
+    "mean": TaskPrior.mean(),
+    "ring": TaskPrior.from_graph([(0, 1), (1, 2), (2, 3), (3, 0)]),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_both_preconditioners_lead_to_the_same_direction(name, monkeypatch):
+    blocks, Q = random_blocks(4, 5, tie=3.0)
+    blocks = replace(blocks, laplacian=laplacian(GRAPHS[name], range(4)))
+    norms = np.linalg.norm(Q, axis=1)
+    place = np.flatnonzero(norms)
+    unit = Q[place] / norms[place, None]
+    rows = ActiveRows(place, blocks.lam[place] / norms[place], unit, blocks.tie[place])
+    x = np.random.default_rng(0).standard_normal(unit.shape)
+    engine, found = TaskBlocks(blocks, blocks.form), []
+    for threshold in (np.inf, 0.0):
+        monkeypatch.setattr(tasks, "STRONG_TIES", threshold)
+        assert (engine._modes(rows) is None) == (threshold > 0)
+        found.append(engine.direction(rows, x, 1e-12))
+    assert found[0] == pytest.approx(found[1], rel=1e-6, abs=1e-9)

@@ -1,0 +1,73 @@
+"""A task graph in compiled loops, against its dense Laplacian."""
+
+import numpy as np
+import pytest
+
+from priormtl.graphs import Laplacian
+from priormtl.solvers.kernels import graph as kernels
+
+CHAIN = Laplacian.from_edges(5, np.arange(4), np.arange(1, 5), np.arange(1.0, 5.0))
+GRAPHS = {
+    "none": (Laplacian.empty(5), kernels.LOOSE),
+    "chain": (CHAIN, kernels.CHAIN),
+    "one group": (Laplacian.from_groups(5, [np.arange(5)], 0.7), kernels.GROUP),
+    "groups": (
+        Laplacian.from_groups(5, [np.arange(3), np.arange(2, 5)], 0.7),
+        kernels.LOOSE,
+    ),
+    "ring": (
+        CHAIN + Laplacian.from_edges(5, np.array([0]), np.array([4]), np.ones(1)),
+        kernels.LOOSE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_ties_are_those_of_the_laplacian(name):
+    laplacian, _ = GRAPHS[name]
+    x = np.random.default_rng(0).standard_normal(5)
+    out = np.ones(5)
+    kernels.add_ties(kernels.lay_out_graph(laplacian), 0.3, x, out)
+    assert out == pytest.approx(1.0 + 0.3 * laplacian.dense() @ x, abs=1e-13)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_kinds_and_degrees(name):
+    laplacian, kind = GRAPHS[name]
+    graph = kernels.lay_out_graph(laplacian)
+    assert graph.kind == kind
+    assert kernels.loosen(graph).kind == kernels.LOOSE
+    assert graph.degree == pytest.approx(np.diag(laplacian.dense()))
+
+
+@pytest.mark.parametrize("tie", [0.0, 0.4, 1e8])
+@pytest.mark.parametrize("name", ["none", "chain", "one group"])
+def test_rows_are_solved_exactly(name, tie):
+    laplacian, _ = GRAPHS[name]
+    graph = kernels.lay_out_graph(laplacian)
+    rng = np.random.default_rng(1)
+    own, rhs = rng.random(5), rng.standard_normal(5)
+    pivot, out = np.empty(5), np.empty(5)
+    left = kernels.factor_row(graph, tie, own, 0.2, pivot)
+    kernels.solve_row(graph, tie, pivot, left, rhs, out)
+    matrix = np.diag(own + 0.2) + tie * laplacian.dense()
+    assert out == pytest.approx(np.linalg.solve(matrix, rhs), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["groups", "ring"])
+def test_loose_rows_are_bounded(name):
+    laplacian, _ = GRAPHS[name]
+    graph = kernels.lay_out_graph(laplacian)
+    own, pivot = np.arange(5.0), np.empty(5)
+    kernels.factor_row(graph, 0.4, own, 0.1, pivot)
+    bound = np.diag(1.0 / pivot)
+    exact = np.diag(own + 0.1) + 0.4 * laplacian.dense()
+    assert np.linalg.eigvalsh(bound - exact).min() >= -1e-12
+
+
+def test_a_pivot_that_vanishes_is_left_out():
+    graph = kernels.lay_out_graph(Laplacian.empty(2))
+    pivot, out = np.empty(2), np.empty(2)
+    left = kernels.factor_row(graph, 0.0, np.array([0.0, 2.0]), 0.0, pivot)
+    kernels.solve_row(graph, 0.0, pivot, left, np.ones(2), out)
+    assert out.tolist() == [0.0, 0.5]

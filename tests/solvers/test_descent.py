@@ -1,0 +1,64 @@
+"""Sweeps one after the other, and jumps ahead."""
+
+import numpy as np
+import pytest
+
+from instances import random_blocks
+from priormtl.solvers import descent as sweeps
+from priormtl.solvers.engines import TaskBlocks
+
+
+class Shrinking:
+    """A descent whose moves shrink by a constant factor; Q goes to zero."""
+
+    def __init__(self, factor):
+        self.trail = (np.ones((1, 2)),)
+        self.factor, self.count = factor, 0
+
+    def sweep(self):
+        self.count += 1
+        before = self.trail[0].copy()
+        self.trail[0][:] *= self.factor
+        return float(np.sum((self.trail[0] - before) ** 2))
+
+    def value(self):
+        return float(np.sum(self.trail[0] ** 2))
+
+
+@pytest.mark.parametrize("factor", [0.2, 0.9])
+def test_only_fast_descents_go_on(factor):
+    descent = Shrinking(factor)
+    assert sweeps.descend(descent, 3, 0.5) == pytest.approx(factor)
+    assert descent.count == (sweeps.MOST_SWEEPS if factor < 0.5 else 3)
+
+
+def test_nothing_moves_at_the_optimum():
+    for run in (lambda d: sweeps.descend(d, 3, 0.5), sweeps.descend_jumping):
+        descent = Shrinking(1.0)
+        assert run(descent) == 0.0
+        assert descent.count == 1
+
+
+def test_weights_of_a_linear_sequence_hit_its_limit():
+    places = [np.array([1.0 + 0.9**k, 2.0 - 3.0 * 0.9**k]) for k in range(6)]
+    weights = sweeps.extrapolate(places)
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights @ np.array(places[1:]) == pytest.approx([1.0, 2.0], abs=1e-3)
+
+
+def test_jumps_never_climb():
+    blocks, Q = random_blocks(3, 8, tie=0.5)
+    engine = TaskBlocks(blocks, blocks.form)
+    descent = engine.descend(Q, engine.gradient(Q), np.full(len(Q), -1.0))
+    before = descent.value()
+    rate = sweeps.descend_jumping(descent)
+    assert descent.value() < before
+    assert 0.0 < rate < 1.0
+    assert descent.gradient() == pytest.approx(engine.gradient(Q), abs=1e-9)
+
+
+def test_a_jump_that_climbs_is_taken_back(monkeypatch):
+    monkeypatch.setattr(sweeps, "extrapolate", lambda places: np.full(5, 100.0))
+    descent = Shrinking(0.9)
+    sweeps.descend_jumping(descent)
+    assert descent.trail[0] == pytest.approx(0.9**sweeps.MOST_SWEEPS)
