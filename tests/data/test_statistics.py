@@ -18,6 +18,7 @@ from priormtl.data import (
     from_columns,
     from_labels,
     merge_tasks,
+    products,
     statistics,
     summarize,
     summarize_tasks,
@@ -316,7 +317,8 @@ def test_the_order_of_rows_does_not_matter(seed):
 def test_chunks_do_not_matter(layout, cells, monkeypatch):
     data = random_tasks(layout, n=20)
     whole = summarize_tasks(data)
-    monkeypatch.setattr(statistics, "CHUNK_CELLS", cells)
+    for module in (products, statistics):
+        monkeypatch.setattr(module, "CHUNK_CELLS", cells)
     assert_same(summarize_tasks(data), whole, rtol=1e-11)
 
 
@@ -386,7 +388,8 @@ def test_sparse_rows_are_made_dense_a_chunk_at_a_time(monkeypatch):
         sizes.append(np.prod(self.shape))
         return to_dense(self, *args, **kwargs)
 
-    monkeypatch.setattr(statistics, "CHUNK_CELLS", 50)
+    for module in (products, statistics):
+        monkeypatch.setattr(module, "CHUNK_CELLS", 50)
     monkeypatch.setattr(csr_array, "toarray", toarray)
     X = csr_array(np.eye(200)[:, :5])
     summarize(X, np.arange(200.0))

@@ -4,7 +4,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 
-__all__ = ["silence_constants"]
+__all__ = ["ROUNDING", "silence_constants"]
 
 ROUNDING = 8 * np.finfo(np.float64).eps
 

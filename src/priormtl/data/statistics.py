@@ -1,25 +1,30 @@
 """TaskStatistics: means and centred moments per task, which merge by ``+``."""
 
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from priormtl._arrays import Array, Index, Matrix
+from priormtl._arrays import Array, Index
 from priormtl.archive import read_archive, write_archive
-from priormtl.data.constants import silence_constants
 from priormtl.data.moments import CentredRows
 from priormtl.data.names import from_plain, to_plain
-from priormtl.data.tasks import SharedRows, TaskData
+from priormtl.data.products import (
+    CHUNK_CELLS,
+    Products,
+    centred_products,
+    one_task,
+    task_products,
+)
+from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 from priormtl.exceptions import ModelFileError
 
 __all__ = ["TaskStatistics", "merge_tasks", "summarize_tasks"]
 
-CHUNK_CELLS = 2**22  # numbers centred at a time: 32 MB
 KIND = "task statistics"
 
 
@@ -186,89 +191,45 @@ def summarize_tasks(data: TaskData) -> TaskStatistics:
     """Read the samples once, in chunks, into statistics."""
     if isinstance(data, SharedRows) and data.has_one_gram:
         return _summarize_shared(data)
-    m = len(data.tasks)
-    parts = [_moments(*data.rows_of(i)) for i in range(m)]
-    weight, x_mean, y_mean, xx, xy, yy = (
-        np.stack(part) for part in zip(*parts, strict=True)
-    )
-    # A task's target is a single column here.
-    return TaskStatistics(
-        weight,
-        x_mean,
-        y_mean[:, 0],
-        xx,
-        xy[:, :, 0],
-        yy[:, 0],
-        data.tasks,
-        data.features,
-    )
+    if isinstance(data, StackedRows) and not issparse(data.X):
+        parts = list(_stacked_parts(data))
+    else:
+        m = len(data.tasks)
+        parts = [one_task(centred_products(*data.rows_of(i))) for i in range(m)]
+    fields = (np.concatenate(field) for field in zip(*parts, strict=True))
+    return TaskStatistics(*fields, data.tasks, data.features)
+
+
+def _stacked_parts(data: StackedRows) -> Iterator[Products]:
+    """Products of batches of tasks that fit into a chunk, larger tasks by chunks."""
+    most = max(1, CHUNK_CELLS // (data.shape[0] + 1))
+    starts, first = data.starts, 0
+    while first < len(data.tasks):
+        end = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
+        if end <= first:
+            yield one_task(centred_products(*data.rows_of(first)))
+            end = first + 1
+        else:
+            rows = slice(starts[first], starts[end])
+            inside = starts[first : end + 1] - starts[first]
+            yield task_products(data.X[rows], data.y[rows], data.weight[rows], inside)
+        first = end
 
 
 def _summarize_shared(data: SharedRows) -> TaskStatistics:
     kept = data.weight[:, 0] > 0
     X, Y = (data.X, data.y) if kept.all() else (data.X[kept], data.y[kept])
-    weight, x_mean, y_mean, xx, xy, yy = _moments(X, Y, data.weight[kept, 0])
+    one = centred_products(X, Y, data.weight[kept, 0])
     m = len(data.tasks)
     return TaskStatistics(
-        np.full(m, weight),
-        np.tile(x_mean, (m, 1)),
-        y_mean,
-        xx[np.newaxis],
-        np.ascontiguousarray(xy.T),
-        yy,
+        np.full(m, one.weight),
+        np.tile(one.x_mean, (m, 1)),
+        one.y_mean,
+        one.xx[np.newaxis],
+        np.ascontiguousarray(one.xy.T),
+        one.yy,
         data.tasks,
         data.features,
-    )
-
-
-def _moments(X: Matrix, Y: Array, weight: Array) -> tuple[Any, ...]:
-    """Weight, means, XᵀX, XᵀY and column sums of Y² about the means, by chunks."""
-    Y = Y.reshape(len(Y), -1)
-    rows = max(1, CHUNK_CELLS // max(1, X.shape[1]))
-    pieces = (
-        _chunk_moments(X[a : a + rows], Y[a : a + rows], weight[a : a + rows])
-        for a in range(0, X.shape[0], rows)
-    )
-    total = next(pieces)
-    for piece in pieces:
-        total = _join(total, piece)
-    return total
-
-
-def _chunk_moments(X: Matrix, Y: Array, weight: Array) -> tuple[Any, ...]:
-    X = X.toarray() if issparse(X) else X
-    total = weight.sum()
-    share = weight / total
-    x_mean, X = _centre(X, share)
-    y_mean, Y = _centre(Y, share)
-    if np.any(weight != 1.0):
-        root = np.sqrt(weight)[:, np.newaxis]
-        X, Y = X * root, Y * root
-    return total, x_mean, y_mean, X.T @ X, X.T @ Y, np.sum(Y * Y, axis=0)
-
-
-def _centre(X: Array, share: Array) -> tuple[Array, Array]:
-    """Weighted mean and deviations from it, exact also for large offsets."""
-    mean = share @ X
-    centred = X - mean
-    correction = share @ centred
-    centred -= correction
-    silence_constants(centred, mean)
-    return mean + correction, centred
-
-
-def _join(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Chan's formula for the centred moments of two disjoint sets of rows."""
-    weight = a[0] + b[0]
-    x_gap, y_gap = b[1] - a[1], b[2] - a[2]
-    between = a[0] * (b[0] / weight)
-    return (
-        weight,
-        (a[0] * a[1] + b[0] * b[1]) / weight,
-        (a[0] * a[2] + b[0] * b[2]) / weight,
-        a[3] + b[3] + between * np.multiply.outer(x_gap, x_gap),
-        a[4] + b[4] + between * np.multiply.outer(x_gap, y_gap),
-        a[5] + b[5] + between * y_gap**2,
     )
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "from_labels",
 ]
 
+FEW = 0.2  # share of features in use, up to which others are left out of products
 LARGEST_WEIGHT = 1e100
 LARGEST_TARGET = 1e100  # squares of larger numbers, summed, leave the range of doubles
 
@@ -104,6 +105,13 @@ class StackedRows(TaskData):
 
     def forward(self, P: Array) -> Array:
         """Scores x p_i of every sample."""
+        used = P.any(axis=1)
+        if used.sum() <= FEW * len(P):
+            part = replace(self, X=self.X[:, used], features=None)
+            return part._multiply(P[used])
+        return self._multiply(P)
+
+    def _multiply(self, P: Array) -> Array:
         scores = np.empty(self.X.shape[0])
         for i, rows in enumerate(self._slices):
             scores[rows] = self._blocks[i] @ P[:, i]
@@ -145,7 +153,10 @@ class SharedRows(TaskData):
 
     def forward(self, P: Array) -> Array:
         """Scores x p_i of every sample."""
-        return np.asarray(self.X @ P)
+        used = P.any(axis=1)
+        if used.sum() > FEW * len(P):
+            return np.asarray(self.X @ P)
+        return np.asarray(self.X[:, used] @ P[used])
 
     def adjoint(self, R: Array) -> Array:
         """Sums of x r over each task's samples (d, m)."""
@@ -165,6 +176,14 @@ class SharedRows(TaskData):
         if rows.all():
             return self.X, self.y[:, i], self.weight[:, i]
         return self.X[rows], self.y[rows, i], self.weight[rows, i]
+
+    @cached_property
+    def feature_means(self) -> Array:
+        """Weighted mean of each feature in each task (m, d)."""
+        if not self.has_one_gram:
+            return (self.adjoint(self.weight) / self.task_weight).T
+        share = self.weight[:, 0] / self.task_weight[0]
+        return np.tile(np.asarray(share @ self.X), (self.shape[1], 1))
 
     @cached_property
     def has_one_gram(self) -> bool:
