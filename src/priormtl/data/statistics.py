@@ -196,8 +196,9 @@ def summarize_tasks(data: TaskData) -> TaskStatistics:
     else:
         m = len(data.tasks)
         parts = [one_task(centred_products(*data.rows_of(i))) for i in range(m)]
-    fields = (np.concatenate(field) for field in zip(*parts, strict=True))
-    return TaskStatistics(*fields, data.tasks, data.features)
+    weight, x_mean, y_mean, xx, xy, yy = map(np.concatenate, zip(*parts, strict=True))
+    names = data.tasks, data.features
+    return TaskStatistics(weight, x_mean, y_mean, xx, xy, yy, *names)
 
 
 def _stacked_parts(data: StackedRows) -> Iterator[Products]:
