@@ -21,11 +21,19 @@ class Nuclear:
 
     def prox(self, P: Array, step: float) -> Array:
         """Shrink the singular values by ``step``."""
+        left, values, right = self.shrink(P, step)
+        return (left * values) @ right
+
+    def shrink(self, P: Array, step: float) -> tuple[Array, Array, Array]:
+        """Proximal point in factors: left (d, r), values (r,) above zero, right (r, m).
+
+        Their number r is its rank.
+        """
         if P.size == 0:
-            return P
+            return P[:, :0], np.zeros(0), P[:0]
         left, values, right = _decompose(P)
         kept = values > step
-        return (left[:, kept] * (values[kept] - step)) @ right[kept]
+        return left[:, kept], values[kept] - step, right[kept]
 
     def dual_norm(self, G: Array) -> float:
         """Largest singular value."""

@@ -72,8 +72,4 @@ class BlockQuadratic:
     @cached_property
     def degree(self) -> Array:
         """Diagonal of L (m,)."""
-        groups = self.laplacian.groups
-        return (
-            self.laplacian.edges.diagonal()
-            - np.asarray(groups.multiply(groups).sum(axis=1)).ravel()
-        )
+        return self.laplacian.degree
