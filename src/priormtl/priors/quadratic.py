@@ -47,6 +47,10 @@ class QuadraticPrior:
             gradient += self.epsilon * tied
         return gradient
 
+    def relation_gram(self) -> Array:
+        """θ DᵀD (d, d) as an array, for few features."""
+        return self.theta * self._relate(np.eye(self.D.shape[1]))
+
     def relation_spectrum(self) -> tuple[float, float]:
         """Smallest and largest eigenvalue of DᵀD."""
         s, d = self.D.shape

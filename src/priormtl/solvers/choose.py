@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from priormtl.exceptions import unknown_name
-from priormtl.penalties import RowSeparable
+from priormtl.penalties import Nuclear, RowSeparable
 from priormtl.problem import BlockQuadratic, Problem
 from priormtl.solvers.block_newton import BlockNewton
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.loop import Method
 from priormtl.solvers.newton import Newton
+from priormtl.solvers.nuclear_newton import NuclearNewton
 from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.working_set import WorkingSet
 
@@ -33,8 +34,9 @@ def default_method(problem: Problem) -> Method[Any]:
     """Newton's method in the form that fits the problem, else FISTA with restart.
 
     No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices, for many
-    features inside a working set, for logistic loss inside proximal Newton. Nuclear
-    norm, and Gram matrices too large to hold: FISTA.
+    features inside a working set. Nuclear norm: Newton along matrices of one rank, on
+    Gram matrices too. Logistic loss: these inside proximal Newton. Gram matrices too
+    large to hold, as for many more features than samples: FISTA.
     """
     if problem.lam == 0:
         return Newton()
@@ -45,8 +47,8 @@ def default_method(problem: Problem) -> Method[Any]:
 
 
 def _method_for_all_rows(problem: Problem) -> Method[Any]:
-    if not isinstance(problem.penalty, RowSeparable):
-        return Fista(restart=True)
+    if isinstance(problem.penalty, Nuclear):
+        return _method_for_nuclear_norm(problem)
     if not problem.fit.is_quadratic:
         return ProximalNewton(default_method)
     if BlockQuadratic.fits(problem) and _gram_pays(problem):
@@ -54,9 +56,19 @@ def _method_for_all_rows(problem: Problem) -> Method[Any]:
     return Fista(restart=True)
 
 
+def _method_for_nuclear_norm(problem: Problem) -> Method[Any]:
+    if not (NuclearNewton.fits(problem) and _gram_pays(problem)):
+        return Fista(restart=True)
+    return (
+        NuclearNewton() if problem.fit.is_quadratic else ProximalNewton(default_method)
+    )
+
+
 def _gram_pays(problem: Problem) -> bool:
     """Whether Gram matrices are not much larger than what they are made of."""
-    size = problem.fit.normal_size or 0
+    d, m = problem.shape
+    # Models of other losses weigh every task's samples in their own way.
+    size = problem.fit.normal_size or m * d * d
     share = max(FEW_GRAM_NUMBERS, MOST_GRAM_SHARE * problem.fit.size)
     return size <= min(MOST_GRAM_NUMBERS, share)
 

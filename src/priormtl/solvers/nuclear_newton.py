@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.penalties import Nuclear
+from priormtl.penalties import Factors, Nuclear
 from priormtl.problem import Point, Problem
-from priormtl.solvers.first_order.steps import fits_model, initial_curvature
+from priormtl.solvers.first_order.steps import initial_curvature
 
 if TYPE_CHECKING:
     from priormtl.solvers.tangent import Quadratic
@@ -16,22 +16,20 @@ if TYPE_CHECKING:
 __all__ = ["NuclearNewton"]
 
 DESCENT = 0.1  # lam of one stage over that of the stage before
-SETTLED = 0.3  # force, in units of the penalty's, at which a stage is left
-FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-12  # relative to the curvature
-DAMPING_FACTOR = 10.0
+SETTLED = 1.0  # force, in units of the penalty's own, at which a stage is left
 MOST_HALVINGS = 8
+MOST_TIED_TASKS = 2000
 SUFFICIENT = 1e-4  # share of the promised descent that a step must keep
 ROUNDING = 1e-14
-MOST_INNER_STEPS = 300
-INNER_TOLERANCES = 0.01, 0.1
+SLACK = 1e-12  # relative, in comparing curvatures
+VANISHING = 1e-14  # singular values, relative to the largest, that count as zero
 
 
-class Factors(NamedTuple):
-    """Thin singular value decomposition, values above zero only."""
+class Spot(NamedTuple):
+    """A place P with the gradient of the smooth part there."""
 
-    U: Array  # (d, r)
-    s: Array  # (r,)
-    V: Array  # (m, r)
+    coef: Array
+    gradient: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,38 +41,42 @@ class NuclearNewtonState:
     quadratic: "Quadratic"
     lam: float  # of this stage; falls to the problem's
     curvature: float  # inverse length of proximal steps; never shrinks
-    damping: float  # of Newton steps, relative to the curvature
 
 
 @dataclass(frozen=True)
 class NuclearNewton:
     """For squared loss with the nuclear norm, written out as Gram matrices.
 
-    Where the rank stays the same the objective is smooth. A step solves Newton's
-    equations along the matrices of the present rank, by preconditioned conjugate
-    gradients, and takes a proximal gradient step from there, which may change the
-    rank. From zero, small lam is approached in stages of larger ones.
+    Among matrices of one rank the objective is smooth. A step solves Newton's
+    equations along those of the present rank, by preconditioned conjugate gradients,
+    and takes a proximal gradient step from there, which may change the rank. From
+    zero, a small lam is approached in stages of larger ones.
     """
 
     look_every: ClassVar[int] = 1
+
+    @staticmethod
+    def fits(problem: Problem) -> bool:
+        """Whether ties of intercepts, a dense matrix here, are of not too many tasks.
+
+        Other losses fit if their quadratic models do.
+        """
+        graph = problem.fit.intercept_graph
+        return graph is None or graph.m <= MOST_TIED_TASKS
 
     def start(self, problem: Problem, point: Point) -> NuclearNewtonState:
         """Write the problem out and decompose P."""
         # Compiled code loads slowly: only those who need it should wait.
         from priormtl.solvers.tangent import write_out  # noqa: PLC0415
 
-        if not isinstance(problem.penalty, Nuclear):
-            raise TypeError("NuclearNewton needs the nuclear norm as penalty.")
-        lam = problem.lam
-        if not point.coef.any():
-            lam = max(lam, DESCENT * problem.lam_max)
+        _check(problem)
+        cold = not point.coef.any()
         return NuclearNewtonState(
             point,
-            _decompose(problem, point.coef, 0.0),
+            _no_factors(problem) if cold else _decompose(problem, point.coef, 0.0),
             write_out(problem),
-            lam,
+            max(problem.lam, DESCENT * problem.lam_max) if cold else problem.lam,
             initial_curvature(problem, point),
-            FIRST_DAMPING,
         )
 
     def step(self, problem: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
@@ -82,77 +84,96 @@ class NuclearNewton:
         stage = problem
         if state.lam > problem.lam:
             stage = problem.with_strengths(lam=state.lam)
-        if len(state.factors.s) == 0:
-            return _lower(problem, _proximal_step(stage, state, state.point))
-        return _newton_step(problem, stage, state)
+        if len(state.factors.s):
+            return _newton_step(problem, stage, state)
+        end = _plain_step(stage, state)
+        return end if len(end.factors.s) else _lower(problem, end)
+
+
+def _check(problem: Problem) -> None:
+    if not isinstance(problem.penalty, Nuclear):
+        raise TypeError(
+            "NuclearNewton needs penalties.Nuclear as penalty: got "
+            f"{type(problem.penalty).__name__}; use BlockNewton for rows."
+        )
+    if not problem.lam > 0:
+        raise ValueError(f"NuclearNewton needs lam > 0: got {problem.lam}; use Newton.")
+
+
+def _no_factors(problem: Problem) -> Factors:
+    d, m = problem.shape
+    return Factors(np.zeros((d, 0)), np.zeros(0), np.zeros((m, 0)))
 
 
 def _decompose(problem: Problem, P: Array, step: float) -> Factors:
-    """Proximal point of P, in factors."""
-    left, values, right = problem.penalty.shrink(P, step)  # type: ignore[attr-defined]
+    """Proximal point of P in factors; the penalty is the nuclear norm."""
+    U, s, V = problem.penalty.shrink(P, step)  # type: ignore[attr-defined]
+    kept = s > VANISHING * s.max(initial=0.0)
     return Factors(
-        np.ascontiguousarray(left), values, np.ascontiguousarray(right.T)
+        np.ascontiguousarray(U[:, kept]), s[kept], np.ascontiguousarray(V[:, kept])
     )
 
 
+def _plain_step(stage: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
+    """Proximal gradient step from where the method stands."""
+    here = Spot(state.point.coef, state.point.gradient)
+    return _proximal_step(stage, state, here)
+
+
 def _proximal_step(
-    stage: Problem, state: NuclearNewtonState, base: Point
+    stage: Problem, state: NuclearNewtonState, base: Spot
 ) -> NuclearNewtonState:
     """Proximal gradient step from ``base``, as long as its model allows."""
     curvature = state.curvature
     while True:
         target = base.coef - base.gradient / curvature
         factors = _decompose(stage, target, stage.lam / curvature)
-        P = (factors.U * factors.s) @ factors.V.T
-        point = stage.at(P, near=base)
-        if fits_model(stage, point, base, curvature) or not np.isfinite(point.value):
+        point = stage.at(factors.product, near=state.point)
+        # Rounding must not let the curvature grow for ever.
+        if _bends_less(point, base, curvature) or curvature > state.quadratic.steepest:
             return replace(state, point=point, factors=factors, curvature=curvature)
         curvature *= 2.0
 
 
-def _lower(problem: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
-    """Next stage: a smaller lam, at last the problem's."""
-    return replace(state, lam=max(problem.lam, DESCENT * state.lam))
+def _bends_less(point: Point, base: Spot, curvature: float) -> bool:
+    """Whether the smooth part between two places bends less than this curvature."""
+    move, turn = point.coef - base.coef, point.gradient - base.gradient
+    bowl, length = float(np.vdot(move, turn)), float(np.vdot(move, move))
+    return not bowl > curvature * length * (1.0 + SLACK)
 
 
 def _newton_step(
     problem: Problem, stage: Problem, state: NuclearNewtonState
 ) -> NuclearNewtonState:
-    """Halve the Newton step until the objective falls enough."""
+    """Halve the Newton step until the objective falls enough after a proximal step."""
     from priormtl.solvers.tangent import find_direction  # noqa: PLC0415
 
-    damping = state.damping * state.curvature
-    direction = find_direction(
-        state.quadratic, state.factors, state.point.gradient, stage.lam, damping
-    )
-    for halvings in range(MOST_HALVINGS):
-        size = 0.5**halvings
-        moved = direction.move(state.factors, size)
-        end = _proximal_step(stage, state, stage.at(moved, near=state.point))
+    point, factors, quadratic = state.point, state.factors, state.quadratic
+    direction = find_direction(quadratic, factors, point.gradient, stage.lam)
+    halvings = range(MOST_HALVINGS if direction.promise > 0 else 0)
+    for size in (0.5**k for k in halvings):
+        moved = direction.move(factors, size)
+        turn = quadratic.multiply(moved - point.coef)
+        end = _proximal_step(stage, state, Spot(moved, point.gradient + turn))
         if _falls(stage, state, end, size * direction.promise):
-            calm = halvings <= 1 and direction.force < SETTLED
-            end = _adapt(end, halvings)
-            return _lower(problem, end) if calm else end
-    end = _proximal_step(stage, state, state.point)
-    return _adapt(end, MOST_HALVINGS)
+            settled = size >= 0.5 and direction.force < SETTLED
+            return _lower(problem, end) if settled else end
+    return _plain_step(stage, state)
 
 
 def _falls(
-    stage: Problem, before: NuclearNewtonState, after: NuclearNewtonState, promise: float
+    stage: Problem, old: NuclearNewtonState, new: NuclearNewtonState, promise: float
 ) -> bool:
-    """Whether the objective falls enough; differences keep their digits."""
-    move = after.point.coef - before.point.coef
-    linear = float(np.vdot(before.point.gradient, move))
-    norms = stage.lam * float(after.factors.s.sum() - before.factors.s.sum())
-    change = linear + stage.excess(after.point, before.point) + norms
-    noise = ROUNDING * (before.point.value + stage.lam * float(before.factors.s.sum()))
+    """Whether the objective falls enough; written so that differences keep digits."""
+    move = new.point.coef - old.point.coef
+    bend = stage.excess(new.point, old.point)
+    norm = float(old.factors.s.sum())
+    stretch = stage.lam * (float(new.factors.s.sum()) - norm)
+    change = float(np.vdot(old.point.gradient, move)) + bend + stretch
+    noise = ROUNDING * (old.point.value + stage.lam * norm)
     return change <= noise - SUFFICIENT * promise
 
 
-def _adapt(state: NuclearNewtonState, halvings: int) -> NuclearNewtonState:
-    """Damp less after whole steps, more after short ones."""
-    if halvings == 0:
-        damping = max(LEAST_DAMPING, state.damping / DAMPING_FACTOR)
-    else:
-        damping = state.damping * (DAMPING_FACTOR if halvings > 1 else 1.0)
-    return replace(state, damping=min(1.0, damping))
+def _lower(problem: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
+    """Next stage: a smaller lam, at last the problem's."""
+    return replace(state, lam=max(problem.lam, DESCENT * state.lam))
