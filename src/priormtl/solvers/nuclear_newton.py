@@ -17,6 +17,7 @@ __all__ = ["NuclearNewton"]
 
 DESCENT = 0.1  # lam of one stage over that of the stage before
 SETTLED = 1.0  # force, in units of the penalty's own, at which a stage is left
+STEPS_PER_LOOK = 10
 MOST_HALVINGS = 8
 MOST_TIED_TASKS = 2000
 SUFFICIENT = 1e-4  # share of the promised descent that a step must keep
@@ -80,14 +81,23 @@ class NuclearNewton:
         )
 
     def step(self, problem: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
-        """Newton step, if there is a rank to keep, and proximal step."""
-        stage = problem
-        if state.lam > problem.lam:
-            stage = problem.with_strengths(lam=state.lam)
-        if len(state.factors.s):
-            return _newton_step(problem, stage, state)
-        end = _plain_step(stage, state)
-        return end if len(end.factors.s) else _lower(problem, end)
+        """One step; stages before the last, whose gaps tell nothing, take several."""
+        for _ in range(STEPS_PER_LOOK):
+            state = _step(problem, state)
+            if state.lam <= problem.lam:
+                break
+        return state
+
+
+def _step(problem: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
+    """Newton step, if there is a rank to keep, and proximal step."""
+    stage = problem
+    if state.lam > problem.lam:
+        stage = problem.with_strengths(lam=state.lam)
+    if len(state.factors.s):
+        return _newton_step(problem, stage, state)
+    end = _plain_step(stage, state)
+    return end if len(end.factors.s) else _lower(problem, end)
 
 
 def _check(problem: Problem) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.graphs import Laplacian
 from priormtl.penalties import Factors
 from priormtl.problem import Problem
 from priormtl.solvers import tangent_kernels as kernels
@@ -18,6 +19,7 @@ FINEST, COARSEST = 0.01, 0.1  # relative errors of conjugate gradients
 MOST_CLIPPED = 0.5  # of the normal part, far from the optimum
 DAMPING = 0.1  # of the penalty's curvature, per unit of force
 SMALL = 64  # blocks up to which calling a library costs more than the work
+STRONG_TIES = 1.0  # ties against the data's curvature, beyond which modes solve
 FLOOR = 1e-10  # relative to the diagonal; keeps inverses positive
 VANISHING = 1e-12  # singular values, relative to the largest, that a step leaves out
 
@@ -27,29 +29,38 @@ class Quadratic:
     """A squared fit with its prior, laid out for compiled products."""
 
     layout: kernels.Quadratic
-    degree: Array  # (m,) diagonal of L
+    laplacian: Laplacian
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether tasks are tied."""
+        return bool(self.layout.tie.any())
 
     @cached_property
-    def own(self) -> Array:
-        """Blocks of single tasks (m, d, d), or (1, d, d) with the mean over tasks."""
-        layout, blocks, degree = self.layout, self.layout.gram, self.degree
-        shared = len(blocks) == 1
-        if layout.tie.any():
-            degree = degree.mean(keepdims=True) if shared else degree
-            blocks = blocks.copy()
-            np.einsum("ijj->ij", blocks)[...] += degree[:, np.newaxis] * layout.tie
-        if len(layout.coupling):
-            weight = layout.coupling.diagonal()[:, np.newaxis]
-            squares = np.einsum("ij,ik->ijk", weight * layout.means, layout.means)
-            mean = squares.mean(axis=0, keepdims=True)
-            blocks = blocks + (mean if shared else squares)
-        return blocks
+    def degree(self) -> Array:
+        """Diagonal of L (m,)."""
+        return self.laplacian.degree
 
     @cached_property
-    def modes(self) -> tuple[Array, Array]:
-        """Eigenvalues (d,) and eigenvectors (d, d) of the only block."""
-        values, vectors = np.linalg.eigh(self.own[0])
+    def feature_modes(self) -> tuple[Array, Array] | None:
+        """Eigenvalues (d,) and vectors (d, d) of a Gram matrix common to all tasks."""
+        tie, gram = self.layout.tie, self.layout.gram
+        if len(gram) > 1 or len(self.layout.coupling) or np.ptp(tie) > 0:
+            return None
+        values, vectors = np.linalg.eigh(gram[0])
         return np.maximum(values, 0.0), np.ascontiguousarray(vectors)
+
+    @cached_property
+    def task_modes(self) -> tuple[Array, Array] | None:
+        """Eigenvalues (m,) and vectors (m, m) of L, where ties outweigh the data."""
+        gram = self.layout.gram
+        ties = self.layout.tie.mean() * self.degree.mean()
+        weak = ties <= STRONG_TIES * np.einsum("ijj->ij", gram).mean()
+        if not self.has_ties or (weak and len(gram) > 1):
+            return None
+        modes = self.laplacian.modes
+        # A copy: compiled code would take read-only arrays for another type.
+        return None if modes is None else (modes[0], modes[1].copy())
 
     @cached_property
     def steepest(self) -> float:
@@ -125,17 +136,60 @@ def _normal_part(factors: Factors, slope: Array, limit: float) -> Array:
 
 def _invert(quadratic: Quadratic, place: kernels.Place) -> kernels.Inverses:
     """Inverse diagonal blocks of the Hessian."""
-    d, own = len(place.U), quadratic.own
     bend = place.lam / place.s
-    by_task = _invert_positive(_inside(own, place.U) + np.diag(bend))
-    if len(own) == 1:
-        values, vectors = quadratic.modes
-        stiffness = values + np.maximum(bend[:, np.newaxis], FLOOR * values[-1])
-        return kernels.Inverses(by_task, vectors[np.newaxis], 1.0 / stiffness)
-    blocks = (place.V**2).T @ own.reshape(-1, d * d)
-    blocks[:, :: d + 1] += bend[:, np.newaxis]
-    by_rank = _invert_positive(blocks.reshape(-1, d, d))
-    return kernels.Inverses(by_task, by_rank, np.zeros((0, d)))
+    modes = quadratic.task_modes
+    no_modes = np.zeros((0, 0))
+    by_task = _invert_positive(_task_blocks(quadratic, place.U) + np.diag(bend))
+    task_modes = no_modes if modes is None else modes[1]
+    if quadratic.feature_modes is None:
+        blocks = _rank_blocks(quadratic, place.V)
+        np.einsum("ijj->ij", blocks)[...] += bend[:, np.newaxis]
+        by_rank = _invert_positive(blocks)
+        return kernels.Inverses(by_task, task_modes, by_rank, no_modes)
+    values, vectors = quadratic.feature_modes
+    ties = _tie_strengths(quadratic, place.V) * quadratic.layout.tie[0]
+    stiffness = np.maximum(values + (bend + ties)[:, np.newaxis], FLOOR * values[-1])
+    return kernels.Inverses(by_task, task_modes, vectors[np.newaxis], 1.0 / stiffness)
+
+
+def _tie_strengths(quadratic: Quadratic, V: Array) -> Array:
+    """vᵀLv of each column (r,)."""
+    if not quadratic.has_ties:
+        return np.zeros(V.shape[1])
+    return np.asarray(np.einsum("ir,ri->r", V, quadratic.laplacian.times(V.T)))
+
+
+def _rank_blocks(quadratic: Quadratic, V: Array) -> Array:
+    """Hessian of each row of Z (r, d, d)."""
+    layout, r = quadratic.layout, V.shape[1]
+    d = len(layout.tie)
+    if len(layout.gram) == 1:
+        blocks = np.repeat(layout.gram, r, axis=0)
+    else:
+        blocks = ((V**2).T @ layout.gram.reshape(-1, d * d)).reshape(r, d, d)
+    strengths = _tie_strengths(quadratic, V)[:, np.newaxis]
+    np.einsum("ijj->ij", blocks)[...] += strengths * layout.tie
+    if len(layout.coupling):
+        spread = V.T[:, :, np.newaxis] * layout.means
+        blocks += np.matmul(spread.transpose(0, 2, 1), layout.coupling @ spread)
+    return blocks
+
+
+def _task_blocks(quadratic: Quadratic, U: Array) -> Array:
+    """Hessian of each row of Y (m, r, r), of each mode of tasks, or common to all."""
+    layout = quadratic.layout
+    blocks = _inside(layout.gram, U)
+    if len(layout.coupling):
+        along = layout.means @ U
+        weighted = layout.coupling.diagonal()[:, np.newaxis] * along
+        blocks = blocks + np.einsum("ij,ik->ijk", weighted, along)
+    if not quadratic.has_ties:
+        return blocks
+    tied = U.T @ (layout.tie[:, np.newaxis] * U)
+    if quadratic.task_modes is None:
+        return np.asarray(blocks + quadratic.degree[:, np.newaxis, np.newaxis] * tied)
+    strengths = quadratic.task_modes[0][:, np.newaxis, np.newaxis]
+    return np.asarray(blocks.mean(axis=0) + strengths * tied)
 
 
 def _inside(blocks: Array, U: Array) -> Array:
@@ -163,9 +217,9 @@ def write_out(problem: Problem) -> Quadratic:
     weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
     tie = np.zeros(d) if prior.laplacian.is_zero else prior.epsilon * weights
     graph = lay_out_graph(prior.laplacian)
-    gram = np.ascontiguousarray(gram)
+    gram = np.require(gram, requirements=["C", "W"])
     layout = kernels.Quadratic(gram, tie, graph, means, coupling)
-    return Quadratic(layout, prior.laplacian.degree)
+    return Quadratic(layout, prior.laplacian)
 
 
 def _centred(problem: Problem) -> tuple[Array, Array, Array]:

@@ -48,14 +48,24 @@ class Place(NamedTuple):
 
 
 class Inverses(NamedTuple):
-    """Inverse blocks of the Hessian for Y of one task and for Z of one rank.
+    """Inverse blocks of the Hessian for rows of Y and for rows of Z.
 
-    Where all tasks have the same Gram matrix, Z is solved in its modes instead.
+    Rows of Y are tasks, or modes of the task graph; rows of Z are solved in the modes
+    of the Gram matrix where all tasks have the same.
     """
 
     by_task: Array  # (m, r, r) or (1, r, r)
+    task_modes: Array  # (m, m), or (0, 0)
     by_rank: Array  # (r, d, d), or (1, d, d) with the modes
-    softness: Array  # (r, d) inverse stiffness of the modes, or (0, d)
+    softness: Array  # (r, d) inverse stiffness of the modes, or (0, 0)
+
+
+@compiled
+def add(out: Array, factor: float, x: Array) -> None:
+    """Add factor · x, in a loop: whole-array formulas take seconds to compile."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[i, j] += factor * x[i, j]
 
 
 @compiled
@@ -133,20 +143,25 @@ def multiply(quadratic: Any, x: Array) -> Array:
 @compiled
 def project(V: Array, Y: Array) -> Array:
     """Y without its part along V."""
-    return Y - np.dot(V, np.dot(V.T, Y))
+    out = Y.copy()
+    add(out, -1.0, np.dot(V, np.dot(V.T, Y)))
+    return out
 
 
 @compiled
 def turn(place: Any, within: Array) -> Array:
-    """Penalty's curvature for rotations (r, r) of the singular vectors."""
+    """Penalty's curvature for changes (r, r) within the singular vectors.
+
+    It bends for rotations only. Damping bends all the rest as much: a model without
+    would send small singular values far below zero.
+    """
     r = len(place.s)
     out = np.empty((r, r))
     for a in range(r):
         for b in range(r):
             bend = place.lam / (place.s[a] + place.s[b])
-            firm = 0.5 * place.lam * (1.0 / place.s[a] + 1.0 / place.s[b])
-            turned = bend * (within[a, b] - within[b, a])
-            out[a, b] = turned + place.damping * firm * within[a, b]
+            odd, even = within[a, b] - within[b, a], within[a, b] + within[b, a]
+            out[a, b] = bend * (odd + place.damping * even)
     return out
 
 
@@ -154,10 +169,14 @@ def turn(place: Any, within: Array) -> Array:
 def curve(quadratic: Any, place: Any, Z: Array, Y: Array) -> tuple[Array, Array]:
     """Hessian of the whole objective, damped, along matrices of one rank."""
     U, s, V, lam = place.U, place.s, place.V, place.lam
-    product = multiply(quadratic, np.dot(V, Z) + np.dot(Y, U.T))
+    move = np.dot(V, Z)
+    add(move, 1.0, np.dot(Y, U.T))
+    product = multiply(quadratic, move)
     within = np.dot(Z, U)
-    outside = Z - np.dot(within, U.T)
-    new_Z = np.dot(V.T, product) + np.dot(turn(place, within), U.T)
+    outside = Z.copy()
+    add(outside, -1.0, np.dot(within, U.T))
+    new_Z = np.dot(V.T, product)
+    add(new_Z, 1.0, np.dot(turn(place, within), U.T))
     new_Y = project(V, np.dot(product, U))
     pull_Z, pull_Y = np.dot(Y.T, place.normal), np.dot(place.normal, outside.T)
     for k in range(len(s)):
@@ -176,9 +195,16 @@ def precondition(inverses: Any, V: Array, Z: Array, Y: Array) -> tuple[Array, Ar
     """Approximate solution for the right-hand sides Z and Y."""
     if len(inverses.softness) > 0:
         modes = inverses.by_rank[0]
-        new_Z = np.dot(inverses.softness * np.dot(Z, modes), modes.T)
+        turned_Z = np.dot(Z, modes)
+        for k in range(turned_Z.shape[0]):
+            for j in range(turned_Z.shape[1]):
+                turned_Z[k, j] *= inverses.softness[k, j]
+        new_Z = np.dot(turned_Z, modes.T)
     else:
         new_Z = multiply_blocks(inverses.by_rank, Z)
+    if len(inverses.task_modes) > 0:
+        turned = multiply_blocks(inverses.by_task, np.dot(inverses.task_modes.T, Y))
+        return new_Z, project(V, np.dot(inverses.task_modes, turned))
     return new_Z, project(V, multiply_blocks(inverses.by_task, Y))
 
 
@@ -230,14 +256,15 @@ def conjugate_gradients(
         if not bowl > 0.0:
             break
         size = old / bowl
-        Z += size * along_Z
-        Y += size * along_Y
-        rest_Z -= size * turned_Z
-        rest_Y -= size * turned_Y
+        add(Z, size, along_Z)
+        add(Y, size, along_Y)
+        add(rest_Z, -size, turned_Z)
+        add(rest_Y, -size, turned_Y)
         soft_Z, soft_Y = precondition(inverses, place.V, rest_Z, rest_Y)
         new = inner(rest_Z, soft_Z) + inner(rest_Y, soft_Y)
-        along_Z = soft_Z + (new / old) * along_Z
-        along_Y = soft_Y + (new / old) * along_Y
+        add(soft_Z, new / old, along_Z)
+        add(soft_Y, new / old, along_Y)
+        along_Z, along_Y = soft_Z, soft_Y
         old = new
         steps += 1
     return Z, Y, steps
