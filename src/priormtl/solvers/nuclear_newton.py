@@ -17,7 +17,7 @@ __all__ = ["NuclearNewton"]
 
 DESCENT = 0.1  # lam of one stage over that of the stage before
 SETTLED = 1.0  # force, in units of the penalty's own, at which a stage is left
-STEPS_PER_LOOK = 10
+MOST_STEPS_UNSEEN = 10
 MOST_HALVINGS = 8
 MOST_TIED_TASKS = 2000
 SUFFICIENT = 1e-4  # share of the promised descent that a step must keep
@@ -42,6 +42,7 @@ class NuclearNewtonState:
     quadratic: "Quadratic"
     lam: float  # of this stage; falls to the problem's
     curvature: float  # inverse length of proximal steps; never shrinks
+    settled: bool  # whether the slope was small against the penalty's own
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,14 @@ class NuclearNewton:
             write_out(problem),
             max(problem.lam, DESCENT * problem.lam_max) if cold else problem.lam,
             initial_curvature(problem, point),
+            settled=False,
         )
 
     def step(self, problem: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
-        """One step; stages before the last, whose gaps tell nothing, take several."""
-        for _ in range(STEPS_PER_LOOK):
+        """Step until a look at the gap can tell something: once, near the optimum."""
+        for _ in range(MOST_STEPS_UNSEEN):
             state = _step(problem, state)
-            if state.lam <= problem.lam:
+            if state.settled and state.lam <= problem.lam:
                 break
         return state
 
@@ -97,7 +99,8 @@ def _step(problem: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
     if len(state.factors.s):
         return _newton_step(problem, stage, state)
     end = _plain_step(stage, state)
-    return end if len(end.factors.s) else _lower(problem, end)
+    at_zero = len(end.factors.s) == 0
+    return _lower(problem, replace(end, settled=True)) if at_zero else end
 
 
 def _check(problem: Problem) -> None:
@@ -160,14 +163,14 @@ def _newton_step(
 
     point, factors, quadratic = state.point, state.factors, state.quadratic
     direction = find_direction(quadratic, factors, point.gradient, stage.lam)
+    state = replace(state, settled=direction.force < SETTLED)
     halvings = range(MOST_HALVINGS if direction.promise > 0 else 0)
     for size in (0.5**k for k in halvings):
         moved = direction.move(factors, size)
         turn = quadratic.multiply(moved - point.coef)
         end = _proximal_step(stage, state, Spot(moved, point.gradient + turn))
         if _falls(stage, state, end, size * direction.promise):
-            settled = size >= 0.5 and direction.force < SETTLED
-            return _lower(problem, end) if settled else end
+            return _lower(problem, end) if end.settled and size >= 0.5 else end
     return _plain_step(stage, state)
 
 
