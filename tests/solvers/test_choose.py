@@ -10,7 +10,7 @@ from instances import (
     with_signs,
 )
 from priormtl.data import from_lists
-from priormtl.losses import Logistic, NoIntercepts
+from priormtl.losses import Logistic, NoIntercepts, Squared
 from priormtl.penalties import Nuclear
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
@@ -67,6 +67,14 @@ def test_auto_restarts_where_gram_matrices_do_not_pay(loss):
     data = from_lists(X, [np.array([1.0, -1.0])] * 2)
     fit = LOSSES[loss].bind(data, NoIntercepts())
     problem = Problem(fit, QuadraticPrior.none(1500, 2), Nuclear(), 0.1)
+    assert method_by_name("auto", problem) == Fista(restart=True)
+
+
+def test_auto_restarts_where_modes_do_not_pay():
+    rng = np.random.default_rng(0)
+    data = from_lists([rng.standard_normal((400, 300))], [rng.standard_normal(400)])
+    fit = Squared().bind(data, NoIntercepts())
+    problem = Problem(fit, QuadraticPrior.none(300, 1), Nuclear(), 0.1)
     assert method_by_name("auto", problem) == Fista(restart=True)
 
 

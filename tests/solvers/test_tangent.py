@@ -110,17 +110,18 @@ def test_direction_solves_the_damped_equations(
     problem = any_problem(layout, intercepts, epsilon)
     factors = factors_of_rank(2, problem.shape)
     U, _, V = factors
-    gradient = problem.at(factors.product).gradient
-    lam = 2.0 * np.linalg.norm(gradient, 2)  # so that nothing needs clipping
+    slope = problem.at(factors.product).gradient
+    lam = 20.0 * np.linalg.norm(slope, 2)
+    gradient = slope - lam * U @ V.T  # nearly at rest, so that nothing is clipped
     found = tangent.find_direction(tangent.write_out(problem), factors, gradient, lam)
     damping = min(1.0, tangent.DAMPING * found.force)
     H = tangent_hessian(problem, factors, lam, damping)
-    if found.force < 0.5:
-        slope_Z, slope_Y = V.T @ gradient.T + lam * U.T, gradient.T @ U + lam * V
-        slope_Y -= V @ (V.T @ slope_Y)
-        slope = np.concatenate([slope_Z.ravel(), slope_Y.ravel()])
-        x = np.concatenate([found.Z.ravel(), found.Y.ravel()])
-        np.testing.assert_allclose(H @ x, -slope, atol=1e-6 * np.abs(slope).max())
+    slope_Z, slope_Y = V.T @ slope.T, slope.T @ U
+    slope_Y -= V @ (V.T @ slope_Y)
+    rest = np.concatenate([slope_Z.ravel(), slope_Y.ravel()])
+    x = np.concatenate([found.Z.ravel(), found.Y.ravel()])
+    assert found.force < tangent.MOST_CLIPPED
+    np.testing.assert_allclose(H @ x, -rest, atol=1e-6 * np.abs(rest).max())
     np.testing.assert_allclose(V.T @ found.Y, 0.0, atol=1e-10)
     assert found.promise > 0
 

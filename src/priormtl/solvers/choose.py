@@ -17,6 +17,7 @@ from priormtl.solvers.working_set import WorkingSet
 __all__ = ["METHODS", "default_method", "method_by_name"]
 
 FEW_FEATURES = 64  # up to here a working set gains nothing
+MOST_MODES = 256  # features whose modes cost less than the steps they save
 MOST_GRAM_NUMBERS = 2**26  # 512 MB of Gram matrices at most
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
 MOST_GRAM_SHARE = 4  # of the samples that they summarise
@@ -36,7 +37,8 @@ def default_method(problem: Problem) -> Method[Any]:
     No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices, for many
     features inside a working set. Nuclear norm: Newton along matrices of one rank, on
     Gram matrices too. Logistic loss: these inside proximal Newton. Gram matrices too
-    large to hold, as for many more features than samples: FISTA.
+    large to hold, as for many more features than samples, and nuclear norms of very
+    many features: FISTA.
     """
     if problem.lam == 0:
         return Newton()
@@ -57,7 +59,8 @@ def _method_for_all_rows(problem: Problem) -> Method[Any]:
 
 
 def _method_for_nuclear_norm(problem: Problem) -> Method[Any]:
-    if not (NuclearNewton.fits(problem) and _gram_pays(problem)):
+    few = problem.shape[0] <= MOST_MODES
+    if not (few and NuclearNewton.fits(problem) and _gram_pays(problem)):
         return Fista(restart=True)
     return (
         NuclearNewton() if problem.fit.is_quadratic else ProximalNewton(default_method)

@@ -18,7 +18,7 @@ __all__ = ["Direction", "Quadratic", "find_direction", "write_out"]
 FINEST, COARSEST = 0.01, 0.1  # relative errors of conjugate gradients
 MOST_CLIPPED = 0.5  # of the normal part, far from the optimum
 DAMPING = 0.1  # of the penalty's curvature, per unit of force
-SMALL = 64  # blocks up to which calling a library costs more than the work
+SMALL = 64  # features up to which blocks of every rank are inverted
 STRONG_TIES = 1.0  # ties against the data's curvature, beyond which modes solve
 FLOOR = 1e-10  # relative to the diagonal; keeps inverses positive
 VANISHING = 1e-12  # singular values, relative to the largest, that a step leaves out
@@ -43,11 +43,18 @@ class Quadratic:
 
     @cached_property
     def feature_modes(self) -> tuple[Array, Array] | None:
-        """Eigenvalues (d,) and vectors (d, d) of a Gram matrix common to all tasks."""
-        tie, gram = self.layout.tie, self.layout.gram
-        if len(gram) > 1 or len(self.layout.coupling) or np.ptp(tie) > 0:
+        """Eigenvalues (d,) and vectors (d, d) of the mean task, for one or many blocks.
+
+        They stand for inverses of every rank, which are better where d is small.
+        """
+        layout = self.layout
+        if len(layout.gram) > 1 and len(layout.tie) <= SMALL:
             return None
-        values, vectors = np.linalg.eigh(gram[0])
+        mean = layout.gram.mean(axis=0)
+        if len(layout.coupling):
+            weighted = layout.coupling.diagonal()[:, np.newaxis] * layout.means
+            mean = mean + weighted.T @ layout.means / len(weighted)
+        values, vectors = np.linalg.eigh(mean)
         return np.maximum(values, 0.0), np.ascontiguousarray(vectors)
 
     @cached_property
@@ -147,7 +154,7 @@ def _invert(quadratic: Quadratic, place: kernels.Place) -> kernels.Inverses:
         by_rank = _invert_positive(blocks)
         return kernels.Inverses(by_task, task_modes, by_rank, no_modes)
     values, vectors = quadratic.feature_modes
-    ties = _tie_strengths(quadratic, place.V) * quadratic.layout.tie[0]
+    ties = _tie_strengths(quadratic, place.V) * quadratic.layout.tie.mean()
     stiffness = np.maximum(values + (bend + ties)[:, np.newaxis], FLOOR * values[-1])
     return kernels.Inverses(by_task, task_modes, vectors[np.newaxis], 1.0 / stiffness)
 
@@ -163,10 +170,7 @@ def _rank_blocks(quadratic: Quadratic, V: Array) -> Array:
     """Hessian of each row of Z (r, d, d)."""
     layout, r = quadratic.layout, V.shape[1]
     d = len(layout.tie)
-    if len(layout.gram) == 1:
-        blocks = np.repeat(layout.gram, r, axis=0)
-    else:
-        blocks = ((V**2).T @ layout.gram.reshape(-1, d * d)).reshape(r, d, d)
+    blocks = ((V**2).T @ layout.gram.reshape(-1, d * d)).reshape(r, d, d)
     strengths = _tie_strengths(quadratic, V)[:, np.newaxis]
     np.einsum("ijj->ij", blocks)[...] += strengths * layout.tie
     if len(layout.coupling):
