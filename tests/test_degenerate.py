@@ -40,6 +40,7 @@ def settings_of(draw, X):
         "epsilon": draw(STRENGTHS) * unit,
         "task_prior": draw(st.sampled_from(["chain", "mean", None])),
         "feature_prior": prior,
+        "penalty": draw(st.sampled_from(["l21", "nuclear"])),
     }
 
 

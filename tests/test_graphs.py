@@ -243,3 +243,9 @@ def test_modes_diagonalise(laplacian):
 def test_modes_of_a_large_odd_graph_are_not_computed(monkeypatch):
     monkeypatch.setattr("priormtl.graphs.DENSE_SIZE", 2)
     assert Laplacian.from_groups(4, [np.arange(2), np.arange(2, 4)], 1.0).modes is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_degrees_are_the_diagonal(seed):
+    graph = random_graph(seed)
+    assert graph.degree == pytest.approx(graph.dense().diagonal(), abs=1e-12)

@@ -82,6 +82,12 @@ class Laplacian:
         """L (m, m) as an array, for small m."""
         return np.asarray((self.edges - self.groups @ self.groups.T).todense())
 
+    @property
+    def degree(self) -> Array:
+        """Diagonal of L (m,)."""
+        own = np.asarray(self.groups.multiply(self.groups).sum(axis=1)).ravel()
+        return np.asarray(self.edges.diagonal() - own)
+
     @cached_property
     def _dense_parts(self) -> tuple[Array, Array]:
         return self.edges.toarray(), self.groups.toarray()

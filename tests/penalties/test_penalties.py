@@ -196,3 +196,15 @@ def test_nuclear_norm_survives_a_failing_driver(monkeypatch):
     monkeypatch.setattr(nuclear, "svd", fragile)
     np.testing.assert_allclose(Nuclear().prox(P, 0.3), expected, atol=1e-13)
     assert drivers == ["gesdd", "gesvd"]
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (0, 4), (4, 1)])
+def test_factors_of_the_nuclear_prox_are_orthonormal_and_multiply_to_it(shape):
+    P = random_coef(shape)
+    factors = Nuclear().shrink(P, 0.3)
+    rank = len(factors.s)
+    assert rank == np.linalg.matrix_rank(Nuclear().prox(P, 0.3))
+    assert np.all(factors.s > 0)
+    for side in (factors.U, factors.V):
+        np.testing.assert_allclose(side.T @ side, np.eye(rank), atol=1e-12)
+    np.testing.assert_allclose(factors.product, Nuclear().prox(P, 0.3), atol=1e-14)

@@ -190,3 +190,10 @@ def test_weight_zero_unties_a_row():
     gradient = prior.gradient(random_coef(0))
     assert not gradient[0].any()
     assert gradient[1].any()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_relations_written_out_are_those_of_the_gradient(wide):
+    prior = random_prior(0, epsilon=0.0, wide_rows=wide)
+    P = random_coef(1)
+    np.testing.assert_allclose(prior.relation @ P, prior.gradient(P), atol=1e-12)

@@ -1,6 +1,19 @@
+import numpy as np
 import pytest
 
-from instances import PENALTIES, sine_problem
+from instances import (
+    LOSSES,
+    PENALTIES,
+    build_problem,
+    sine_problem,
+    sine_tasks,
+    with_signs,
+)
+from priormtl.data import from_lists
+from priormtl.losses import Logistic, NoIntercepts, Squared
+from priormtl.penalties import Nuclear
+from priormtl.priors import QuadraticPrior
+from priormtl.problem import Problem
 from priormtl.solvers import (
     METHODS,
     Fista,
@@ -9,6 +22,8 @@ from priormtl.solvers import (
     IstaReverse,
     Linear,
     Newton,
+    NuclearNewton,
+    ProximalNewton,
     StopReason,
     default_method,
     gap_below,
@@ -37,8 +52,29 @@ def test_auto_solves_what_it_is_chosen_for(penalty, lam):
     assert solution.reason is StopReason.GAP
 
 
-def test_auto_restarts_where_rows_do_not_come_apart():
+def test_auto_moves_along_one_rank_for_the_nuclear_norm():
     problem = sine_problem(penalty=PENALTIES["nuclear"])
+    assert method_by_name("auto", problem) == NuclearNewton()
+    data = with_signs(sine_tasks(4, 5))
+    signs = build_problem(data, lam=0.1, loss=Logistic(), penalty=Nuclear())
+    assert method_by_name("auto", signs) == ProximalNewton(default_method)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_auto_restarts_where_gram_matrices_do_not_pay(loss):
+    rng = np.random.default_rng(0)
+    X = [rng.standard_normal((2, 1500)) for _ in range(2)]
+    data = from_lists(X, [np.array([1.0, -1.0])] * 2)
+    fit = LOSSES[loss].bind(data, NoIntercepts())
+    problem = Problem(fit, QuadraticPrior.none(1500, 2), Nuclear(), 0.1)
+    assert method_by_name("auto", problem) == Fista(restart=True)
+
+
+def test_auto_restarts_where_modes_do_not_pay():
+    rng = np.random.default_rng(0)
+    data = from_lists([rng.standard_normal((400, 300))], [rng.standard_normal(400)])
+    fit = Squared().bind(data, NoIntercepts())
+    problem = Problem(fit, QuadraticPrior.none(300, 1), Nuclear(), 0.1)
     assert method_by_name("auto", problem) == Fista(restart=True)
 
 

@@ -2,6 +2,6 @@
 
 from priormtl.penalties.base import Penalty, RowSeparable
 from priormtl.penalties.l21 import L21
-from priormtl.penalties.nuclear import Nuclear
+from priormtl.penalties.nuclear import Factors, Nuclear
 
-__all__ = ["L21", "Nuclear", "Penalty", "RowSeparable"]
+__all__ = ["L21", "Factors", "Nuclear", "Penalty", "RowSeparable"]

@@ -1,14 +1,27 @@
 """Nuclear norm: tasks share a subspace."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import LinAlgError, svd
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["Nuclear"]
+__all__ = ["Factors", "Nuclear"]
+
+
+class Factors(NamedTuple):
+    """A matrix of rank r as U diag(s) Vᵀ, with s > 0 in falling order."""
+
+    U: Array  # (d, r)
+    s: Array  # (r,)
+    V: Array  # (m, r)
+
+    @property
+    def product(self) -> Array:
+        """The matrix itself (d, m)."""
+        return np.asarray((self.U * self.s) @ self.V.T)
 
 
 @dataclass(frozen=True)
@@ -21,11 +34,15 @@ class Nuclear:
 
     def prox(self, P: Array, step: float) -> Array:
         """Shrink the singular values by ``step``."""
+        return self.shrink(P, step).product
+
+    def shrink(self, P: Array, step: float) -> Factors:
+        """Proximal point in factors, as many as its rank."""
         if P.size == 0:
-            return P
+            return Factors(P[:, :0], np.zeros(0), P.T[:, :0])
         left, values, right = _decompose(P)
         kept = values > step
-        return (left[:, kept] * (values[kept] - step)) @ right[kept]
+        return Factors(left[:, kept], values[kept] - step, right[kept].T)
 
     def dual_norm(self, G: Array) -> float:
         """Largest singular value."""

@@ -15,6 +15,7 @@ from priormtl.solvers.loop import (
     solve,
 )
 from priormtl.solvers.newton import Newton
+from priormtl.solvers.nuclear_newton import NuclearNewton
 from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.stopping import (
     diverged,
@@ -39,6 +40,7 @@ __all__ = [
     "Linear",
     "Method",
     "Newton",
+    "NuclearNewton",
     "Progress",
     "ProximalNewton",
     "Solution",

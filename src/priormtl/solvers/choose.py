@@ -4,18 +4,20 @@ from collections.abc import Callable
 from typing import Any
 
 from priormtl.exceptions import unknown_name
-from priormtl.penalties import RowSeparable
+from priormtl.penalties import Nuclear, RowSeparable
 from priormtl.problem import BlockQuadratic, Problem
 from priormtl.solvers.block_newton import BlockNewton
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.loop import Method
 from priormtl.solvers.newton import Newton
+from priormtl.solvers.nuclear_newton import NuclearNewton
 from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.working_set import WorkingSet
 
 __all__ = ["METHODS", "default_method", "method_by_name"]
 
 FEW_FEATURES = 256  # up to here a working set gains nothing
+MOST_MODES = 256  # features whose modes cost less than the steps they save
 MOST_GRAM_NUMBERS = 2**26  # 512 MB of Gram matrices at most
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
 MOST_GRAM_SHARE = 4  # of the samples that they summarise
@@ -32,9 +34,10 @@ METHODS: dict[str, Callable[[], Method[Any]]] = {
 def default_method(problem: Problem) -> Method[Any]:
     """Newton's method in the form that fits the problem, else FISTA with restart.
 
-    No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices, for many
-    features inside a working set, for logistic loss inside proximal Newton. Nuclear
-    norm, and Gram matrices too large to hold: FISTA.
+    No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices or samples,
+    for many features inside a working set. Nuclear norm: Newton along matrices of one
+    rank, on Gram matrices. Logistic loss: these inside proximal Newton. Gram matrices
+    too large to hold, and nuclear norms of very many features: FISTA.
     """
     if problem.lam == 0:
         return Newton()
@@ -45,20 +48,30 @@ def default_method(problem: Problem) -> Method[Any]:
 
 
 def _method_for_all_rows(problem: Problem) -> Method[Any]:
-    if not isinstance(problem.penalty, RowSeparable):
-        return Fista(restart=True)
+    if isinstance(problem.penalty, Nuclear):
+        return _method_for_nuclear_norm(problem)
     if not problem.fit.is_quadratic:
         return ProximalNewton(default_method)
-    if BlockQuadratic.fits(problem) and _gram_pays(problem):
+    pays = BlockQuadratic.keeps_samples(problem) or _gram_pays(problem)
+    if BlockQuadratic.fits(problem) and pays:
         return BlockNewton()
     return Fista(restart=True)
 
 
+def _method_for_nuclear_norm(problem: Problem) -> Method[Any]:
+    few = problem.shape[0] <= MOST_MODES
+    if not (few and NuclearNewton.fits(problem) and _gram_pays(problem)):
+        return Fista(restart=True)
+    return (
+        NuclearNewton() if problem.fit.is_quadratic else ProximalNewton(default_method)
+    )
+
+
 def _gram_pays(problem: Problem) -> bool:
     """Whether Gram matrices are not much larger than what they are made of."""
-    if BlockQuadratic.keeps_samples(problem):
-        return True
-    size = problem.fit.normal_size or 0
+    d, m = problem.shape
+    # Models of other losses weigh every task's samples in their own way.
+    size = problem.fit.normal_size or m * d * d
     share = max(FEW_GRAM_NUMBERS, MOST_GRAM_SHARE * problem.fit.size)
     return size <= min(MOST_GRAM_NUMBERS, share)
 

@@ -39,12 +39,11 @@ def lay_out_graph(laplacian: Laplacian) -> Graph:
     rest = np.abs(coo.col - coo.row) > 1
     counts = np.bincount(coo.row[rest], minlength=m)
     order = np.argsort(coo.row[rest], kind="stable")
-    squares = np.asarray(groups.multiply(groups).sum(axis=1)).ravel()
     return Graph(
         _kind(laplacian, off, bool(rest.any())),
         main,
         off,
-        main - squares,
+        laplacian.degree,
         np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
         coo.col[rest][order].astype(np.intp),
         coo.data[rest][order],
