@@ -11,6 +11,7 @@ from priormtl.graphs import Laplacian
 from priormtl.losses import (
     FreeIntercepts,
     Intercepts,
+    LogisticEvaluation,
     LogisticFit,
     NormalForm,
     SquaredFit,
@@ -28,8 +29,10 @@ MOST_STEPS = 60
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e-6, 1e6
 MOST_NUMBERS = 2**26  # in one stack of blocks: 512 MB
 MOST_BLOCK_STEPS = 10**6
+NO_MISFIT = 1e-12  # of the squared targets: rounding
 CONSTANT = 1e-12  # spread of a constant column, in units of its mean
 ROUNDS = 6  # of quadratic models of a loss
+LARGEST_SCORE = 10.0  # at which a loss is modelled, about the mean
 SAME_TIES = 0.01  # largest change of log t between rounds that count as settled
 
 
@@ -43,7 +46,7 @@ class Ties:
     weights: Array  # (d,)
     intercept: float | None  # None unless intercepts are tied
     noise_variance: float | None  # None where nothing could be estimated
-    coef: Array  # (d, m) at these ties, without further penalties
+    rows: Array  # fitted coefficients (d, m), after intercepts (1, m) where tied
 
 
 def estimate_ties(
@@ -57,8 +60,9 @@ def estimate_ties(
 
     A weight of a million times the mean curvature of a task stands for "does not vary
     between tasks". Features that are constant or zero throughout get 1, and so does
-    everything where the data cannot tell: no two tasks tied, targets all zero, or (with
-    a warning) no more rows than coefficients to be known without ties. Weights of rows
+    everything where the data cannot tell: no two tasks tied, targets all zero or fitted
+    by one model for all tasks, or (with a warning) no more rows than coefficients to be
+    known without ties. Weights of rows
     count as repetitions.
 
     Parameters
@@ -83,7 +87,7 @@ def estimate_ties(
     if question is None:
         return _unknown(moments.shape, tied)
     best = _maximise(question.evidence, *question.bounds)
-    return _answer(question, best, moments, tied)
+    return _answer(question, best, moments.shape)
 
 
 def estimate_logistic_ties(fit: LogisticFit, laplacian: Laplacian) -> Ties:
@@ -104,8 +108,24 @@ def _quadratic_ties(fit: LogisticFit, ties: Ties, laplacian: Laplacian) -> Ties:
     """Ties of the quadratic model where other ties have led."""
     if ties.intercept is not None:
         fit = replace(fit, intercepts=TiedIntercepts(laplacian, ties.intercept))
-    moments = fit.quadratic_model(fit.evaluate(ties.coef)).moments
+    moments = fit.quadratic_model(_evaluate(fit, ties.rows)).moments
     return estimate_ties(moments, laplacian, fit.intercepts, noise_variance=1.0)
+
+
+def _evaluate(fit: LogisticFit, rows: Array) -> LogisticEvaluation:
+    """Look at fitted rows, made smaller where a sample is decided beyond doubt.
+
+    Where classes can be separated, coefficients without penalty have no end.
+    """
+    extra = len(rows) - fit.shape[0]
+    scores = fit.data.forward(rows[extra:])
+    centre = 0.0 if fit.intercepts.are_fixed else scores.mean()
+    largest = float(np.abs(scores - centre).max())
+    share = min(1.0, LARGEST_SCORE / largest) if largest > 0 else 1.0
+    near = fit.evaluate(np.zeros(fit.shape))
+    if extra:
+        near = replace(near, b=share * rows[0])
+    return fit.evaluate(share * rows[extra:], near)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +137,7 @@ class Question:
     scale: Array  # of these rows
     height: float  # of the targets
     unit: float  # tie that is as strong as a task's data
+    tied: bool  # whether the first row is that of the intercepts
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -148,7 +169,9 @@ def _pose(
     noise = None if noise_variance is None else noise_variance / squares
     unit = len(fit.moments.tasks) / (2.0 * float(graph.weight.sum()))
     start = Evidence(model, 1.0, freedom, noise, np.full(len(rows), unit))
-    return Question(start, rows, scale, height, unit)
+    if start.misfit <= NO_MISFIT:
+        return None
+    return Question(start, rows, scale, height, unit, len(form.intercept_ties) > 0)
 
 
 def _plan(fit: SquaredFit, graph: TieGraph) -> Elimination:
@@ -235,19 +258,21 @@ def _value(evidence: Evidence) -> float:
         return np.inf
 
 
-def _answer(question: Question, best: Evidence, moments: Moments, tied: bool) -> Ties:
+def _answer(question: Question, best: Evidence, shape: tuple[int, int]) -> Ties:
     """Estimates in the units of the data."""
-    d, m = moments.shape
-    weights, coef = np.ones(d + tied), np.zeros((d + tied, m))
+    extra = int(question.tied)
+    d, m = shape
+    weights, rows = np.ones(extra + d), np.zeros((extra + d, m))
     weights[question.rows] = best.tie * question.scale**2
-    coef[question.rows] = question.height / question.scale[:, None] * best.fit.coef
+    rows[question.rows] = question.height / question.scale[:, None] * best.fit.coef
+    intercept = float(weights[0]) if question.tied else None
     noise = best.noise_variance * question.height**2
-    return Ties(weights[tied:], float(weights[0]) if tied else None, noise, coef[tied:])
+    return Ties(weights[extra:], intercept, noise, rows)
 
 
 def _unknown(shape: tuple[int, int], tied: bool) -> Ties:
     d, m = shape
-    return Ties(np.ones(d), 1.0 if tied else None, None, np.zeros((d, m)))
+    return Ties(np.ones(d), 1.0 if tied else None, None, np.zeros((d + tied, m)))
 
 
 def _largest_change(a: Ties, b: Ties) -> float:
