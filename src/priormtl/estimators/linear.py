@@ -86,6 +86,8 @@ class LinearMultiTask(MultiTaskEstimator):
 
     coef_: Array
     intercept_: Array
+    tie_weights_: Array
+    intercept_strength_: float
 
     def __init__(
         self,

@@ -22,17 +22,19 @@ from priormtl.selection.evidence import Evidence, GraphModel, ModeModel, RowMode
 
 __all__ = ["Ties", "estimate_logistic_ties", "estimate_ties"]
 
-LOOSEST, TIGHTEST = 1e-8, 1e6  # ties in units of a task's curvature
+LOOSEST, TIGHTEST = 1e-8, 1e5  # ties in units of a task's curvature
 LONGEST_STEP = 4.0  # in log t
-SETTLED = 1e-10  # promised gain in twice the log-likelihood
+SETTLED = 1e-8  # promised gain in twice the log-likelihood
+NOISE = 1e-6  # gain that rounding may hide
+TINY = 1e-12
 MOST_STEPS = 60
-FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-3, 1e-6, 1e6
+FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-6
 MOST_NUMBERS = 2**26  # in one stack of blocks: 512 MB
 MOST_BLOCK_STEPS = 10**6
 NO_MISFIT = 1e-12  # of the squared targets: rounding
 CONSTANT = 1e-12  # spread of a constant column, in units of its mean
-ROUNDS = 6  # of quadratic models of a loss
-LARGEST_SCORE = 10.0  # at which a loss is modelled, about the mean
+ROUNDS = 10  # of quadratic models of a loss
+LARGEST_SCORE = 30.0  # at which a loss is modelled, about the mean
 SAME_TIES = 0.01  # largest change of log t between rounds that count as settled
 
 
@@ -58,7 +60,7 @@ def estimate_ties(
 ) -> Ties:
     """Maximise the restricted likelihood (REML) of the ties, on statistics alone.
 
-    A weight of a million times the mean curvature of a task stands for "does not vary
+    A weight of 100,000 times the mean curvature of a task stands for "does not vary
     between tasks". Features that are constant or zero throughout get 1, and so does
     everything where the data cannot tell: no two tasks tied, targets all zero or fitted
     by one model for all tasks, or (with a warning) no more rows than coefficients to be
@@ -228,10 +230,11 @@ def _maximise(evidence: Evidence, low: float, high: float) -> Evidence:
     damping = FIRST_DAMPING
     for _ in range(MOST_STEPS):
         step = _step(evidence, damping, low, high)
-        if -float(evidence.slope @ step) <= SETTLED or damping > MOST_DAMPING:
-            break
+        promise = -float(evidence.slope @ step)
         trial = evidence.at(np.exp(np.log(evidence.tie) + step))
-        better = _value(trial) < evidence.value
+        better = promise > SETTLED and _value(trial) < evidence.value
+        if not better and promise <= NOISE:
+            break
         evidence = trial if better else evidence
         damping = max(damping * (0.1 if better else 10.0), LEAST_DAMPING)
     return evidence
@@ -242,10 +245,10 @@ def _step(evidence: Evidence, damping: float, low: float, high: float) -> Array:
     place, slope = np.log(evidence.tie), evidence.slope
     pressed = np.where(slope > 0, place <= low, place >= high)
     free = np.flatnonzero(~pressed)
-    weight = evidence.used + np.abs(slope) + SETTLED
-    matrix = evidence.information + damping * np.diag(np.maximum(weight, SETTLED))
+    weight = np.maximum(evidence.used, 0.0) + np.abs(slope) + TINY
+    matrix = evidence.information + damping * np.diag(weight)
     step = np.zeros_like(slope)
-    step[free] = np.linalg.lstsq(matrix[np.ix_(free, free)], -slope[free])[0]
+    step[free] = np.linalg.lstsq(matrix[np.ix_(free, free)], -slope[free], None)[0]
     step = np.clip(step, -LONGEST_STEP, LONGEST_STEP)
     return np.clip(place + step, low, high) - place
 
