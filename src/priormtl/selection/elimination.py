@@ -68,16 +68,41 @@ class TieGraph:
 
 
 @dataclass(frozen=True, eq=False)
+class Places:
+    """Where blocks belong; several may belong to one place."""
+
+    index: Index
+
+    @cached_property
+    def _order(self) -> Index:
+        return np.argsort(self.index, kind="stable")
+
+    @cached_property
+    def _starts(self) -> Index:
+        return np.flatnonzero(np.diff(self.index[self._order], prepend=-1))
+
+    @cached_property
+    def _distinct(self) -> Index:
+        return self.index[self._order][self._starts]
+
+    def subtract(self, target: Array, blocks: Array) -> None:
+        """Take blocks off where they belong."""
+        if len(self.index):
+            sums = np.add.reduceat(blocks[self._order], self._starts, axis=0)
+            target[self._distinct] -= sums
+
+
+@dataclass(frozen=True, eq=False)
 class Level:
     """Nodes that go at once, with their edges to the nodes that stay."""
 
     nodes: Index
     edges: Index
-    own: Index  # node of each edge that goes
-    other: Index  # node of each edge that stays
-    left: Index  # two edges of one node, and the edge that joins their other ends,
-    right: Index  # from the end of ``left`` to that of ``right``
-    across: Index
+    own: Places  # node of each edge that goes
+    other: Places  # node of each edge that stays
+    left: Places  # two edges of one node, and the edge that joins their other ends,
+    right: Places  # from the end of ``left`` to that of ``right``
+    across: Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,11 +165,11 @@ class Elimination:
             diagonals = np.diagonal(roots, axis1=1, axis2=2)
             log_determinant += 2.0 * float(np.log(diagonals).sum())
             inverses[level.nodes] = np.linalg.inv(here)
-            gains[level.edges] = inverses[level.own] @ links[level.edges]
+            gains[level.edges] = inverses[level.own.index] @ links[level.edges]
             turned = links[level.edges].swapaxes(1, 2)
-            _subtract(pivots, level.other, turned @ gains[level.edges])
-            across = links[level.left].swapaxes(1, 2) @ gains[level.right]
-            _subtract(links, level.across, across)
+            level.other.subtract(pivots, turned @ gains[level.edges])
+            turned = links[level.left.index].swapaxes(1, 2)
+            level.across.subtract(links, turned @ gains[level.right.index])
         return Factor(self, inverses, gains, log_determinant)
 
 
@@ -162,22 +187,24 @@ class Factor:
         found = np.array(rhs)
         for level in self.order.levels:
             turned = self.gains[level.edges].swapaxes(1, 2)
-            _subtract(found, level.other, turned @ found[level.own])
+            level.other.subtract(found, turned @ found[level.own.index])
         for level in reversed(self.order.levels):
             found[level.nodes] = self.inverses[level.nodes] @ found[level.nodes]
-            _subtract(found, level.own, self.gains[level.edges] @ found[level.other])
+            later = found[level.other.index]
+            level.own.subtract(found, self.gains[level.edges] @ later)
         return found
 
     def selected_inverse(self) -> tuple[Array, Array]:
         """Blocks of the inverse at the nodes, and at the edges of the plan."""
         nodes, edges = np.array(self.inverses), np.zeros_like(self.gains)
         for level in reversed(self.order.levels):
-            own, gains = level.edges, self.gains
-            edges[own] = -gains[own] @ nodes[level.other]
-            across = edges[level.across]
-            _subtract(edges, level.left, gains[level.right] @ across.swapaxes(1, 2))
-            _subtract(edges, level.right, gains[level.left] @ across)
-            _subtract(nodes, level.own, edges[own] @ gains[own].swapaxes(1, 2))
+            gains = self.gains[level.edges]
+            edges[level.edges] = -gains @ nodes[level.other.index]
+            left, right = self.gains[level.left.index], self.gains[level.right.index]
+            across = edges[level.across.index]
+            level.left.subtract(edges, right @ across.swapaxes(1, 2))
+            level.right.subtract(edges, left @ across)
+            level.own.subtract(nodes, edges[level.edges] @ gains.swapaxes(1, 2))
         return nodes, edges
 
     def spreads(self) -> Array:
@@ -250,7 +277,9 @@ def _level(
         for b, c in combinations(around, 2):
             across = number.setdefault((b, c), len(number))
             triangles.append((number[a, b], number[a, c], across))
-    return Level(_index(nodes), *_columns(edges), *_columns(triangles))
+    numbers, own, other = _columns(edges)
+    corners = (Places(column) for column in _columns(triangles))
+    return Level(_index(nodes), numbers, Places(own), Places(other), *corners)
 
 
 def _columns(rows: list[tuple[int, ...]]) -> Index:
@@ -259,13 +288,3 @@ def _columns(rows: list[tuple[int, ...]]) -> Index:
 
 def _index(numbers: list[int]) -> Index:
     return np.array(numbers, dtype=np.intp)
-
-
-def _subtract(target: Array, places: Index, blocks: Array) -> None:
-    """Take blocks off where they belong; several may belong to one place."""
-    if len(places) == 0:
-        return
-    order = np.argsort(places, kind="stable")
-    sorted_places = places[order]
-    starts = np.flatnonzero(np.diff(sorted_places, prepend=-1))
-    target[sorted_places[starts]] -= np.add.reduceat(blocks[order], starts, axis=0)
