@@ -310,6 +310,16 @@ def test_too_many_features_are_refused_with_a_way_out(monkeypatch):
         ties_of(grouped_tasks())
 
 
+def test_shared_rows_need_no_block_per_task(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, P = rng.normal(size=(20, 3)), rng.normal(size=(3, 6))
+    shared = from_columns(X, X @ P + rng.normal(size=(20, 6)))
+    monkeypatch.setattr(ties_module, "MOST_NUMBERS", 2 * 4**2)
+    assert not unknown(ties_of(shared))
+    with pytest.raises(ValueError, match="too much for 3 features"):
+        ties_of(shared, prior=TaskPrior.chain())
+
+
 def test_too_dense_graphs_are_refused_with_a_way_out(monkeypatch):
     monkeypatch.setattr(ties_module, "MOST_BLOCK_STEPS", 100)
     pairs = [(a, b) for a in range(12) for b in range(a)]

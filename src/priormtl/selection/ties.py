@@ -37,6 +37,8 @@ ROUNDS = 10  # of quadratic models of a loss
 LARGEST_SCORE = 30.0  # at which a loss is modelled, about the mean
 SAME_TIES = 0.01  # largest change of log t between rounds that count as settled
 
+Plan = Elimination | tuple[Array, Array]  # how tasks come apart: in an order, as modes
+
 
 @dataclass(frozen=True, eq=False)
 class Ties:
@@ -60,11 +62,11 @@ def estimate_ties(
 ) -> Ties:
     """Maximise the restricted likelihood (REML) of the ties, on statistics alone.
 
-    A weight of 100,000 times the mean curvature of a task stands for "does not vary
-    between tasks". Features that are constant or zero throughout get 1, and so does
-    everything where the data cannot tell: no two tasks tied, targets all zero or fitted
-    by one model for all tasks, or (with a warning) no more rows than coefficients to be
-    known without ties. Weights of rows
+    A weight of 100,000 times the mean curvature of a task, over the mean degree of L,
+    stands for "does not vary between tasks". Features that are constant or zero
+    throughout get 1, and so does everything where the data cannot tell: no two tasks
+    tied, targets all zero or fitted exactly by one model for all tasks, or (with a
+    warning) no more rows than coefficients to be known without ties. Weights of rows
     count as repetitions.
 
     Parameters
@@ -156,38 +158,46 @@ def _pose(
     squares = 2.0 * fit.magnitude
     if len(graph.weight) == 0 or not squares > 0:
         return None
-    order = _plan(fit, graph)
+    plan = _plan(fit, laplacian, graph)
     form = fit.normal_form()
     rows = _estimable_rows(form, fit.moments)
     if len(rows) == 0:
         return None
     height = float(np.sqrt(squares))
     scale = np.sqrt(_mean_curvature(form)[rows])
-    model = _model(_rescale(form, rows, scale, height), laplacian, order)
+    model = _model(_rescale(form, rows, scale, height), laplacian, plan)
     freedom = _observations(fit) - model.n_free
     if noise_variance is None and freedom <= 0:
         _warn_of_few_rows(_observations(fit), model.n_free)
         return None
     noise = None if noise_variance is None else noise_variance / squares
-    unit = len(fit.moments.tasks) / (2.0 * float(graph.weight.sum()))
+    unit = 1.0 / _mean_degree(laplacian)
     start = Evidence(model, 1.0, freedom, noise, np.full(len(rows), unit))
     if start.misfit <= NO_MISFIT:
         return None
     return Question(start, rows, scale, height, unit, len(form.intercept_ties) > 0)
 
 
-def _plan(fit: SquaredFit, graph: TieGraph) -> Elimination:
-    """Order of elimination; an error where blocks would not fit."""
-    order = Elimination.plan(graph, MOST_BLOCK_STEPS)
-    d = fit.shape[0]
-    if order is None or order.n_blocks * (d + 1) ** 2 > MOST_NUMBERS:
+def _plan(fit: SquaredFit, laplacian: Laplacian, graph: TieGraph) -> Plan:
+    """Modes of L where tasks share a Gram matrix, else an order of elimination."""
+    d, m = fit.shape
+    modes = laplacian.modes if fit.normal_size < m * d**2 else None
+    plan = modes or Elimination.plan(graph, MOST_BLOCK_STEPS)
+    if plan is None or _n_blocks(plan) * (d + 1) ** 2 > MOST_NUMBERS:
         raise ValueError(
             'tie_weights="adaptive" must factorise blocks of features × features for '
             f"each task and tie, which is too much for {d} features and "
-            f"{len(graph.weight)} ties between {fit.shape[1]} tasks; give the weights, "
-            "choose features first, or tie tasks to their mean or in a chain."
+            f"{len(graph.weight)} ties between {m} tasks; give the weights, choose "
+            "features first, or tie tasks to their mean or in a chain."
         )
-    return order
+    return plan
+
+
+def _n_blocks(plan: Plan) -> int:
+    """Blocks of features × features that a factorisation holds."""
+    if isinstance(plan, Elimination):
+        return plan.n_blocks
+    return len(np.unique(plan[0]))
 
 
 def _estimable_rows(form: NormalForm, moments: Moments) -> Index:
@@ -211,12 +221,17 @@ def _rescale(form: NormalForm, rows: Index, scale: Array, height: float) -> Norm
     return NormalForm(gram, linear, form.intercept_ties)
 
 
-def _model(form: NormalForm, laplacian: Laplacian, order: Elimination) -> RowModel:
-    m = form.linear.shape[1]
-    modes = laplacian.modes if len(form.gram) < m else None
-    if modes is not None:
-        return ModeModel.of(form, *modes)
-    return GraphModel.of(form, laplacian, order)
+def _model(form: NormalForm, laplacian: Laplacian, plan: Plan) -> RowModel:
+    if isinstance(plan, Elimination):
+        return GraphModel.of(form, laplacian, plan)
+    return ModeModel.of(form, *plan)
+
+
+def _mean_degree(laplacian: Laplacian) -> float:
+    """Mean of the diagonal of L."""
+    groups = laplacian.groups
+    trace = laplacian.edges.diagonal().sum() - (groups.data**2).sum()
+    return float(trace) / laplacian.m
 
 
 def _observations(fit: SquaredFit) -> float:
