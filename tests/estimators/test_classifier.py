@@ -132,3 +132,23 @@ def test_separable_data_without_penalty_end_with_a_warning_or_a_gap(data):
     model = MultiTaskClassifier(lam=1e-3, theta=0.0, epsilon=0.0).fit(X, [0, 0, 1, 1])
     assert model.dual_gap_ <= 1e-6 * 4 * np.log(2)
     assert model.predict(X).tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("fit_intercept", [True, False, "tied"])
+def test_adaptive_ties_tell_what_varies(loss, fit_intercept):
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(30), 40)
+    X = rng.normal(size=(1200, 2))
+    P = rng.normal(size=(30, 2)) * [0.0, 1.5] + 1.0
+    y = np.sum(X * P[task], axis=1) + rng.logistic(size=1200) > 0
+    model = MultiTaskClassifier(
+        0.01,
+        loss=loss,
+        task_prior="mean",
+        fit_intercept=fit_intercept,
+        tie_weights="adaptive",
+    ).fit(X, y, task=task)
+    assert model.tie_weights_[0] > 10 * model.tie_weights_[1]
+    assert model.dual_gap_ <= 1e-6 * 1200
+    assert hasattr(model, "intercept_strength_") == (fit_intercept == "tied")

@@ -401,9 +401,9 @@ def test_ties_need_a_task_prior():
     refuses(model, "task_prior must not be None", np.eye(3, 2), np.arange(3.0))
 
 
-def test_adaptive_ties_are_announced_as_missing():
-    model = MultiTaskRegressor(tie_weights="adaptive")
-    refuses(model, "not part of this version", np.eye(3, 2), np.arange(3.0))
+def test_tie_weights_are_numbers_or_one_word():
+    model = MultiTaskRegressor(tie_weights="adaptiv")
+    refuses(model, '"adaptive" or None: got', np.eye(3, 2), np.arange(3.0))
 
 
 def test_unknown_names_suggest_near_ones(data):
@@ -479,3 +479,86 @@ def test_a_warm_start_from_other_tasks_is_a_cold_one(data, fitted):
     warm.fit(data.X[rows], data.y[rows], task=data.task[rows])
     cold = clone(fitted).fit(data.X[rows], data.y[rows], task=data.task[rows])
     assert np.array_equal(warm.coef_, cold.coef_)
+
+
+def grouped_rows(seed=0, m=15, n=12):
+    """Tasks whose first slope hardly varies while the second varies a lot."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(m), n)
+    X = rng.normal(size=(m * n, 2)) * [1.0, 20.0]
+    P = rng.normal(size=(m, 2)) * [0.05, 0.1] + [1.0, 0.0]
+    b = rng.normal(size=m)
+    return X, b[task] + np.sum(X * P[task], axis=1) + rng.normal(size=m * n), task
+
+
+def adaptive(**settings):
+    defaults = {"lam": 0.0, "task_prior": "mean", "fit_intercept": "tied", "tol": 1e-9}
+    return MultiTaskRegressor(tie_weights="adaptive", **{**defaults, **settings})
+
+
+def test_adaptive_ties_are_published_and_solved():
+    X, y, task = grouped_rows()
+    model = adaptive().fit(X, y, task=task)
+    fixed = MultiTaskRegressor(
+        0.0,
+        task_prior="mean",
+        fit_intercept="tied",
+        tol=1e-9,
+        tie_weights=model.tie_weights_,
+        intercept_strength=model.intercept_strength_,
+    ).fit(X, y, task=task)
+    assert model.tie_weights_[0] > 5 * model.tie_weights_[1] / 20**2
+    assert np.allclose(model.coef_, fixed.coef_, rtol=1e-9)
+    assert np.array_equal(fixed.tie_weights_, model.tie_weights_)
+    assert model.dual_gap_ <= 1e-9 * model.objective_
+
+
+def test_strengths_are_relative_to_adaptive_ties():
+    X, y, task = grouped_rows()
+    whole = adaptive().fit(X, y, task=task)
+    half = adaptive(epsilon=0.5, intercept_strength=0.5).fit(X, y, task=task)
+    assert np.array_equal(half.tie_weights_, whole.tie_weights_)
+    assert half.intercept_strength_ == pytest.approx(0.5 * whole.intercept_strength_)
+
+
+def test_adaptive_ties_do_not_depend_on_standardisation():
+    X, y, task = grouped_rows()
+    plain = adaptive().fit(X, y, task=task)
+    scaled = adaptive(standardize=True).fit(X, y, task=task)
+    assert np.allclose(scaled.coef_, plain.coef_, rtol=1e-5, atol=1e-8)
+    expected = plain.tie_weights_ / X.var(axis=0)
+    assert np.allclose(scaled.tie_weights_, expected, rtol=1e-4)
+
+
+def test_adaptive_ties_come_from_statistics_alone():
+    X, y, task = grouped_rows()
+    model = adaptive().fit(X, y, task=task)
+    by_statistics = adaptive().fit_statistics(summarize(X, y, task))
+    assert np.array_equal(by_statistics.tie_weights_, model.tie_weights_)
+    parts = adaptive()
+    for part in (task % 2 == 0, task % 2 == 1):
+        parts.partial_fit(X[part], y[part], task=task[part])
+    assert np.allclose(parts.tie_weights_, model.tie_weights_, rtol=1e-4)
+
+
+def test_adaptive_ties_predict_better_than_one_for_all():
+    errors = []
+    for seed in range(5):
+        X, y, task = grouped_rows(seed, n=40)
+        train = np.arange(len(y)) % 40 < 8
+        model = adaptive(theta=0.0).fit(X[train], y[train], task=task[train])
+        plain = clone(model).set_params(tie_weights=None)
+        plain.fit(X[train], y[train], task=task[train])
+        fits = (m.predict(X[~train], task=task[~train]) for m in (model, plain))
+        errors.append([np.mean((fit - y[~train]) ** 2) for fit in fits])
+    ours, theirs = np.mean(errors, axis=0)
+    assert ours < theirs
+
+
+def test_ties_are_published_where_they_are_given(data):
+    model = MultiTaskRegressor().fit(data.X, data.y, task=data.task)
+    assert np.array_equal(model.tie_weights_, np.ones(6))
+    assert not hasattr(model, "intercept_strength_")
+    weights = np.arange(6.0)
+    model.set_params(tie_weights=weights).fit(data.X, data.y, task=data.task)
+    assert np.array_equal(model.tie_weights_, weights)

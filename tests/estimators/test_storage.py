@@ -54,6 +54,9 @@ MODELS = {
         fit_intercept="tied",
         standardize=True,
     ),
+    "adaptive ties": lambda: fit_regressor(
+        tie_weights="adaptive", fit_intercept="tied", task_prior="mean"
+    ),
     "columns": lambda: MultiTaskRegressor().fit(DATA.X[:12], DATA.y.reshape(12, 3)),
     "graph of tasks": lambda: fit_regressor(task_prior=TaskPrior.from_graph([(0, 2)])),
     "dates as tasks": lambda: MultiTaskRegressor().fit(
@@ -94,6 +97,9 @@ def test_loaded_predicts_the_same_bits(model, path):
     assert np.array_equal(a, b)
     for name in ("objective_", "dual_gap_", "n_iter_", "n_features_in_"):
         assert getattr(loaded, name) == getattr(model, name)
+    assert np.array_equal(loaded.tie_weights_, model.tie_weights_)
+    strengths = (getattr(m, "intercept_strength_", None) for m in (loaded, model))
+    assert len(set(strengths)) == 1
     assert loaded.tasks_.tolist() == model.tasks_.tolist()
 
 

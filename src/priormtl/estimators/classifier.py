@@ -42,7 +42,8 @@ class MultiTaskClassifier(ClassifierMixin, LinearMultiTask):
     lam, theta, epsilon, feature_prior, task_prior, penalty, fit_intercept, \
 intercept_strength, feature_weights, tie_weights, standardize, solver, tol, max_iter, \
 warm_start, task
-        As in :class:`MultiTaskRegressor`.
+        As in :class:`MultiTaskRegressor`. With logistic loss, ``"adaptive"`` ties are
+        those of its quadratic models (penalised quasi-likelihood).
     loss : {"logistic", "squared"}
         How misfit is counted.
 
@@ -50,8 +51,8 @@ warm_start, task
     ----------
     classes_ : (2,) array, or list of m arrays where tasks have different classes
         Class labels; the second is the positive one.
-    coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
-feature_names_in_, feature_prior_
+    coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, tie_weights_, \
+intercept_strength_, n_features_in_, feature_names_in_, feature_prior_
         As in :class:`MultiTaskRegressor`.
 
     Examples

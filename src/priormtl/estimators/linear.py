@@ -24,6 +24,7 @@ from priormtl.estimators.settings import (
     check_fit_intercept,
     check_row_weights,
     check_strength,
+    check_tie_weights,
     check_tolerance,
 )
 from priormtl.graphs import Laplacian
@@ -45,6 +46,7 @@ from priormtl.priors import (
     laplacian,
 )
 from priormtl.problem import Problem
+from priormtl.selection import estimate_logistic_ties, estimate_ties
 from priormtl.solvers import (
     Solution,
     StopReason,
@@ -69,6 +71,14 @@ class Setup(NamedTuple):
     moments: Moments
     scale: Array  # (d,) what features were divided by
     feature_prior: FeaturePrior | None  # resolved
+    strengths: "TieStrengths"
+
+
+class TieStrengths(NamedTuple):
+    """How strongly tasks are tied, after all estimates."""
+
+    weights: Array  # (d,) multiply epsilon
+    intercept: float  # of tied intercepts
 
 
 class LinearMultiTask(MultiTaskEstimator):
@@ -76,6 +86,8 @@ class LinearMultiTask(MultiTaskEstimator):
 
     coef_: Array
     intercept_: Array
+    tie_weights_: Array
+    intercept_strength_: float
 
     def __init__(
         self,
@@ -146,14 +158,18 @@ class LinearMultiTask(MultiTaskEstimator):
         ties = laplacian(as_task_prior(self.task_prior), data.tasks)
         prior = as_feature_prior(self.feature_prior)
         resolved = None if prior is None else prior.resolve(moments)
-        loss = Logistic() if self._uses_logistic else Squared()
+        strengths = self._tie_strengths(fit_data, ties)
         problem = Problem(
-            loss.bind(fit_data, self._intercepts(ties)),
-            self._quadratic_prior(resolved, ties, moments),
+            self._loss.bind(fit_data, self._intercepts(ties, strengths.intercept)),
+            self._quadratic_prior(resolved, ties, moments, strengths.weights),
             self._penalty(data.shape[0]),
             check_strength("lam", self.lam),
         )
-        return Setup(problem, moments, scale, resolved)
+        return Setup(problem, moments, scale, resolved, strengths)
+
+    @property
+    def _loss(self) -> Logistic | Squared:
+        return Logistic() if self._uses_logistic else Squared()
 
     def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Any]:
         """Moments, for priors and scales, and what the loss is counted on."""
@@ -165,22 +181,36 @@ class LinearMultiTask(MultiTaskEstimator):
     def _scale(self, moments: Moments) -> Array:
         return pooled_scale(moments) if self.standardize else np.ones(moments.shape[0])
 
+    def _tie_strengths(self, data: Any, ties: Laplacian) -> TieStrengths:
+        """Weights as given or, on data as the loss sees them, estimated."""
+        d = data.shape[0]
+        weights = check_tie_weights(self.tie_weights, d)
+        strength = check_strength("intercept_strength", self.intercept_strength)
+        if weights is None:
+            return TieStrengths(np.ones(d), strength)
+        if not isinstance(weights, str):
+            return TieStrengths(weights, strength)
+        kind = self._intercepts(ties, 1.0)
+        if self._uses_logistic:
+            found = estimate_logistic_ties(Logistic().bind(data, kind), ties)
+        else:
+            found = estimate_ties(data, ties, kind)
+        relative = 1.0 if found.intercept is None else found.intercept
+        return TieStrengths(found.weights, strength * relative)
+
     def _quadratic_prior(
-        self, prior: FeaturePrior | None, ties: Laplacian, moments: Moments
+        self,
+        prior: FeaturePrior | None,
+        ties: Laplacian,
+        moments: Moments,
+        tie_weights: Array,
     ) -> QuadraticPrior:
-        if isinstance(self.tie_weights, str):
-            raise ValueError(
-                "tie_weights must be one weight per feature or None: got "
-                f"{self.tie_weights!r}; weights estimated from the data are not part "
-                "of this version."
-            )
-        d = moments.shape[0]
         return QuadraticPrior(
             difference_matrix(prior or FeaturePrior(()), moments),
             ties,
             check_strength("theta", self.theta),
             check_strength("epsilon", self.epsilon),
-            check_row_weights("tie_weights", self.tie_weights, d, zero=True),
+            None if np.all(tie_weights == 1.0) else tie_weights,
         )
 
     def _penalty(self, d: int) -> Penalty:
@@ -197,9 +227,8 @@ class LinearMultiTask(MultiTaskEstimator):
             )
         return Nuclear()
 
-    def _intercepts(self, ties: Laplacian) -> Intercepts:
+    def _intercepts(self, ties: Laplacian, strength: float) -> Intercepts:
         kind = check_fit_intercept(self.fit_intercept)
-        strength = check_strength("intercept_strength", self.intercept_strength)
         if kind is False:
             return NoIntercepts()
         if kind is True:
@@ -245,6 +274,10 @@ class LinearMultiTask(MultiTaskEstimator):
         self.dual_gap_ = solution.certificate.gap
         self.n_iter_ = solution.n_iter
         self.feature_prior_ = setup.feature_prior
+        self.tie_weights_ = setup.strengths.weights
+        self.__dict__.pop("intercept_strength_", None)
+        if self.fit_intercept == "tied":
+            self.intercept_strength_ = setup.strengths.intercept
         self.__dict__.pop("statistics_", None)
         if isinstance(setup.moments, TaskStatistics):
             self.statistics_ = setup.moments

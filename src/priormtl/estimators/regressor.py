@@ -41,11 +41,17 @@ class MultiTaskRegressor(RegressorMixin, LinearMultiTask):
         Free intercepts, none, or intercepts tied as the tasks are:
         plus intercept_strength/2 bᵀ L b.
     intercept_strength : float
-        Strength of that tie.
+        Strength of that tie; with ``tie_weights="adaptive"`` relative to the estimate.
     feature_weights : (d,) array, optional
         Positive; multiply ``lam`` feature by feature.
-    tie_weights : (d,) array, optional
-        Not negative; multiply ``epsilon`` feature by feature.
+    tie_weights : (d,) array, "adaptive" or None
+        Not negative; multiply ``epsilon`` feature by feature. "adaptive" estimates
+        them, and the strength of tied intercepts, as a mixed model does (REML): noise
+        variance over the variance of a coefficient between tasks, so that
+        ``epsilon=1`` is the mixed model's answer. ``lam``, ``theta`` and the feature
+        prior play no part in the estimate; weights of rows count as repetitions. A
+        coefficient that does not vary gets 100,000 times the mean curvature of a
+        task, a feature that is constant or zero gets 1.
     standardize : bool
         Divide features by their pooled standard deviation inside the fit;
         ``coef_`` stays in the units of X.
@@ -73,6 +79,10 @@ class MultiTaskRegressor(RegressorMixin, LinearMultiTask):
         Objective reached, and how far the optimum can be below it, at most.
     n_iter_ : int
         Steps taken.
+    tie_weights_ : (d,) array
+        What multiplied ``epsilon``, for standardised features if ``standardize``.
+    intercept_strength_ : float
+        Strength of the tie between intercepts; only with tied intercepts.
     n_features_in_, feature_names_in_ : int, array
         Features (the task's column not among them), and their names where X has any.
     feature_prior_ : FeaturePrior or None

@@ -14,8 +14,11 @@ __all__ = [
     "check_fit_intercept",
     "check_row_weights",
     "check_strength",
+    "check_tie_weights",
     "check_tolerance",
 ]
+
+ADAPTIVE = "adaptive"
 
 PENALTIES = ("l21", "nuclear")
 SOLVERS = ("auto", *METHODS)
@@ -72,6 +75,18 @@ def check_row_weights(name: str, value: Any, d: int, *, zero: bool) -> Array | N
     if not np.all(np.isfinite(weights) & valid):
         raise ValueError(f"{name} must be finite and {least}: got {weights.min()}.")
     return weights
+
+
+def check_tie_weights(value: Any, d: int) -> Array | str | None:
+    """One weight per feature, at least zero, or "adaptive"."""
+    if isinstance(value, str):
+        if value != ADAPTIVE:
+            raise ValueError(
+                'tie_weights must be one weight per feature, "adaptive" or None: got '
+                f"{value!r}."
+            )
+        return value
+    return check_row_weights("tie_weights", value, d, zero=True)
 
 
 def _is_real(value: Any) -> bool:

@@ -58,7 +58,11 @@ def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
         "params": _plain_params(model),
         "fitted": _plain_fitted(model),
     }
-    arrays = {"coef": model.coef_, "intercept": model.intercept_}
+    arrays = {
+        "coef": model.coef_,
+        "intercept": model.intercept_,
+        "tie_weights": model.tie_weights_,
+    }
     write_archive(path, KIND, settings, arrays)
 
 
@@ -83,7 +87,7 @@ def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
     if isinstance(params["task_prior"], TaskPrior):
         params["task_prior"] = params["task_prior"].to_plain()
     for name in ("feature_weights", "tie_weights"):
-        if params[name] is not None:
+        if params[name] is not None and not isinstance(params[name], str):
             params[name] = np.asarray(params[name], dtype=np.float64).tolist()
     return {name: _plain_scalar(value) for name, value in params.items()}
 
@@ -103,6 +107,7 @@ def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
         "dual_gap": model.dual_gap_,
         "n_iter": model.n_iter_,
         "feature_prior": None if resolved is None else resolved.to_plain(),
+        "intercept_strength": getattr(model, "intercept_strength_", None),
     }
     if isinstance(model, MultiTaskClassifier):
         table = model._classes
@@ -118,11 +123,17 @@ def _restore(
     model = build(**_read_params(build, settings["params"]))
     fitted = settings["fitted"]
     coef, intercept = arrays["coef"], arrays["intercept"]
+    tie_weights, strength = arrays["tie_weights"], fitted["intercept_strength"]
     tasks, features = from_plain(fitted["tasks"]), fitted["features"]
     m, d = coef.shape
-    _demand(coef.dtype == intercept.dtype == np.float64, "types of arrays")
+    types = {array.dtype for array in (coef, intercept, tie_weights)}
+    _demand(types == {np.dtype(np.float64)}, "types of arrays")
     _demand(intercept.shape == (m,) == (len(tasks),), "number of tasks")
+    _demand(tie_weights.shape == (d,), "number of features")
     model.coef_, model.intercept_ = coef, intercept
+    model.tie_weights_ = tie_weights
+    if strength is not None:
+        model.intercept_strength_ = float(strength)
     model.tasks_ = task_array(tasks)
     model.n_features_in_ = d
     if features is not None:
@@ -145,8 +156,9 @@ def _read_params(build: type[LinearMultiTask], plain: dict[str, Any]) -> dict[st
     params["feature_prior"] = _maybe(FeaturePrior.from_plain, params["feature_prior"])
     if isinstance(params["task_prior"], list):
         params["task_prior"] = TaskPrior.from_plain(params["task_prior"])
-    for name in ("feature_weights", "tie_weights"):
-        params[name] = _maybe(_floats, params[name])
+    params["feature_weights"] = _maybe(_floats, params["feature_weights"])
+    if not isinstance(params["tie_weights"], str):
+        params["tie_weights"] = _maybe(_floats, params["tie_weights"])
     return params
 
 

@@ -7,7 +7,7 @@ from priormtl.losses.intercepts import (
     NoIntercepts,
     TiedIntercepts,
 )
-from priormtl.losses.logistic import Logistic, LogisticFit
+from priormtl.losses.logistic import Logistic, LogisticEvaluation, LogisticFit
 from priormtl.losses.squared import Squared, SquaredFit
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "FreeIntercepts",
     "Intercepts",
     "Logistic",
+    "LogisticEvaluation",
     "LogisticFit",
     "Loss",
     "NoIntercepts",

@@ -21,7 +21,7 @@ from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import FreeIntercepts, Intercepts
 from priormtl.losses.squared import SquaredFit
 
-__all__ = ["Logistic", "LogisticFit"]
+__all__ = ["Logistic", "LogisticEvaluation", "LogisticFit"]
 
 MOST_NEWTON_STEPS = 100
 MOST_HALVINGS = 40

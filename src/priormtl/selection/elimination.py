@@ -1,0 +1,290 @@
+"""Block elimination over a graph of tasks: solves, determinant, selected inverse.
+
+The matrix has one k × k block per node and per edge. Nodes that are not joined go
+at once: the leaves of a star in one sweep, a chain by halves.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Self
+
+import numpy as np
+from scipy.sparse import coo_array, triu
+from scipy.sparse.csgraph import connected_components
+
+from priormtl._arrays import Array, Index
+from priormtl.graphs import Laplacian
+
+__all__ = ["Elimination", "Factor", "TieGraph"]
+
+
+@dataclass(frozen=True, eq=False)
+class TieGraph:
+    """Weighted edges between tasks, with a further node for the mean of each group.
+
+    Σ weight (p_first − p_second)², minimised over these nodes, is p L pᵀ.
+    """
+
+    n_nodes: int  # tasks first
+    first: Index
+    second: Index
+    weight: Array
+
+    @classmethod
+    def of(cls, laplacian: Laplacian) -> Self:
+        """Edges of L, and a star for each of its groups."""
+        above = coo_array(triu(laplacian.edges, k=1))
+        task, group = (ends.astype(np.intp) for ends in laplacian.groups.nonzero())
+        size = np.bincount(group, minlength=laplacian.groups.shape[1])
+        values = np.asarray(laplacian.groups[task, group]).ravel()
+        first = np.concatenate([above.row, task])
+        second = np.concatenate([above.col, laplacian.m + group])
+        weight = np.concatenate([-above.data, values**2 * size[group]])
+        # The only member of a group is its mean.
+        kept = weight * np.concatenate([np.ones(above.nnz), size[group] > 1]) > 0
+        nodes = laplacian.m + len(size)
+        ends = first[kept].astype(np.intp), second[kept].astype(np.intp)
+        return cls(nodes, *ends, weight[kept].astype(np.float64))
+
+    @cached_property
+    def parts(self) -> Index:
+        """Number of the connected part that each node belongs to."""
+        ends = (self.first, self.second)
+        shape = (self.n_nodes, self.n_nodes)
+        _, parts = connected_components(coo_array((self.weight, ends), shape=shape))
+        return parts.astype(np.intp)
+
+    @property
+    def rank(self) -> int:
+        """Rank of the Laplacian over all nodes."""
+        return self.n_nodes - int(self.parts.max()) - 1
+
+    def spreads(self, nodes: Array, edges: Array) -> Array:
+        """Σ weight (a + b − 2 c): a, b from the ends of each edge, c from itself."""
+        ends = nodes[self.first] + nodes[self.second]
+        return np.tensordot(self.weight, ends - 2.0 * edges, axes=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where blocks belong; several may belong to one place."""
+
+    index: Index
+
+    @cached_property
+    def _order(self) -> Index:
+        return np.argsort(self.index, kind="stable")
+
+    @cached_property
+    def _starts(self) -> Index:
+        return np.flatnonzero(np.diff(self.index[self._order], prepend=-1))
+
+    @cached_property
+    def _distinct(self) -> Index:
+        return self.index[self._order][self._starts]
+
+    def subtract(self, target: Array, blocks: Array) -> None:
+        """Take blocks off where they belong."""
+        if len(self.index):
+            sums = np.add.reduceat(blocks[self._order], self._starts, axis=0)
+            target[self._distinct] -= sums
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Nodes that go at once, with their edges to the nodes that stay."""
+
+    nodes: Index
+    edges: Index
+    own: Places  # node of each edge that goes
+    other: Places  # node of each edge that stays
+    left: Places  # two edges of one node, and the edge that joins their other ends,
+    right: Places  # from the end of ``left`` to that of ``right``
+    across: Places
+
+
+@dataclass(frozen=True, eq=False)
+class Elimination:
+    """Order of elimination, and all edges that it meets.
+
+    The edges of the graph come first, in their order; then those that fill in.
+    """
+
+    graph: TieGraph
+    levels: tuple[Level, ...]
+    n_edges: int
+
+    @classmethod
+    def plan(cls, graph: TieGraph, most_steps: int) -> Self | None:
+        """Find an order by small degree; None where it takes too many steps."""
+        stages = _order(graph, most_steps)
+        if stages is None:
+            return None
+        place = {a: k for k, a in enumerate(a for stage in stages for a in stage)}
+        pairs = (sorted(pair, key=place.__getitem__) for pair in _pairs(graph))
+        number = {(a, b): e for e, (a, b) in enumerate(pairs)}
+        neighbours = _neighbours(graph)
+        levels = [_level(stage, neighbours, place, number) for stage in stages]
+        return cls(graph, tuple(levels), len(number))
+
+    @cached_property
+    def roots(self) -> Index:
+        """Last node of each connected part."""
+        last: dict[int, int] = {}
+        for level in self.levels:
+            last.update(zip(self.graph.parts[level.nodes], level.nodes, strict=True))
+        return _index([last[part] for part in sorted(last)])
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of nodes and edges."""
+        return self.graph.n_nodes + self.n_edges
+
+    def factorise(self, pivots: Array, tie: Array) -> "Factor":
+        """Factorise blockdiag(pivots) plus the Laplacian times diag(tie).
+
+        ``pivots`` is (nodes, k, k), ``tie`` (k,). Raises LinAlgError where the sum is
+        not positive definite.
+        """
+        graph, k = self.graph, len(tie)
+        pivots = np.array(pivots)
+        links = np.zeros((self.n_edges, k, k))
+        steps = np.arange(k)
+        ends = np.concatenate([graph.first, graph.second])
+        degree = np.bincount(ends, np.tile(graph.weight, 2), graph.n_nodes)
+        pivots[:, steps, steps] += np.outer(degree, tie)
+        links[: len(graph.weight), steps, steps] = -np.outer(graph.weight, tie)
+        gains = np.empty_like(links)
+        inverses = np.empty_like(pivots)
+        log_determinant = 0.0
+        for level in self.levels:
+            here = pivots[level.nodes]
+            roots = np.linalg.cholesky(here)
+            diagonals = np.diagonal(roots, axis1=1, axis2=2)
+            log_determinant += 2.0 * float(np.log(diagonals).sum())
+            inverses[level.nodes] = np.linalg.inv(here)
+            gains[level.edges] = inverses[level.own.index] @ links[level.edges]
+            turned = links[level.edges].swapaxes(1, 2)
+            level.other.subtract(pivots, turned @ gains[level.edges])
+            turned = links[level.left.index].swapaxes(1, 2)
+            level.across.subtract(links, turned @ gains[level.right.index])
+        return Factor(self, inverses, gains, log_determinant)
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Factorised matrix."""
+
+    order: Elimination
+    inverses: Array  # (nodes, k, k) of the pivots
+    gains: Array  # (edges, k, k)
+    log_determinant: float
+
+    def solve(self, rhs: Array) -> Array:
+        """Solution (nodes, k, r) for right-hand sides of that shape."""
+        found = np.array(rhs)
+        for level in self.order.levels:
+            turned = self.gains[level.edges].swapaxes(1, 2)
+            level.other.subtract(found, turned @ found[level.own.index])
+        for level in reversed(self.order.levels):
+            found[level.nodes] = self.inverses[level.nodes] @ found[level.nodes]
+            later = found[level.other.index]
+            level.own.subtract(found, self.gains[level.edges] @ later)
+        return found
+
+    def selected_inverse(self) -> tuple[Array, Array]:
+        """Blocks of the inverse at the nodes, and at the edges of the plan."""
+        nodes, edges = np.array(self.inverses), np.zeros_like(self.gains)
+        for level in reversed(self.order.levels):
+            gains = self.gains[level.edges]
+            edges[level.edges] = -gains @ nodes[level.other.index]
+            left, right = self.gains[level.left.index], self.gains[level.right.index]
+            across = edges[level.across.index]
+            level.left.subtract(edges, right @ across.swapaxes(1, 2))
+            level.right.subtract(edges, left @ across)
+            level.own.subtract(nodes, edges[level.edges] @ gains.swapaxes(1, 2))
+        return nodes, edges
+
+    def spreads(self) -> Array:
+        """Trace of L times the inverse's block of tasks, row by row (k,)."""
+        nodes, edges = self.selected_inverse()
+        kept = edges[: len(self.order.graph.weight)]
+        diagonals = (np.diagonal(part, axis1=1, axis2=2) for part in (nodes, kept))
+        return self.order.graph.spreads(*diagonals)
+
+
+def _neighbours(graph: TieGraph) -> dict[int, set[int]]:
+    neighbours: dict[int, set[int]] = {a: set() for a in range(graph.n_nodes)}
+    for a, b in _pairs(graph):
+        neighbours[a].add(b)
+        neighbours[b].add(a)
+    return neighbours
+
+
+def _pairs(graph: TieGraph) -> Iterable[tuple[int, int]]:
+    return zip(graph.first.tolist(), graph.second.tolist(), strict=True)
+
+
+def _order(graph: TieGraph, most_steps: int) -> list[list[int]] | None:
+    """Nodes that go at once, time after time."""
+    neighbours = _neighbours(graph)
+    stages, steps = [], 0
+    while neighbours:
+        stages.append(_independent(neighbours))
+        steps += sum(1 + len(neighbours[a]) ** 2 for a in stages[-1])
+        if steps > most_steps:
+            return None
+        for a in stages[-1]:
+            _take_out(a, neighbours)
+    return stages
+
+
+def _independent(neighbours: dict[int, set[int]]) -> list[int]:
+    """Nodes of small degree, no two of them joined."""
+    least = min(len(around) for around in neighbours.values())
+    chosen: list[int] = []
+    barred: set[int] = set()
+    for node, around in neighbours.items():
+        if len(around) <= least + 1 and node not in barred:
+            chosen.append(node)
+            barred |= around
+    return chosen
+
+
+def _take_out(a: int, neighbours: dict[int, set[int]]) -> set[int]:
+    """Join the neighbours of a node in its place."""
+    around = neighbours.pop(a)
+    for b in around:
+        neighbours[b] |= around
+        neighbours[b] -= {a, b}
+    return around
+
+
+def _level(
+    nodes: list[int],
+    neighbours: dict[int, set[int]],
+    place: dict[int, int],
+    number: dict[tuple[int, int], int],
+) -> Level:
+    """Take nodes out and write down which blocks meet; edges point forward."""
+    edges: list[tuple[int, ...]] = []
+    triangles: list[tuple[int, ...]] = []
+    for a in nodes:
+        around = sorted(_take_out(a, neighbours), key=place.__getitem__)
+        edges += [(number[a, b], a, b) for b in around]
+        for b, c in combinations(around, 2):
+            across = number.setdefault((b, c), len(number))
+            triangles.append((number[a, b], number[a, c], across))
+    numbers, own, other = _columns(edges)
+    corners = (Places(column) for column in _columns(triangles))
+    return Level(_index(nodes), numbers, Places(own), Places(other), *corners)
+
+
+def _columns(rows: list[tuple[int, ...]]) -> Index:
+    return np.ascontiguousarray(np.array(rows, dtype=np.intp).reshape(-1, 3).T)
+
+
+def _index(numbers: list[int]) -> Index:
+    return np.array(numbers, dtype=np.intp)

@@ -1,0 +1,362 @@
+"""Ties from the data: the most likely ones, and what must not change them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+
+from instances import with_signs
+from priormtl.data import condense, from_columns, from_labels, summarize_tasks
+from priormtl.losses import (
+    FreeIntercepts,
+    Logistic,
+    NoIntercepts,
+    TiedIntercepts,
+)
+from priormtl.priors import TaskPrior, laplacian
+from priormtl.selection import Ties, estimate_logistic_ties, estimate_ties
+from priormtl.selection import ties as ties_module
+
+SPREAD = np.array([0.7, 0.4, 0.1, 1.0])  # of intercepts and three slopes
+KINDS = ("free", "absent", "tied")
+
+
+def grouped_tasks(m=12, n=15, spread=SPREAD, noise=1.0, seed=0, walk=False):
+    """Tasks whose coefficients vary about common ones, or walk from task to task."""
+    rng = np.random.default_rng(seed)
+    d = len(spread) - 1
+    task = np.arange(m * n) % m
+    X = rng.normal(size=(m * n, d)) + 0.3
+    steps = spread[:, None] * rng.normal(size=(d + 1, m))
+    Q = rng.normal(size=(d + 1, 1)) + (np.cumsum(steps, axis=1) if walk else steps)
+    y = Q[0, task] + np.sum(X * Q[1:, task].T, axis=1)
+    return from_labels(X, y + noise * rng.normal(size=m * n), task)
+
+
+def ties_of(data, kind="tied", prior=None, **settings):
+    L = laplacian(prior or TaskPrior.mean(), data.tasks)
+    intercepts = {
+        "free": FreeIntercepts(),
+        "absent": NoIntercepts(),
+        "tied": TiedIntercepts(L, 1.0),
+    }[kind]
+    return estimate_ties(condense(data), L, intercepts, **settings)
+
+
+def all_weights(ties):
+    first = [] if ties.intercept is None else [ties.intercept]
+    return np.concatenate([first, ties.weights])
+
+
+def assert_same(a, b, rtol=1e-3):
+    assert np.allclose(all_weights(a), all_weights(b), rtol=rtol)
+    assert a.noise_variance == pytest.approx(b.noise_variance, rel=rtol)
+
+
+def covariance_parts(data, L, kind):
+    """Contrasts of y free of common effects, and what each variance adds to them."""
+    X, task = (
+        np.asarray(data.X),
+        np.repeat(np.arange(data.shape[1]), np.diff(data.starts)),
+    )
+    member = np.eye(data.shape[1])[task]
+    columns = np.column_stack([np.ones(len(X)), X]) if kind == "tied" else X
+    spread = np.linalg.pinv(L)
+    values, vectors = np.linalg.eigh(L)
+    common = vectors[:, values < 1e-9]
+    Z = [column[:, None] * member for column in columns.T]
+    fixed = np.hstack([z @ common for z in Z] + ([member] if kind == "free" else []))
+    basis, sizes, _ = np.linalg.svd(fixed)
+    contrasts = basis[:, np.sum(sizes > 1e-9) :]
+    pulled = [contrasts.T @ z for z in Z]
+    return contrasts.T @ data.y, [z @ spread @ z.T for z in pulled]
+
+
+def minus_likelihood(logs, seen, parts):
+    """Twice the negative restricted log-likelihood of the log variances."""
+    V = np.exp(logs[0]) * np.eye(len(seen))
+    V += sum(np.exp(s) * part for s, part in zip(logs[1:], parts, strict=True))
+    return np.linalg.slogdet(V)[1] + seen @ np.linalg.solve(V, seen)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("walk", [False, True])
+def test_the_most_likely_ties_are_found(kind, walk):
+    data = grouped_tasks(seed=1, walk=walk)
+    prior = TaskPrior.chain() if walk else TaskPrior.mean()
+    found = ties_of(data, kind, prior)
+    L = laplacian(prior, data.tasks).dense()
+    seen, parts = covariance_parts(data, L, kind)
+    start = np.zeros(1 + len(parts))
+    best = minimize(minus_likelihood, start, (seen, parts), tol=1e-9)
+    variances = found.noise_variance / all_weights(found)
+    logs = np.log(np.concatenate([[found.noise_variance], variances]))
+    # A variance at its bound goes on towards zero in the other search.
+    ours, theirs = np.maximum(logs, -7), np.maximum(best.x, -7)
+    assert minus_likelihood(logs, seen, parts) <= best.fun + 1e-4
+    assert np.allclose(ours, theirs, atol=0.02)
+
+
+def test_the_likelihood_is_flat_at_the_estimate():
+    data = grouped_tasks(seed=2)
+    found = ties_of(data)
+    seen, parts = covariance_parts(data, np.eye(12) - 1 / 12, "tied")
+    variances = found.noise_variance / all_weights(found)
+    logs = np.log(np.concatenate([[found.noise_variance], variances]))
+    for j in range(len(logs)):
+        step = 0.05 * np.eye(len(logs))[j]
+        ends = [minus_likelihood(logs + s * step, seen, parts) for s in (-1, 0, 1)]
+        assert ends[1] <= min(ends[0], ends[2]) + 1e-6
+        assert abs(ends[2] - ends[0]) < 0.1 * (ends[0] + ends[2] - 2 * ends[1]) + 1e-5
+
+
+@pytest.mark.parametrize("walk", [False, True])
+def test_planted_variances_come_back(walk):
+    data = grouped_tasks(m=400, n=20, noise=0.8, seed=3, walk=walk)
+    found = ties_of(data, prior=TaskPrior.chain() if walk else TaskPrior.mean())
+    spread = np.sqrt(found.noise_variance / all_weights(found))
+    # A spread from 400 tasks has a sampling error of about 4 %, small ones more.
+    assert np.allclose(spread, SPREAD, rtol=0.12, atol=0.03)
+    assert found.noise_variance == pytest.approx(0.64, rel=0.05)
+
+
+def test_known_noise_is_believed():
+    data = grouped_tasks(m=200, seed=4)
+    found = ties_of(data, noise_variance=4.0)
+    assert found.noise_variance == pytest.approx(4.0)
+    assert np.all(all_weights(found) > all_weights(ties_of(data)))
+
+
+def test_a_coefficient_that_does_not_vary_is_tied_tightly_and_finitely():
+    spread = np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.6])
+    found = ties_of(grouped_tasks(m=30, spread=spread, seed=5))
+    curvature = 15.0
+    tight = found.weights > 1e3 * curvature
+    assert tight.any()
+    assert found.weights[tight] == pytest.approx(1e5 * curvature, rel=1.0)
+    assert found.weights[4] < 100.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_unit_of_targets_changes_the_noise_only(kind):
+    data = grouped_tasks()
+    a, b = ties_of(data, kind), ties_of(replace(data, y=1e5 * data.y), kind)
+    assert np.allclose(all_weights(a), all_weights(b), rtol=1e-3)
+    assert b.noise_variance == pytest.approx(1e10 * a.noise_variance, rel=1e-5)
+
+
+def test_the_unit_of_a_feature_enters_its_weight_squared():
+    data = grouped_tasks()
+    scale = np.array([1e-4, 1.0, 1e3])
+    a, b = ties_of(data), ties_of(data.with_matrix(data.X * scale))
+    assert np.allclose(b.weights, scale**2 * a.weights, rtol=1e-3)
+    assert b.intercept == pytest.approx(a.intercept, rel=1e-3)
+
+
+def test_the_weight_of_a_prior_goes_off_the_estimate():
+    data = grouped_tasks()
+    a, b = ties_of(data), ties_of(data, prior=TaskPrior.mean(weight=4.0))
+    assert np.allclose(all_weights(b), 0.25 * all_weights(a), rtol=1e-3)
+
+
+def test_order_of_tasks_and_features_does_not_matter():
+    data = grouped_tasks()
+    task = np.repeat(np.arange(12), 15)
+    other = from_labels(data.X[:, [2, 0, 1]], data.y, (5 * task) % 12)
+    a, b = ties_of(data), ties_of(other)
+    assert np.allclose(a.weights[[2, 0, 1]], b.weights, rtol=1e-3)
+    assert a.intercept == pytest.approx(b.intercept, rel=1e-3)
+
+
+def test_a_chain_may_be_walked_from_either_end():
+    data = grouped_tasks(walk=True)
+    task = np.repeat(np.arange(12), 15)
+    other = from_labels(data.X, data.y, 11 - task)
+    chain = TaskPrior.chain()
+    assert_same(ties_of(data, prior=chain), ties_of(other, prior=chain))
+
+
+def test_statistics_of_any_split_give_the_same():
+    data = grouped_tasks()
+    task = np.repeat(np.arange(12), 15)
+    part = np.random.default_rng(0).integers(0, 3, len(task))
+    pieces = [
+        summarize_tasks(
+            from_labels(data.X[part == k], data.y[part == k], task[part == k])
+        )
+        for k in range(3)
+    ]
+    L = laplacian(TaskPrior.mean(), data.tasks)
+    merged = estimate_ties(pieces[2] + pieces[0] + pieces[1], L, FreeIntercepts())
+    assert_same(ties_of(data, "free"), merged)
+
+
+def test_a_row_twice_is_a_row_of_weight_two():
+    data = grouped_tasks()
+    task = np.repeat(np.arange(12), 15)
+    weight = 1.0 + (np.arange(len(task)) % 4 == 0)
+    twice = np.repeat(np.arange(len(task)), weight.astype(int))
+    a = ties_of(from_labels(data.X, data.y, task, weight))
+    b = ties_of(from_labels(data.X[twice], data.y[twice], task[twice]))
+    assert_same(a, b)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sparse_rows_and_statistics_give_the_same(kind):
+    data = grouped_tasks()
+    sparse = data.with_matrix(csr_array(data.X))
+    assert not isinstance(condense(sparse), type(condense(data)))
+    assert_same(ties_of(data, kind), ties_of(sparse, kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("prior", [TaskPrior.mean(), TaskPrior.chain()])
+def test_shared_rows_and_their_copies_give_the_same(kind, prior):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 3)) + 1.0
+    Y = X @ rng.normal(size=(3, 6)) + rng.normal(size=(20, 6))
+    shared = from_columns(X, Y)
+    stacked = from_labels(np.tile(X, (6, 1)), Y.T.ravel(), np.repeat(np.arange(6), 20))
+    assert len(condense(shared).gram()) == 1
+    assert_same(ties_of(shared, kind, prior), ties_of(stacked, kind, prior))
+
+
+def test_same_data_same_bits():
+    a, b = ties_of(grouped_tasks()), ties_of(grouped_tasks())
+    assert np.array_equal(all_weights(a), all_weights(b))
+
+
+def test_columns_without_information_get_weight_one():
+    data = grouped_tasks()
+    X = np.column_stack([np.zeros(180), data.X, np.full(180, 7.0)])
+    a, b = ties_of(data), ties_of(data.with_matrix(X))
+    assert b.weights[0] == b.weights[4] == 1.0
+    assert np.allclose(a.weights, b.weights[1:4], rtol=1e-3)
+
+
+def test_a_column_of_ones_is_a_tied_intercept():
+    data = grouped_tasks()
+    ones = data.with_matrix(np.column_stack([np.ones(180), data.X]))
+    a, b = ties_of(data, "tied"), ties_of(ones, "absent")
+    assert np.allclose(all_weights(a), b.weights, rtol=1e-3)
+
+
+def unknown(ties: Ties):
+    return np.all(all_weights(ties) == 1.0) and ties.noise_variance is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_nothing_can_be_told_ties_have_weight_one(kind):
+    data = grouped_tasks()
+    one = from_labels(data.X, data.y, np.zeros(180, int))
+    assert unknown(ties_of(one, kind))
+    assert unknown(ties_of(data, kind, TaskPrior.from_graph([])))
+    assert unknown(ties_of(replace(data, y=np.zeros(180)), kind))
+    assert unknown(ties_of(data.with_matrix(0.0 * data.X), "free"))
+    assert unknown(ties_of(replace(data, y=data.X @ np.ones(3)), kind))
+
+
+def test_too_few_rows_are_named():
+    rng = np.random.default_rng(0)
+    data = from_labels(rng.normal(size=(6, 8)), rng.normal(size=6), [0, 0, 0, 1, 1, 1])
+    with pytest.warns(UserWarning, match="more rows than the 4 coefficients.*got 4;"):
+        ties = ties_of(data, "free")
+    assert unknown(ties)
+
+
+def degenerate_tables():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(40, 3)), np.arange(40) % 8
+    codes = np.eye(4)[rng.integers(0, 4, 40)]
+    P = rng.normal(size=(8, 3))
+    exact = np.sum(X * P[task], axis=1)
+    y = exact + rng.normal(size=40)
+    return {
+        "one-hot": from_labels(codes, y, task),
+        "twins": from_labels(X[:, [0, 0, 1]], y, task),
+        "one row per task": from_labels(X, y, np.arange(40)),
+        "fitted exactly": from_labels(X, exact, task),
+        "wide scales": from_labels(X * [1e-12, 1.0, 1e12], y, task),
+        "tiny targets": from_labels(X, 1e-12 * y, task),
+        "constant in tasks": from_labels(P[task], y, task),
+        "offset": from_labels(X + 1e6, y, task),
+        "two tasks": from_labels(X, y, task % 2),
+        "unequal tasks": from_labels(X, y, np.minimum(task, np.arange(40) // 20)),
+    }
+
+
+TABLES = degenerate_tables()
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("prior", [TaskPrior.mean(), TaskPrior.chain()])
+def test_degenerate_tables_have_finite_positive_ties(table, kind, prior):
+    weights = all_weights(ties_of(TABLES[table], kind, prior))
+    assert np.all(np.isfinite(weights))
+    assert np.all(weights > 0)
+
+
+def test_exact_fits_are_hardly_tied():
+    weights = ties_of(TABLES["fitted exactly"], "absent").weights
+    assert np.all(weights < 1e-3)
+
+
+def test_too_many_features_are_refused_with_a_way_out(monkeypatch):
+    monkeypatch.setattr(ties_module, "MOST_NUMBERS", 100)
+    with pytest.raises(ValueError, match=r"3 features and 12 ties.*give the weights"):
+        ties_of(grouped_tasks())
+
+
+def test_shared_rows_need_no_block_per_task(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, P = rng.normal(size=(20, 3)), rng.normal(size=(3, 6))
+    shared = from_columns(X, X @ P + rng.normal(size=(20, 6)))
+    monkeypatch.setattr(ties_module, "MOST_NUMBERS", 2 * 4**2)
+    assert not unknown(ties_of(shared))
+    with pytest.raises(ValueError, match="too much for 3 features"):
+        ties_of(shared, prior=TaskPrior.chain())
+
+
+def test_too_dense_graphs_are_refused_with_a_way_out(monkeypatch):
+    monkeypatch.setattr(ties_module, "MOST_BLOCK_STEPS", 100)
+    pairs = [(a, b) for a in range(12) for b in range(a)]
+    with pytest.raises(ValueError, match=r"66 ties between 12 tasks.*in a chain"):
+        ties_of(grouped_tasks(), prior=TaskPrior.from_graph(pairs))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logistic_ties_tell_what_varies(kind):
+    spread = np.array([0.8, 0.0, 1.5])
+    data = with_signs(grouped_tasks(m=60, n=60, spread=spread, seed=1))
+    L = laplacian(TaskPrior.mean(), data.tasks)
+    intercepts = {
+        "free": FreeIntercepts(),
+        "absent": NoIntercepts(),
+        "tied": TiedIntercepts(L, 1.0),
+    }[kind]
+    ties = estimate_logistic_ties(Logistic().bind(data, intercepts), L)
+    assert ties.weights[0] > 10 * ties.weights[1]
+    assert 0.1 < ties.weights[1] < 3.0
+    assert (ties.intercept is None) == (kind != "tied")
+
+
+def test_logistic_ties_settle_where_quadratic_models_do():
+    data = with_signs(grouped_tasks(m=60, n=60, seed=1))
+    L = laplacian(TaskPrior.mean(), data.tasks)
+    fit = Logistic().bind(data, FreeIntercepts())
+    ties = estimate_logistic_ties(fit, L)
+    model = fit.quadratic_model(fit.evaluate(ties.rows))
+    again = estimate_ties(model.moments, L, FreeIntercepts(), noise_variance=1.0)
+    assert np.allclose(again.weights, ties.weights, rtol=0.1)
+
+
+def test_separable_classes_have_finite_ties():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(80, 2)), np.arange(80) % 8
+    data = from_labels(X, np.sign(X[:, 0]), task)
+    L = laplacian(TaskPrior.mean(), data.tasks)
+    ties = estimate_logistic_ties(Logistic().bind(data, TiedIntercepts(L, 1.0)), L)
+    assert np.all(np.isfinite(all_weights(ties)))
