@@ -11,7 +11,9 @@ from priormtl.data import (
 from priormtl.estimators import (
     CopyFeatures,
     MultiTaskClassifier,
+    MultiTaskClassifierCV,
     MultiTaskRegressor,
+    MultiTaskRegressorCV,
     load,
     save,
 )
@@ -23,7 +25,9 @@ __all__ = [
     "CopyFeatures",
     "FeaturePrior",
     "MultiTaskClassifier",
+    "MultiTaskClassifierCV",
     "MultiTaskRegressor",
+    "MultiTaskRegressorCV",
     "TaskPrior",
     "TaskStatistics",
     "__version__",

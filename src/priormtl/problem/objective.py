@@ -180,12 +180,17 @@ class Problem:
         self, *, lam: float, theta: float | None = None, epsilon: float | None = None
     ) -> Self:
         """Same problem at other strengths."""
-        prior = replace(
-            self.prior,
-            theta=self.prior.theta if theta is None else theta,
-            epsilon=self.prior.epsilon if epsilon is None else epsilon,
-        )
-        return replace(self, prior=prior, lam=lam)
+        prior = self.prior
+        if theta is not None or epsilon is not None:
+            prior = replace(
+                prior,
+                theta=prior.theta if theta is None else theta,
+                epsilon=prior.epsilon if epsilon is None else epsilon,
+            )
+        other = replace(self, prior=prior, lam=lam)
+        # No strength changes what P = 0 costs, so that it is looked at once.
+        other.__dict__["null_point"] = self.null_point
+        return other
 
     def _penalty_value(self, point: Point) -> float:
         return self.lam * self.penalty.value(point.coef) if self.lam > 0 else 0.0
