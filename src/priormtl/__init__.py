@@ -15,6 +15,7 @@ from priormtl.estimators import (
     MultiTaskRegressor,
     MultiTaskRegressorCV,
     load,
+    regularization_path,
     save,
 )
 from priormtl.priors import FeaturePrior, TaskPrior
@@ -36,6 +37,7 @@ __all__ = [
     "metrics",
     "one_vs_one",
     "one_vs_rest",
+    "regularization_path",
     "save",
     "stack_tasks",
     "summarize",

@@ -7,6 +7,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
+from priormtl.estimators.paths import RegularizationPath, regularization_path
 from priormtl.estimators.regressor import MultiTaskRegressor
 from priormtl.estimators.storage import load, save
 
@@ -17,6 +18,8 @@ __all__ = [
     "MultiTaskEstimator",
     "MultiTaskRegressor",
     "MultiTaskRegressorCV",
+    "RegularizationPath",
     "load",
+    "regularization_path",
     "save",
 ]

@@ -431,7 +431,7 @@ feature_names_in_, feature_prior_, statistics_
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = MultiTaskRegressorCV(epsilons=[0.1, 10.0]).fit(X, y, task=task)
     >>> model.epsilon_, len(model.cv_results_["params"])
-    (0.1, 80)
+    (10.0, 80)
     """
 
     def _plain(self, lam: float, theta: float, epsilon: float) -> LinearMultiTask:
