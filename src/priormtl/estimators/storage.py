@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable
+from math import prod
 from numbers import Integral
 from typing import Any
 
@@ -184,7 +185,7 @@ def _read_search(arrays: dict[str, np.ndarray]) -> SearchResult:
     grid = Grid(*(arrays[name] for name in SEARCHED))
     scores, fit_seconds, score_seconds = (arrays[name] for name in SCORED)
     _demand(all(arrays[name].ndim == 1 for name in SEARCHED), "strengths")
-    shape = (len(grid.candidates()), scores.shape[1])
+    shape = (prod(grid.shape), scores.shape[1])
     _demand(all(arrays[name].shape == shape for name in SCORED), "shape of scores")
     return SearchResult(grid, scores, fit_seconds, score_seconds)
 
