@@ -20,6 +20,7 @@ TESTED_ELSEWHERE = {
     "estimators/base.py": "estimators/test_regressor.py",
     "estimators/labels.py": "estimators/test_classifier.py",
     "estimators/linear.py": "estimators/test_regressor.py",
+    "estimators/searching.py": "estimators/test_cross_validated.py",
     "estimators/settings.py": "estimators/test_regressor.py",
     "losses/base.py": "protocols only",
     "penalties/base.py": "protocols only",

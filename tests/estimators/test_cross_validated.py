@@ -28,6 +28,7 @@ from priormtl import (
     MultiTaskRegressor,
     MultiTaskRegressorCV,
     one_vs_one,
+    summarize,
 )
 from priormtl.datasets import make_related_tasks
 
@@ -348,6 +349,46 @@ def test_metadata_is_routed():
             model, X, Y, cv=3, params={"task": TASK, "groups": groups}
         )
     assert np.isfinite(scores).all()
+
+
+def parts_of(folds, tasks=None):
+    labels = TASK if tasks is None else np.asarray(tasks)[TASK]
+    return [summarize(X[rows], Y[rows], labels[rows]) for rows in folds]
+
+
+def test_statistics_of_parts_take_the_place_of_rows():
+    listed = list(KFold(3).split(X))
+    by_rows = regressor(cv=listed, standardize=True).fit(X, Y, task=TASK)
+    by_parts = regressor(standardize=True).fit_statistics(
+        parts_of([test for _, test in listed])
+    )
+    np.testing.assert_array_equal(
+        by_parts.cv_results_["mean_test_score"], by_rows.cv_results_["mean_test_score"]
+    )
+    np.testing.assert_array_equal(by_parts.coef_, by_rows.coef_)
+    np.testing.assert_array_equal(
+        by_parts.predict(X, task=TASK), by_rows.predict(X, task=TASK)
+    )
+
+
+def test_parts_may_lack_tasks_that_others_have():
+    first, second = np.flatnonzero(TASK < 2), np.flatnonzero(TASK > 0)
+    twice = [first[::2], second[::2], np.setdiff1d(np.arange(48), first[::2])]
+    model = regressor().fit_statistics(parts_of(twice, ["z", "a", "m"]))
+    assert model.tasks_.tolist() == ["a", "m", "z"]
+
+
+def test_bad_parts_are_refused():
+    parts = parts_of([np.arange(24), np.arange(24, 48)])
+    with pytest.raises(TypeError, match="two or more TaskStatistics"):
+        regressor().fit_statistics(parts[:1])
+    with pytest.raises(TypeError, match=r"got \['ndarray', 'ndarray'\]"):
+        regressor().fit_statistics([X, Y])
+    with pytest.raises(ValueError, match="scoring='r2' needs rows"):
+        regressor(scoring="r2").fit_statistics(parts)
+    apart = parts_of([np.flatnonzero(TASK == 0), np.flatnonzero(TASK > 0)])
+    with pytest.raises(ValueError, match=r"split 0 trains without \[0\]"):
+        regressor().fit_statistics(apart)
 
 
 # Classification

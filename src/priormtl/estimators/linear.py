@@ -86,6 +86,14 @@ class LinearPredictions(MultiTaskEstimator):
     def _task_scores(self, X: Matrix, i: int) -> Array:
         return np.asarray(X @ self.coef_[i] + self.intercept_[i])
 
+    def _adopt_features(self, statistics: TaskStatistics) -> None:
+        """Expect the features of statistics from now on."""
+        self.n_features_in_ = statistics.shape[0]
+        if statistics.features is None:
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            self.feature_names_in_ = np.array(statistics.features, dtype=object)
+
 
 class LinearMultiTask(LinearPredictions):
     """Linear models of many tasks with one common set of features and priors."""
@@ -281,11 +289,7 @@ class LinearMultiTask(LinearPredictions):
 
     def _adopt_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""
-        self.n_features_in_ = statistics.shape[0]
-        if statistics.features is None:
-            self.__dict__.pop("feature_names_in_", None)
-        else:
-            self.feature_names_in_ = np.array(statistics.features, dtype=object)
+        self._adopt_features(statistics)
         self._fit_tasks(statistics)
         return self
 

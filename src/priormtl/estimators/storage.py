@@ -14,12 +14,12 @@ from priormtl.archive import read_archive, write_archive
 from priormtl.data import from_plain, to_plain
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
 from priormtl.estimators.cross_validated import (
-    CrossValidated,
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
 from priormtl.estimators.linear import LinearPredictions, task_array
 from priormtl.estimators.regressor import MultiTaskRegressor
+from priormtl.estimators.searching import CrossValidated
 from priormtl.exceptions import ModelFileError
 from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
 from priormtl.selection import Grid, SearchResult

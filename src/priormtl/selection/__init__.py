@@ -2,6 +2,7 @@
 
 from priormtl.selection.folds import (
     Split,
+    align_parts,
     as_splits,
     deal_rows,
     find_partition,
@@ -44,6 +45,7 @@ __all__ = [
     "Split",
     "StatisticsError",
     "Trial",
+    "align_parts",
     "as_splits",
     "choose_candidate",
     "count_paths",

@@ -1,12 +1,13 @@
 """Folds: rows dealt out evenly within tasks, and training parts by merging."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import reduce
 from itertools import accumulate
 from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from priormtl._arrays import Index
 from priormtl.data import (
@@ -19,6 +20,7 @@ from priormtl.data import (
 
 __all__ = [
     "Split",
+    "align_parts",
     "as_splits",
     "deal_rows",
     "find_partition",
@@ -143,28 +145,29 @@ def summarize_parts(table: Table, folds: Index) -> list[TaskStatistics]:
 
     Each row is read once; tasks without rows in a fold have weight zero there.
     """
-    parts = [_summarize(table, folds == k) for k in range(folds.max() + 1)]
-    return [*parts, _summarize(table, folds == ALWAYS, like=parts[0])]
+    numbers = [*range(folds.max() + 1), ALWAYS]
+    parts = [table.take(np.flatnonzero(folds == k)) for k in numbers]
+    found = [summarize_tasks(part.to_tasks()) if part.tasks else None for part in parts]
+    nothing = _no_rows(next(part for part in found if part is not None), table.tasks)
+    return [
+        nothing if part is None else align_tasks(part, table.tasks) for part in found
+    ]
 
 
-def _summarize(
-    table: Table, chosen: NDArray[np.bool_], like: TaskStatistics | None = None
-) -> TaskStatistics:
-    part = table.take(np.flatnonzero(chosen))
-    if not part.tasks:
-        return _nothing(table, like)
-    return align_tasks(summarize_tasks(part.to_tasks()), table.tasks)
-
-
-def _nothing(table: Table, like: TaskStatistics | None) -> TaskStatistics:
-    """Statistics of no rows."""
-    d, m = int(table.X.shape[1]), len(table.tasks)
-    grams = 1 if like is not None and like.is_shared else m
-    nothing, wide = np.zeros(m), np.zeros((m, d))
-    xx = np.zeros((grams, d, d))
-    return TaskStatistics(
-        nothing, wide, nothing, xx, wide, nothing, table.tasks, table.features
+def _no_rows(like: TaskStatistics, tasks: tuple[Any, ...]) -> TaskStatistics:
+    """Statistics of no rows, over the features of others."""
+    whole = align_tasks(like, tasks)
+    names = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
+    return replace(
+        whole, **{name: np.zeros_like(getattr(whole, name)) for name in names}
     )
+
+
+def align_parts(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:
+    """Parts over the tasks of all of them, and last a part without rows."""
+    tasks = reduce(add, parts).tasks
+    aligned = [align_tasks(part, tasks) for part in parts]
+    return [*aligned, _no_rows(aligned[0], tasks)]
 
 
 def leave_one_out(
