@@ -252,17 +252,16 @@ class CrossValidated(CallbackSupport, LinearPredictions):
     def _divide(self, table: Table, data: TaskData, splits: list[Split]) -> Parts:
         """Training parts: merged statistics of folds where these do, else rows."""
         folds = find_partition(splits, len(table))
-        tests = [take_test(table, *pair) for pair in _numbered(splits)]
         if folds is None or self._needs_rows or not statistics_pay(data):
             trains = [take_training(table, *pair) for pair in _numbered(splits)]
             for number, train in enumerate(trains):
                 self._check_training(train, number)
-            scores = [self._score(test, table.tasks, None) for test in tests]
+            scores = [self._score(table, *pair) for pair in _numbered(splits)]
             return Parts(data, list(zip(trains, scores, strict=True)))
         *parts, always = summarize_parts(table, folds)
         scores = [
-            self._score(test, table.tasks, part)
-            for test, part in zip(tests, parts, strict=True)
+            self._score(table, *pair, part)
+            for pair, part in zip(_numbered(splits), parts, strict=True)
         ]
         return merge_folds(parts, always, scores)
 
@@ -279,14 +278,20 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         )
 
     def _score(
-        self, test: Table, tasks: Sequence[Any], part: TaskStatistics | None
+        self,
+        table: Table,
+        split: Split,
+        number: int,
+        part: TaskStatistics | None = None,
     ) -> Score:
         """What judges models on held-out rows; ``part``: their statistics, if known."""
-        if not self._scores_by_default:
-            return self._score_by_scorer(test, tasks)
-        if part is not None and self._statistics_score:
+        by_default = self._scores_by_default
+        by_statistics = by_default and self._statistics_score
+        if by_statistics and part is not None and part.weight.any():
             return StatisticsError(part)
-        return self._score_rows(test, tasks)
+        test = take_test(table, split, number)
+        score = self._score_rows if by_default else self._score_by_scorer
+        return score(test, table.tasks)
 
     @property
     def _scores_by_default(self) -> bool:
