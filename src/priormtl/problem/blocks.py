@@ -1,12 +1,12 @@
 """BlockQuadratic: a problem written out by rows and tasks, for compiled solvers."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 from priormtl.penalties import RowSeparable
 from priormtl.problem.objective import Problem

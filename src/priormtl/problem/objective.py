@@ -1,13 +1,13 @@
 """Problem: data fit + prior + lam · penalty, with a certificate for any point."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 from priormtl.losses import DataFit, Evaluation
 from priormtl.penalties import Penalty
 from priormtl.priors import QuadraticPrior

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl._lazy import cached_property
 from priormtl.problem import Certificate, Point, Problem
 
 __all__ = [
