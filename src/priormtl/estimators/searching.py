@@ -75,6 +75,7 @@ DEFAULT_LAMS = 10
 DEFAULT_FOLDS = 5
 THETAS = (0.1, 1.0, 10.0, 100.0)
 EPSILONS = (0.1, 1.0, 10.0, 100.0, 1000.0)
+SOMETIMES_LEARNED = ("intercept_strength_", "statistics_")  # not by every fit
 SHARED_SETTINGS = (
     "feature_prior",
     "task_prior",
@@ -351,7 +352,8 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         problem = setup.problem.with_strengths(**strengths)
         model = self._plain(**strengths)
         model._fit_setup(data, setup._replace(problem=problem))
-        self.__dict__.pop("statistics_", None)
+        for name in SOMETIMES_LEARNED:
+            self.__dict__.pop(name, None)
         for name, value in vars(model).items():
             if name.endswith("_"):
                 setattr(self, name, value)
