@@ -15,11 +15,13 @@ TESTS = ROOT / "tests"
 # Files whose laws are stated by another test file, named here.
 TESTED_ELSEWHERE = {
     "_arrays.py": "names only",
+    "_lazy.py": "test_lazy.py",
     "__main__.py": "cli/test_main.py",
     "cli/demo.py": "cli/test_main.py",
     "estimators/base.py": "estimators/test_regressor.py",
     "estimators/labels.py": "estimators/test_classifier.py",
     "estimators/linear.py": "estimators/test_regressor.py",
+    "estimators/searching.py": "estimators/test_cross_validated.py",
     "estimators/settings.py": "estimators/test_regressor.py",
     "losses/base.py": "protocols only",
     "penalties/base.py": "protocols only",

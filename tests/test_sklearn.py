@@ -17,7 +17,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from priormtl import CopyFeatures, MultiTaskClassifier, MultiTaskRegressor
+from priormtl import (
+    CopyFeatures,
+    MultiTaskClassifier,
+    MultiTaskClassifierCV,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+)
 from priormtl.datasets import make_related_tasks
 
 
@@ -28,6 +34,10 @@ from priormtl.datasets import make_related_tasks
         MultiTaskRegressor(penalty="nuclear", fit_intercept="tied"),
         MultiTaskClassifier(),
         MultiTaskClassifier(loss="squared"),
+        MultiTaskRegressorCV(lams=4, cv=3),
+        MultiTaskRegressorCV(lams=3, standardize=True, selection="1se", n_jobs=2),
+        MultiTaskClassifierCV(lams=3, cv=3),
+        MultiTaskClassifierCV(lams=3, cv=3, loss="squared"),
         CopyFeatures(),
     ]
 )
@@ -116,3 +126,9 @@ def test_classifier_works_in_cross_validation(table):
     model = MultiTaskClassifier(task="school")
     scores = cross_val_score(model, X, y > 0, scoring="roc_auc", cv=3)
     assert scores.min() > 0.6
+
+
+def test_search_inside_cross_validation_reads_the_task_column(table):
+    X, y = table
+    model = MultiTaskRegressorCV(lams=4, task="school", task_prior="mean")
+    assert cross_val_score(model, X, y, cv=3).min() > 0.3

@@ -11,8 +11,11 @@ from priormtl.data import (
 from priormtl.estimators import (
     CopyFeatures,
     MultiTaskClassifier,
+    MultiTaskClassifierCV,
     MultiTaskRegressor,
+    MultiTaskRegressorCV,
     load,
+    regularization_path,
     save,
 )
 from priormtl.priors import FeaturePrior, TaskPrior
@@ -23,7 +26,9 @@ __all__ = [
     "CopyFeatures",
     "FeaturePrior",
     "MultiTaskClassifier",
+    "MultiTaskClassifierCV",
     "MultiTaskRegressor",
+    "MultiTaskRegressorCV",
     "TaskPrior",
     "TaskStatistics",
     "__version__",
@@ -32,6 +37,7 @@ __all__ = [
     "metrics",
     "one_vs_one",
     "one_vs_rest",
+    "regularization_path",
     "save",
     "stack_tasks",
     "summarize",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.sparse import block_array, csc_array, csr_array, diags_array, eye_arr
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 
 __all__ = ["Laplacian"]
 

@@ -11,11 +11,15 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
+from sklearn.metrics import make_scorer, r2_score
+from sklearn.model_selection import KFold
 
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
+    MultiTaskClassifierCV,
     MultiTaskRegressor,
+    MultiTaskRegressorCV,
     TaskPrior,
     load,
     one_vs_one,
@@ -62,6 +66,12 @@ MODELS = {
     "dates as tasks": lambda: MultiTaskRegressor().fit(
         DATA.X, DATA.y, task=[date(2026, 1 + i, 1) for i in DATA.task]
     ),
+    "search": lambda: MultiTaskRegressorCV(np.array([1.0, 5.0]), cv=3).fit(
+        DATA.X, DATA.y, task=DATA.task
+    ),
+    "search of classes": lambda: MultiTaskClassifierCV(
+        3, epsilons=(1.0,), cv=2, scoring="accuracy", selection="1se"
+    ).fit(DATA.X, DATA.y > 0, task=DATA.task),
     "classes": fit_classifier,
     "squared classes": lambda: MultiTaskClassifier(loss="squared").fit(
         DATA.X, DATA.y > 0
@@ -218,3 +228,47 @@ def test_classes_of_a_frame_come_back(path):
     assert load(path).predict(DATA.X, task=DATA.task).tolist() == (
         model.predict(DATA.X, task=DATA.task).tolist()
     )
+
+
+def test_a_loaded_search_knows_all_its_scores(path):
+    model = MODELS["search"]()
+    save(model, path)
+    loaded = load(path)
+    for name in ("lam_", "theta_", "epsilon_", "best_score_", "best_index_"):
+        assert getattr(loaded, name) == getattr(model, name)
+    assert loaded.n_splits_ == 3
+    assert loaded.cv_results_.keys() == model.cv_results_.keys()
+    for name, values in model.cv_results_.items():
+        np.testing.assert_array_equal(loaded.cv_results_[name], values)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"cv": KFold(3, shuffle=True, random_state=0)},
+        {"scoring": make_scorer(r2_score)},
+    ],
+)
+def test_settings_that_need_a_pickle_are_refused(path, settings):
+    model = MultiTaskRegressorCV(2, **settings).fit(DATA.X, DATA.y, task=DATA.task)
+    with pytest.raises(TypeError, match="without a pickle"):
+        save(model, path)
+    assert not path.exists()
+    save(model.set_params(cv=None, scoring=None), path)
+    np.testing.assert_array_equal(load(path).coef_, model.coef_)
+
+
+SEARCH_FORGERIES = {
+    "no best": lambda s: s["fitted"].pop("best_index"),
+    "best before all": lambda s: s["fitted"].update({"best_index": -1}),
+    "best after all": lambda s: s["fitted"].update({"best_index": 10**6}),
+    "no lams": lambda s: s["params"].pop("lams"),
+}
+
+
+@pytest.mark.parametrize("name", SEARCH_FORGERIES)
+def test_forged_searches_are_refused(path, name):
+    save(MODELS["search"](), path)
+    forge(path, SEARCH_FORGERIES[name])
+    with pytest.raises(ModelFileError, match="does not hold a model"):
+        load(path)

@@ -1,7 +1,13 @@
 """What was observed: samples of many tasks, and the statistics that replace them."""
 
 from priormtl.data.classes import one_vs_one, one_vs_rest
-from priormtl.data.condense import accumulate, condense, summarize, to_tasks
+from priormtl.data.condense import (
+    accumulate,
+    condense,
+    statistics_pay,
+    summarize,
+    to_tasks,
+)
 from priormtl.data.frames import (
     as_frame,
     column_names,
@@ -15,7 +21,13 @@ from priormtl.data.lists import from_lists, stack_tasks
 from priormtl.data.moments import Moments, pooled_scale, pooled_variance
 from priormtl.data.names import from_plain, to_plain
 from priormtl.data.samples import CentredSamples, centre_samples, shift_samples
-from priormtl.data.statistics import TaskStatistics, merge_tasks, summarize_tasks
+from priormtl.data.statistics import (
+    TaskStatistics,
+    align_tasks,
+    merge_tasks,
+    summarize_tasks,
+)
+from priormtl.data.tables import Table
 from priormtl.data.tasks import (
     SharedRows,
     StackedRows,
@@ -30,9 +42,11 @@ __all__ = [
     "Moments",
     "SharedRows",
     "StackedRows",
+    "Table",
     "TaskData",
     "TaskStatistics",
     "accumulate",
+    "align_tasks",
     "as_frame",
     "centre_samples",
     "column_names",
@@ -55,6 +69,7 @@ __all__ = [
     "shift_samples",
     "split_task_column",
     "stack_tasks",
+    "statistics_pay",
     "summarize",
     "summarize_tasks",
     "to_plain",

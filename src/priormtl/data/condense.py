@@ -13,22 +13,22 @@ from priormtl.data.samples import centre_samples
 from priormtl.data.statistics import TaskStatistics, summarize_tasks
 from priormtl.data.tasks import SharedRows, TaskData, from_columns, from_labels
 
-__all__ = ["accumulate", "condense", "summarize", "to_tasks"]
+__all__ = ["accumulate", "condense", "statistics_pay", "summarize", "to_tasks"]
 
 
 def condense(data: TaskData | TaskStatistics) -> Moments:
     """Moments of the data in the smallest of the three representations."""
     if isinstance(data, TaskStatistics):
         return data
-    if issparse(data.X) or _samples_are_smaller(data):
-        return centre_samples(data)
-    return summarize_tasks(data)
+    return summarize_tasks(data) if statistics_pay(data) else centre_samples(data)
 
 
-def _samples_are_smaller(data: TaskData) -> bool:
+def statistics_pay(data: TaskData) -> bool:
+    """Whether Gram matrices are no larger than the samples."""
     n = int(data.X.shape[0])
     d, m = data.shape
-    return n < d if isinstance(data, SharedRows) else n < m * d
+    least = d if isinstance(data, SharedRows) else m * d
+    return n >= least and not issparse(data.X)
 
 
 def to_tasks(X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> TaskData:

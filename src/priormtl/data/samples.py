@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 from priormtl.data.constants import silence_constants
 from priormtl.data.moments import CentredRows
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData

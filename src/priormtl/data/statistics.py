@@ -23,7 +23,7 @@ from priormtl.data.products import (
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 from priormtl.exceptions import ModelFileError
 
-__all__ = ["TaskStatistics", "merge_tasks", "summarize_tasks"]
+__all__ = ["TaskStatistics", "align_tasks", "merge_tasks", "summarize_tasks"]
 
 KIND = "task statistics"
 
@@ -237,7 +237,9 @@ def _summarize_shared(data: SharedRows) -> TaskStatistics:
 def _merge_aligned(a: TaskStatistics, b: TaskStatistics) -> TaskStatistics:
     """Chan's formula, all tasks at once; a weight of zero leaves the other side."""
     weight = a.weight + b.weight
-    share_a, share_b = a.weight / weight, b.weight / weight
+    # A task may have no rows on either side yet.
+    unit = np.where(weight > 0, weight, 1.0)
+    share_a, share_b = a.weight / unit, b.weight / unit
     # share · weight in both orders, so that a + b and b + a agree to the bit.
     between = np.minimum(a.weight, b.weight) * np.maximum(share_a, share_b)
     x_gap, y_gap = a.x_mean - b.x_mean, a.y_mean - b.y_mean
@@ -254,8 +256,13 @@ def _merge_aligned(a: TaskStatistics, b: TaskStatistics) -> TaskStatistics:
     )
 
 
+def align_tasks(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
+    """Same statistics over ``tasks``, in this order: absent tasks get weight zero."""
+    return part if part.tasks == tasks else _align(part, tasks)
+
+
 def _align(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
-    """Same statistics over ``tasks``: absent tasks get weight zero."""
+    """Same statistics over ``tasks``, with a Gram matrix for each."""
     d, m = part.shape
     xx = np.broadcast_to(part.xx, (m, d, d))
     if part.tasks == tasks:

@@ -8,7 +8,6 @@ when all tasks share the rows of one X.
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl._lazy import cached_property
 from priormtl.data.labels import encode_labels
 
 __all__ = [

@@ -16,14 +16,13 @@ from sklearn.utils.validation import (
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import (
+    Table,
     TaskData,
     TaskStatistics,
     as_frame,
     column_names,
     encode_labels,
     find_labels,
-    from_codes,
-    from_columns,
     read_matrix,
     read_targets,
     split_task_column,
@@ -96,7 +95,13 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     def _read_samples(
         self, X: Any, y: Any, task: Any, sample_weight: Any, *, reset: bool
     ) -> TaskData:
-        """Tables as TaskData; sets n_features_in_ and feature_names_in_."""
+        """Rows as TaskData; sets n_features_in_ and feature_names_in_."""
+        return self._read_table(X, y, task, sample_weight, reset=reset).to_tasks()
+
+    def _read_table(
+        self, X: Any, y: Any, task: Any, sample_weight: Any, *, reset: bool
+    ) -> Table:
+        """Rows in their order; sets n_features_in_ and feature_names_in_."""
         X, labels = self._split_task(X, task)
         matrix = self._read_features(X, reset=reset)
         names = column_names(X)
@@ -122,11 +127,11 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         numbers = np.zeros(n)
         if kept.any():
             numbers[kept] = self._code_targets(targets[kept], codes[kept], tasks)
-        return from_codes(matrix, numbers, codes, tasks, weight).with_names(names)
+        return Table(matrix, numbers, codes, tasks, weight, names)
 
     def _read_columns(
         self, X: Matrix, y: Any, targets: np.ndarray, labels: Any, weight: Array | None
-    ) -> TaskData:
+    ) -> Table:
         if labels is not None:
             raise ValueError(
                 "y must have one dimension where rows have task labels: got shape "
@@ -137,7 +142,8 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         self._targets_are_columns = True
         numbers = self._code_targets(targets, None, tasks)
         names = getattr(self, "feature_names_in_", None)
-        return from_columns(X, numbers, weight, tasks, names)
+        known = None if names is None else tuple(names)
+        return Table(X, numbers, None, tuple(tasks), weight, known)
 
     def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
         """X without its task column, and the task labels, if any."""

@@ -12,19 +12,97 @@ from sklearn.utils.metaestimators import available_if
 from priormtl._arrays import Array, Index
 from priormtl.data import read_targets
 from priormtl.estimators.labels import class_table, code_classes, read_labels
-from priormtl.estimators.linear import LinearMultiTask
+from priormtl.estimators.linear import LinearMultiTask, LinearPredictions
 from priormtl.estimators.settings import check_choice
 
-__all__ = ["MultiTaskClassifier"]
+__all__ = ["ClassificationTasks", "MultiTaskClassifier"]
 
 LOSSES = ("logistic", "squared")
 
 
-def _has_probabilities(estimator: "MultiTaskClassifier") -> bool:
+def _has_probabilities(estimator: "ClassificationTasks") -> bool:
     return estimator.loss == "logistic"
 
 
-class MultiTaskClassifier(ClassifierMixin, LinearMultiTask):
+class ClassificationTasks(ClassifierMixin, LinearPredictions):
+    """What classifiers share: two labels per task, predictions and accuracy."""
+
+    loss: str
+    fit_intercept: bool | str
+    classes_: np.ndarray | list[np.ndarray]
+    _classes: np.ndarray
+
+    def decision_function(self, X: Any, *, task: Any = None) -> Array:
+        """Scores, positive for the second class: (n,), or (n, m) as in ``predict``."""
+        return self._scores(X, task)[0]
+
+    def predict(self, X: Any, *, task: Any = None) -> np.ndarray:
+        """Predict one class label per row, or (n, m) for a model of (n, m) targets.
+
+        Parameters are those of :meth:`MultiTaskRegressor.predict`.
+        """
+        scores, codes = self._scores(X, task)
+        columns = np.arange(len(self.tasks_)) if codes is None else codes
+        return self._classes[columns, (scores > 0).astype(np.intp)]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any, *, task: Any = None) -> Array:
+        """Probabilities of both classes (n, 2).
+
+        For (n, m) targets those of the second class (n, m), as is the custom of
+        scikit-learn's multi-label classifiers.
+        """
+        scores, _ = self._scores(X, task)
+        if scores.ndim == 2:
+            return expit(scores)
+        return np.column_stack([expit(-scores), expit(scores)])
+
+    def score(
+        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
+    ) -> float:
+        """Share of right predictions among the measured targets."""
+        prediction = self.predict(X, task=task)
+        target = read_labels(y)
+        weight = None if sample_weight is None else read_targets(sample_weight)
+        if prediction.ndim == 1:
+            target = np.ravel(target)
+            return float(accuracy_score(target, prediction, sample_weight=weight))
+        measured = code_classes(target, None, self._classes) != 0
+        if weight is None:
+            weight = np.ones(len(target))
+        cells = np.broadcast_to(weight[:, np.newaxis], measured.shape)[measured]
+        return float(np.average((target == prediction)[measured], weights=cells))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    @property
+    def _uses_logistic(self) -> bool:
+        return check_choice("loss", self.loss, LOSSES) == "logistic"
+
+    def _set_classes(self, table: np.ndarray) -> None:
+        """Publish the negative and positive class of each task (m, 2)."""
+        self._classes = table
+        same = bool(np.all(table == table[0]))
+        self.classes_ = table[0].copy() if same else [row.copy() for row in table]
+
+    def _check_targets(self, y: Any) -> np.ndarray:
+        return read_labels(y)
+
+    def _code_targets(
+        self, y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...]
+    ) -> Array:
+        # A task of one class has no finite free intercept under logistic loss.
+        lone_class = not self._uses_logistic or self.fit_intercept is not True
+        table = class_table(y, codes, tasks, lone_class=lone_class)
+        self._set_classes(table)
+        numbers = code_classes(y, codes, table)
+        return np.where(numbers == 0, np.nan, numbers)
+
+
+class MultiTaskClassifier(ClassificationTasks, LinearMultiTask):
     """Binary classification for many related tasks, with prior information.
 
     Minimises over coefficients P (features × tasks) and intercepts b, with classes
@@ -107,72 +185,3 @@ intercept_strength_, n_features_in_, feature_names_in_, feature_prior_
             task=task,
         )
         self.loss = loss
-
-    def decision_function(self, X: Any, *, task: Any = None) -> Array:
-        """Scores, positive for the second class: (n,), or (n, m) as in ``predict``."""
-        return self._scores(X, task)[0]
-
-    def predict(self, X: Any, *, task: Any = None) -> np.ndarray:
-        """Predict one class label per row, or (n, m) for a model of (n, m) targets.
-
-        Parameters are those of :meth:`MultiTaskRegressor.predict`.
-        """
-        scores, codes = self._scores(X, task)
-        columns = np.arange(len(self.tasks_)) if codes is None else codes
-        return self._classes[columns, (scores > 0).astype(np.intp)]
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any, *, task: Any = None) -> Array:
-        """Probabilities of both classes (n, 2).
-
-        For (n, m) targets those of the second class (n, m), as is the custom of
-        scikit-learn's multi-label classifiers.
-        """
-        scores, _ = self._scores(X, task)
-        if scores.ndim == 2:
-            return expit(scores)
-        return np.column_stack([expit(-scores), expit(scores)])
-
-    def score(
-        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
-    ) -> float:
-        """Share of right predictions among the measured targets."""
-        prediction = self.predict(X, task=task)
-        target = read_labels(y)
-        weight = None if sample_weight is None else read_targets(sample_weight)
-        if prediction.ndim == 1:
-            target = np.ravel(target)
-            return float(accuracy_score(target, prediction, sample_weight=weight))
-        measured = code_classes(target, None, self._classes) != 0
-        if weight is None:
-            weight = np.ones(len(target))
-        cells = np.broadcast_to(weight[:, np.newaxis], measured.shape)[measured]
-        return float(np.average((target == prediction)[measured], weights=cells))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-    @property
-    def _uses_logistic(self) -> bool:
-        return check_choice("loss", self.loss, LOSSES) == "logistic"
-
-    def _set_classes(self, table: np.ndarray) -> None:
-        """Publish the negative and positive class of each task (m, 2)."""
-        self._classes = table
-        same = bool(np.all(table == table[0]))
-        self.classes_ = table[0].copy() if same else [row.copy() for row in table]
-
-    def _check_targets(self, y: Any) -> np.ndarray:
-        return read_labels(y)
-
-    def _code_targets(
-        self, y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...]
-    ) -> Array:
-        # A task of one class has no finite free intercept under logistic loss.
-        lone_class = not self._uses_logistic or self.fit_intercept is not True
-        table = class_table(y, codes, tasks, lone_class=lone_class)
-        self._set_classes(table)
-        numbers = code_classes(y, codes, table)
-        return np.where(numbers == 0, np.nan, numbers)

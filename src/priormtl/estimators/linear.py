@@ -48,8 +48,10 @@ from priormtl.priors import (
 from priormtl.problem import Problem
 from priormtl.selection import estimate_logistic_ties, estimate_ties
 from priormtl.solvers import (
+    Method,
     Solution,
     StopReason,
+    StopRule,
     diverged,
     gap_below,
     max_iter,
@@ -59,7 +61,7 @@ from priormtl.solvers import (
     stalled,
 )
 
-__all__ = ["LinearMultiTask"]
+__all__ = ["LinearMultiTask", "LinearPredictions", "Setup", "task_array"]
 
 MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
 
@@ -81,13 +83,32 @@ class TieStrengths(NamedTuple):
     intercept: float  # of tied intercepts
 
 
-class LinearMultiTask(MultiTaskEstimator):
-    """Linear models of many tasks with one common set of features and priors."""
+class LinearPredictions(MultiTaskEstimator):
+    """What fitted linear models of many tasks share: how they score rows."""
 
     coef_: Array
     intercept_: Array
     tie_weights_: Array
     intercept_strength_: float
+    objective_: float
+    dual_gap_: float
+    n_iter_: int
+    feature_prior_: FeaturePrior | None
+
+    def _task_scores(self, X: Matrix, i: int) -> Array:
+        return np.asarray(X @ self.coef_[i] + self.intercept_[i])
+
+    def _adopt_features(self, statistics: TaskStatistics) -> None:
+        """Expect the features of statistics from now on."""
+        self.n_features_in_ = statistics.shape[0]
+        if statistics.features is None:
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            self.feature_names_in_ = np.array(statistics.features, dtype=object)
+
+
+class LinearMultiTask(LinearPredictions):
+    """Linear models of many tasks with one common set of features and priors."""
 
     def __init__(
         self,
@@ -132,23 +153,40 @@ class LinearMultiTask(MultiTaskEstimator):
         return False
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
-        tol = check_tolerance(self.tol)
-        steps = check_count("max_iter", self.max_iter)
-        solver = check_choice("solver", self.solver, SOLVERS)
-        setup = self._set_up(data)
+        self._solver_settings()
+        self._fit_setup(data, self._set_up(data))
+
+    def _fit_setup(self, data: TaskData | TaskStatistics, setup: Setup) -> None:
+        """Solve the problem that was set up for this data."""
         problem = setup.problem
-        method = method_by_name(solver, problem)
-        rules = [gap_below(tol, method.look_every), stalled(), diverged()]
-        if method.look_every == 1:
-            rules.append(no_progress(MOST_IDLE_STEPS))
+        method = self._choose_method(problem)
         solution = solve(
             problem,
             method,
             coef=self._warm_coef(data, setup.scale),
-            stop=[*rules, max_iter(steps)],
+            stop=self._rules(method),
         )
         self._warn_unless_converged(solution, problem.null_objective)
         self._publish(data, setup, solution)
+
+    def _solver_settings(self) -> tuple[str, float, int]:
+        """Solver, tolerance and most steps, as set."""
+        return (
+            check_choice("solver", self.solver, SOLVERS),
+            check_tolerance(self.tol),
+            check_count("max_iter", self.max_iter),
+        )
+
+    def _choose_method(self, problem: Problem) -> Method[Any]:
+        return method_by_name(self._solver_settings()[0], problem)
+
+    def _rules(self, method: Method[Any]) -> list[StopRule]:
+        """When to stop, anew for each run: some rules remember."""
+        _, tol, steps = self._solver_settings()
+        rules = [gap_below(tol, method.look_every), stalled(), diverged()]
+        if method.look_every == 1:
+            rules.append(no_progress(MOST_IDLE_STEPS))
+        return [*rules, max_iter(steps)]
 
     def _set_up(self, data: TaskData | TaskStatistics) -> Setup:
         """Problem that the settings describe for this data."""
@@ -282,16 +320,9 @@ class LinearMultiTask(MultiTaskEstimator):
         if isinstance(setup.moments, TaskStatistics):
             self.statistics_ = setup.moments
 
-    def _task_scores(self, X: Matrix, i: int) -> Array:
-        return np.asarray(X @ self.coef_[i] + self.intercept_[i])
-
     def _adopt_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""
-        self.n_features_in_ = statistics.shape[0]
-        if statistics.features is None:
-            self.__dict__.pop("feature_names_in_", None)
-        else:
-            self.feature_names_in_ = np.array(statistics.features, dtype=object)
+        self._adopt_features(statistics)
         self._fit_tasks(statistics)
         return self
 

@@ -11,12 +11,64 @@ from sklearn.utils.validation import check_array
 from priormtl._arrays import Array, Index
 from priormtl.data import TaskStatistics, as_frame, read_targets, summarize_tasks
 from priormtl.estimators.base import unchanged_on_error
-from priormtl.estimators.linear import LinearMultiTask
+from priormtl.estimators.linear import LinearMultiTask, LinearPredictions
 
-__all__ = ["MultiTaskRegressor"]
+__all__ = ["MultiTaskRegressor", "RegressionTasks"]
 
 
-class MultiTaskRegressor(RegressorMixin, LinearMultiTask):
+class RegressionTasks(RegressorMixin, LinearPredictions):
+    """What regressors share: numbers as targets, predictions and R²."""
+
+    def predict(self, X: Any, *, task: Any = None) -> Array:
+        """Predict one value per row, or (n, m) for a model of (n, m) targets.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix or data frame
+            Features, with the task's column if the model was fitted with one.
+        task : (n,) labels, optional
+            Task of each row; unknown ones are an error.
+        """
+        return self._scores(X, task)[0]
+
+    def score(
+        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
+    ) -> float:
+        """R² of the predictions, averaged over columns for (n, m) targets."""
+        prediction = self.predict(X, task=task)
+        target = self._check_targets(y)
+        weight = None if sample_weight is None else read_targets(sample_weight)
+        if prediction.ndim == 1:
+            return float(r2_score(np.ravel(target), prediction, sample_weight=weight))
+        scores = [
+            _measured_r2(target[:, i], prediction[:, i], weight)
+            for i in range(prediction.shape[1])
+        ]
+        return float(np.mean(scores))
+
+    def _check_targets(self, y: Any) -> np.ndarray:
+        if as_frame(y) is not None or hasattr(y, "to_numpy"):
+            return read_targets(y)
+        targets = np.asarray(y)
+        if targets.dtype.kind in "SU":
+            raise ValueError(
+                f"y must hold numbers: got text such as {targets.flat[0]!r}."
+            )
+        return check_array(
+            targets,
+            ensure_2d=False,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan" if targets.ndim == 2 else True,
+            input_name="y",
+        )
+
+    def _code_targets(
+        self, y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...]
+    ) -> Array:
+        return y
+
+
+class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     """Linear regression for many related tasks, with prior information.
 
     Minimises over coefficients P (features × tasks) and intercepts b::
@@ -134,54 +186,6 @@ class MultiTaskRegressor(RegressorMixin, LinearMultiTask):
             if not first:
                 statistics = self.statistics_ + statistics
             return self._adopt_statistics(statistics)
-
-    def predict(self, X: Any, *, task: Any = None) -> Array:
-        """Predict one value per row, or (n, m) for a model of (n, m) targets.
-
-        Parameters
-        ----------
-        X : (n, d) array, sparse matrix or data frame
-            Features, with the task's column if the model was fitted with one.
-        task : (n,) labels, optional
-            Task of each row; unknown ones are an error.
-        """
-        return self._scores(X, task)[0]
-
-    def score(
-        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
-    ) -> float:
-        """R² of the predictions, averaged over columns for (n, m) targets."""
-        prediction = self.predict(X, task=task)
-        target = self._check_targets(y)
-        weight = None if sample_weight is None else read_targets(sample_weight)
-        if prediction.ndim == 1:
-            return float(r2_score(np.ravel(target), prediction, sample_weight=weight))
-        scores = [
-            _measured_r2(target[:, i], prediction[:, i], weight)
-            for i in range(prediction.shape[1])
-        ]
-        return float(np.mean(scores))
-
-    def _check_targets(self, y: Any) -> np.ndarray:
-        if as_frame(y) is not None or hasattr(y, "to_numpy"):
-            return read_targets(y)
-        targets = np.asarray(y)
-        if targets.dtype.kind in "SU":
-            raise ValueError(
-                f"y must hold numbers: got text such as {targets.flat[0]!r}."
-            )
-        return check_array(
-            targets,
-            ensure_2d=False,
-            dtype=np.float64,
-            ensure_all_finite="allow-nan" if targets.ndim == 2 else True,
-            input_name="y",
-        )
-
-    def _code_targets(
-        self, y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...]
-    ) -> Array:
-        return y
 
 
 def _measured_r2(target: Array, prediction: Array, weight: Array | None) -> float:

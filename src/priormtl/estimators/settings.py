@@ -1,5 +1,6 @@
 """Checks of what users set, in one wording: name, what it must be, what came."""
 
+import os
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,8 +13,10 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_fit_intercept",
+    "check_jobs",
     "check_row_weights",
     "check_strength",
+    "check_strengths",
     "check_tie_weights",
     "check_tolerance",
 ]
@@ -29,6 +32,26 @@ def check_strength(name: str, value: Any) -> float:
     if not _is_real(value) or not np.isfinite(value) or value < 0:
         raise ValueError(f"{name} must be a finite number, at least 0: got {value!r}.")
     return float(value)
+
+
+def check_strengths(name: str, values: Any) -> Array:
+    """Several strengths, at least one."""
+    listed: Any = values.tolist() if isinstance(values, np.ndarray) else values
+    if not hasattr(listed, "__len__") or isinstance(listed, str) or not len(listed):
+        raise ValueError(f"{name} must list at least one strength: got {values!r}.")
+    return np.array([check_strength(f"every one of {name}", v) for v in listed])
+
+
+def check_jobs(value: Any) -> int:
+    """Number of threads: None is one, −1 as many as there are processors."""
+    if value is None:
+        return 1
+    if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:
+        raise ValueError(
+            f"n_jobs must be None or a whole number other than 0: got {value!r}."
+        )
+    jobs = int(value)
+    return jobs if jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + jobs)
 
 
 def check_tolerance(value: Any) -> float:

@@ -3,6 +3,8 @@
 import os
 import re
 from collections.abc import Callable
+from math import prod
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,23 +12,33 @@ from sklearn.utils.validation import check_is_fitted
 
 from priormtl.archive import read_archive, write_archive
 from priormtl.data import from_plain, to_plain
-from priormtl.estimators.classifier import MultiTaskClassifier
-from priormtl.estimators.linear import LinearMultiTask, task_array
+from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
+from priormtl.estimators.cross_validated import (
+    MultiTaskClassifierCV,
+    MultiTaskRegressorCV,
+)
+from priormtl.estimators.linear import LinearPredictions, task_array
 from priormtl.estimators.regressor import MultiTaskRegressor
+from priormtl.estimators.searching import CrossValidated
 from priormtl.exceptions import ModelFileError
 from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
+from priormtl.selection import Grid, SearchResult
 
 __all__ = ["load", "save"]
 
 KIND = "model"
-MODELS: dict[str, type[LinearMultiTask]] = {
+MODELS: dict[str, type[LinearPredictions]] = {
     "MultiTaskRegressor": MultiTaskRegressor,
     "MultiTaskClassifier": MultiTaskClassifier,
+    "MultiTaskRegressorCV": MultiTaskRegressorCV,
+    "MultiTaskClassifierCV": MultiTaskClassifierCV,
 }
+SEARCHED = ("lams", "thetas", "epsilons")
+SCORED = ("scores", "fit_seconds", "score_seconds")
 PLAIN_DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[48]|U[0-9]{1,6})")
 
 
-def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
+def save(model: LinearPredictions, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, whole or not at all.
 
     The file holds arrays, settings and a digest of everything; no pickle. It keeps
@@ -35,8 +47,8 @@ def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : MultiTaskRegressor or MultiTaskClassifier
-        Fitted model.
+    model : MultiTaskRegressor, MultiTaskClassifier or their CV variants
+        Fitted model; ``cv`` must be a number and ``scoring`` a name or None.
     path : path
         File to write; an older one is replaced.
 
@@ -63,10 +75,12 @@ def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
         "intercept": model.intercept_,
         "tie_weights": model.tie_weights_,
     }
+    if isinstance(model, CrossValidated):
+        arrays |= _search_arrays(model)
     write_archive(path, KIND, settings, arrays)
 
 
-def load(path: str | os.PathLike[str]) -> LinearMultiTask:
+def load(path: str | os.PathLike[str]) -> LinearPredictions:
     """Read a model that ``save`` wrote; a changed file is refused.
 
     Loading builds arrays and one of our estimators; it runs no code from the file.
@@ -80,7 +94,7 @@ def load(path: str | os.PathLike[str]) -> LinearMultiTask:
         ) from None
 
 
-def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
+def _plain_params(model: LinearPredictions) -> dict[str, Any]:
     params = model.get_params(deep=False)
     prior = as_feature_prior(params["feature_prior"])
     params["feature_prior"] = None if prior is None else prior.to_plain()
@@ -89,14 +103,36 @@ def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
     for name in ("feature_weights", "tie_weights"):
         if params[name] is not None and not isinstance(params[name], str):
             params[name] = np.asarray(params[name], dtype=np.float64).tolist()
+    if isinstance(model, CrossValidated):
+        _plain_search_params(params)
     return {name: _plain_scalar(value) for name, value in params.items()}
+
+
+def _plain_search_params(params: dict[str, Any]) -> None:
+    """Make lists of strengths, and refuse what would need a pickle."""
+    for name in SEARCHED:
+        if np.ndim(params[name]) == 1:
+            params[name] = np.asarray(params[name], dtype=np.float64).tolist()
+    for name, kinds in (("cv", Integral), ("scoring", str)):
+        value = params[name]
+        if value is not None and not isinstance(value, kinds):
+            raise TypeError(
+                f"{name} cannot be saved without a pickle: got {value!r}; call "
+                f"model.set_params({name}=None) before, which leaves the fit as it is."
+            )
+
+
+def _search_arrays(model: CrossValidated) -> dict[str, np.ndarray]:
+    result = model._result
+    arrays = {name: getattr(result.grid, name) for name in SEARCHED}
+    return arrays | {name: getattr(result, name) for name in SCORED}
 
 
 def _plain_scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
+def _plain_fitted(model: LinearPredictions) -> dict[str, Any]:
     names = getattr(model, "feature_names_in_", None)
     resolved = model.feature_prior_
     fitted: dict[str, Any] = {
@@ -109,7 +145,9 @@ def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
         "feature_prior": None if resolved is None else resolved.to_plain(),
         "intercept_strength": getattr(model, "intercept_strength_", None),
     }
-    if isinstance(model, MultiTaskClassifier):
+    if isinstance(model, CrossValidated):
+        fitted["best_index"] = model.best_index_
+    if isinstance(model, ClassificationTasks):
         table = model._classes
         fitted["classes"] = to_plain(table.ravel().tolist())
         fitted["class_dtype"] = table.dtype.str
@@ -118,7 +156,7 @@ def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
 
 def _restore(
     settings: dict[str, Any], arrays: dict[str, np.ndarray]
-) -> LinearMultiTask:
+) -> LinearPredictions:
     build = MODELS[settings["class"]]
     model = build(**_read_params(build, settings["params"]))
     fitted = settings["fitted"]
@@ -145,12 +183,27 @@ def _restore(
     model.dual_gap_ = float(fitted["dual_gap"])
     model.n_iter_ = int(fitted["n_iter"])
     model.feature_prior_ = _maybe(FeaturePrior.from_plain, fitted["feature_prior"])
-    if isinstance(model, MultiTaskClassifier):
+    if isinstance(model, ClassificationTasks):
         model._set_classes(_read_classes(fitted, m))
+    if isinstance(model, CrossValidated):
+        best = int(fitted["best_index"])
+        _demand(best >= 0, "index of the best candidate")
+        model._publish_search(_read_search(arrays), best)
     return model
 
 
-def _read_params(build: type[LinearMultiTask], plain: dict[str, Any]) -> dict[str, Any]:
+def _read_search(arrays: dict[str, np.ndarray]) -> SearchResult:
+    grid = Grid(*(arrays[name] for name in SEARCHED))
+    scores, fit_seconds, score_seconds = (arrays[name] for name in SCORED)
+    _demand(all(arrays[name].ndim == 1 for name in SEARCHED), "strengths")
+    shape = (prod(grid.shape), scores.shape[1])
+    _demand(all(arrays[name].shape == shape for name in SCORED), "shape of scores")
+    return SearchResult(grid, scores, fit_seconds, score_seconds)
+
+
+def _read_params(
+    build: type[LinearPredictions], plain: dict[str, Any]
+) -> dict[str, Any]:
     params = dict(plain)
     _demand(set(params) == set(build().get_params(deep=False)), "names of settings")
     params["feature_prior"] = _maybe(FeaturePrior.from_plain, params["feature_prior"])

@@ -1,7 +1,6 @@
 """Logistic loss: Σ w log(1 + exp(−y s)) with s = x p_i + b_i and y = ±1."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +8,7 @@ from scipy.sparse import issparse
 from scipy.special import entr, expit
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 from priormtl.data import (
     TaskData,
     TaskStatistics,

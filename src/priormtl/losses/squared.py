@@ -1,12 +1,12 @@
 """Squared loss: ½ Σ w (x p_i + b_i − y)², from moments alone."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 from priormtl.data import Moments, TaskData, TaskStatistics, condense
 from priormtl.graphs import Laplacian
 from priormtl.losses.base import NormalForm, SampleForm

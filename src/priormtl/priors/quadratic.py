@@ -1,7 +1,6 @@
 """QuadraticPrior: both priors as the smooth part of an objective."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -9,6 +8,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import svds
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 
 __all__ = ["QuadraticPrior"]

@@ -1,13 +1,13 @@
 """Problem: data fit + prior + lam · penalty, with a certificate for any point."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 from priormtl.losses import DataFit, Evaluation
 from priormtl.penalties import Penalty
 from priormtl.priors import QuadraticPrior
@@ -180,11 +180,16 @@ class Problem:
         self, *, lam: float, theta: float | None = None, epsilon: float | None = None
     ) -> Self:
         """Same problem at other strengths."""
-        prior = self.prior.with_strengths(
-            self.prior.theta if theta is None else theta,
-            self.prior.epsilon if epsilon is None else epsilon,
-        )
-        return replace(self, prior=prior, lam=lam)
+        prior = self.prior
+        if theta is not None or epsilon is not None:
+            prior = prior.with_strengths(
+                prior.theta if theta is None else theta,
+                prior.epsilon if epsilon is None else epsilon,
+            )
+        other = replace(self, prior=prior, lam=lam)
+        # No strength changes what P = 0 costs, so that it is looked at once.
+        other.__dict__["null_point"] = self.null_point
+        return other
 
     def _penalty_value(self, point: Point) -> float:
         return self.lam * self.penalty.value(point.coef) if self.lam > 0 else 0.0

@@ -1,5 +1,69 @@
 """How strong: strengths and ties chosen from the data, on statistics of folds."""
 
+from priormtl.selection.folds import (
+    Split,
+    align_parts,
+    as_splits,
+    deal_rows,
+    find_partition,
+    leave_one_out,
+    refuse_missing,
+    split_by_fold,
+    strata_of,
+    summarize_parts,
+    take_test,
+    take_training,
+    task_places,
+)
+from priormtl.selection.scores import (
+    MeanAuc,
+    RowError,
+    Score,
+    StatisticsError,
+    task_aucs,
+    validation_errors,
+)
+from priormtl.selection.search import (
+    RULES,
+    Grid,
+    SearchResult,
+    Solver,
+    Trial,
+    choose_candidate,
+    count_paths,
+    search,
+)
 from priormtl.selection.ties import Ties, estimate_logistic_ties, estimate_ties
 
-__all__ = ["Ties", "estimate_logistic_ties", "estimate_ties"]
+__all__ = [
+    "RULES",
+    "Grid",
+    "MeanAuc",
+    "RowError",
+    "Score",
+    "SearchResult",
+    "Solver",
+    "Split",
+    "StatisticsError",
+    "Ties",
+    "Trial",
+    "align_parts",
+    "as_splits",
+    "choose_candidate",
+    "count_paths",
+    "deal_rows",
+    "estimate_logistic_ties",
+    "estimate_ties",
+    "find_partition",
+    "leave_one_out",
+    "refuse_missing",
+    "search",
+    "split_by_fold",
+    "strata_of",
+    "summarize_parts",
+    "take_test",
+    "take_training",
+    "task_aucs",
+    "task_places",
+    "validation_errors",
+]

@@ -6,7 +6,6 @@ at once: the leaves of a star in one sweep, a chain by halves.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import Self
 
@@ -15,6 +14,7 @@ from scipy.sparse import coo_array, triu
 from scipy.sparse.csgraph import connected_components
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 
 __all__ = ["Elimination", "Factor", "TieGraph"]

@@ -8,12 +8,12 @@ where f counts the observations beyond the coefficients that L does not see.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 from priormtl.losses import NormalForm
 from priormtl.selection.elimination import Elimination, Factor

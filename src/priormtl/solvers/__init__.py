@@ -12,10 +12,12 @@ from priormtl.solvers.loop import (
     StopReason,
     StopRule,
     iterate,
+    settle,
     solve,
 )
 from priormtl.solvers.newton import Newton
 from priormtl.solvers.nuclear_newton import NuclearNewton
+from priormtl.solvers.path import lam_grid, solve_path
 from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.stopping import (
     diverged,
@@ -51,11 +53,14 @@ __all__ = [
     "diverged",
     "gap_below",
     "iterate",
+    "lam_grid",
     "max_iter",
     "max_seconds",
     "method_by_name",
     "no_progress",
+    "settle",
     "small_change",
     "solve",
+    "solve_path",
     "stalled",
 ]

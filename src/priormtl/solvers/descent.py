@@ -21,13 +21,14 @@ RIDGE = 1e-10
 def descend(descent: "Descent", least: int, limit: float) -> float:
     """Sweep, at least so often, and on while moves shrink faster than ``limit``.
 
-    Returns by what factor they shrink from one sweep to the next, about.
+    Returns by what factor they shrink from one sweep to the next, about; 1 where
+    nothing moves any more.
     """
     first = last = np.sqrt(descent.sweep())
     rate = 1.0
     for count in range(1, MOST_SWEEPS):
         if last == 0.0:
-            return 0.0
+            return 1.0
         if count >= least and rate > limit:
             break
         last = np.sqrt(descent.sweep())
@@ -43,7 +44,7 @@ def descend_jumping(descent: "Descent") -> float:
         last = np.sqrt(descent.sweep())
         first = first or last
         if last == 0.0:
-            return 0.0
+            return 1.0
         kept.append(_copy(descent))
         if len(kept) > PERIOD:
             _jump(descent, kept)

@@ -1,15 +1,15 @@
 """The one loop: every method is ``start`` and ``step``, all else happens here."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl._lazy import cached_property
 from priormtl.problem import Certificate, Point, Problem
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "StopReason",
     "StopRule",
     "iterate",
+    "settle",
     "solve",
 ]
 
@@ -101,19 +102,26 @@ class Solution:
     n_iter: int
     seconds: float
     reason: StopReason
+    point: Point  # where it ended; also a start for the same problem at another lam
 
 
 StopRule = Callable[[Progress], StopReason | None]
 Callback = Callable[[Progress], None]
 
 
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a run stands before any method has begun."""
+
+    point: Point
+
+
 def iterate(
-    problem: Problem, method: Method[S], coef: Array | None = None
+    problem: Problem, method: Method[S], coef: Array | Point | None = None
 ) -> Iterator[Progress]:
     """Run a method for ever, from ``coef`` or zero; the clock counts steps only."""
     begin = perf_counter()
-    origin = problem.null_point if coef is None else problem.at(coef)
-    state, before = method.start(problem, origin), None
+    state, before = method.start(problem, _origin(problem, coef)), None
     seconds = perf_counter() - begin
     n_iter = 0
     while True:
@@ -128,29 +136,63 @@ def solve(
     problem: Problem,
     method: Method[S],
     *,
-    coef: Array | None = None,
+    coef: Array | Point | None = None,
     stop: Sequence[StopRule],
     callbacks: Sequence[Callback] = (),
 ) -> Solution:
-    """Run a method until a rule stops it."""
+    """Run a method until a rule stops it, from ``coef`` or zero.
+
+    A Point of the same problem, lam aside, spares the look at the start.
+    """
     # A diverging run overflows before its rule sees it; the rule tells, not NumPy.
     with np.errstate(over="ignore", invalid="ignore"):
         for progress in iterate(problem, method, coef):
             for callback in callbacks:
                 callback(progress)
-            reason = next(filter(None, (rule(progress) for rule in stop)), None)
+            reason = _first_reason(progress, stop)
             if reason is not None:
                 return _conclude(progress, reason)
     raise AssertionError("iterate never ends by itself")
 
 
+def settle(
+    problem: Problem,
+    point: Point,
+    stop: Sequence[StopRule],
+    part: Solution | None = None,
+) -> Solution | None:
+    """Solution at a point that a rule accepts at once, before any method begins.
+
+    ``part`` is the run on fewer features that led there, if there was one.
+    """
+    progress = Progress(problem, Start(point), None, 0, 0.0)
+    reason = _first_reason(progress, stop)
+    if reason is None:
+        return None
+    solution = _conclude(progress, reason)
+    if part is None:
+        return solution
+    return replace(solution, n_iter=part.n_iter, seconds=part.seconds)
+
+
+def _origin(problem: Problem, coef: Array | Point | None) -> Point:
+    if coef is None:
+        return problem.null_point
+    return coef if isinstance(coef, Point) else problem.at(coef)
+
+
+def _first_reason(progress: Progress, stop: Sequence[StopRule]) -> StopReason | None:
+    return next(filter(None, (rule(progress) for rule in stop)), None)
+
+
 def _conclude(progress: Progress, reason: StopReason) -> Solution:
-    coef = progress.state.point.coef
+    point = progress.state.point
     return Solution(
-        coef,
-        progress.problem.fit.intercept(coef),
+        point.coef,
+        progress.problem.fit.intercept(point.coef),
         progress.certificate,
         progress.n_iter,
         progress.seconds,
         reason,
+        point,
     )

@@ -1,12 +1,12 @@
 """Newton's equations along matrices of one rank, for quadratics with nuclear norm."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 from priormtl.penalties import Factors
 from priormtl.problem import Problem

@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from priormtl._arrays import Array
+from priormtl._lazy import cached_property
 from priormtl.problem import BlockQuadratic, SampleForm
 from priormtl.solvers.engines.base import (
     ActiveRows,

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 MOST_SECULAR_STEPS = 60
-SECULAR_ERROR = 1e-10
+ROUNDING, NEARLY = 1e-14, 1e-7  # relative errors of lam/‖x‖
 TILE = 8  # tasks moved at a time
 
 
@@ -87,7 +87,8 @@ def shrink_row(
         left = factor_row(graph, tie, own, mu, pivot)
         solve_row(graph, tie, pivot, left, target, out)
         size = norm(out)
-        if lam == 0.0 or abs(mu * size - lam) <= SECULAR_ERROR * lam:
+        error = abs(mu * size - lam)
+        if error <= ROUNDING * lam:
             break
         if mu * size > lam:
             high = mu
@@ -99,6 +100,10 @@ def shrink_row(
             slope += out[i] * turned[i]
         newer = mu - (1.0 / size - mu / lam) / (slope / size**3 - 1.0 / lam)
         mu = newer if low < newer < high else 0.5 * (low + high)
+        if error <= NEARLY * lam:  # Newton's step has squared it
+            left = factor_row(graph, tie, own, mu, pivot)
+            solve_row(graph, tie, pivot, left, target, out)
+            break
     return mu
 
 

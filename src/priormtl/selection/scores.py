@@ -1,0 +1,125 @@
+"""Scores of models on held-out data: from statistics alone, or from rows.
+
+A score takes coefficients (l, m, d) and intercepts (l, m) of l models at once, in the
+units of the data, and returns one number per model, larger for better ones.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl.data import TaskData, TaskStatistics
+
+__all__ = [
+    "MeanAuc",
+    "RowError",
+    "Score",
+    "StatisticsError",
+    "task_aucs",
+    "validation_errors",
+]
+
+Score = Callable[[Array, Array], Array]
+
+
+def validation_errors(test: TaskStatistics, coefs: Array, intercepts: Array) -> Array:
+    """Weighted sum of squared errors in each task (l, m), without a single row."""
+    products = np.matmul(test.xx, coefs.transpose(1, 2, 0)).transpose(2, 0, 1)
+    within = test.yy + np.einsum("lij,lij->li", coefs, products - 2.0 * test.xy)
+    misses = test.y_mean - np.einsum("lij,ij->li", coefs, test.x_mean) - intercepts
+    # Rounding can leave a perfect fit below zero.
+    return np.maximum(within, 0.0) + test.weight * misses**2
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticsError:
+    """Negative mean squared error over all held-out rows, from their statistics."""
+
+    test: TaskStatistics
+
+    def __call__(self, coefs: Array, intercepts: Array) -> Array:
+        """Score of each model."""
+        errors = validation_errors(self.test, coefs, intercepts)
+        return -errors.sum(axis=1) / self.test.weight.sum()
+
+
+@dataclass(frozen=True, eq=False)
+class RowError:
+    """Negative mean squared error over all held-out rows."""
+
+    test: TaskData
+    places: Index  # of its tasks among the model's
+
+    def __call__(self, coefs: Array, intercepts: Array) -> Array:
+        """Score of each model."""
+        test, total = self.test, self.test.weight.sum()
+        scores = _row_scores(test, coefs[:, self.places], intercepts[:, self.places])
+        return np.array(
+            [-np.sum(test.weight * (s - test.y) ** 2) / total for s in scores]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MeanAuc:
+    """Area under the ROC curve, averaged over tasks that show both classes."""
+
+    test: TaskData  # targets −1 and +1
+    places: Index  # of its tasks among the model's
+
+    def __call__(self, coefs: Array, intercepts: Array) -> Array:
+        """Score of each model; NaN where no task shows both classes."""
+        test = self.test
+        m = len(test.tasks)
+        cells = np.broadcast_to(test.weight, test.y.shape) > 0
+        task = np.broadcast_to(test.spread(np.arange(float(m))), test.y.shape)[cells]
+        values = []
+        for scores in _row_scores(
+            test, coefs[:, self.places], intercepts[:, self.places]
+        ):
+            areas = task_aucs(
+                scores[cells],
+                test.y[cells] > 0,
+                task.astype(np.intp),
+                test.weight[cells],
+                m,
+            )
+            known = areas[~np.isnan(areas)]
+            values.append(known.mean() if known.size else np.nan)
+        return np.array(values)
+
+
+def task_aucs(
+    scores: Array, positive: np.ndarray, task: Index, weight: Array, m: int
+) -> Array:
+    """Area under each task's ROC curve (m,); NaN where a task shows one class only.
+
+    That is the weighted share of pairs, one of each class, in the right order; ties
+    count half.
+    """
+    order = np.lexsort((scores, task))
+    scores, task = scores[order], task[order]
+    up = np.where(positive[order], weight[order], 0.0)
+    down = weight[order] - up
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (scores[1:] != scores[:-1]) | (task[1:] != task[:-1])
+    starts = np.flatnonzero(new)
+    tied_up, tied_down = np.add.reduceat(up, starts), np.add.reduceat(down, starts)
+    owner = task[starts]
+    all_up = np.bincount(owner, tied_up, m)
+    all_down = np.bincount(owner, tied_down, m)
+    # Weight of negatives below each group of ties, counted from its task's first.
+    first = np.concatenate([[0.0], np.cumsum(all_down)])[owner]
+    below = np.cumsum(tied_down) - tied_down - first
+    right = np.bincount(owner, tied_up * (below + 0.5 * tied_down), m)
+    pairs = all_up * all_down
+    return np.where(pairs > 0, right / np.where(pairs > 0, pairs, 1.0), np.nan)
+
+
+def _row_scores(test: TaskData, coefs: Array, intercepts: Array) -> list[Array]:
+    """x p_i + b_i of every held-out sample, model by model."""
+    return [
+        test.forward(coef.T) + test.spread(b)
+        for coef, b in zip(coefs, intercepts, strict=True)
+    ]

@@ -1,0 +1,98 @@
+"""Regularisation paths: lam from large to small, each start where the last ended."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl.penalties import RowSeparable
+from priormtl.problem import Point, Problem
+from priormtl.solvers.choose import default_method
+from priormtl.solvers.loop import Method, Solution, StopRule, settle, solve
+
+__all__ = ["lam_grid", "solve_path"]
+
+MOST_KEPT = 0.5  # share of the features beyond which screening saves nothing
+
+Choose = Callable[[Problem], Method[Any]]
+Rules = Callable[[Method[Any]], Sequence[StopRule]]
+
+
+def lam_grid(problem: Problem, n: int = 10, ratio: float = 1e-3) -> Array:
+    """Geometric grid of ``n`` values from lam_max down to ``ratio`` · lam_max.
+
+    Where lam_max is zero P = 0 is optimal at every lam, and the grid begins at 1.
+    """
+    return np.geomspace(1.0, ratio, n) * (problem.lam_max or 1.0)
+
+
+def solve_path(
+    problem: Problem,
+    lams: Sequence[float] | Array,
+    *,
+    choose: Choose = default_method,
+    rules: Rules,
+) -> list[Solution]:
+    """Solve for each lam, in the order of ``lams``; the certificates are exact.
+
+    ``rules`` makes fresh rules for a method. Orders other than decreasing are right
+    too, but slower.
+    """
+    return list(_follow(problem, lams, choose, rules))
+
+
+def _follow(
+    problem: Problem, lams: Sequence[float] | Array, choose: Choose, rules: Rules
+) -> Iterator[Solution]:
+    point, last = problem.null_point, problem.lam_max
+    for lam in lams:
+        step = problem.with_strengths(lam=float(lam))
+        solution = _solve_next(step, point, last, choose, rules)
+        yield solution
+        point, last = solution.point, float(lam)
+
+
+def _solve_next(
+    problem: Problem, point: Point, last: float, choose: Choose, rules: Rules
+) -> Solution:
+    """Solve from the point that was optimal at ``last``, on few features first."""
+    method = choose(problem)
+    done = settle(problem, point, rules(method))
+    if done is not None:
+        return done
+    features = _screen(problem, point, last)
+    if features is None:
+        return solve(problem, method, coef=point, stop=rules(method))
+    part = _solve_part(problem, point, features, choose, rules)
+    whole = problem.at(_embed(part.coef, features, problem.shape[0]), near=point)
+    # What the rule left out wrongly shows in the gap of the whole problem.
+    done = settle(problem, whole, rules(method), part)
+    return done or solve(problem, method, coef=whole, stop=rules(method))
+
+
+def _screen(problem: Problem, point: Point, last: float) -> Index | None:
+    """Strong rule: features that may move, given how slowly gradients turn with lam.
+
+    None where there are no rows to choose from, or too many are left.
+    """
+    penalty, lam = problem.penalty, problem.lam
+    if lam == 0 or not isinstance(penalty, RowSeparable):
+        return None
+    kept = penalty.row_dual_norms(point.gradient) >= 2.0 * lam - last
+    kept |= point.coef.any(axis=1)
+    return np.flatnonzero(kept) if 0 < kept.sum() <= MOST_KEPT * len(kept) else None
+
+
+def _solve_part(
+    problem: Problem, point: Point, features: Index, choose: Choose, rules: Rules
+) -> Solution:
+    part = problem.restrict(features)
+    method = choose(part)
+    return solve(part, method, coef=point.coef[features], stop=rules(method))
+
+
+def _embed(coef: Array, features: Index, d: int) -> Array:
+    whole = np.zeros((d, coef.shape[1]))
+    whole[features] = coef
+    return whole
