@@ -99,11 +99,12 @@ def shrink_row(
         for i in range(len(own)):
             slope += out[i] * turned[i]
         newer = mu - (1.0 / size - mu / lam) / (slope / size**3 - 1.0 / lam)
-        mu = newer if low < newer < high else 0.5 * (low + high)
-        if error <= NEARLY * lam:  # Newton's step has squared it
+        if error <= NEARLY * lam:
+            mu = min(max(newer, low), high)  # Newton's step has squared the error
             left = factor_row(graph, tie, own, mu, pivot)
             solve_row(graph, tie, pivot, left, target, out)
             break
+        mu = newer if low < newer < high else 0.5 * (low + high)
     return mu
 
 
