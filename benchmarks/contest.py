@@ -22,7 +22,7 @@ class Result(NamedTuple):
     seconds: Mapping[float, float]  # to each gap; infinite where never reached
     smallest_gap: float
     variant: str = ""
-    error: str = ""
+    error: str = ""  # why not, or not further
 
 
 Contest = dict[str, dict[str, Result]]  # instance → solver → result
@@ -38,7 +38,7 @@ def compete(
         show(instance.name, OURS, contest[instance.name][OURS])
     for peer, names in peers.items():
         chosen = [instance for instance in instances if instance.name in names]
-        runs = run_peer(peer, chosen, 1 if quick else 3, 3.0 if quick else 15.0)
+        runs = run_peer(peer, chosen, 1 if quick else 3, 3.0 if quick else 20.0)
         for instance in chosen:
             mine = [run for run in runs if run.instance == instance.name]
             for name, result in judge(instance, mine).items():
@@ -90,7 +90,10 @@ def _judge_runs(problem: ours.Problem, runs: Sequence[Run]) -> Result:
         best = min(good, key=lambda run: run.seconds, default=None)
         seconds[goal] = float("inf") if best is None else best.seconds
         variant = variant if best is None else best.variant
-    return Result(seconds, float(np.min(gaps)), variant, errors[0] if errors else "")
+    smallest = float(np.min(gaps))
+    if smallest > min(GAPS) and not errors:
+        errors = [" or ".join(sorted({run.ended for run in solved if run.ended}))]
+    return Result(seconds, smallest, variant, errors[0] if errors else "")
 
 
 def show(instance: str, name: str, result: Result) -> None:

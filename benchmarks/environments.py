@@ -16,7 +16,7 @@ from benchmarks.instance import Instance
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".venv-bench"
 REQUIREMENTS = Path(__file__).parent / "peers"
-TOLERANCES = [10.0**-k for k in range(2, 16)]
+TOLERANCES = [10.0**-k for k in range(2, 23)]
 GAPS = (1e-4, 1e-6, 1e-8)
 
 
@@ -29,6 +29,7 @@ class Run(NamedTuple):
     seconds: float
     coef: np.ndarray | None
     error: str = ""
+    ended: str = ""  # why no finer tolerance was tried
 
 
 def run_peer(
@@ -131,6 +132,7 @@ def _read_runs(path: Path, peer: str, instance: Instance, reason: str) -> list[R
                 row.get("seconds", float("nan")),
                 coefs[row["coef"]] if "coef" in row else None,
                 row.get("error", ""),
+                row.get("ended", ""),
             )
             for row in json.loads(results.read_text())
         ]

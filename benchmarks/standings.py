@@ -87,5 +87,5 @@ def _detail(results: dict[str, Result]) -> Table:
 
 def _times(result: Result) -> list[str]:
     gap = NEVER if isnan(result.smallest_gap) else f"{result.smallest_gap:.0e}"
-    remark = result.error or result.variant
+    remark = ", ".join(filter(None, (result.variant, result.error)))
     return [*(milliseconds(result.seconds[goal]) for goal in GAPS), gap, remark]

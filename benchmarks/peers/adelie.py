@@ -58,4 +58,4 @@ def _own(instance: Instance) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve(prepare)
+    serve(prepare, coarsest=1e-6)

@@ -14,7 +14,8 @@ import numpy as np
 
 from benchmarks.instance import Instance, block_design
 
-MOST_IDLE = 3  # finer tolerances in a row that do not lower the gap
+MOST_IDLE = 4  # finer tolerances in a row that do not lower the gap
+FINE = 1e-8  # coarser ones often change nothing, and finer ones then do
 
 
 class Timed(NamedTuple):
@@ -28,10 +29,11 @@ Solve = Callable[[float], np.ndarray | Timed]
 Prepare = Callable[[Instance], dict[str, Solve]]
 
 
-def serve(prepare: Prepare) -> None:
+def serve(prepare: Prepare, coarsest: float = 1e-2) -> None:
     """Run one peer on a job: its variants, on every instance, over tolerances."""
     folder = Path(sys.argv[1])
     job = json.loads((folder / "job.json").read_text())
+    job["tolerances"] = [tol for tol in job["tolerances"] if tol < 1.1 * coarsest]
     for path in map(Path, job["instances"]):
         instance = Instance.load(path)
         runs, coefs = _run_instance(prepare, instance, job)
@@ -73,12 +75,21 @@ def _sweep(solve: Solve, gap_of: "GapBound", job: dict[str, Any]) -> Any:
         if any(gap <= goal < best for goal in job["gaps"]):
             extra = job["repeats"] - 1
             times += [_time(solve, tolerance)[1] for _ in range(extra)]
-        yield {"tolerance": tolerance, "seconds": float(np.median(times))}, coef
-        idle = 0 if gap < 0.7 * best else idle + 1
+        idle = idle + 1 if gap >= 0.7 * best and tolerance < FINE else 0
         best = min(best, gap)
-        spent = process_time() - begin
-        if best <= min(job["gaps"]) or idle >= MOST_IDLE or spent > job["budget"]:
+        late = process_time() - begin > job["budget"]
+        ended = _why_to_end(best <= min(job["gaps"]), idle, late)
+        yield {"seconds": float(np.median(times)), "ended": ended}, coef
+        if ended:
             return
+
+
+def _why_to_end(reached: bool, idle: int, late: bool) -> str:
+    if reached:
+        return "reached"
+    if idle >= MOST_IDLE:
+        return "stalled"
+    return "out of time" if late else ""
 
 
 def _time(solve: Solve, tolerance: float) -> Timed:

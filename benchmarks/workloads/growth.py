@@ -111,7 +111,7 @@ def _bars(curves: dict[str, list[Point]]) -> list[Bar]:
         Bar(
             "fit time independent of n after it",
             f"exponent {slope:.2f}",
-            abs(slope) <= 0.1,
+            slope <= 0.1,
         ),
     ]
 
