@@ -2,12 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -104,15 +105,15 @@ def _write_job(
 def _execute(command: list[str], limit: float) -> str:
     """Run a command; the reason why it did not end well, or nothing."""
     settings = {**os.environ, "PYTHONPATH": str(ROOT)}
-    call: Callable[..., Any] = subprocess.run
     try:
-        done = call(
+        done = subprocess.run(
             command,
             cwd=ROOT,
             env=settings,
             timeout=limit,
             capture_output=True,
             text=True,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"stopped after {limit:.0f} s"
@@ -131,7 +132,7 @@ def _read_runs(path: Path, peer: str, instance: Instance, reason: str) -> list[R
                 row["variant"],
                 row.get("seconds", float("nan")),
                 coefs[row["coef"]] if "coef" in row else None,
-                row.get("error", ""),
+                _without_places(row.get("error", "")),
                 row.get("ended", ""),
             )
             for row in json.loads(results.read_text())
@@ -143,6 +144,12 @@ def _failed(peer: str, instance: Instance, reason: str) -> Run:
 
 
 def _last_line(text: str) -> str:
-    """Last line without the folders of this machine."""
+    """Last line that is not a mere warning."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return (lines[-1] if lines else "no message").replace(str(ROOT), ".")[:160]
+    telling = [line for line in lines if not line.startswith("WARNING")]
+    return _without_places((telling or ["no message"])[-1])
+
+
+def _without_places(text: str) -> str:
+    """Text without the folders and hosts of this machine."""
+    return re.sub(r"(\w+:)?/[^\s'\"]+", "…", text)[:160]

@@ -111,7 +111,8 @@ def write_report(
         "kind": kind,
         "bars": [asdict(bar) for bar in report.bars],
     }
-    text = json.dumps(facts, indent=1, ensure_ascii=False)
+    # Comparisons of NumPy's numbers give its own kind of truth.
+    text = json.dumps(facts, indent=1, ensure_ascii=False, default=bool)
     (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
@@ -138,7 +139,8 @@ def write_index(names: Sequence[str], machine: Sequence[tuple[str, str]]) -> Non
 
 def draw(figure: Plot | Bars, path: Path) -> None:
     """Write a figure as SVG."""
-    canvas = Figure(figsize=(7.2, 4.2), layout="constrained")
+    groups = len(figure.groups) if isinstance(figure, Bars) else 0
+    canvas = Figure(figsize=(max(7.2, 0.6 * groups), 4.2), layout="constrained")
     axes = canvas.add_subplot()
     if isinstance(figure, Plot):
         _draw_lines(axes, figure)

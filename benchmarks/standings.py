@@ -17,7 +17,9 @@ def advantages(
     for name, results in contest.items():
         for goal in goals:
             mine = results[OURS].seconds[goal]
-            best = min(results[p].seconds[goal] for p in peers if p in results)
+            best = min(
+                (results[p].seconds[goal] for p in peers if p in results), default=inf
+            )
             if isfinite(best):
                 found[f"{name} at {goal:g}"] = 0.0 if mine == inf else best / mine
     return found

@@ -20,10 +20,12 @@ def wall_seconds(action: Callable[[], Any], repeats: int) -> float:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Of those that are finite; NaN where none is."""
-    finite = [value for value in values if isfinite(value) and value > 0]
+    """Of those that are finite; zero where one is zero, NaN where there is none."""
+    finite = [value for value in values if isfinite(value)]
     if not finite:
         return float("nan")
+    if min(finite) <= 0:
+        return 0.0
     return exp(sum(map(log, finite)) / len(finite))
 
 

@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from benchmarks.data import load_school
 from benchmarks.report import Bar, Report, Section, Table, times
-from benchmarks.timing import wall_seconds
+from benchmarks.timing import cpu_seconds, wall_seconds
 from priormtl import FeaturePrior, MultiTaskRegressor
 
 TITLE = "Cross-validation over strengths"
@@ -42,9 +42,13 @@ GRID = Grid(
 )
 
 
-class Times(NamedTuple):
-    """Seconds of one and two workers."""
+FEW = GRID._replace(theta=GRID.theta[1::3], epsilon=GRID.epsilon[::3])
 
+
+class Times(NamedTuple):
+    """CPU seconds of one worker, and seconds on the wall of one and of two."""
+
+    cpu: float
     one: float
     two: float
 
@@ -52,24 +56,26 @@ class Times(NamedTuple):
 def measure(quick: bool) -> Report:
     """Same folds, same strengths, same tolerance."""
     X, y, folds = _table()
-    ours, found = _run_ours(X, y, folds, 1 if quick else 3)
-    cells = _sample_cells(6 if quick else SAMPLED)
+    grid = FEW if quick else GRID
+    ours, found = _run_ours(X, y, folds, grid, 1 if quick else 3)
+    cells = _sample_cells(grid, 4 if quick else SAMPLED)
     theirs, scores = _run_grid_search(X, y, folds, cells)
-    whole = theirs * GRID.size / len(cells)
+    whole = theirs * grid.size / len(cells)
     difference = _largest_difference(found, cells, scores)
     note = (
-        f"School, {len(folds)} folds, {GRID.size} cells ({len(GRID.lam)} λ × "
-        f"{len(GRID.theta)} θ × {len(GRID.epsilon)} ε), natural prior of ten pairs, "
+        f"School, {len(folds)} folds, {grid.size} cells ({len(grid.lam)} λ × "
+        f"{len(grid.theta)} θ × {len(grid.epsilon)} ε), natural prior of ten pairs, "
         f"chain, features scaled within each fit, tol = {SETTINGS['tol']:g}. "
         f"GridSearchCV is run on {len(cells)} cells drawn from the grid and its time "
-        "scaled up to the whole. By the clock on the wall."
+        "scaled up to the whole. CPU time against GridSearchCV, the clock on the wall "
+        "for two workers."
     )
     bars = [
-        _ratio_bar("≥ 50× faster than GridSearchCV around fista", whole / ours.one, 50),
+        _ratio_bar("≥ 50× faster than GridSearchCV around fista", whole / ours.cpu, 50),
         Bar("scores equal to 1e-6", f"differ by {difference:.1e}", difference <= 1e-6),
         _ratio_bar("n_jobs=2 at least 1.6× over 1", ours.one / ours.two, 1.6),
     ]
-    return Report(TITLE, note, bars, [_section(ours, theirs, len(cells))])
+    return Report(TITLE, note, bars, [_section(ours, theirs, len(cells), grid)])
 
 
 def _table() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
@@ -79,17 +85,20 @@ def _table() -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]
     return np.column_stack([X, task]), y, list(splitter.split(X, task))
 
 
-def _run_ours(X: Any, y: Any, folds: Any, repeats: int) -> tuple[Times, dict[str, Any]]:
+def _run_ours(
+    X: Any, y: Any, folds: Any, grid: Grid, repeats: int
+) -> tuple[Times, dict[str, Any]]:
     make = searcher()
-    strengths = {"lams": GRID.lam, "thetas": GRID.theta, "epsilons": GRID.epsilon}
+    strengths = {"lams": grid.lam, "thetas": grid.theta, "epsilons": grid.epsilon}
 
     def fit(jobs: int) -> Any:
         return make(**strengths, **SETTINGS, cv=folds, n_jobs=jobs).fit(X, y)
 
     found = fit(1).cv_results_  # compiled code is loaded once, not timed
     one, two = (wall_seconds(lambda j=jobs: fit(j), repeats) for jobs in (1, 2))
+    cpu = cpu_seconds(lambda: fit(1), repeats)
     print(f"  ours: {one:.2f} s, with two workers {two:.2f} s", flush=True)
-    return Times(one, two), found
+    return Times(cpu, one, two), found
 
 
 def searcher() -> type:
@@ -101,15 +110,15 @@ def searcher() -> type:
     return MultiTaskRegressorCV
 
 
-def _sample_cells(count: int) -> list[dict[str, float]]:
+def _sample_cells(grid: Grid, count: int) -> list[dict[str, float]]:
     """Cells from all over the grid, same ones in every run."""
-    chosen = np.random.default_rng(0).choice(GRID.size, count, replace=False)
-    shape = tuple(map(len, GRID))
+    chosen = np.random.default_rng(0).choice(grid.size, count, replace=False)
+    shape = tuple(map(len, grid))
     places = zip(*np.unravel_index(np.sort(chosen), shape), strict=True)
     return [
         {
             name: float(values[k])
-            for name, values, k in zip(Grid._fields, GRID, place, strict=True)
+            for name, values, k in zip(Grid._fields, grid, place, strict=True)
         }
         for place in places
     ]
@@ -127,7 +136,7 @@ def _run_grid_search(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        seconds = wall_seconds(lambda: search.fit(X, y), 1)
+        seconds = cpu_seconds(lambda: search.fit(X, y), 1)
     print(f"  GridSearchCV on {len(cells)} cells: {seconds:.1f} s", flush=True)
     return seconds, search.cv_results_["mean_test_score"]
 
@@ -152,16 +161,13 @@ def _ratio_bar(goal: str, ratio: float, least: float) -> Bar:
     return Bar(goal, f"{times(ratio)}×", ratio >= least)
 
 
-def _section(ours: Times, theirs: float, cells: int) -> Section:
-    per_cell = theirs / cells
+def _section(ours: Times, theirs: float, cells: int, grid: Grid) -> Section:
+    scaled = theirs * grid.size / cells
     rows = [
-        ["MultiTaskRegressorCV, n_jobs=1", f"{ours.one:.3g}", f"{GRID.size}"],
-        ["MultiTaskRegressorCV, n_jobs=2", f"{ours.two:.3g}", f"{GRID.size}"],
-        ["GridSearchCV, fista", f"{theirs:.3g}", f"{cells}"],
-        [
-            "GridSearchCV, fista, scaled up",
-            f"{per_cell * GRID.size:.3g}",
-            f"{GRID.size}",
-        ],
+        ["ours, n_jobs=1", f"{ours.cpu:.3g}", f"{ours.one:.3g}", f"{grid.size}"],
+        ["ours, n_jobs=2", "", f"{ours.two:.3g}", f"{grid.size}"],
+        ["GridSearchCV, fista", f"{theirs:.3g}", "", f"{cells}"],
+        ["GridSearchCV, fista, scaled up", f"{scaled:.3g}", "", f"{grid.size}"],
     ]
-    return Section("Time of a search", "", Table(["search", "seconds", "cells"], rows))
+    head = ["search", "CPU, s", "wall, s", "cells"]
+    return Section("Time of a search", "", Table(head, rows))
