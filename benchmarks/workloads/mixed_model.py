@@ -57,8 +57,9 @@ def measure(quick: bool) -> Report:
     note = (
         "Synthetic groups with random intercepts and slopes, unit noise; slopes vary "
         "between groups by 0.3 in every feature, or by 0 to 1 with the feature. "
-        "statsmodels MixedLM with random intercept and slopes by REML, with its default "
-        "free covariance and with independent slopes (as the data are drawn), against MultiTaskRegressorCV with ties to the mean, tied intercepts, adaptive "
+        "statsmodels MixedLM with random intercept and slopes by REML, with its "
+        "default free covariance and with independent slopes (as the data are drawn), "
+        "against MultiTaskRegressorCV with ties to the mean, tied intercepts, adaptive "
         "tie weights, its strengths chosen by five folds. CPU time of one thread. "
         "Error: mean squared error on 100 new rows of each group; difference as a "
         "share of the mixed model's, paired by seed, with a 95 % interval."
