@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Each peer has its own environment beside ours; the benchmark builds them on demand.
+BENCH := .venv-bench/ours
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Two workers must not each start as many threads as there are cores; the second
 # setting turns on the last of scikit-learn's estimator checks.
@@ -30,15 +32,15 @@ imports: $(VENV)/.dev  ## Rooms only look down
 unit: $(VENV)/.dev  ## Tests and doctests
 	$(TEST_ENV) $(BIN)/pytest -n 2
 
-bench: $(VENV)/.dev  ## Time to a certified gap, method by method; QUICK=1 for a part
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/methods.py $(if $(QUICK),--quick)
+bench: $(BENCH)/.ready  ## Ours, the paper's methods and peers side by side; QUICK=1, ONLY=name
+	$(BENCH)/bin/python -m benchmarks.main $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 fix: $(VENV)/.dev  ## Apply what ruff can mend by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## Forget the environment and all caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -50,4 +52,10 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(BENCH)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/pip install --quiet --upgrade pip
+	$(BENCH)/bin/pip install --quiet --editable '.[bench]'
 	touch $@

@@ -1,0 +1,61 @@
+"""What the figures were measured on."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from threadpoolctl import threadpool_info
+
+PACKAGES = ("priormtl", "numpy", "scipy", "numba", "scikit-learn", "statsmodels")
+
+
+def describe_machine() -> list[tuple[str, str]]:
+    """Names and values, without anything that tells whose machine it is."""
+    return [
+        ("processor", f"{_processor()}, {os.cpu_count()} cores"),
+        ("memory", _memory()),
+        ("system", _system()),
+        ("Python", platform.python_version()),
+        *((name, _version(name)) for name in PACKAGES),
+        ("BLAS", _blas()),
+    ]
+
+
+def _processor() -> str:
+    for line in _lines("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def _memory() -> str:
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemTotal"):
+            return f"{int(line.split()[1]) / 2**20:.0f} GiB"
+    return "unknown"
+
+
+def _system() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except OSError:
+        return platform.system()
+
+
+def _blas() -> str:
+    found = [row for row in threadpool_info() if row.get("user_api") == "blas"]
+    words = {f"{row['internal_api']} {row.get('version', '')}".strip() for row in found}
+    return f"{', '.join(sorted(words)) or 'unknown'}, one thread"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def _lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []

@@ -1,0 +1,84 @@
+"""Measure all workloads and write docs/benchmarks: run by ``make bench``."""
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+from time import perf_counter
+
+from benchmarks.data import MissingDataError
+from benchmarks.machine import describe_machine
+from benchmarks.report import Bar, Report, write_index, write_report
+from benchmarks.workloads import (
+    cross_validation,
+    growth,
+    images,
+    latency,
+    logistic,
+    methods,
+    mixed_model,
+    nuclear,
+    own_x,
+    shared_x,
+)
+
+WORKLOADS = {
+    "methods": methods,
+    "shared_x": shared_x,
+    "own_x": own_x,
+    "images": images,
+    "logistic": logistic,
+    "nuclear": nuclear,
+    "cross_validation": cross_validation,
+    "growth": growth,
+    "latency": latency,
+    "mixed_model": mixed_model,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what was asked for; whatever fails says so on its page."""
+    options = _read_options(arguments)
+    if options.list:
+        print("\n".join(WORKLOADS))
+        return 0
+    machine = describe_machine()
+    kind = "quick run" if options.quick else "full run"
+    for name in options.only or WORKLOADS:
+        begin = perf_counter()
+        print(f"{name} …", flush=True)
+        report = _measure(name, options.quick)
+        write_report(name, report, machine, kind)
+        print(f"{name}: {perf_counter() - begin:.0f} s", flush=True)
+    write_index(list(WORKLOADS), machine)
+    return 0
+
+
+def _measure(name: str, quick: bool) -> Report:
+    workload = WORKLOADS[name]
+    try:
+        return workload.measure(quick)
+    except (MissingDataError, NotImplementedError) as reason:
+        return _absent(workload.TITLE, str(reason))
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        return _absent(workload.TITLE, f"failed: {type(error).__name__}")
+
+
+def _absent(title: str, reason: str) -> Report:
+    print(f"  {reason}", flush=True)
+    return Report(title, "", [Bar("all", reason, None)], [])
+
+
+def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a part, in minutes")
+    parser.add_argument(
+        "--only", action="append", choices=list(WORKLOADS), help="one workload"
+    )
+    parser.add_argument("--list", action="store_true", help="name the workloads")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

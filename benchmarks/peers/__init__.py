@@ -1,0 +1,1 @@
+"""Other solvers, each run in an environment of its own."""

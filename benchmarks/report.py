@@ -1,0 +1,192 @@
+"""Reports: tables, plots and bars as Markdown pages with an index."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import isfinite
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+FOLDER = Path(__file__).parents[1] / "docs" / "benchmarks"
+NEVER = "–"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
+mpl.rcParams["svg.hashsalt"] = "priormtl"  # same figures, same bytes
+
+Series = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A goal, what was measured, and whether that meets it (None: not known)."""
+
+    goal: str
+    measured: str
+    met: bool | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under a head, all of them words."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def to_markdown(self) -> str:
+        """Lines of pipes."""
+        lines = [self.head, ["---"] * len(self.head), *self.rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Lines on logarithmic axes."""
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    series: Series
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Groups of bars on a logarithmic axis."""
+
+    name: str
+    title: str
+    y_label: str
+    groups: Sequence[str]
+    series: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled part of a page."""
+
+    title: str
+    note: str
+    table: Table
+    figures: Sequence[Plot | Bars] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a workload found."""
+
+    title: str
+    note: str
+    bars: Sequence[Bar]
+    sections: Sequence[Section]
+
+
+def milliseconds(seconds: float) -> str:
+    """Three digits, a dash where there is no finite time."""
+    return f"{1e3 * seconds:.3g}" if isfinite(seconds) else NEVER
+
+
+def times(ratio: float) -> str:
+    """A ratio, a dash where there is none."""
+    return f"{ratio:.3g}" if isfinite(ratio) else NEVER
+
+
+def write_report(
+    name: str, report: Report, machine: Sequence[tuple[str, str]], kind: str
+) -> None:
+    """Write a page, its figures and what the index needs to know."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    parts = [f"# {report.title}", report.note, _bar_table(report.bars).to_markdown()]
+    for section in report.sections:
+        parts += [f"## {section.title}", section.note, section.table.to_markdown()]
+        for figure in section.figures:
+            draw(figure, FOLDER / f"{name}-{figure.name}.svg")
+            parts.append(f"![{figure.title}]({name}-{figure.name}.svg)")
+    about = ", ".join(f"{key} {value}" for key, value in machine)
+    parts.append(f"Made by `make bench` ({kind}). Measured on: {about}.")
+    page = "\n\n".join(part for part in parts if part)
+    (FOLDER / f"{name}.md").write_text(page + "\n", encoding="utf-8")
+    facts = {
+        "title": report.title,
+        "kind": kind,
+        "bars": [asdict(bar) for bar in report.bars],
+    }
+    # Comparisons of NumPy's numbers give its own kind of truth.
+    text = json.dumps(facts, indent=1, ensure_ascii=False, default=bool)
+    (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def write_index(names: Sequence[str], machine: Sequence[tuple[str, str]]) -> None:
+    """Write the page with all goals, from what every workload left behind."""
+    rows = []
+    for name in names:
+        path = FOLDER / f"{name}.json"
+        if path.is_file():
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            rows += _index_rows(name, facts)
+    goals = Table(("workload", "goal", "measured", "met", "run"), rows)
+    about = Table(("machine", ""), machine)
+    page = (
+        "# Benchmarks\n\n"
+        "Made by `make bench`, or `make bench QUICK=1` for a part; every line is "
+        "computed from the run named in its last column. Times of one thread are CPU "
+        "times, medians of repeats; gaps are duality gaps as a share of the objective "
+        "at P = 0, evaluated by our certificate for everybody.\n\n"
+        f"{goals.to_markdown()}\n\n{about.to_markdown()}\n"
+    )
+    (FOLDER / "README.md").write_text(page, encoding="utf-8")
+
+
+def draw(figure: Plot | Bars, path: Path) -> None:
+    """Write a figure as SVG."""
+    groups = len(figure.groups) if isinstance(figure, Bars) else 0
+    canvas = Figure(figsize=(max(7.2, 0.6 * groups), 4.2), layout="constrained")
+    axes = canvas.add_subplot()
+    if isinstance(figure, Plot):
+        _draw_lines(axes, figure)
+    else:
+        _draw_bars(axes, figure)
+    axes.set_title(figure.title)
+    axes.set_ylabel(figure.y_label)
+    axes.set_yscale("log")
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(fontsize=8)
+    canvas.savefig(path, metadata={"Date": None})
+
+
+def _draw_lines(axes: "mpl.axes.Axes", plot: Plot) -> None:
+    for colour, (label, (x, y)) in zip(COLOURS, plot.series.items(), strict=False):
+        axes.plot(x, y, "o-", label=label, color=colour)
+    axes.set_xlabel(plot.x_label)
+    axes.set_xscale("log")
+
+
+def _draw_bars(axes: "mpl.axes.Axes", bars: Bars) -> None:
+    width = 0.8 / len(bars.series)
+    for k, (label, values) in enumerate(bars.series.items()):
+        places = [i + (k + 0.5) * width - 0.4 for i in range(len(values))]
+        finite = [v if isfinite(v) else 0.0 for v in values]
+        axes.bar(places, finite, width, label=label, color=COLOURS[k % len(COLOURS)])
+    axes.set_xticks(range(len(bars.groups)), bars.groups, rotation=20, ha="right")
+
+
+def _bar_table(bars: Sequence[Bar]) -> Table:
+    rows = [(bar.goal, bar.measured, _verdict(bar.met)) for bar in bars]
+    return Table(("goal", "measured", "met"), rows)
+
+
+def _index_rows(name: str, facts: dict) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"[{facts['title']}]({name}.md)",
+            bar["goal"],
+            bar["measured"],
+            _verdict(bar["met"]),
+            facts["kind"],
+        )
+        for bar in facts["bars"]
+    ]
+
+
+def _verdict(met: bool | None) -> str:
+    return "not measured" if met is None else "yes" if met else "**no**"
