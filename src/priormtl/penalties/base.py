@@ -1,10 +1,11 @@
 """What a penalty owes the solvers."""
 
-from typing import Protocol, Self, runtime_checkable
+from functools import lru_cache
+from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["Penalty", "RowSeparable"]
+__all__ = ["Penalty", "RowSeparable", "is_by_rows"]
 
 
 class Penalty(Protocol):
@@ -32,3 +33,13 @@ class RowSeparable(Penalty, Protocol):
 
     def row_weights(self, d: int) -> Array:
         """Weight of each row's Euclidean norm (d,)."""
+
+
+def is_by_rows(penalty: Penalty) -> TypeGuard[RowSeparable]:
+    """Whether a penalty is a sum over features; looked up once per class."""
+    return _has_rows(type(penalty))
+
+
+@lru_cache
+def _has_rows(kind: type[Any]) -> bool:
+    return issubclass(kind, RowSeparable)

@@ -9,7 +9,7 @@ from scipy.sparse import block_diag, csr_array
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
 from priormtl.losses import NormalForm, SampleForm
-from priormtl.penalties import RowSeparable
+from priormtl.penalties import is_by_rows
 from priormtl.problem.objective import Problem
 
 __all__ = ["BlockQuadratic"]
@@ -35,7 +35,7 @@ class BlockQuadratic:
     @classmethod
     def from_problem(cls, problem: Problem) -> Self:
         """Write a quadratic problem with row penalties out."""
-        if not cls.fits(problem) or not isinstance(problem.penalty, RowSeparable):
+        if not cls.fits(problem) or not is_by_rows(problem.penalty):
             raise TypeError("only squared loss with a penalty of rows is written out.")
         samples = cls.keeps_samples(problem)
         form = problem.fit.sample_form() if samples else problem.fit.normal_form()
@@ -58,7 +58,7 @@ class BlockQuadratic:
         """Whether a problem can be written out: rows of intercepts must share L."""
         graph = problem.fit.intercept_graph
         return (
-            isinstance(problem.penalty, RowSeparable)
+            is_by_rows(problem.penalty)
             and problem.fit.normal_size is not None
             and (graph is None or graph is problem.prior.laplacian)
         )
@@ -68,6 +68,11 @@ class BlockQuadratic:
         """Whether samples are less work than Gram matrices."""
         rows = problem.fit.rows_per_task
         return rows is not None and problem.shape[0] > MANY_FEATURES * rows
+
+    def at_lam(self, problem: Problem) -> Self:
+        """Same quadratic with the penalty of a problem that differs in lam only."""
+        rows = problem.lam * problem.penalty.row_weights(problem.shape[0])  # type: ignore[attr-defined]
+        return replace(self, lam=np.concatenate([np.zeros(self.n_intercepts), rows]))
 
     def restrict(self, features: Index) -> Self:
         """Only these features; rows of intercepts stay."""

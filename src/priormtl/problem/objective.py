@@ -1,6 +1,6 @@
 """Problem: data fit + prior + lam · penalty, with a certificate for any point."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -52,6 +52,8 @@ class Problem:
     prior: QuadraticPrior
     penalty: Penalty
     lam: float
+    # What solvers have made of fit, prior and penalty: shared where lam alone differs.
+    memo: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -174,19 +176,21 @@ class Problem:
             fit=self.fit.restrict(features),
             prior=self.prior.restrict(features),
             penalty=self.penalty.restrict(features),
+            memo={},
         )
 
     def with_strengths(
         self, *, lam: float, theta: float | None = None, epsilon: float | None = None
     ) -> Self:
         """Same problem at other strengths."""
-        prior = self.prior
-        if theta is not None or epsilon is not None:
-            prior = prior.with_strengths(
-                prior.theta if theta is None else theta,
-                prior.epsilon if epsilon is None else epsilon,
+        if theta is None and epsilon is None:
+            other = replace(self, lam=lam)
+        else:
+            prior = self.prior.with_strengths(
+                self.prior.theta if theta is None else theta,
+                self.prior.epsilon if epsilon is None else epsilon,
             )
-        other = replace(self, prior=prior, lam=lam)
+            other = replace(self, prior=prior, lam=lam, memo={})
         # No strength changes what P = 0 costs, so that it is looked at once.
         other.__dict__["null_point"] = self.null_point
         return other

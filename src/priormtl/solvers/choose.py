@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from priormtl.exceptions import unknown_name
-from priormtl.penalties import Nuclear, RowSeparable
+from priormtl.penalties import Nuclear, is_by_rows
 from priormtl.problem import BlockQuadratic, Problem
 from priormtl.solvers.block_newton import BlockNewton
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
@@ -41,7 +41,7 @@ def default_method(problem: Problem) -> Method[Any]:
     """
     if problem.lam == 0:
         return Newton()
-    by_rows = isinstance(problem.penalty, RowSeparable)
+    by_rows = is_by_rows(problem.penalty)
     if by_rows and problem.shape[0] > FEW_FEATURES:
         return WorkingSet(_method_for_all_rows)
     return _method_for_all_rows(problem)

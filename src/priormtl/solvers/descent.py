@@ -1,4 +1,4 @@
-"""Sweeps one after the other, where many rows take part with jumps ahead."""
+"""Sweeps with jumps ahead, for many rows."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,33 +11,15 @@ from priormtl._arrays import Array
 if TYPE_CHECKING:
     from priormtl.solvers.engines import Descent
 
-__all__ = ["descend", "descend_jumping", "extrapolate"]
+__all__ = ["descend_jumping", "extrapolate"]
 
 MOST_SWEEPS = 10
 PERIOD = 5  # sweeps from one jump to the next
 RIDGE = 1e-10
 
 
-def descend(descent: "Descent", least: int, limit: float) -> float:
-    """Sweep, at least so often, and on while moves shrink faster than ``limit``.
-
-    Returns by what factor they shrink from one sweep to the next, about; 1 where
-    nothing moves any more.
-    """
-    first = last = np.sqrt(descent.sweep())
-    rate = 1.0
-    for count in range(1, MOST_SWEEPS):
-        if last == 0.0:
-            return 1.0
-        if count >= least and rate > limit:
-            break
-        last = np.sqrt(descent.sweep())
-        rate = float((last / first) ** (1 / count))
-    return rate
-
-
 def descend_jumping(descent: "Descent") -> float:
-    """Sweep as often as may be, and jump ahead every few sweeps; same result."""
+    """Sweep, and jump ahead every few sweeps; by what factor moves shrink, about."""
     first = last = 0.0
     kept = [_copy(descent)]
     for _ in range(MOST_SWEEPS):

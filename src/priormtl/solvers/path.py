@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.penalties import RowSeparable
+from priormtl.penalties import is_by_rows
 from priormtl.problem import Point, Problem
 from priormtl.solvers.choose import default_method
 from priormtl.solvers.loop import Method, Solution, StopRule, settle, solve
@@ -77,7 +77,7 @@ def _screen(problem: Problem, point: Point, last: float) -> Index | None:
     None where there are no rows to choose from, or too many are left.
     """
     penalty, lam = problem.penalty, problem.lam
-    if lam == 0 or not isinstance(penalty, RowSeparable):
+    if lam == 0 or not is_by_rows(penalty):
         return None
     kept = penalty.row_dual_norms(point.gradient) >= 2.0 * lam - last
     kept |= point.coef.any(axis=1)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from priormtl._arrays import Index
-from priormtl.penalties import RowSeparable
+from priormtl.penalties import is_by_rows
 from priormtl.problem import Point, Problem
 from priormtl.solvers.loop import Method
 from priormtl.solvers.partly import solve_partly
@@ -42,7 +42,7 @@ class WorkingSet:
 
     def start(self, problem: Problem, point: Point) -> WorkingSetState:
         """Begin with what is not zero and a few more."""
-        if not isinstance(problem.penalty, RowSeparable):
+        if not is_by_rows(problem.penalty):
             raise TypeError("a working set needs a penalty of rows.")
         return WorkingSetState(point, self.initial_size)
 

@@ -1,13 +1,21 @@
 """What engines share: conjugate gradients that never multiply by M."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from instances import random_blocks
 from priormtl.graphs import Laplacian
 from priormtl.solvers.engines import ActiveRows, TaskBlocks
-from priormtl.solvers.engines.base import conjugate_gradients, graph_of, penalty
+from priormtl.solvers.engines.base import (
+    conjugate_gradients,
+    graph_of,
+    penalty,
+    run_sweeps,
+)
 from priormtl.solvers.kernels.graph import CHAIN, LOOSE
+from priormtl.solvers.kernels.rows import MOST_SWEEPS
 
 
 def spd(rng, n):
@@ -55,3 +63,29 @@ def test_weak_ties_are_only_bounded_in_sweeps(tie, kind):
 
 def test_penalty_weighs_row_norms():
     assert penalty(np.array([2.0, 1.0]), np.array([[3.0, 4.0], [0.0, 0.0]])) == 10.0
+
+
+@pytest.mark.parametrize("factor", [0.2, 0.9])
+def test_only_fast_descents_go_on(factor):
+    moves = []
+
+    def sweep():
+        moves.append(factor ** len(moves))
+        return moves[-1] ** 2
+
+    assert run_sweeps(sweep, 3, 0.5) == pytest.approx(factor)
+    assert len(moves) == (MOST_SWEEPS if factor < 0.5 else 3)
+    assert run_sweeps(lambda: 0.0, 3, 0.5) == 1.0
+
+
+@pytest.mark.parametrize("limit", [0.1, 0.999])
+def test_the_compiled_loop_is_the_same(limit):
+    blocks, Q = random_blocks(4, 6, tie=0.5)
+    engine, results = TaskBlocks(blocks, blocks.form), []
+    for compiled in (True, False):
+        rows, mu = Q.copy(), np.full(len(Q), -1.0)
+        descent = engine.descend(rows, engine.gradient(rows), mu)
+        run = descent.run if compiled else partial(run_sweeps, descent.sweep)
+        results.append((run(3, limit), rows))
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-12)
+    assert np.array_equal(results[0][1], results[1][1])

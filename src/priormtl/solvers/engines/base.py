@@ -1,8 +1,9 @@
 """What block Newton asks of an engine, and what engines share."""
 
 from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import NamedTuple, Protocol
+from copy import copy
+from functools import lru_cache
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
 from priormtl.problem import BlockQuadratic
 from priormtl.solvers.kernels.graph import Graph, lay_out_graph, loosen
-from priormtl.solvers.kernels.rows import System
+from priormtl.solvers.kernels.rows import MOST_SWEEPS, System
 
 __all__ = [
     "MOST_STEPS",
@@ -18,11 +19,13 @@ __all__ = [
     "Descent",
     "Engine",
     "GramDescent",
+    "at_other_lam",
     "conjugate_gradients",
     "feature_modes",
     "graph_of",
     "lay_out_system",
     "penalty",
+    "run_sweeps",
 ]
 
 MOST_STEPS = 200  # of conjugate gradients
@@ -53,6 +56,13 @@ class Descent(Protocol):
     def sweep(self) -> float:
         """Minimise over one row after the other; how far rows moved, squared."""
 
+    def run(self, least: int, limit: float) -> float:
+        """Sweep at least so often, and on while moves shrink faster than ``limit``.
+
+        Returns by what factor they shrink from one sweep to the next, about; 1 where
+        nothing moves any more.
+        """
+
     def value(self) -> float:
         """Objective at Q, but for a constant."""
 
@@ -62,6 +72,9 @@ class Descent(Protocol):
 
 class Engine(Protocol):
     """A quadratic in rows, kept in one of several ways."""
+
+    blocks: BlockQuadratic
+    system: System
 
     def gradient(self, Q: Array) -> Array:
         """Gradient of the quadratic part (k, m)."""
@@ -80,11 +93,15 @@ class GramDescent:
     """Sweeps that keep the gradient."""
 
     def __init__(
-        self, system: System, sweep: Callable[..., float], Q: Array, gradient: Array
+        self, system: System, sweep: Callable[[], float], Q: Array, gradient: Array
     ) -> None:
         self.trail = (Q, gradient)
+        self.sweep = sweep
         self._system = system
-        self.sweep = partial(sweep, Q, gradient)
+
+    def run(self, least: int, limit: float) -> float:
+        """Sweep on while moves shrink."""
+        return run_sweeps(self.sweep, least, limit)
 
     def value(self) -> float:
         """½ ⟨Q, gradient − linear⟩ + penalty."""
@@ -97,9 +114,36 @@ class GramDescent:
         return self.trail[1]
 
 
+def run_sweeps(sweep: Callable[[], float], least: int, limit: float) -> float:
+    """Sweep at least so often, and on while moves shrink faster than ``limit``."""
+    first, rate = 0.0, 1.0
+    for count in range(MOST_SWEEPS):
+        last = sweep()
+        if last == 0.0:
+            return 1.0
+        if count == 0:
+            first = last
+        else:
+            rate = (last / first) ** (0.5 / count)
+        if count + 1 >= least and rate > limit:
+            break
+    return rate
+
+
 def penalty(lam: Array, Q: Array) -> float:
     """Σ lam ‖q‖ over rows."""
     return float(lam @ np.sqrt(np.einsum("ij,ij->i", Q, Q)))
+
+
+E = TypeVar("E", bound="Engine")
+
+
+def at_other_lam(engine: E, blocks: BlockQuadratic) -> E:
+    """Same engine for blocks that differ in lam only."""
+    other = copy(engine)
+    other.blocks = blocks
+    other.system = engine.system._replace(lam=blocks.lam)
+    return other
 
 
 @lru_cache(maxsize=8)

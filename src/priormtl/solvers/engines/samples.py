@@ -16,6 +16,7 @@ from priormtl.solvers.engines.base import (
     graph_of,
     lay_out_system,
     penalty,
+    run_sweeps,
 )
 from priormtl.solvers.kernels import samples as kernels
 
@@ -39,6 +40,10 @@ class SampleDescent:
         """Minimise over one row after the other."""
         Q, rest = self.trail
         return self._samples.sweep(rest, Q, self._gradient, self._mu)
+
+    def run(self, least: int, limit: float) -> float:
+        """Sweep on while moves shrink."""
+        return run_sweeps(self.sweep, least, limit)
 
     def value(self) -> float:
         """½ ‖rest‖² + priors + penalty."""

@@ -1,6 +1,7 @@
 """SharedBlock: one Gram matrix for all tasks, by BLAS."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -44,10 +45,8 @@ class SharedBlock:
 
     def descend(self, Q: Array, gradient: Array, mu: Array) -> GramDescent:
         """Begin sweeps from Q."""
-
-        def sweep(Q: Array, gradient: Array) -> float:
-            return row_kernels.shared_sweep(self.system, self.graph, Q, gradient, mu)
-
+        arrays = self.system, self.graph, Q, gradient, mu
+        sweep = partial(row_kernels.shared_sweep, *arrays)
         return GramDescent(self.system, sweep, Q, gradient)
 
     def multiply(self, rows: ActiveRows, x: Array) -> Array:

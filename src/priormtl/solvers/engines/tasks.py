@@ -1,5 +1,7 @@
 """TaskBlocks: a Gram matrix per task, in compiled loops with tasks last."""
 
+from functools import partial
+
 import numpy as np
 
 from priormtl._arrays import Array
@@ -21,6 +23,31 @@ __all__ = ["TaskBlocks"]
 STRONG_TIES = 5.0  # against the data's curvature, beyond which modes precondition
 
 
+NO_MODES = newton.Preconditioner(
+    np.zeros((0, 0, 0)),
+    np.zeros((0, 0)),
+    0.0,
+    np.zeros((0, 0)),
+    np.zeros(0),
+    np.zeros((0, 0)),
+)
+
+
+class TaskDescent(GramDescent):
+    """Sweeps in one compiled loop."""
+
+    def __init__(
+        self, engine: "TaskBlocks", Q: Array, gradient: Array, mu: Array
+    ) -> None:
+        self._arrays = engine.system, engine.graph, Q, gradient, mu
+        sweep = partial(row_kernels.sweep, *self._arrays)
+        super().__init__(engine.system, sweep, Q, gradient)
+
+    def run(self, least: int, limit: float) -> float:
+        """Sweep on while moves shrink."""
+        return row_kernels.descend(*self._arrays, least, limit)
+
+
 class TaskBlocks:
     """A Gram matrix per task."""
 
@@ -28,21 +55,18 @@ class TaskBlocks:
         gram = row_kernels.lay_out_blocks(form.gram, blocks.relation.toarray())
         own = np.ascontiguousarray(np.einsum("jji->ji", gram))
         linear = np.ascontiguousarray(form.linear)
-        self.laplacian = blocks.laplacian
+        self.blocks = blocks
         self.graph = graph_of(blocks.laplacian)
         self.system = lay_out_system(blocks, gram, linear, own)
+        self._own, self._degree = own.mean(axis=1), float(self.graph.degree.mean())
 
     def gradient(self, Q: Array) -> Array:
         """Gradient of the quadratic part."""
         return row_kernels.full_gradient(self.system, self.graph, Q)
 
-    def descend(self, Q: Array, gradient: Array, mu: Array) -> GramDescent:
+    def descend(self, Q: Array, gradient: Array, mu: Array) -> "TaskDescent":
         """Begin sweeps from Q."""
-
-        def sweep(Q: Array, gradient: Array) -> float:
-            return row_kernels.sweep(self.system, self.graph, Q, gradient, mu)
-
-        return GramDescent(self.system, sweep, Q, gradient)
+        return TaskDescent(self, Q, gradient, mu)
 
     def multiply(self, rows: ActiveRows, x: Array) -> Array:
         """Hessian of the quadratic part times x."""
@@ -50,30 +74,22 @@ class TaskBlocks:
 
     def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
         """Conjugate gradients, preconditioned by blocks of tasks or by modes."""
-        layout = self._rows(rows)
-        preconditioner = self._modes(rows) or self._factors(layout)
-        found, _ = newton.conjugate_gradients(
-            layout, preconditioner, downhill, tol, MOST_STEPS
-        )
-        return found
+        layout, modes = self._rows(rows), self._modes(rows)
+        if modes is None:
+            return newton.solve_by_tasks(layout, NO_MODES, downhill, tol, MOST_STEPS)
+        return newton.conjugate_gradients(layout, modes, downhill, tol, MOST_STEPS)
 
     def _rows(self, rows: ActiveRows) -> newton.Rows:
         return newton.Rows(self.system.gram, *rows, self.graph)
 
-    def _factors(self, layout: newton.Rows) -> newton.Preconditioner:
-        none, nothing = np.zeros(0), np.zeros((0, 0))
-        factor = newton.factor_tasks(layout)
-        return newton.Preconditioner(factor, nothing, 0.0, nothing, none, nothing)
-
     def _modes(self, rows: ActiveRows) -> newton.Preconditioner | None:
         """Modes of the mean block with ties, all rows tied alike, if ties dominate."""
         tie = float(rows.tie.mean())
-        data = self.system.own[rows.place].mean()
+        if tie * self._degree <= STRONG_TIES * self._own[rows.place].mean():
+            return None
         loose = self.graph.kind == LOOSE
-        modes = self.laplacian.modes if loose else None
-        if tie * self.graph.degree.mean() <= STRONG_TIES * data or (
-            loose and modes is None
-        ):
+        modes = self.blocks.laplacian.modes if loose else None
+        if loose and modes is None:
             return None
         mean = self.system.gram[rows.place[:, np.newaxis], rows.place].mean(axis=2)
         own, basis = feature_modes(mean, rows)

@@ -16,13 +16,18 @@ __all__ = [
     "curve",
     "factor_modes",
     "factor_tasks",
+    "find_rows",
+    "look_downhill",
+    "move_rows",
     "search",
+    "solve_by_tasks",
     "solve_tasks",
 ]
 
 SMALLEST_PIVOT = 1e-14  # relative to the diagonal
 MOST_HALVINGS = 30
 ROUNDING = 1e-15
+TINY = 1e-300
 
 
 class Rows(NamedTuple):
@@ -184,7 +189,7 @@ def precondition(rows: Any, preconditioner: Any, rest: Array) -> Array:
 @compiled
 def conjugate_gradients(
     rows: Any, preconditioner: Any, rhs: Array, tol: float, most: int
-) -> tuple[Array, int]:
+) -> Array:
     """Solve Hessian · x = rhs to a relative error of ``tol``."""
     x, rest = np.zeros_like(rhs), rhs.copy()
     z = precondition(rows, preconditioner, rest)
@@ -203,7 +208,7 @@ def conjugate_gradients(
         p = z + (new / old) * p
         old = new
         steps += 1
-    return x, steps
+    return x
 
 
 @compiled
@@ -234,3 +239,67 @@ def search(lam: Array, P: Array, step: Array, along: float, bowl: float) -> floa
             return size
         size *= 0.5
     return 0.0
+
+
+@compiled
+def find_rows(lam: Array, Q: Array) -> tuple[Index, Array, Array]:
+    """Rows that are not zero or not penalised, their bend, and their unit vectors."""
+    k, m = Q.shape
+    size, count = np.zeros(k), 0
+    for j in range(k):
+        for i in range(m):
+            size[j] += Q[j, i] * Q[j, i]
+        size[j] = sqrt(size[j])
+        count += size[j] > 0.0 or lam[j] == 0.0
+    place, bend, unit = np.empty(count, np.intp), np.empty(count), np.empty((count, m))
+    a = 0
+    for j in range(k):
+        if size[j] > 0.0 or lam[j] == 0.0:
+            length = size[j] if size[j] > 0.0 else 1.0
+            place[a], bend[a], unit[a] = j, lam[j] / length, Q[j] / length
+            a += 1
+    return place, bend, unit
+
+
+@compiled
+def look_downhill(
+    lam: Array, place: Index, unit: Array, gradient: Array
+) -> tuple[Array, float]:
+    """Negative gradient of the whole objective on rows, and its size against lam."""
+    downhill, force, unit_force = np.empty(unit.shape), 0.0, TINY
+    for r in range(len(place)):
+        weight = lam[place[r]]
+        unit_force += weight * weight
+        for i in range(unit.shape[1]):
+            pull = -(gradient[place[r], i] + weight * unit[r, i])
+            downhill[r, i] = pull
+            force += pull * pull
+    return downhill, sqrt(force / unit_force)
+
+
+@compiled
+def move_rows(
+    lam: Array, place: Index, Q: Array, gradient: Array, step: Array, product: Array
+) -> None:
+    """Take as much of a step as lowers the objective; ``product``: Hessian · step."""
+    a = len(place)
+    P, weight, along = np.empty(step.shape), np.empty(a), 0.0
+    for r in range(a):
+        P[r], weight[r] = Q[place[r]], lam[place[r]]
+        for i in range(step.shape[1]):
+            along += gradient[place[r], i] * step[r, i]
+    size = search(weight, P, step, along, inner(step, product))
+    if size > 0.0:
+        for r in range(a):
+            for i in range(step.shape[1]):
+                Q[place[r], i] += size * step[r, i]
+
+
+@compiled
+def solve_by_tasks(rows: Any, nothing: Any, rhs: Array, tol: float, most: int) -> Array:
+    """Conjugate gradients, preconditioned by factors of each task's block."""
+    factor = factor_tasks(rows)
+    preconditioner = Preconditioner(
+        factor, nothing.basis, 0.0, nothing.pivot, nothing.left, nothing.modes
+    )
+    return conjugate_gradients(rows, preconditioner, rhs, tol, most)

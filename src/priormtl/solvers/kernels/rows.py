@@ -10,7 +10,9 @@ from priormtl.solvers.compile import compiled
 from priormtl.solvers.kernels.graph import Graph, add_ties, factor_row, solve_row
 
 __all__ = [
+    "MOST_SWEEPS",
     "System",
+    "descend",
     "full_gradient",
     "lay_out_blocks",
     "shared_sweep",
@@ -19,6 +21,7 @@ __all__ = [
     "update_row",
 ]
 
+MOST_SWEEPS = 10
 MOST_SECULAR_STEPS = 60
 ROUNDING, NEARLY = 1e-14, 1e-7  # relative errors of lam/‖x‖
 TILE = 8  # tasks moved at a time
@@ -182,6 +185,31 @@ def shared_sweep(
             add_ties(graph, system.tie[j], move, gradient[j])
             moved += squared_size(system.own[j], move)
     return moved
+
+
+@compiled
+def descend(
+    system: Any,
+    graph: Any,
+    Q: Array,
+    gradient: Array,
+    mu: Array,
+    least: int,
+    limit: float,
+) -> float:
+    """Sweep at least so often, and on while moves shrink faster than ``limit``."""
+    first, last, rate = 0.0, 0.0, 1.0
+    for count in range(MOST_SWEEPS):
+        last = sweep(system, graph, Q, gradient, mu)
+        if last == 0.0:
+            return 1.0
+        if count == 0:
+            first = last
+        else:
+            rate = (last / first) ** (0.5 / count)
+        if count + 1 >= least and rate > limit:
+            break
+    return rate
 
 
 @compiled
