@@ -16,7 +16,8 @@ __all__ = [
     "task_products",
 ]
 
-CHUNK_CELLS = 2**22  # numbers centred at a time: 32 MB
+CHUNK_CELLS = 2**20  # numbers centred at a time: 8 MB
+FAR = 1e-9  # spread against the mean, below which means need a second look
 
 
 class Products(NamedTuple):
@@ -57,22 +58,18 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
     total = np.add.reduceat(weight, starts[:-1])
     share = weight / np.repeat(total, np.diff(starts))
     root = np.sqrt(weight) if np.any(weight != 1.0) else None
-    mean, left = np.empty((m, d + 1)), np.empty((m, d + 1))
-    products = np.empty((m, d + 1, d + 1))
+    mean, products = np.empty((m, d + 1)), np.empty((m, d + 1, d + 1))
     ends = starts.tolist()
     for i in range(m):
         rows = slice(ends[i], ends[i + 1])
-        z, part = Z[rows], share[rows]
-        mean[i] = part @ z
+        z = Z[rows]
+        mean[i] = share[rows] @ z
         z -= mean[i]
-        left[i] = part @ z  # of the mean, where offsets are large
         if root is not None:
             z *= root[rows, np.newaxis]
         np.matmul(z.T, z, out=products[i])
-    products -= left[:, :, np.newaxis] * (left * total[:, np.newaxis])[:, np.newaxis]
-    mean += left
-    _silence_constants(products, mean, total)
-    return Products(
+    doubtful = _silence_constants(products, mean, total)
+    found = Products(
         total,
         mean[:, :d],
         mean[:, d],
@@ -80,6 +77,26 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
         np.ascontiguousarray(products[:, :d, d]),
         products[:, d, d].copy(),
     )
+    for i in doubtful.tolist():
+        rows = slice(ends[i], ends[i + 1])
+        exact = one_task(_chunk_products(X[rows], y[rows, np.newaxis], weight[rows]))
+        for field, value in zip(found, exact, strict=True):
+            field[i] = value[0]
+    return found
+
+
+def _silence_constants(products: Array, mean: Array, total: Array) -> Index:
+    """What rounding leaves of a constant is noise, not data.
+
+    Returns the tasks whose means must be known better to tell.
+    """
+    squares = np.einsum("ijj->ij", products)
+    unit = total[:, np.newaxis] * mean**2
+    constant = squares <= ROUNDING**2 * unit
+    task, column = np.nonzero(constant)
+    products[task, column, :] = 0.0
+    products[task, :, column] = 0.0
+    return np.flatnonzero(np.any(~constant & (squares <= FAR**2 * unit), axis=1))
 
 
 def _chunk_products(X: Matrix, Y: Array, weight: Array) -> Products:
@@ -91,7 +108,7 @@ def _chunk_products(X: Matrix, Y: Array, weight: Array) -> Products:
     share = weight / total
     mean = share @ Z
     Z -= mean
-    left = share @ Z
+    left = share @ Z  # of the mean, where offsets are large
     if np.any(weight != 1.0):
         Z *= np.sqrt(weight)[:, np.newaxis]
     xx, xy = Z[:, :d].T @ Z[:, :d], Z[:, :d].T @ Z[:, d:]
@@ -99,21 +116,13 @@ def _chunk_products(X: Matrix, Y: Array, weight: Array) -> Products:
     xy -= np.multiply.outer(total * left[:d], left[d:])
     yy = np.einsum("ij,ij->j", Z[:, d:], Z[:, d:]) - total * left[d:] ** 2
     mean += left
+    # What rounding leaves of a constant is noise, not data.
     noise = total * (ROUNDING * mean) ** 2
     for j in np.flatnonzero(xx.diagonal() <= noise[:d]):
         xx[j], xx[:, j], xy[j] = 0.0, 0.0, 0.0
     constant = yy <= noise[d:]
     xy[:, constant], yy[constant] = 0.0, 0.0
     return Products(total, mean[:d], mean[d:], xx, xy, yy)
-
-
-def _silence_constants(products: Array, mean: Array, total: Array) -> None:
-    """What rounding leaves of a constant is noise, not data."""
-    squares = np.einsum("ijj->ij", products)
-    noise = total[:, np.newaxis] * (ROUNDING * mean) ** 2
-    task, column = np.nonzero(squares <= noise)
-    products[task, column, :] = 0.0
-    products[task, :, column] = 0.0
 
 
 def _join(a: Products, b: Products) -> Products:
