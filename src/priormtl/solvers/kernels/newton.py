@@ -105,8 +105,10 @@ def factor_tasks(rows: Any) -> Array:
     """Cholesky factors of all tasks' blocks at once; inverse diagonals."""
     factor = fill_blocks(rows)
     a, _, m = factor.shape
+    floor = np.empty(m)
     for c in range(a):
-        floor = SMALLEST_PIVOT * factor[c, c]
+        for i in range(m):
+            floor[i] = SMALLEST_PIVOT * factor[c, c, i]
         for q in range(c):
             for r in range(c, a):
                 left, right, here = factor[r, q], factor[c, q], factor[r, c]
@@ -125,9 +127,11 @@ def factor_tasks(rows: Any) -> Array:
 def solve_tasks(factor: Array, rhs: Array) -> Array:
     """Solve all tasks' blocks by their Cholesky factors."""
     a, m = rhs.shape
-    x = rhs.copy()
+    x = np.zeros((a, m))
     for r in range(a):
         here = x[r]
+        for i in range(m):
+            here[i] = rhs[r, i]
         for q in range(r):
             left, known = factor[r, q], x[q]
             for i in range(m):
@@ -156,16 +160,51 @@ def factor_modes(
 
 
 @compiled
+def turn(basis: Array, x: Array, back: bool) -> Array:
+    """Basis · x, or with its transpose."""
+    a, m = x.shape
+    out = np.zeros((a, m))
+    for r in range(a):
+        here = out[r]
+        for c in range(a):
+            factor, there = basis[r, c] if back else basis[c, r], x[c]
+            for i in range(m):
+                here[i] += factor * there[i]
+    return out
+
+
+@compiled
+def solve_dense_modes(modes: Array, pivot: Array, x: Array) -> None:
+    """Multiply by 1/stiffness in modes of the tasks, in place."""
+    m = len(modes)
+    turned = np.empty(m)
+    for r in range(len(x)):
+        row = x[r]
+        for k in range(m):
+            total = 0.0
+            for i in range(m):
+                total += row[i] * modes[i, k]
+            turned[k] = total * pivot[r, k]
+        for i in range(m):
+            total = 0.0
+            for k in range(m):
+                total += modes[i, k] * turned[k]
+            row[i] = total
+
+
+@compiled
 def solve_modes(graph: Any, modes: Any, rhs: Array) -> Array:
     """Solve in modes of the features, tasks tied by a row's system or in modes too."""
-    turned = np.dot(modes.basis.T, rhs)
+    turned = turn(modes.basis, rhs, False)
     if len(modes.modes) > 0:
-        turned = np.dot(np.dot(turned, modes.modes) * modes.pivot, modes.modes.T)
+        solve_dense_modes(modes.modes, modes.pivot, turned)
     else:
+        right = np.empty(rhs.shape[1])
         for r in range(len(turned)):
-            right = turned[r].copy()
+            for i in range(len(right)):
+                right[i] = turned[r, i]
             solve_row(graph, modes.tie, modes.pivot[r], modes.left[r], right, turned[r])
-    return np.dot(modes.basis, turned)
+    return turn(modes.basis, turned, True)
 
 
 @compiled
@@ -187,13 +226,23 @@ def precondition(rows: Any, preconditioner: Any, rest: Array) -> Array:
 
 
 @compiled
+def advance(x: Array, factor: float, y: Array) -> None:
+    """Add factor · y, in place."""
+    for r in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            x[r, i] += factor * y[r, i]
+
+
+@compiled
 def conjugate_gradients(
     rows: Any, preconditioner: Any, rhs: Array, tol: float, most: int
 ) -> Array:
     """Solve Hessian · x = rhs to a relative error of ``tol``."""
-    x, rest = np.zeros_like(rhs), rhs.copy()
+    x, rest, p = np.zeros(rhs.shape), np.zeros(rhs.shape), np.zeros(rhs.shape)
+    advance(rest, 1.0, rhs)
     z = precondition(rows, preconditioner, rest)
-    p, old = z.copy(), inner(rest, z)
+    advance(p, 1.0, z)
+    old = inner(rest, z)
     goal, steps = tol * tol * old, 0
     while steps < most and old > goal:
         product = curve(rows, p)
@@ -201,12 +250,12 @@ def conjugate_gradients(
         bowl = inner(p, product)
         if bowl <= 0.0:
             break
-        x += (old / bowl) * p
-        rest -= (old / bowl) * product
+        advance(x, old / bowl, p)
+        advance(rest, -old / bowl, product)
         z = precondition(rows, preconditioner, rest)
         new = inner(rest, z)
-        p = z + (new / old) * p
-        old = new
+        advance(z, new / old, p)
+        p, old = z, new
         steps += 1
     return x
 
@@ -256,7 +305,9 @@ def find_rows(lam: Array, Q: Array) -> tuple[Index, Array, Array]:
     for j in range(k):
         if size[j] > 0.0 or lam[j] == 0.0:
             length = size[j] if size[j] > 0.0 else 1.0
-            place[a], bend[a], unit[a] = j, lam[j] / length, Q[j] / length
+            place[a], bend[a] = j, lam[j] / length
+            for i in range(m):
+                unit[a, i] = Q[j, i] / length
             a += 1
     return place, bend, unit
 
@@ -285,8 +336,9 @@ def move_rows(
     a = len(place)
     P, weight, along = np.empty(step.shape), np.empty(a), 0.0
     for r in range(a):
-        P[r], weight[r] = Q[place[r]], lam[place[r]]
+        weight[r] = lam[place[r]]
         for i in range(step.shape[1]):
+            P[r, i] = Q[place[r], i]
             along += gradient[place[r], i] * step[r, i]
     size = search(weight, P, step, along, inner(step, product))
     if size > 0.0:

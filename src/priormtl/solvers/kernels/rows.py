@@ -79,7 +79,8 @@ def shrink_row(
     """
     length, steepest = norm(target), 0.0
     if length <= lam:
-        out[:] = 0.0
+        for i in range(len(out)):
+            out[i] = 0.0
         return -1.0
     for i in range(len(own)):
         steepest = max(steepest, own[i] + 2.0 * tie * graph.degree[i])
@@ -118,7 +119,7 @@ def update_row(
     """Minimise over row ``j``, or a bound on it; how the row moved, and whether."""
     row, slope, own = Q[j], gradient[j], system.own[j]
     tie, lam, graph = system.tie[j], system.lam[j], system.graph
-    if mu[j] < 0.0 and not row.any() and norm(slope) <= lam:
+    if mu[j] < 0.0 and norm(row) == 0.0 and norm(slope) <= lam:
         return False
     target = np.empty(len(row))
     for i in range(len(row)):
@@ -141,9 +142,12 @@ def update_row(
 @compiled
 def full_gradient(system: Any, graph: Any, Q: Array) -> Array:
     """Gradient of the quadratic part at Q (k, m)."""
-    out = -system.linear
+    out = np.empty(Q.shape)
     for j in range(len(Q)):
-        if Q[j].any():
+        for i in range(Q.shape[1]):
+            out[j, i] = -system.linear[j, i]
+    for j in range(len(Q)):
+        if norm(Q[j]) > 0.0:
             spread_move(system.gram[j], Q[j], out)
             add_ties(graph, system.tie[j], Q[j], out[j])
     return out
