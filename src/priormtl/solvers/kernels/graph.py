@@ -6,7 +6,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
-from priormtl.solvers.compile import inner_loop
+from priormtl.solvers.compile import compiled
 
 __all__ = ["Graph", "add_ties", "factor_row", "lay_out_graph", "loosen", "solve_row"]
 
