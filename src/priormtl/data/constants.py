@@ -15,6 +15,7 @@ def silence_constants(centred: Array, mean: Array) -> None:
     suspects = np.flatnonzero(
         np.abs(centred[:8]).max(axis=0) <= ROUNDING * np.abs(mean)
     )
-    for j in suspects:
-        if np.abs(centred[:, j]).max() <= ROUNDING * abs(mean[j]):
-            centred[:, j] = 0.0
+    if not len(suspects):
+        return
+    largest = np.abs(centred[:, suspects]).max(axis=0)
+    centred[:, suspects[largest <= ROUNDING * np.abs(mean[suspects])]] = 0.0

@@ -92,11 +92,14 @@ class CentredSamples:
         """Samples about their task's mean, times the root of their weight."""
         data = self.data
         if isinstance(data, StackedRows):
-            root = np.sqrt(data.weight)
-            return CentredRows(data.X * root[:, np.newaxis], data.y * root, data.starts)
-        root = np.sqrt(data.weight[:, :1])
-        X = data.X if self.offset is None else data.X - self.offset[0]
-        return CentredRows(X * root, data.y * root, np.zeros(0, np.intp))
+            weight, starts, X = data.weight, data.starts, data.X
+        else:
+            weight, starts = data.weight[:, 0], np.zeros(0, np.intp)
+            X = data.X if self.offset is None else data.X - self.offset[0]
+        if np.all(weight == 1.0):
+            return CentredRows(X, data.y, starts)
+        root = np.sqrt(weight)
+        return CentredRows((X.T * root).T, (data.y.T * root).T, starts)
 
     def gram_product(self, P: Array) -> Array:
         """Column i is the centred XᵀX of task i times column i of P."""

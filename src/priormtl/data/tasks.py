@@ -78,7 +78,7 @@ class TaskData(ABC):
     def restrict(self, features: Index) -> Self:
         """Only these features."""
         names = self.features and tuple(self.features[j] for j in features)
-        return replace(self, X=self.X[:, features], features=names)
+        return replace(self, X=take_columns(self.X, features), features=names)
 
     def rescale(self, scale: Array) -> Self:
         """Features divided by ``scale``."""
@@ -107,7 +107,8 @@ class StackedRows(TaskData):
         """Scores x p_i of every sample."""
         used = P.any(axis=1)
         if used.sum() <= FEW * len(P):
-            part = replace(self, X=self.X[:, used], features=None)
+            columns = take_columns(self.X, np.flatnonzero(used))
+            part = replace(self, X=columns, features=None)
             return part._multiply(P[used])
         return self._multiply(P)
 
@@ -156,7 +157,7 @@ class SharedRows(TaskData):
         used = P.any(axis=1)
         if used.sum() > FEW * len(P):
             return np.asarray(self.X @ P)
-        return np.asarray(self.X[:, used] @ P[used])
+        return np.asarray(take_columns(self.X, np.flatnonzero(used)) @ P[used])
 
     def adjoint(self, R: Array) -> Array:
         """Sums of x r over each task's samples (d, m)."""
@@ -189,6 +190,11 @@ class SharedRows(TaskData):
     def has_one_gram(self) -> bool:
         """Whether every task weighs the rows alike, so that one XᵀX serves all."""
         return bool(np.all(self.weight == self.weight[:, :1]))
+
+
+def take_columns(X: Matrix, columns: Index) -> Matrix:
+    """Some columns of X, faster than by indexing."""
+    return X[:, columns] if issparse(X) else np.take(X, columns, axis=1, mode="clip")
 
 
 def from_labels(
