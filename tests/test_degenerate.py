@@ -8,7 +8,7 @@ from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor
 
 LAW = settings(max_examples=300, deadline=None, derandomize=True)
 SHARES = st.sampled_from([1e-3, 1e-2, 0.1, 0.5, 0.999, 1.001])
-STRENGTHS = st.sampled_from([0.0, 1e-3, 1.0, 1e3])
+STRENGTHS = st.sampled_from([0.0, 1e-3, 1.0, 1e3, 1e6])
 SCALES = st.sampled_from([1e-12, 1e-6, 1.0, 1.0, 1.0, 1e6, 1e12])
 
 
@@ -79,6 +79,36 @@ def test_regression_converges(data, table, scale, share):
             fitted._read_samples(X, scale * y, task, None, reset=True)
         ).problem.null_objective
         assert is_certified(fitted, X, scale * y, task, unit)
+        assert share < 1 or not fitted.coef_.any()
+
+
+@st.composite
+def shared_tables(draw):
+    """X and one column of targets per task, some not measured, some all zero."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, m = draw(st.integers(2, 40)), draw(st.integers(1, 8))
+    X = rng.standard_normal((n, draw(st.sampled_from([1, 3, 8, 80, 300]))))
+    if draw(st.booleans()):
+        X = np.cumsum(X, axis=1)
+    if draw(st.booleans()):
+        X[:, 0] = X[:, -1]
+    Y = X[:, :1] + rng.standard_normal((n, m))
+    Y[:, 0] *= draw(st.sampled_from([0.0, 1.0]))
+    if draw(st.booleans()):
+        Y[1:][rng.random((n - 1, m)) < 0.3] = np.nan
+    return X * draw(SCALES), Y
+
+
+@LAW
+@given(st.data(), shared_tables(), SHARES)
+def test_columns_of_targets_converge(data, table, share):
+    X, Y = table
+    model = MultiTaskRegressor(**data.draw(settings_of(X)) | {"penalty": "l21"})
+    fitted = fit_at_share(model, X, Y, None, share)
+    if fitted is not None:
+        read = fitted._read_samples(X, Y, None, None, reset=True)
+        unit = fitted._set_up(read).problem.null_objective
+        assert is_certified(fitted, X, Y, None, unit)
         assert share < 1 or not fitted.coef_.any()
 
 

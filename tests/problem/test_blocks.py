@@ -7,7 +7,8 @@ from instances import intercept_kinds, quadratic_prior, sine_problem, sine_tasks
 from priormtl.data import from_columns, from_labels
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, TiedIntercepts
 from priormtl.penalties import L21, Nuclear
-from priormtl.problem import BlockQuadratic, Problem, SampleForm
+from priormtl.problem import BlockQuadratic, NormalForm, Problem, SampleForm
+from priormtl.problem import blocks as blocks_module
 
 
 def written_out(blocks, Q):
@@ -86,15 +87,18 @@ def wide_problem(layout, kind):
 
 @pytest.mark.parametrize("layout", ["stacked", "shared"])
 @pytest.mark.parametrize("kind", ["free", "none", "tied"])
-def test_samples_are_kept_where_features_are_many(layout, kind):
+def test_samples_are_kept_where_features_are_many(layout, kind, monkeypatch):
     problem = wide_problem(layout, kind)
+    assert isinstance(BlockQuadratic.from_problem(problem).form, NormalForm)
+    monkeypatch.setattr(blocks_module, "SMALL_GRAM", 0)
     blocks = BlockQuadratic.from_problem(problem)
     assert isinstance(blocks.form, SampleForm)
     check_constant_difference(problem, blocks, kind)
 
 
 @pytest.mark.parametrize("kind", ["free", "tied"])
-def test_restricted_rows_are_those_of_the_restricted_problem(kind):
+def test_restricted_rows_are_those_of_the_restricted_problem(kind, monkeypatch):
+    monkeypatch.setattr(blocks_module, "SMALL_GRAM", 0)
     for problem in (problem_with(kind), wide_problem("stacked", kind)):
         blocks = BlockQuadratic.from_problem(problem)
         features = np.array([0, 2, 3])

@@ -194,7 +194,8 @@ class SquaredFit:
             return SampleForm(rows, np.ascontiguousarray(target), starts, np.zeros(0))
         ones = _mean_samples(np.sqrt(moments.weight), X.shape[0], starts)
         ties = np.array([self.intercepts.tie_strength])
-        return SampleForm(np.vstack([ones, values]), target, starts, ties)
+        rows = np.vstack([ones, values])
+        return SampleForm(rows, np.ascontiguousarray(target), starts, ties)
 
     def intercept(self, P: Array) -> Array:
         """Best intercepts for P, in closed form."""

@@ -14,6 +14,7 @@ from priormtl.problem.objective import Problem
 
 __all__ = ["BlockQuadratic"]
 
+SMALL_GRAM = 2**19  # numbers: 4 MB
 MANY_FEATURES = 2.0  # per sample of a task, beyond which samples beat Gram matrices
 
 
@@ -65,9 +66,14 @@ class BlockQuadratic:
 
     @staticmethod
     def keeps_samples(problem: Problem) -> bool:
-        """Whether samples are less work than Gram matrices."""
-        rows = problem.fit.rows_per_task
-        return rows is not None and problem.shape[0] > MANY_FEATURES * rows
+        """Whether samples are less work than Gram matrices, and these are large.
+
+        Small Gram matrices are worth their price: they solve strong priors exactly.
+        """
+        rows, size = problem.fit.rows_per_task, problem.fit.normal_size
+        if rows is None or size is None or size <= SMALL_GRAM:
+            return False
+        return problem.shape[0] > MANY_FEATURES * rows
 
     def at_lam(self, problem: Problem) -> Self:
         """Same quadratic with the penalty of a problem that differs in lam only."""

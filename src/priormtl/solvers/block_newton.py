@@ -18,7 +18,8 @@ __all__ = ["BlockNewton"]
 WORTH_LEAVING_OUT = 0.7  # share of features in play, up to which others are left out
 NEARLY = 0.7  # of lam: a zero row with such a gradient is in play from the start
 FEW_ROWS = 64  # a Newton step costs less than a few sweeps
-SLOW, VERY_SLOW = 0.3, 0.98  # shrinkage of moves beyond which it pays: few, many rows
+SLOW = 0.3  # shrinkage of moves beyond which it pays with few rows
+STUCK = 0.8  # share of the gap that sweeps leave, beyond which it pays with many
 MEMO = "layout of block Newton"
 
 
@@ -52,6 +53,8 @@ class BlockNewtonState:
     Q: Array  # (k, m) rows, those of tied intercepts first
     mu: Array  # (k,) lam/‖row‖ of the last sweep, where the next one starts
     n_steps: int
+    gap: float = np.inf
+    is_stuck: bool = False  # whether the last step has hardly closed it
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,8 @@ class BlockNewton:
 
     A step is a few sweeps of exact row updates, which end with the right rows at
     zero. With few rows a Newton step on the others follows, by preconditioned
-    conjugate gradients; with many, sweeps are extrapolated. Features come into play
-    when the gradient calls them.
+    conjugate gradients; with many, sweeps are extrapolated, and Newton helps only
+    where they are stuck. Features come into play when the gradient calls them.
     """
 
     sweeps: int = 2
@@ -88,13 +91,15 @@ class BlockNewton:
             least = self.sweeps if state.n_steps else self.first_sweeps
             is_slow = descent.run(least, SLOW) > SLOW
         else:
-            is_slow = descend_jumping(descent) > VERY_SLOW
+            is_slow = descend_jumping(descent) == 1.0 or state.is_stuck
         if is_slow:
             layout.newton_step(Q, descent.gradient())
         coef = np.zeros(problem.shape)
         coef[layout.features] = Q[layout.blocks.n_intercepts :]
         point = problem.at(coef, near=state.point)
-        return BlockNewtonState(point, layout, Q, mu, state.n_steps + 1)
+        gap = problem.certify(point).gap
+        stuck = gap > STUCK * state.gap
+        return BlockNewtonState(point, layout, Q, mu, state.n_steps + 1, gap, stuck)
 
 
 def _lay_out(

@@ -9,7 +9,7 @@ from instances import random_blocks
 from priormtl.graphs import Laplacian
 from priormtl.solvers.engines import TaskBlocks
 from priormtl.solvers.kernels import rows as kernels
-from priormtl.solvers.kernels.graph import lay_out_graph, loosen
+from priormtl.solvers.kernels.graph import LOOSE, lay_out_graph
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -34,8 +34,8 @@ def test_shrunken_row_is_optimal(seed, lam, scale):
     own = scale * rng.random(m) * (rng.random(m) < 0.8)
     T = np.diag(own) + tie * laplacian.dense()
     target = T @ rng.standard_normal(m) / scale
-    x = np.empty(m)
-    mu = kernels.shrink_row(lay_out_graph(laplacian), tie, own, lam, target, -1.0, x)
+    x, graph = np.empty(m), lay_out_graph(laplacian)
+    mu = kernels.shrink_row(graph, graph.kind, tie, own, lam, target, -1.0, x)
     size = np.linalg.norm(x)
     if size == 0:
         assert np.linalg.norm(target) <= lam * (1 + 1e-12)
@@ -50,8 +50,8 @@ def test_a_good_guess_changes_nothing():
     own, target = rng.random(6), rng.standard_normal(6)
     graph = lay_out_graph(Laplacian.empty(6))
     first, second = np.empty(6), np.empty(6)
-    mu = kernels.shrink_row(graph, 0.0, own, 0.3, target, -1.0, first)
-    again = kernels.shrink_row(graph, 0.0, own, 0.3, target, mu, second)
+    mu = kernels.shrink_row(graph, LOOSE, 0.0, own, 0.3, target, -1.0, first)
+    again = kernels.shrink_row(graph, LOOSE, 0.0, own, 0.3, target, mu, second)
     assert second == pytest.approx(first, rel=1e-8)
     assert again == pytest.approx(mu, rel=1e-8)
 
@@ -69,7 +69,7 @@ def test_gradient_keeps_step_and_sweeps_descend(tie, bounded):
     blocks, Q = random_blocks(4, 6, tie=tie)
     engine = TaskBlocks(blocks, blocks.form)
     if bounded:
-        engine.system = engine.system._replace(graph=loosen(engine.graph))
+        engine.system = engine.system._replace(kind=np.full(6, LOOSE))
     mu = np.full(len(Q), -1.0)
     descent = engine.descend(Q, engine.gradient(Q), mu)
     values = [descent.value()]

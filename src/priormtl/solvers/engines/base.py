@@ -10,7 +10,7 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
 from priormtl.problem import BlockQuadratic
-from priormtl.solvers.kernels.graph import Graph, lay_out_graph, loosen
+from priormtl.solvers.kernels.graph import LOOSE, Graph, lay_out_graph
 from priormtl.solvers.kernels.rows import MOST_SWEEPS, System
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 MOST_STEPS = 200  # of conjugate gradients
+LOOSE_TIE = 1e-9  # of a row that is not tied, against the data's curvature
 WEAK_TIES = 0.05  # against the data's curvature: a bound on a row is as good
 
 
@@ -157,15 +158,23 @@ def lay_out_system(
 ) -> System:
     """Arrays for sweeps; weak ties are only bounded there."""
     graph = graph_of(blocks.laplacian)
-    weak = blocks.tie.mean() * graph.degree.mean() <= WEAK_TIES * own.mean()
-    seen = loosen(graph) if weak else graph
-    return System(data, linear, own, blocks.lam, blocks.tie, seen)
+    weak = blocks.tie * graph.degree.mean() <= WEAK_TIES * own.mean(axis=1)
+    kind = np.where(weak, LOOSE, graph.kind).astype(np.intp)
+    return System(data, linear, own, blocks.lam, blocks.tie, kind, graph)
 
 
 def feature_modes(block: Array, rows: ActiveRows) -> tuple[Array, Array]:
-    """Eigenvalues and modes of a block with the penalty's curvature."""
-    own, basis = np.linalg.eigh(block + np.diag(rows.bend))
-    return np.maximum(own, 1e-12 * own[-1]), np.ascontiguousarray(basis)
+    """Stiffness and modes of a tied block: basisᵀ (block + bend) basis = stiffness.
+
+    The modes are scaled so that ties of any strengths become basisᵀ tie basis = 1:
+    every mode is tied alike. Rows that are not tied count as hardly tied.
+    """
+    bent = block + np.diag(rows.bend)
+    diagonal = bent.diagonal()
+    least = LOOSE_TIE * np.where(diagonal > 0, diagonal, 1.0)
+    scale = 1.0 / np.sqrt(np.maximum(rows.tie, least))
+    own, basis = np.linalg.eigh(scale[:, np.newaxis] * bent * scale)
+    return np.maximum(own, 1e-12 * own[-1]), scale[:, np.newaxis] * basis
 
 
 def conjugate_gradients(

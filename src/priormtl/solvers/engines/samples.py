@@ -174,7 +174,7 @@ class TaskSamples(Samples):
     def sweep(self, rest: Array, Q: Array, gradient: Array, mu: Array) -> float:
         """Compiled sweep."""
         return kernels.sample_sweep(
-            self.system, self.graph, self.relation, self.starts, rest, Q, gradient, mu
+            self.system, self.relation, self.starts, rest, Q, gradient, mu
         )
 
     def _inverse(self, rows: Array, weight: Array) -> Solver:
@@ -206,7 +206,6 @@ class SharedSamples(Samples):
         """Compiled sweep."""
         return kernels.shared_sample_sweep(
             self.system,
-            self.graph,
             self.relation,
             self._neighbours,
             rest,

@@ -45,7 +45,7 @@ class SharedBlock:
 
     def descend(self, Q: Array, gradient: Array, mu: Array) -> GramDescent:
         """Begin sweeps from Q."""
-        arrays = self.system, self.graph, Q, gradient, mu
+        arrays = self.system, Q, gradient, mu
         sweep = partial(row_kernels.shared_sweep, *arrays)
         return GramDescent(self.system, sweep, Q, gradient)
 
@@ -57,16 +57,16 @@ class SharedBlock:
         """Conjugate gradients on what the penalty takes from an exact solver."""
         block = self._block(rows)
         modes = self.blocks.laplacian.modes if self.has_ties else None
-        if modes is None:
-            solve, tie = self._factor(block, rows), self.graph.degree.mean()
-            rest = rows.tie[:, np.newaxis]
-        else:
-            solve, tie = _solve_in_modes(block, rows, modes), 0.0
-            rest = (rows.tie - rows.tie.mean())[:, np.newaxis]
+        if modes is not None:
+            solve = _solve_in_modes(block, rows, modes)
+            return conjugate_gradients(
+                solve, lambda x: -rows.straighten(x), downhill, tol
+            )
+        seen = (rows.tie * self.graph.degree.mean())[:, np.newaxis]
+        solve = _factor(block + np.diag(rows.bend + seen[:, 0]))
 
         def correct(x: Array) -> Array:
-            tied = self._tied(rest[:, 0], x) - tie * rest * x if rest.any() else 0.0
-            return tied - rows.straighten(x)
+            return self._tied(rows.tie, x) - seen * x - rows.straighten(x)
 
         return conjugate_gradients(solve, correct, downhill, tol)
 
@@ -80,17 +80,16 @@ class SharedBlock:
             return 0.0
         return tie[:, np.newaxis] * self.blocks.laplacian.times(x)
 
-    def _factor(self, block: Array, rows: ActiveRows) -> Solver:
-        """Exact but for ties, of which it sees the mean diagonal."""
-        bent = block + np.diag(rows.bend + rows.tie * self.graph.degree.mean())
-        factor = cho_factor(bent, lower=True, overwrite_a=True, check_finite=False)
-        return lambda r: cho_solve(factor, r, check_finite=False)
+
+def _factor(block: Array) -> Solver:
+    factor = cho_factor(block, lower=True, overwrite_a=True, check_finite=False)
+    return lambda r: cho_solve(factor, r, check_finite=False)
 
 
 def _solve_in_modes(
     block: Array, rows: ActiveRows, modes: tuple[Array, Array]
 ) -> Solver:
-    """Exact where all rows are tied alike."""
+    """Exact, but for rows that are not tied at all."""
     own, basis = feature_modes(block, rows)
-    stiffness = own[:, np.newaxis] + rows.tie.mean() * modes[0]
+    stiffness = own[:, np.newaxis] + modes[0]
     return lambda r: basis @ ((basis.T @ r @ modes[1]) / stiffness) @ modes[1].T

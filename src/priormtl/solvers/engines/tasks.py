@@ -39,7 +39,7 @@ class TaskDescent(GramDescent):
     def __init__(
         self, engine: "TaskBlocks", Q: Array, gradient: Array, mu: Array
     ) -> None:
-        self._arrays = engine.system, engine.graph, Q, gradient, mu
+        self._arrays = engine.system, Q, gradient, mu
         sweep = partial(row_kernels.sweep, *self._arrays)
         super().__init__(engine.system, sweep, Q, gradient)
 
@@ -62,7 +62,7 @@ class TaskBlocks:
 
     def gradient(self, Q: Array) -> Array:
         """Gradient of the quadratic part."""
-        return row_kernels.full_gradient(self.system, self.graph, Q)
+        return row_kernels.full_gradient(self.system, Q)
 
     def descend(self, Q: Array, gradient: Array, mu: Array) -> "TaskDescent":
         """Begin sweeps from Q."""
@@ -83,9 +83,9 @@ class TaskBlocks:
         return newton.Rows(self.system.gram, *rows, self.graph)
 
     def _modes(self, rows: ActiveRows) -> newton.Preconditioner | None:
-        """Modes of the mean block with ties, all rows tied alike, if ties dominate."""
-        tie = float(rows.tie.mean())
-        if tie * self._degree <= STRONG_TIES * self._own[rows.place].mean():
+        """Modes of the mean block with ties, if ties dominate."""
+        strength = rows.tie * self._degree - STRONG_TIES * self._own[rows.place]
+        if np.median(strength) <= 0.0:
             return None
         loose = self.graph.kind == LOOSE
         modes = self.blocks.laplacian.modes if loose else None
@@ -96,8 +96,8 @@ class TaskBlocks:
         pivot, left = np.empty(rows.unit.shape), np.ones(len(own))
         empty, vectors = np.zeros((0, 0, 0)), np.zeros((0, 0))
         if modes is None:
-            newton.factor_modes(self.graph, tie, own, pivot, left)
+            newton.factor_modes(self.graph, 1.0, own, pivot, left)
         else:
-            pivot[:] = 1.0 / (own[:, np.newaxis] + tie * modes[0])
+            pivot[:] = 1.0 / (own[:, np.newaxis] + modes[0])
             vectors = modes[1]
-        return newton.Preconditioner(empty, basis, tie, pivot, left, vectors)
+        return newton.Preconditioner(empty, basis, 1.0, pivot, left, vectors)

@@ -8,7 +8,7 @@ from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
 from priormtl.solvers.compile import compiled
 
-__all__ = ["Graph", "add_ties", "factor_row", "lay_out_graph", "loosen", "solve_row"]
+__all__ = ["Graph", "add_ties", "factor_row", "lay_out_graph", "solve_row"]
 
 LOOSE, CHAIN, GROUP = 0, 1, 2
 
@@ -54,11 +54,6 @@ def lay_out_graph(laplacian: Laplacian) -> Graph:
     )
 
 
-def loosen(graph: Graph) -> Graph:
-    """Same graph, rows of which are only bounded: cheaper where ties are weak."""
-    return graph._replace(kind=LOOSE)
-
-
 def _kind(laplacian: Laplacian, off: Array, has_rest: bool) -> int:
     if laplacian.is_one_group:
         return GROUP
@@ -102,14 +97,17 @@ def add_ties(graph: Any, tie: float, x: Array, out: Array) -> None:
 
 
 @compiled
-def factor_row(graph: Any, tie: float, own: Array, shift: float, pivot: Array) -> float:
+def factor_row(
+    graph: Any, kind: int, tie: float, own: Array, shift: float, pivot: Array
+) -> float:
     """Factorise diag(own + shift) + tie · L, or a bound on it; pivots are inverted.
 
+    ``kind`` is the graph's, or LOOSE: then ties count twice their diagonal.
     Returns what a group leaves of the mean, 1 − tie uᵀ(…)⁻¹u, in a form that does
     not cancel. Pivots that vanish are left out of the solution.
     """
     m = len(own)
-    if graph.kind == CHAIN and tie > 0.0:
+    if kind == CHAIN and tie > 0.0:
         before = 0.0
         for i in range(m):
             link = tie * graph.off[i - 1] if i > 0 else 0.0
@@ -118,7 +116,7 @@ def factor_row(graph: Any, tie: float, own: Array, shift: float, pivot: Array) -
             pivot[i] = before
         return 1.0
     diagonal, factor = graph.main, tie
-    if graph.kind == LOOSE:
+    if kind == LOOSE:
         diagonal, factor = graph.degree, 2.0 * tie
     left = 0.0
     for i in range(m):
@@ -131,11 +129,17 @@ def factor_row(graph: Any, tie: float, own: Array, shift: float, pivot: Array) -
 
 @compiled
 def solve_row(
-    graph: Any, tie: float, pivot: Array, left: float, rhs: Array, out: Array
+    graph: Any,
+    kind: int,
+    tie: float,
+    pivot: Array,
+    left: float,
+    rhs: Array,
+    out: Array,
 ) -> None:
     """Solve by the factors of ``factor_row``."""
     m = len(rhs)
-    if graph.kind == CHAIN and tie > 0.0:
+    if kind == CHAIN and tie > 0.0:
         known = 0.0
         for i in range(m):
             link = tie * graph.off[i - 1] if i > 0 else 0.0
@@ -147,7 +151,7 @@ def solve_row(
         return
     for i in range(m):
         out[i] = rhs[i] * pivot[i]
-    if graph.kind == GROUP and tie > 0.0 and left > 0.0:
+    if kind == GROUP and tie > 0.0 and left > 0.0:
         along = 0.0
         for i in range(m):
             along += graph.group_value[i] * out[i]

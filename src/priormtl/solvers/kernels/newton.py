@@ -156,7 +156,7 @@ def factor_modes(
     """Factorise stiffness + tie · L for each mode of the features."""
     own = np.zeros(pivot.shape[1])
     for r in range(len(stiffness)):
-        left[r] = factor_row(graph, tie, own, stiffness[r], pivot[r])
+        left[r] = factor_row(graph, graph.kind, tie, own, stiffness[r], pivot[r])
 
 
 @compiled
@@ -203,7 +203,15 @@ def solve_modes(graph: Any, modes: Any, rhs: Array) -> Array:
         for r in range(len(turned)):
             for i in range(len(right)):
                 right[i] = turned[r, i]
-            solve_row(graph, modes.tie, modes.pivot[r], modes.left[r], right, turned[r])
+            solve_row(
+                graph,
+                graph.kind,
+                modes.tie,
+                modes.pivot[r],
+                modes.left[r],
+                right,
+                turned[r],
+            )
     return turn(modes.basis, turned, True)
 
 

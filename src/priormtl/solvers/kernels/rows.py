@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl.solvers.compile import compiled
 from priormtl.solvers.kernels.graph import Graph, add_ties, factor_row, solve_row
 
@@ -35,7 +35,8 @@ class System(NamedTuple):
     own: Array  # (k, m) diagonal of each row's Hessian, ties not counted
     lam: Array  # (k,)
     tie: Array  # (k,)
-    graph: Graph  # as rows are to see it
+    kind: Index  # (k,) how each row sees the graph: as it is, or LOOSE
+    graph: Graph
 
 
 @compiled
@@ -64,6 +65,7 @@ def norm(x: Array) -> float:
 @compiled
 def shrink_row(
     graph: Any,
+    kind: int,
     tie: float,
     own: Array,
     lam: float,
@@ -88,8 +90,8 @@ def shrink_row(
     low, high = 0.0, lam * steepest / (length - lam)
     mu = guess if 0.0 < guess < high else high
     for _ in range(MOST_SECULAR_STEPS):
-        left = factor_row(graph, tie, own, mu, pivot)
-        solve_row(graph, tie, pivot, left, target, out)
+        left = factor_row(graph, kind, tie, own, mu, pivot)
+        solve_row(graph, kind, tie, pivot, left, target, out)
         size = norm(out)
         error = abs(mu * size - lam)
         if error <= ROUNDING * lam:
@@ -98,15 +100,15 @@ def shrink_row(
             high = mu
         else:
             low = mu
-        solve_row(graph, tie, pivot, left, out, turned)
+        solve_row(graph, kind, tie, pivot, left, out, turned)
         slope = 0.0
         for i in range(len(own)):
             slope += out[i] * turned[i]
-        newer = mu - (1.0 / size - mu / lam) / (slope / size**3 - 1.0 / lam)
+        newer = mu - (lam / size - mu) / (lam * slope / size**3 - 1.0)
         if error <= NEARLY * lam:
             mu = min(max(newer, low), high)  # Newton's step has squared the error
-            left = factor_row(graph, tie, own, mu, pivot)
-            solve_row(graph, tie, pivot, left, target, out)
+            left = factor_row(graph, kind, tie, own, mu, pivot)
+            solve_row(graph, kind, tie, pivot, left, target, out)
             break
         mu = newer if low < newer < high else 0.5 * (low + high)
     return mu
@@ -124,12 +126,12 @@ def update_row(
     target = np.empty(len(row))
     for i in range(len(row)):
         target[i] = own[i] * row[i] - slope[i]
-    if graph.kind > 0:
+    if system.kind[j] > 0:
         add_ties(graph, tie, row, target)
     else:
         for i in range(len(row)):
             target[i] += 2.0 * tie * graph.degree[i] * row[i]
-    mu[j] = shrink_row(graph, tie, own, lam, target, mu[j], move)
+    mu[j] = shrink_row(graph, system.kind[j], tie, own, lam, target, mu[j], move)
     moved = False
     for i in range(len(row)):
         new = move[i]
@@ -140,7 +142,7 @@ def update_row(
 
 
 @compiled
-def full_gradient(system: Any, graph: Any, Q: Array) -> Array:
+def full_gradient(system: Any, Q: Array) -> Array:
     """Gradient of the quadratic part at Q (k, m)."""
     out = np.empty(Q.shape)
     for j in range(len(Q)):
@@ -149,7 +151,7 @@ def full_gradient(system: Any, graph: Any, Q: Array) -> Array:
     for j in range(len(Q)):
         if norm(Q[j]) > 0.0:
             spread_move(system.gram[j], Q[j], out)
-            add_ties(graph, system.tie[j], Q[j], out[j])
+            add_ties(system.graph, system.tie[j], Q[j], out[j])
     return out
 
 
@@ -163,21 +165,19 @@ def spread_move(blocks: Array, move: Array, gradient: Array) -> None:
 
 
 @compiled
-def sweep(system: Any, graph: Any, Q: Array, gradient: Array, mu: Array) -> float:
+def sweep(system: Any, Q: Array, gradient: Array, mu: Array) -> float:
     """Minimise over one row after the other; how far all rows moved, squared."""
     move, moved = np.empty(Q.shape[1]), 0.0
     for j in range(len(Q)):
         if update_row(system, j, Q, gradient, mu, move):
             spread_move(system.gram[j], move, gradient)
-            add_ties(graph, system.tie[j], move, gradient[j])
+            add_ties(system.graph, system.tie[j], move, gradient[j])
             moved += squared_size(system.own[j], move)
     return moved
 
 
 @compiled
-def shared_sweep(
-    system: Any, graph: Any, Q: Array, gradient: Array, mu: Array
-) -> float:
+def shared_sweep(system: Any, Q: Array, gradient: Array, mu: Array) -> float:
     """Same where one Gram matrix (k, k) serves all tasks."""
     move, moved = np.empty(Q.shape[1]), 0.0
     for j in range(len(Q)):
@@ -186,7 +186,7 @@ def shared_sweep(
                 factor = system.gram[j, r]
                 for i in range(len(move)):
                     gradient[r, i] += factor * move[i]
-            add_ties(graph, system.tie[j], move, gradient[j])
+            add_ties(system.graph, system.tie[j], move, gradient[j])
             moved += squared_size(system.own[j], move)
     return moved
 
@@ -194,7 +194,6 @@ def shared_sweep(
 @compiled
 def descend(
     system: Any,
-    graph: Any,
     Q: Array,
     gradient: Array,
     mu: Array,
@@ -204,7 +203,7 @@ def descend(
     """Sweep at least so often, and on while moves shrink faster than ``limit``."""
     first, last, rate = 0.0, 0.0, 1.0
     for count in range(MOST_SWEEPS):
-        last = sweep(system, graph, Q, gradient, mu)
+        last = sweep(system, Q, gradient, mu)
         if last == 0.0:
             return 1.0
         if count == 0:

@@ -32,20 +32,17 @@ def add_relation(relation: Any, j: int, Q: Array, out: Array) -> None:
 
 
 @compiled
-def prior_slope(
-    system: Any, graph: Any, relation: Any, j: int, Q: Array, out: Array
-) -> None:
+def prior_slope(system: Any, relation: Any, j: int, Q: Array, out: Array) -> None:
     """Gradient of both priors in row ``j``."""
     out[:] = 0.0
     add_relation(relation, j, Q, out)
     if system.tie[j] > 0.0:
-        add_ties(graph, system.tie[j], Q[j], out)
+        add_ties(system.graph, system.tie[j], Q[j], out)
 
 
 @compiled
 def sample_sweep(
     system: Any,
-    graph: Any,
     relation: Any,
     starts: Index,
     rest: Array,
@@ -61,7 +58,7 @@ def sample_sweep(
     move, moved = np.empty(m), 0.0
     for j in range(len(Q)):
         values, slope = system.gram[j], gradient[j]
-        prior_slope(system, graph, relation, j, Q, slope)
+        prior_slope(system, relation, j, Q, slope)
         for i in range(m):
             total = 0.0
             for s in range(starts[i], starts[i + 1]):
@@ -89,7 +86,6 @@ def lay_out_neighbours(rows: Array) -> Array:
 @compiled
 def shared_sample_sweep(
     system: Any,
-    graph: Any,
     relation: Any,
     neighbours: Array,
     rest: Array,
@@ -110,7 +106,7 @@ def shared_sample_sweep(
         moves, any_moved = np.zeros((end - start, m)), False
         for j in range(start, end):
             slope = gradient[j]
-            prior_slope(system, graph, relation, j, Q, slope)
+            prior_slope(system, relation, j, Q, slope)
             slope += pull[j - start]
             if update_row(system, j, Q, gradient, mu, move):
                 moved += squared_size(system.own[j], move)
