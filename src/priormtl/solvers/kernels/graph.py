@@ -11,6 +11,7 @@ from priormtl.solvers.compile import compiled
 __all__ = ["Graph", "add_ties", "factor_row", "lay_out_graph", "solve_row"]
 
 LOOSE, CHAIN, GROUP = 0, 1, 2
+TINY = 1e-300  # a pivot that vanishes
 
 
 class Graph(NamedTuple):
@@ -112,7 +113,7 @@ def factor_row(
         for i in range(m):
             link = tie * graph.off[i - 1] if i > 0 else 0.0
             value = own[i] + shift + tie * graph.main[i] - link * link * before
-            before = 1.0 / value if value > 0.0 else 0.0
+            before = 1.0 / value if value > TINY else 0.0
             pivot[i] = before
         return 1.0
     diagonal, factor = graph.main, tie
@@ -121,7 +122,7 @@ def factor_row(
     left = 0.0
     for i in range(m):
         value = own[i] + shift + factor * diagonal[i]
-        inverse = 1.0 / value if value > 0.0 else 0.0
+        inverse = 1.0 / value if value > TINY else 0.0
         pivot[i] = inverse
         left += (own[i] + shift) * inverse
     return left / m
