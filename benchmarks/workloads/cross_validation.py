@@ -16,10 +16,10 @@ TASK_COLUMN = 27
 SETTINGS: dict[str, Any] = {
     "feature_prior": FeaturePrior.from_correlation(10),
     "standardize": True,
-    "tol": 1e-8,
+    "tol": 1e-10,
     "task": TASK_COLUMN,
 }
-SAMPLED = 30  # cells of the grid on which GridSearchCV is run
+SAMPLED = 12  # cells of the grid on which GridSearchCV is run
 
 
 class Grid(NamedTuple):

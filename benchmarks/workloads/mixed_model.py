@@ -25,6 +25,8 @@ OURS = {
     "fit_intercept": "tied",
     "tie_weights": "adaptive",
     "thetas": (0.0,),
+    "lams": 5,
+    "epsilons": (0.3, 1.0, 3.0),
 }
 
 

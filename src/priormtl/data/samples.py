@@ -75,8 +75,11 @@ class CentredSamples:
 
     def gram(self) -> Array:
         """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same."""
-        count = 1 if self._has_one_gram else self.shape[1]
-        return np.stack([self._task_gram(i) for i in range(count)])
+        d, m = self.shape
+        grams = np.empty((1 if self._has_one_gram else m, d, d))
+        for i, gram in enumerate(grams):
+            gram[:] = self._task_gram(i)
+        return grams
 
     @property
     def rows_per_task(self) -> float | None:

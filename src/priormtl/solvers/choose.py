@@ -20,7 +20,7 @@ FEW_FEATURES = 256  # up to here a working set gains nothing
 MOST_MODES = 256  # features whose modes cost less than the steps they save
 MOST_GRAM_NUMBERS = 2**26  # 512 MB of Gram matrices at most
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
-MOST_GRAM_SHARE = 4  # of the samples that they summarise
+MOST_GRAM_SHARE = 1  # of the samples that they summarise
 
 METHODS: dict[str, Callable[[], Method[Any]]] = {
     "gd": Gd,
