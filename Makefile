@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # setting turns on the last of scikit-learn's estimator checks.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
-.PHONY: demo test lint types imports unit bench fix clean help
+.PHONY: demo test lint types imports unit bench fix forget clean help
 
 help:  ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -39,7 +39,10 @@ fix: $(VENV)/.dev  ## Apply what ruff can mend by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:  ## Forget the environment and all caches
+forget:  ## Forget compiled loops, after an edit of one that others call
+	find src -name '*.nb[ci]' -delete
+
+clean: forget  ## Forget the environment and all caches
 	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from instances import PENALTIES, random_coef
-from priormtl.penalties import L21, Nuclear, RowSeparable, nuclear
+from priormtl.penalties import L21, Nuclear, RowSeparable, is_by_rows, nuclear
 
 EVERY_PENALTY = pytest.mark.parametrize(
     "penalty", PENALTIES.values(), ids=PENALTIES.keys()
@@ -208,3 +208,8 @@ def test_factors_of_the_nuclear_prox_are_orthonormal_and_multiply_to_it(shape):
     for side in (factors.U, factors.V):
         np.testing.assert_allclose(side.T @ side, np.eye(rank), atol=1e-12)
     np.testing.assert_allclose(factors.product, Nuclear().prox(P, 0.3), atol=1e-14)
+
+
+def test_sums_over_features_are_known_by_class():
+    assert is_by_rows(L21())
+    assert not is_by_rows(Nuclear())

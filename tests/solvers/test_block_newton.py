@@ -100,3 +100,42 @@ def test_only_rows_are_written_out():
 def test_same_input_gives_the_same_bits():
     a, b = best(sine_problem(6, 9)), best(sine_problem(6, 9))
     assert np.array_equal(a.coef, b.coef)
+
+
+@pytest.mark.parametrize("kind", ["free", "tied"])
+def test_layouts_are_kept_along_a_path(kind):
+    problem = sine_problem(4, 8)
+    if kind == "tied":
+        tied = TiedIntercepts(problem.prior.laplacian, 1.0)
+        problem = replace(problem, fit=Squared().bind(problem.fit.moments, tied))
+    for share in (0.8, 0.3, 0.1, 0.5):
+        step = problem.with_strengths(lam=share * problem.lam_max)
+        assert step.memo is problem.memo
+        fresh = replace(step, memo={})
+        assert best(step).certificate.primal == pytest.approx(
+            best(fresh).certificate.primal, rel=1e-10
+        )
+    assert problem.memo
+
+
+def test_a_layout_of_another_problem_is_not_used():
+    one, other = sine_problem(4, 8), sine_problem(4, 8, epsilon=50.0)
+    best(one)
+    mixed = replace(other, memo=one.memo)
+    assert best(mixed).certificate.primal == best(other).certificate.primal
+    assert not one.with_strengths(lam=one.lam, epsilon=3.0).memo
+    assert not one.restrict(np.arange(3)).memo
+    assert one.restrict(np.arange(8)) is one
+
+
+def test_many_rows_jump_ahead_and_newton_helps_where_they_are_stuck():
+    rng = np.random.default_rng(0)
+    X = np.cumsum(rng.standard_normal((30, 90)), axis=1)  # nearly alike
+    y = X[:, 3] + rng.standard_normal(30)
+    data = summarize_tasks(from_columns(X, np.column_stack([y, -y, y**2])))
+    fit = Squared().bind(data, FreeIntercepts())
+    problem = Problem(fit, QuadraticPrior.none(90, 3), L21(), 1.0)
+    problem = problem.with_strengths(lam=1e-3 * problem.lam_max)
+    rules = [gap_below(1e-8, every=1), max_iter(200)]
+    solution = solve(problem, BlockNewton(), stop=rules)
+    assert solution.certificate.gap <= 1e-8 * problem.null_objective
