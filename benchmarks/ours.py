@@ -54,7 +54,8 @@ def build_problem(instance: Instance) -> Problem:
 def minimise(
     problem: Problem, gap: float, name: str = "auto", seconds: float = 60.0
 ) -> Solution:
-    """Solve to a relative gap by a method."""
+    """Solve to a relative gap by a method, which remembers nothing."""
+    problem.memo.clear()
     method = method_by_name(name, problem)
     rules = [gap_below(gap, method.look_every), stalled(), max_iter(MOST_STEPS)]
     return solve(problem, method, stop=[*rules, max_seconds(seconds)])

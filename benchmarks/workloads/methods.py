@@ -119,6 +119,7 @@ def _steps_seconds(problem: Problem, name: str, gap: float, repeats: int) -> flo
 
 def _run_steps(problem: Problem, name: str, gap: float) -> float:
     """CPU seconds in steps: looks at the certificate fall between them."""
+    problem.memo.clear()  # what an earlier run has laid out
     method = method_by_name(name, problem)
     rules = [gap_below(gap, method.look_every), stalled()]
     steps = iterate(problem, method)
