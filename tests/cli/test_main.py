@@ -32,18 +32,10 @@ def test_unknown_command_ends_with_two():
 
 def test_demo_prints_scores_with_certificates(monkeypatch):
     monkeypatch.setattr(demo, "REPEATS", 2)
-    monkeypatch.setattr(demo, "IMAGES_PER_DIGIT", 3)
-    monkeypatch.setattr(demo, "_tuned", _first_only)
     result = run("demo")
     assert result.exit_code == 0, result.output
     for word in ("Digits", "AUC", "pixel grid", "Synthetic", "R²", "both", "gap"):
         assert word in result.output
-
-
-def _first_only(model, grid):
-    """Tune over a single setting, for speed."""
-    first = {name: values[:1] for name, values in grid.items()}
-    return demo.GridSearchCV(model, first, cv=demo.GroupKFold(demo.FOLDS))
 
 
 def test_command_without_its_extra_says_what_to_install():

@@ -10,12 +10,12 @@ from rich.progress import Progress
 from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.model_selection import GroupKFold
 
 from priormtl._arrays import Array, Index
 from priormtl.data import one_vs_one
 from priormtl.datasets import make_related_tasks
-from priormtl.estimators import MultiTaskClassifier, MultiTaskRegressor
+from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
 from priormtl.priors import FeaturePrior
 
 __all__ = ["demo"]
@@ -25,6 +25,7 @@ FOLDS = 3
 IMAGES_PER_DIGIT = 3
 ROWS_PER_TASK = 12
 TASK = 0  # task labels stand in the first column of X
+SHARED: dict[str, Any] = {"task": TASK, "cv": GroupKFold(FOLDS)}
 
 
 class Rows(NamedTuple):
@@ -40,7 +41,7 @@ class Part(NamedTuple):
 
     title: str
     metric: str
-    models: dict[str, GridSearchCV]
+    models: dict[str, Any]  # cross-validated
     draw: Callable[[int], tuple[Rows, Rows]]  # seed to training and test rows
     score: Callable[[Any, Rows], float]
 
@@ -83,13 +84,17 @@ def _run(part: Part, console: Console) -> dict[str, list[Trial]]:
     return results
 
 
-def _try(part: Part, search: GridSearchCV, train: Rows, test: Rows) -> Trial:
+def _try(part: Part, model: Any, train: Rows, test: Rows) -> Trial:
     begin = perf_counter()
-    search.fit(train.X, train.y, groups=train.fold)
+    model.fit(train.X, train.y, groups=train.fold)
     seconds = perf_counter() - begin
-    model = search.best_estimator_
+    tried = {
+        "theta": (model.thetas, model.theta_),
+        "epsilon": (model.epsilons, model.epsilon_),
+    }
+    settings = {name: best for name, (grid, best) in tried.items() if len(grid) > 1}
     gap = model.dual_gap_ / model.objective_
-    return Trial(part.score(model, test), search.best_params_, gap, seconds)
+    return Trial(part.score(model, test), settings, gap, seconds)
 
 
 def _table(part: Part, results: dict[str, list[Trial]]) -> Table:
@@ -116,18 +121,17 @@ def _chosen(trials: list[Trial], setting: str) -> str:
 
 
 def _digits() -> Part:
-    plain = MultiTaskClassifier(epsilon=0.0, task=TASK, tol=1e-5)
-    smooth = MultiTaskClassifier(
-        epsilon=0.0, feature_prior=FeaturePrior.grid(8, 8), task=TASK, tol=1e-5
+    settings = SHARED | {"lams": [0.1, 0.3, 1.0], "epsilons": [0.0], "tol": 1e-5}
+    plain = MultiTaskClassifierCV(thetas=[0.0], **settings)
+    smooth = MultiTaskClassifierCV(
+        thetas=[0.0, 0.3, 1.0, 3.0, 10.0],
+        feature_prior=FeaturePrior.grid(8, 8),
+        **settings,
     )
-    lams = {"lam": [0.1, 0.3, 1.0]}
     return Part(
         f"Digits: 45 pairs of digits, 64 pixels, {IMAGES_PER_DIGIT} images per digit",
         "AUC",
-        {
-            "no prior": _tuned(plain, lams),
-            "pixel grid": _tuned(smooth, {**lams, "theta": [0.0, 0.3, 1.0, 3.0, 10.0]}),
-        },
+        {"no prior": plain, "pixel grid": smooth},
         _draw_digits,
         _mean_auc,
     )
@@ -135,28 +139,27 @@ def _digits() -> Part:
 
 def _synthetic() -> Part:
     data = make_related_tasks(20, 30, 200, drift=0.15, noise=2.0, random_state=0)
+    nothing, strengths = [0.0], [0.0, 1.0, 10.0, 100.0]
     grids = {
-        "no prior": {},
-        "related features": {"theta": [0.0, 1.0, 10.0, 100.0]},
-        "neighbouring tasks": {"epsilon": [0.0, 1.0, 10.0, 100.0]},
+        "no prior": (nothing, nothing),
+        "related features": (strengths, nothing),
+        "neighbouring tasks": (nothing, strengths),
+        "both": (strengths, strengths),
     }
-    grids["both"] = grids["related features"] | grids["neighbouring tasks"]
-    model = MultiTaskRegressor(
-        theta=0.0, epsilon=0.0, feature_prior=data.feature_prior, task=TASK
-    )
-    lams = {"lam": [3.0, 10.0, 30.0]}
     table = np.column_stack([data.task, data.X])
+    models = {
+        name: MultiTaskRegressorCV(
+            [3.0, 10.0, 30.0], *grid, feature_prior=data.feature_prior, **SHARED
+        )
+        for name, grid in grids.items()
+    }
     return Part(
         f"Synthetic: 20 chained tasks, 30 features, {ROWS_PER_TASK} rows per task",
         "R²",
-        {name: _tuned(model, lams | grid) for name, grid in grids.items()},
+        models,
         lambda seed: _split(table, data.y, data.task, ROWS_PER_TASK, seed),
         lambda model, test: float(model.score(test.X, test.y)),
     )
-
-
-def _tuned(model: Any, grid: dict[str, list[float]]) -> GridSearchCV:
-    return GridSearchCV(model, grid, cv=GroupKFold(FOLDS))
 
 
 def _split(
@@ -188,7 +191,7 @@ def _as_pairs(images: Rows) -> Rows:
     return Rows(np.column_stack([codes, X[:, 1:]]), y, X[:, 0].astype(np.intp))
 
 
-def _mean_auc(model: MultiTaskClassifier, test: Rows) -> float:
+def _mean_auc(model: MultiTaskClassifierCV, test: Rows) -> float:
     """Area under the ROC curve, averaged over tasks."""
     scores = model.decision_function(test.X)
     tasks = test.X[:, TASK]
