@@ -12,7 +12,7 @@ from priormtl.priors import QuadraticPrior, TaskPrior, laplacian
 from priormtl.problem import Problem
 
 TITLE = "Nuclear norm"
-SHARES = (0.1, 0.01, 0.001)
+SHARES = (0.3, 0.1, 0.01, 0.001)
 
 
 def measure(quick: bool) -> Report:

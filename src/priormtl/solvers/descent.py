@@ -11,7 +11,7 @@ from priormtl._arrays import Array
 if TYPE_CHECKING:
     from priormtl.solvers.engines import Descent
 
-__all__ = ["descend_jumping", "extrapolate"]
+__all__ = ["MOST_SWEEPS", "descend_jumping", "extrapolate"]
 
 MOST_SWEEPS = 10
 PERIOD = 5  # sweeps from one jump to the next

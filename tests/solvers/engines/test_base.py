@@ -7,6 +7,7 @@ import pytest
 
 from instances import random_blocks
 from priormtl.graphs import Laplacian
+from priormtl.solvers.descent import MOST_SWEEPS
 from priormtl.solvers.engines import ActiveRows, TaskBlocks
 from priormtl.solvers.engines.base import (
     conjugate_gradients,
@@ -15,7 +16,6 @@ from priormtl.solvers.engines.base import (
     run_sweeps,
 )
 from priormtl.solvers.kernels.graph import CHAIN, LOOSE
-from priormtl.solvers.kernels.rows import MOST_SWEEPS
 
 
 def spd(rng, n):

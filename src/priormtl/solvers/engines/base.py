@@ -10,8 +10,9 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
 from priormtl.problem import BlockQuadratic
+from priormtl.solvers.descent import MOST_SWEEPS
 from priormtl.solvers.kernels.graph import LOOSE, Graph, lay_out_graph
-from priormtl.solvers.kernels.rows import MOST_SWEEPS, System
+from priormtl.solvers.kernels.rows import System
 
 __all__ = [
     "MOST_STEPS",

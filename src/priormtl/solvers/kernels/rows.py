@@ -7,10 +7,10 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.solvers.compile import compiled
+from priormtl.solvers.descent import MOST_SWEEPS
 from priormtl.solvers.kernels.graph import Graph, add_ties, factor_row, solve_row
 
 __all__ = [
-    "MOST_SWEEPS",
     "System",
     "descend",
     "full_gradient",
@@ -21,7 +21,6 @@ __all__ = [
     "update_row",
 ]
 
-MOST_SWEEPS = 10
 MOST_SECULAR_STEPS = 60
 ROUNDING, NEARLY = 1e-14, 1e-7  # relative errors of lam/‖x‖
 TILE = 8  # tasks moved at a time
