@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable
 from difflib import get_close_matches
 
-__all__ = ["ModelFileError", "unknown_name"]
+__all__ = ["DataFileError", "MissingDataError", "ModelFileError", "unknown_name"]
 
 MOST_NAMES_SHOWN = 8
 LONGEST_NAME_COMPARED = 200
@@ -11,6 +11,14 @@ LONGEST_NAME_COMPARED = 200
 
 class ModelFileError(ValueError):
     """A file is not one of ours, is damaged, or is from another version."""
+
+
+class MissingDataError(FileNotFoundError):
+    """A data set is not where it was looked for, or no folder was named."""
+
+
+class DataFileError(ValueError):
+    """A data file is damaged, or holds other contents than it must."""
 
 
 def unknown_name(kind: str, name: Hashable, known: Iterable[Hashable]) -> ValueError:

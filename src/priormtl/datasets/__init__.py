@@ -1,5 +1,42 @@
 """What it can be tried on."""
 
+from priormtl.datasets.catalogue import (
+    SOURCES,
+    Conversion,
+    Finding,
+    convert_original,
+    look_for,
+)
+from priormtl.datasets.files import Source, digest_array, find_home
+from priormtl.datasets.letter import load_letter
+from priormtl.datasets.letter_uci import load_letter_uci
+from priormtl.datasets.mnist import load_mnist
+from priormtl.datasets.orl import load_orl
+from priormtl.datasets.sarcos import load_sarcos, load_sarcos_one
+from priormtl.datasets.school import load_school
 from priormtl.datasets.synthetic import RelatedTasks, make_related_tasks
+from priormtl.datasets.task_set import Rows, TaskSet
+from priormtl.datasets.yale import load_yale
 
-__all__ = ["RelatedTasks", "make_related_tasks"]
+__all__ = [
+    "SOURCES",
+    "Conversion",
+    "Finding",
+    "RelatedTasks",
+    "Rows",
+    "Source",
+    "TaskSet",
+    "convert_original",
+    "digest_array",
+    "find_home",
+    "load_letter",
+    "load_letter_uci",
+    "load_mnist",
+    "load_orl",
+    "load_sarcos",
+    "load_sarcos_one",
+    "load_school",
+    "load_yale",
+    "look_for",
+    "make_related_tasks",
+]
