@@ -1,7 +1,9 @@
 """Letter: handwritten letters, one task per pair that is easily confused."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,8 +12,8 @@ from priormtl.datasets.originals import (
     cells,
     first_of,
     flip_pixels,
+    read_lines,
     read_mat,
-    read_text,
     take_files,
     to_integers,
 )
@@ -20,11 +22,13 @@ from priormtl.exceptions import DataFileError
 
 __all__ = ["LETTER", "PAIRS", "convert_letter", "load_letter"]
 
-HEIGHT, WIDTH = 16, 8
-PIXELS = HEIGHT * WIDTH
+SHAPE = (16, 8)
+PIXELS = 16 * 8
 ALPHABET = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-PAIRS = [tuple(pair) for pair in ("ag", "ao", "ce", "ft", "gy", "hn", "ij", "mn")]
+PAIRS = [(a, b) for a, b in ("ag", "ao", "ce", "ft", "gy", "hn", "ij", "mn")]
 LEADING = 6  # fields of letter.data before the pixels
+ZERO = ord("0")
+NOTHING = np.zeros((PIXELS, 0))
 DESCRIPTION = (
     "Handwritten lower-case letters, 16 x 8 black or white pixels (Kassel, cleaned by "
     "Taskar): one task for each of 8 pairs that are easily confused."
@@ -57,7 +61,7 @@ def load_letter(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
         sample=sample,
         y=y,
         code=code,
-        feature_names=name_pixels(HEIGHT, WIDTH),
+        feature_names=name_pixels(*SHAPE),
         task_names=tuple(f"{a} vs {b}" for a, b in PAIRS),
         description=DESCRIPTION,
         quirks=QUIRKS,
@@ -65,94 +69,102 @@ def load_letter(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
         classes=tuple(PAIRS),
         label=label[kept],
         group=arrays["word"][kept].astype(np.intp),
-        image_shape=(HEIGHT, WIDTH),
+        image_shape=SHAPE,
     )
+
+
+class Letters(NamedTuple):
+    """Letters in the order of a file."""
+
+    pixels: np.ndarray  # (n, 128), row by row
+    letter: np.ndarray  # 0 for a
+    first: np.ndarray  # whether a word begins
+    train: np.ndarray  # whether it belongs to fold 0
 
 
 def convert_letter(originals: Sequence[Path]) -> Arrays:
     """Arrays from letter.data (plain or gzipped) or ocr_taskar.mat."""
     (path,) = take_files(originals, 1, "letter.data.gz or ocr_taskar.mat")
-    return _from_mat(path) if path.suffix == ".mat" else _from_text(path)
+    letters = _from_mat(path) if path.suffix == ".mat" else _from_text(path)
+    if letters.pixels.max() > 1 or letters.letter.max() >= len(ALPHABET):
+        raise DataFileError(f"{path} must hold pixels 0 and 1, and letters a to z.")
+    word = np.cumsum(letters.first) - 1
+    position = np.arange(len(word)) - np.flatnonzero(letters.first)[word]
+    return {
+        "X": letters.pixels,
+        "letter": letters.letter.astype("uint8"),
+        "word": word.astype("int16"),
+        "position": position.astype("uint8"),
+        "train_part": letters.train,
+    }
 
 
-def _from_text(path: Path) -> Arrays:
+def _from_text(path: Path) -> Letters:
     """Lines of id, letter, next id, word, position, fold and 128 pixels, with tabs.
 
     Words of fold 0 come first, all in their order in the file.
     """
-    lines = read_text(path, "\t")
-    if not lines or {len(line) for line in lines} != {LEADING + PIXELS}:
+    lines = [line.split("\t", LEADING) for line in read_lines(path)]
+    pixels = ["".join(line[LEADING:]).replace("\t", "") for line in lines]
+    if {len(text) for text in pixels} != {PIXELS}:
         raise DataFileError(
-            f"{path} must hold {LEADING + PIXELS} fields, separated by tabs, per line."
+            f"{path} must hold {LEADING} fields and {PIXELS} pixels of one digit, "
+            "separated by tabs, in each line."
         )
-    fields = np.array(lines)
-    word = to_integers("word_id", fields[:, 3], "int32")
-    first = np.r_[True, word[1:] != word[:-1]]
-    fold = to_integers("fold", fields[:, 5], "uint8")
-    order = np.argsort(fold != 0, kind="stable")
-    pixels = to_integers("pixels", fields[:, LEADING:], "uint8")
-    letter = _read_letters(path, fields[:, 1])
-    return _arrays(pixels[order], letter[order], first[order], (fold == 0)[order])
+    _, letter, _, word_id, _, fold = np.array([line[:LEADING] for line in lines]).T
+    word = to_integers("word_id", word_id, "int32")
+    train = to_integers("fold", fold, "uint8") == 0
+    columns = Letters(
+        np.frombuffer("".join(pixels).encode(), np.uint8).reshape(-1, PIXELS) - ZERO,
+        _code_letters(letter),
+        np.r_[True, word[1:] != word[:-1]],
+        train,
+    )
+    order = np.argsort(~train, kind="stable")
+    return Letters(*(column[order] for column in columns))
 
 
-def _read_letters(path: Path, letters: np.ndarray) -> np.ndarray:
-    if not np.isin(letters, ALPHABET).all():
-        raise DataFileError(f"{path} must hold a letter from a to z in each line.")
-    return np.searchsorted(ALPHABET, letters)
+def _code_letters(letter: np.ndarray) -> np.ndarray:
+    """Place in the alphabet, its length for anything else."""
+    code = np.minimum(np.searchsorted(ALPHABET, letter), len(ALPHABET) - 1)
+    return np.where(ALPHABET[code] == letter, code, len(ALPHABET))
 
 
-def _from_mat(path: Path) -> Arrays:
+def _from_mat(path: Path) -> Letters:
     """Cell arrays with one entry per word, pixels (and a bias) column by column."""
     variables = read_mat(path)
-    parts = {
-        part: (
-            [_pixels(path, word) for word in _words(path, variables, "patterns", part)],
-            [np.ravel(word) for word in _words(path, variables, "labels", part)],
-        )
-        for part in ("train", "test")
-    }
-    images = [word for patterns, _ in parts.values() for word in patterns]
-    labels = [word for _, letters in parts.values() for word in letters]
-    lengths = np.array([len(word) for word in labels])
-    if [len(word) for word in images] != lengths.tolist() or not np.all(lengths):
+    words = [_read_words(path, variables, part) for part in ("train", "test")]
+    pixels, labels = zip(*itertools.chain(*words), strict=True)
+    return Letters(
+        flip_pixels(to_integers("patterns", np.concatenate(pixels), "uint8"), *SHAPE),
+        to_integers("labels", np.concatenate(labels), "uint8"),
+        np.concatenate([np.arange(len(word)) == 0 for word in labels]),
+        np.arange(sum(map(len, labels))) < sum(len(word) for _, word in words[0]),
+    )
+
+
+def _read_words(
+    path: Path, variables: dict[str, Any], part: str
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Pixels (k, 128) and labels (k,) of each word, which must match."""
+    patterns = cells("patterns", first_of(path, variables, f"patterns_{part}"))
+    labels = cells("labels", first_of(path, variables, f"labels_{part}"))
+    words = [
+        (_read_pixels(path, pattern), np.ravel(label))
+        for pattern, label in itertools.zip_longest(patterns, labels, fillvalue=NOTHING)
+    ]
+    if not words or any(len(pixels) != len(label) for pixels, label in words):
         raise DataFileError(f"{path} must hold one label per letter of each word.")
-    first = np.zeros(lengths.sum(), dtype=bool)
-    first[np.r_[0, np.cumsum(lengths)[:-1]]] = True
-    n_train = sum(map(len, parts["train"][1]))
-    pixels = to_integers("patterns", np.concatenate(images), "uint8")
-    letter = to_integers("labels", np.concatenate(labels), "uint8")
-    train = np.arange(len(letter)) < n_train
-    return _arrays(flip_pixels(pixels, HEIGHT, WIDTH), letter, first, train)
+    return words
 
 
-def _words(path: Path, variables: dict[str, np.ndarray], what: str, part: str) -> list:
-    name = f"{what}_{part}"
-    return list(cells(name, first_of(path, variables, name)))
-
-
-def _pixels(path: Path, word: np.ndarray) -> np.ndarray:
+def _read_pixels(path: Path, word: np.ndarray) -> np.ndarray:
     """Pixels of a word's letters (k, 128), without the bias; maybe inside a struct."""
-    if word.dtype.names and "data" in word.dtype.names:
-        word = word["data"].ravel()[0]
+    if word.dtype.names and "data" in word.dtype.names and word.size == 1:
+        word = word["data"].item()
     if word.ndim != 2 or word.shape[0] not in {PIXELS, PIXELS + 1}:
         raise DataFileError(f"{path} must hold {PIXELS} pixels per letter.")
     return word[:PIXELS].T
-
-
-def _arrays(
-    pixels: np.ndarray, letter: np.ndarray, first: np.ndarray, train: np.ndarray
-) -> Arrays:
-    """Arrays of the file; words are counted by their first letters."""
-    word = np.cumsum(first) - 1
-    return {
-        "X": np.ascontiguousarray(pixels),
-        "letter": letter.astype("uint8"),
-        "word": word.astype("int16"),
-        "position": (np.arange(len(word)) - np.flatnonzero(first)[word]).astype(
-            "uint8"
-        ),
-        "train_part": train,
-    }
 
 
 LETTER = Source(

@@ -7,7 +7,7 @@ import numpy as np
 
 from priormtl.datasets.files import Arrays, Expected, Folder, Source, read_arrays
 from priormtl.datasets.letter import PAIRS as LOWER_PAIRS
-from priormtl.datasets.originals import read_text, take_files, to_integers
+from priormtl.datasets.originals import read_lines, take_files, to_integers
 from priormtl.datasets.task_set import TaskSet, pair_classes
 from priormtl.exceptions import DataFileError
 
@@ -61,8 +61,8 @@ def load_letter_uci(*, data_home: Folder = None, verify: bool = True) -> TaskSet
 def convert_letter_uci(originals: Sequence[Path]) -> Arrays:
     """Arrays from letter-recognition.data: a letter and 16 integers per line."""
     (path,) = take_files(originals, 1, "letter-recognition.data")
-    lines = read_text(path, ",")
-    if not lines or {len(line) for line in lines} != {1 + len(FEATURES)}:
+    lines = [line.split(",") for line in read_lines(path)]
+    if {len(line) for line in lines} != {1 + len(FEATURES)}:
         raise DataFileError(
             f"{path} must hold a letter and {len(FEATURES)} integers, separated by "
             "commas, per line."

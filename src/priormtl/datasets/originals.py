@@ -1,9 +1,10 @@
 """Public formats of the originals: MATLAB files, IDX images, tables of text."""
 
 import gzip
+import math
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ __all__ = [
     "first_of",
     "flip_pixels",
     "read_idx",
+    "read_lines",
     "read_mat",
-    "read_text",
     "take_files",
     "to_integers",
 ]
@@ -74,21 +75,19 @@ def read_bytes(path: Path) -> bytes:
         with gzip.open(path) as file:
             content = file.read(MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataFileError(
-            f"{path} is damaged ({error}); download it again."
-        ) from None
+        raise DataFileError(f"{path} is damaged ({error}); get it again.") from None
     if len(content) > MOST_BYTES:
         raise DataFileError(f"{path} unpacks to more than any of our originals.")
     return content
 
 
-def read_text(path: Path, separator: str) -> list[list[str]]:
-    """Fields of each line, without empty ones at the end of a line."""
+def read_lines(path: Path) -> list[str]:
+    """Lines of a text that are not blank, without white space around them."""
     try:
         lines = read_bytes(path).decode("ascii").splitlines()
     except UnicodeDecodeError:
         raise DataFileError(f"{path} is not a plain text file.") from None
-    return [line.rstrip(separator).split(separator) for line in lines if line.strip()]
+    return [line.strip() for line in lines if line.strip()]
 
 
 def read_idx(path: Path) -> np.ndarray:
@@ -101,7 +100,7 @@ def read_idx(path: Path) -> np.ndarray:
         raise DataFileError(f"{path} is cut off; download it again.")
     shape = struct.unpack(f">{content[3]}I", content[4:start])
     values = np.frombuffer(content, dtype=np.uint8, offset=start)
-    if values.size != np.prod(shape, dtype=object):
+    if values.size != math.prod(shape):
         raise DataFileError(
             f"{path} must hold {shape} values: got {values.size}; download it again."
         )
@@ -113,7 +112,7 @@ def to_integers(place: str, values: Any, dtype: str) -> np.ndarray:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataFileError(f"{place} must hold numbers only.") from None
+        raise DataFileError(f"{place} must hold numbers, one in each field.") from None
     limits = np.iinfo(dtype)
     whole = (numbers == np.floor(numbers)) & np.isfinite(numbers)
     if not np.all(whole & (numbers >= limits.min) & (numbers <= limits.max)):
@@ -129,7 +128,7 @@ def flip_pixels(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
     return np.ascontiguousarray(columns.transpose(0, 2, 1)).reshape(len(pixels), -1)
 
 
-def cells(place: str, values: np.ndarray) -> Iterable[np.ndarray]:
+def cells(place: str, values: np.ndarray) -> list[Any]:
     """Entries of a MATLAB cell array."""
     if values.dtype != object:
         raise DataFileError(f"{place} must be a cell array.")

@@ -98,7 +98,8 @@ def convert_sarcos(originals: Sequence[Path]) -> Arrays:
     width = len(FEATURES) + len(TORQUES)
     if table.ndim != 2 or table.shape[1] != width or table.dtype.kind != "f":
         raise DataFileError(f"{path} must hold a table of {width} columns of numbers.")
-    X, Y = np.split(table.astype(np.float64), [len(FEATURES)], axis=1)
+    # Values were published with 6 decimals; copies in single precision lose some.
+    X, Y = np.split(table.astype(np.float64).round(6), [len(FEATURES)], axis=1)
     return {"X": np.ascontiguousarray(X), "Y": np.ascontiguousarray(Y)}
 
 

@@ -18,19 +18,10 @@ from priormtl.exceptions import DataFileError
 
 __all__ = ["SCHOOL", "convert_school", "load_school"]
 
-ETHNIC = [
-    "eswi",
-    "african",
-    "arab",
-    "bangladeshi",
-    "caribbean",
-    "greek",
-    "indian",
-    "pakistani",
-    "se_asian",
-    "turkish",
-    "other",
-]
+ETHNIC = (
+    *("eswi", "african", "arab", "bangladeshi", "caribbean", "greek", "indian"),
+    *("pakistani", "se_asian", "turkish", "other"),
+)
 COLUMNS = (
     *("year_1985", "year_1986", "year_1987"),
     *("school_pct_free_meals", "school_pct_vr_band1"),
@@ -48,7 +39,7 @@ DESCRIPTION = (
 )
 QUIRKS = (
     "The file's constant column 'bias' is left out: intercepts do its work.",
-    "One-hot blocks sum to 1, so that X has not full rank (22 of 27); 15 pupils have "
+    "One-hot blocks sum to 1, so that the rank of X is 23, not 27; 15 pupils have "
     "no verbal-reasoning band.",
     "Inside one school 6 to 21 of the 27 columns are constant.",
     "The two percentages run from 0 to 100, all other columns are 0 or 1: scale them "

@@ -60,7 +60,7 @@ class TaskSet:
         return f"TaskSet({self.name}: {count}, {n} rows, {d} features)"
 
     @property
-    def X(self) -> Array:
+    def X(self) -> Array:  # noqa: N802
         """All rows as float64 (n, d), built anew at each call."""
         return self._take(self.sample)
 
