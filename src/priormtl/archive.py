@@ -11,7 +11,6 @@ import json
 import math
 import os
 import struct
-import tempfile
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from priormtl._files import write_whole
 from priormtl.exceptions import ModelFileError
 
 __all__ = ["read_archive", "write_archive"]
@@ -38,19 +38,7 @@ def write_archive(
     path: str | os.PathLike[str], kind: str, settings: Mapping[str, Any], arrays: Arrays
 ) -> None:
     """Write all or nothing: the file appears complete or not at all."""
-    target = Path(path)
-    content = _encode(kind, settings, arrays)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".priormtl-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, _encode(kind, settings, arrays))
 
 
 def read_archive(
@@ -202,9 +190,3 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(table) < len(pairs):
         raise ValueError("a key comes twice")
     return table
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -1,0 +1,257 @@
+"""METHODS: everything the tables compare, name by name, behind one interface.
+
+A method builds an estimator for a training set. The runner asks nothing more of it than
+``fit(X, y, task=)`` and ``decision_function`` or ``predict``, so that any estimator can
+join.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl.data import centre_samples, to_tasks
+from priormtl.datasets import Rows, TaskSet
+from priormtl.estimators import (
+    CopyFeatures,
+    MultiTaskClassifierCV,
+    MultiTaskRegressorCV,
+)
+from priormtl.experiments.experts import expert_prior, spoil_prior
+from priormtl.experiments.protocol import Budget, Split
+from priormtl.experiments.simple import (
+    MixedModel,
+    PooledRidge,
+    RidgePerTask,
+    SharedLasso,
+    mean_auc,
+    negative_error,
+)
+from priormtl.priors import FeaturePrior
+from priormtl.selection import split_by_fold
+
+__all__ = ["LABELS", "METHODS", "PRIORS", "Method", "Training", "fit_method"]
+
+PRIORS = ("none", "natural", "artificial", "expert")
+COPIED_SHARE = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What a method may look at: a training set, its folds and its budget."""
+
+    data: TaskSet  # names and notes, not rows
+    rows: Rows
+    folds: Index
+    budget: Budget
+    tol: float
+    seed: int
+    wrong: float = 0.0  # share of the relations that are replaced by random ones
+
+    @property
+    def rows_per_task(self) -> float:
+        """Training rows of a task, on average."""
+        n = len(self.rows.y)
+        return float(n if self.rows.task is None else n / len(self.data.task_names))
+
+    @property
+    def lam_max(self) -> float:
+        """The lam at which all coefficients vanish: largest row of the slopes at 0."""
+        X, y, task = self.rows
+        if task is None:
+            return _largest_row((X - X.mean(axis=0)).T @ (y - y.mean(axis=0)))
+        groups = [task == name for name in np.unique(task)]
+        slopes = [(y[r] - y[r].mean()) @ (X[r] - X[r].mean(axis=0)) for r in groups]
+        return _largest_row(np.array(slopes).T)
+
+
+class Fitted(NamedTuple):
+    """Scores of test rows, and the strengths that were chosen."""
+
+    scores: Array
+    strengths: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A name for people, and how to build the estimator."""
+
+    label: str
+    build: Callable[[Training], Any]
+    applies: Callable[[TaskSet], bool] = lambda data: True
+    version: int = 1  # to be raised when its results change
+
+
+def fit_method(method: Method, training: Training, split: Split) -> Fitted:
+    """Tune and fit a method on the training rows, and score the test rows."""
+    model = method.build(training)
+    model.fit(training.rows.X, training.rows.y, task=training.rows.task)
+    score = getattr(model, "decision_function", model.predict)
+    scores = score(split.test.X, task=split.test.task)
+    names = {"lam": "lam_", "theta": "theta_", "epsilon": "epsilon_", "alpha": "alpha_"}
+    chosen = {
+        name: float(getattr(model, attribute))
+        for name, attribute in names.items()
+        if hasattr(model, attribute)
+    }
+    return Fitted(scores * split.unit, chosen)
+
+
+@dataclass(frozen=True)
+class Ours:
+    """The library's model with a prior, ties between tasks, and intercepts."""
+
+    prior: str = "none"
+    ties: str = "chain"
+    intercepts: bool | str = True
+    tie_weights: str | None = None
+
+    def __call__(self, training: Training) -> Any:
+        """Searching estimator."""
+        if self.prior == "artificial":
+            return _WithCopies(self, training)
+        prior = _relations(self.prior, training)
+        return self.searching(training, prior)
+
+    def searching(self, training: Training, prior: FeaturePrior | None) -> Any:
+        """Estimator that tries as many settings as every method may."""
+        lams, thetas, epsilons = _strengths(training, with_prior=prior is not None)
+        if self.tie_weights == "adaptive":
+            epsilons = np.geomspace(0.1, 10.0, len(epsilons))  # of what was estimated
+        settings: dict[str, Any] = {
+            "cv": [tuple(split) for split in split_by_fold(training.folds)],
+            "feature_prior": prior,
+            "task_prior": self.ties,
+            "fit_intercept": self.intercepts,
+            "tie_weights": self.tie_weights,
+            "tol": training.tol,
+        }
+        if training.data.kind == "regression":
+            return MultiTaskRegressorCV(lams, thetas, epsilons, **settings)
+        return MultiTaskClassifierCV(
+            lams, thetas, epsilons, loss="squared", **settings
+        )
+
+
+class _WithCopies:
+    """The paper's artificial prior: some features stand twice, known to act alike."""
+
+    def __init__(self, ours: Ours, training: Training) -> None:
+        self.ours, self.training = ours, training
+        self.copies = CopyFeatures(COPIED_SHARE, random_state=training.seed)
+
+    def fit(self, X: Array, y: Array, *, task: np.ndarray | None) -> Self:
+        """Copy, then learn."""
+        wide = self.copies.fit_transform(X)
+        self.model = self.ours.searching(self.training, self.copies.prior_)
+        self.model.fit(wide, y, task=task)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("lam_", "theta_", "epsilon_"):
+            return getattr(self.model, name)
+        raise AttributeError(name)
+
+    def predict(self, X: Array, *, task: np.ndarray | None) -> Array:
+        """Scores of rows."""
+        score = getattr(self.model, "decision_function", self.model.predict)
+        return score(self.copies.transform(X), task=task)
+
+
+def _strengths(training: Training, *, with_prior: bool) -> tuple[Array, Array, Array]:
+    """Grids in absolute units; what theta does not need goes to a finer lam."""
+    budget, n = training.budget, training.rows_per_task
+    lams, thetas = np.array(budget.lams), np.array(budget.thetas)
+    if not with_prior:
+        lams = np.geomspace(lams[0], lams[-1], len(lams) * len(thetas))
+        thetas = np.zeros(1)
+    return lams * training.lam_max, thetas * n, np.array(budget.epsilons) * n
+
+
+def _relations(prior: str, training: Training) -> FeaturePrior | None:
+    if prior == "none":
+        return None
+    if prior == "expert":
+        relations = expert_prior(training.data)
+    else:
+        relations = FeaturePrior.from_correlation(strongest=training.rows.X.shape[1])
+    if training.wrong:
+        rng = np.random.default_rng(training.seed)
+        moments = centre_samples(to_tasks(*training.rows))
+        relations = spoil_prior(relations, moments, training.wrong, rng)
+    return relations
+
+
+def _largest_row(slopes: Array) -> float:
+    return float(np.sqrt(np.max(np.sum(slopes**2, axis=1))))
+
+
+def _alphas(training: Training) -> Array:
+    """As many strengths of ridge as every method may try."""
+    relative = np.geomspace(1e-3, 1e3, training.budget.settings)
+    return relative * training.rows_per_task
+
+
+def _ridge(kind: Callable[..., Any]) -> Callable[[Training], Any]:
+    def build(training: Training) -> Any:
+        judge = negative_error if training.data.kind == "regression" else mean_auc
+        return kind(_alphas(training), training.folds, judge)
+
+    return build
+
+
+def _shared_x(data: TaskSet) -> bool:
+    return data.code is None
+
+
+def _grouped_rows(data: TaskSet) -> bool:
+    """Regression whose tasks are groups of alike rows, as a mixed model wants them."""
+    return data.kind == "regression" and data.code is not None
+
+
+def _has_expert(data: TaskSet) -> bool:
+    return expert_prior(data) is not None
+
+
+def _name(prior: str, ties: str, intercepts: bool | str) -> str:
+    suffix = "-tied" if intercepts == "tied" else ""
+    return prior if ties == "chain" and not suffix else f"{prior}-{ties}{suffix}"
+
+
+def _ours(prior: str, ties: str, intercepts: bool | str) -> Method:
+    with_prior = "without prior" if prior == "none" else f"{prior} prior"
+    kind = "tied" if intercepts == "tied" else "free"
+    label = f"ours, {with_prior}"
+    if (ties, kind) != ("chain", "free"):
+        label = f"{label}, {ties} of tasks, {kind} intercepts"
+    applies = _has_expert if prior == "expert" else lambda data: True
+    return Method(label, Ours(prior, ties, intercepts), applies)
+
+
+METHODS: Mapping[str, Method] = {
+    **{
+        _name(prior, ties, intercepts): _ours(prior, ties, intercepts)
+        for ties, intercepts, prior in product(
+            ("chain", "mean"), (True, "tied"), PRIORS
+        )
+    },
+    "adaptive": Method(
+        "ours, adaptive ties to the mean, tied intercepts",
+        Ours("none", "mean", "tied", "adaptive"),
+        lambda data: data.kind == "regression",
+    ),
+    "ridge-single": Method("ridge per task", _ridge(RidgePerTask)),
+    "ridge-pooled": Method("ridge, tasks pooled", _ridge(PooledRidge)),
+    "mixed": Method(
+        "mixed model, random intercept", lambda training: MixedModel(), _grouped_rows
+    ),
+    "multitask-lasso": Method(
+        "scikit-learn's MultiTaskLasso",
+        lambda training: SharedLasso(training.budget.settings, training.folds),
+        _shared_x,
+    ),
+}
+LABELS = {name: method.label for name, method in METHODS.items()}

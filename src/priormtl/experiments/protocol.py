@@ -1,0 +1,322 @@
+"""How each data set is split, scaled and scored: alike for every method.
+
+A repeat is a number; a data set, a repeat and a size give one split and one set of
+folds, whoever asks. Scales are learned from training rows. Images are split, not rows:
+an image that stands in several tasks is on one side, and in one fold, in all of them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from priormtl import datasets
+from priormtl._arrays import Array, Index
+from priormtl.datasets import Rows, TaskSet
+from priormtl.metrics import nmse
+from priormtl.selection import deal_rows, task_aucs
+
+__all__ = [
+    "PROTOCOLS",
+    "Budget",
+    "Protocol",
+    "Score",
+    "Split",
+    "find_protocol",
+    "load_rows",
+    "make_split",
+    "score_tasks",
+]
+
+TRAINING_SHARE = 0.6  # of the images, in the paper's 60/40 splits
+FEWEST_TEST_ROWS = 2  # that a task keeps, however small
+SARCOS_ROWS = 2000  # of the 4449 that a repeat uses
+MOST_FOLDS = 5
+
+Draw = Callable[[TaskSet, np.random.Generator, int | None], tuple[Index, Index]]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many settings each method may try: lams × thetas × epsilons.
+
+    Strengths are relative: lam to the one at which all coefficients vanish, theta and
+    epsilon to the number of training rows per task, since features have variance one.
+    """
+
+    lams: tuple[float, ...]
+    thetas: tuple[float, ...]
+    epsilons: tuple[float, ...]
+
+    @property
+    def settings(self) -> int:
+        """Number of combinations."""
+        return len(self.lams) * len(self.thetas) * len(self.epsilons)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What is done with one data set."""
+
+    dataset: str
+    load: Callable[[], TaskSet]
+    draw: Draw
+    sizes: tuple[int, ...]  # of the learning curve
+    counted: str  # what a size counts
+    budget: Budget
+    tol: float
+    most: int | None = None  # images per class that the paper's split is cut to
+    version: int = 1  # to be raised when splits or scales change
+
+    def settings(self) -> dict[str, Any]:
+        """What results depend on, as JSON values."""
+        source = datasets.SOURCES[self.dataset]
+        return {
+            "dataset": self.dataset,
+            "data": {name: array.digest for name, array in source.arrays.items()},
+            "budget": asdict(self.budget),
+            "tol": self.tol,
+            "most": self.most,
+            "protocol": self.version,
+        }
+
+
+class Split(NamedTuple):
+    """Rows to learn from and rows to judge by, scaled."""
+
+    train: Rows
+    test: Rows
+    unit: Array | float  # what training targets were divided by, task by task
+    folds: Index  # (n,) of the training rows, for tuning; −1: never held out
+
+
+class Score(NamedTuple):
+    """One value of a metric, of one task or over all."""
+
+    metric: str
+    task: str | None
+    value: float
+
+
+def make_split(
+    protocol: Protocol, data: TaskSet, repeat: int, size: int | None = None
+) -> Split:
+    """Split of one repeat, the same for every method."""
+    rng = np.random.default_rng([repeat, crc32(protocol.dataset.encode())])
+    count = protocol.most if size is None else size
+    training, testing = protocol.draw(data, rng, count)
+    train, test = data.rows(training), data.rows(testing)
+    centre, scale = _scales(train.X, whole=data.image_shape is not None)
+    unit = _target_unit(data, train.y)
+    return Split(
+        Rows((train.X - centre) / scale, train.y / unit, train.task),
+        Rows((test.X - centre) / scale, test.y, test.task),
+        unit,
+        _deal_folds(data, training),
+    )
+
+
+def _deal_folds(data: TaskSet, training: Index) -> Index:
+    """Fold of each training row: even within tasks, or within classes of images."""
+    if data.label is None:
+        code = np.zeros(len(data.sample), np.intp) if data.code is None else data.code
+        return deal_rows(code[training, np.newaxis], MOST_FOLDS)
+    images, place = np.unique(data.sample[training], return_inverse=True)
+    kinds = np.unique(data.label[images], return_inverse=True)[1]
+    fewest = int(np.bincount(kinds).min())
+    return deal_rows(kinds[:, np.newaxis], min(MOST_FOLDS, fewest))[place]
+
+
+def _scales(X: Array, *, whole: bool) -> tuple[Array, Array]:
+    """Means, and one deviation per column or, for pixels, one for all."""
+    spread = X.std(axis=0)
+    if whole:
+        spread = np.full_like(spread, np.sqrt(np.mean(spread**2)))
+    return X.mean(axis=0), np.where(spread > 0, spread, 1.0)
+
+
+def _target_unit(data: TaskSet, y: Array) -> Array | float:
+    """Deviation of each shared regression target; one elsewhere."""
+    if data.kind == "classification" or y.ndim == 1:
+        return 1.0
+    spread = y.std(axis=0)
+    return np.where(spread > 0, spread, 1.0)
+
+
+def draw_per_task(
+    data: TaskSet, rng: np.random.Generator, size: int | None
+) -> tuple[Index, Index]:
+    """A number of rows of each task (20 in the paper), the rest to judge by."""
+    assert data.code is not None
+    training, testing = [], []
+    for task in range(len(data.task_names)):
+        rows = rng.permutation(np.flatnonzero(data.code == task))
+        count = min(20 if size is None else size, len(rows) - FEWEST_TEST_ROWS)
+        training.append(rows[:count])
+        testing.append(rows[count:])
+    return np.concatenate(training), np.concatenate(testing)
+
+
+def draw_shared(
+    data: TaskSet, rng: np.random.Generator, size: int | None
+) -> tuple[Index, Index]:
+    """Some of the rows that all tasks share (50 in the paper), the rest to judge by."""
+    rows = rng.permutation(len(data.sample))[:SARCOS_ROWS]
+    most = max(SARCOS_SIZES)
+    return rows[: 50 if size is None else size], rows[most:]
+
+
+def draw_images(
+    data: TaskSet, rng: np.random.Generator, size: int | None
+) -> tuple[Index, Index]:
+    """60 % of the images of each class, or fewer of those; 40 % to judge by.
+
+    Images that belong together stay together, and an image is on one side in all
+    tasks.
+    """
+    assert data.label is not None
+    used = np.unique(data.sample)
+    group = used if data.group is None else data.group[used]
+    training = _choose_groups(group, data.label[used], rng)
+    train = rng.permutation(used[training])
+    if size is not None:
+        train = _take_per_class(train, data.label[train], size)
+    return data.find(train), data.find(used[~training])
+
+
+def _choose_groups(
+    group: Index, label: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Mask of images to learn from: 60 % of the groups of each class."""
+    names, first = np.unique(group, return_index=True)
+    alone = len(names) == len(group)
+    kind = label[first] if alone else np.zeros(len(names), dtype=np.intp)
+    chosen = np.zeros(len(names), dtype=bool)
+    for value in np.unique(kind):
+        members = rng.permutation(np.flatnonzero(kind == value))
+        chosen[members[: round(TRAINING_SHARE * len(members))]] = True
+    return chosen[np.searchsorted(names, group)]
+
+
+def _take_per_class(samples: Index, label: np.ndarray, size: int) -> Index:
+    """The first ``size`` of each class."""
+    kept = [samples[label == value][:size] for value in np.unique(label)]
+    return np.concatenate(kept)
+
+
+def score_tasks(data: TaskSet, test: Rows, predicted: Array) -> list[Score]:
+    """All metrics of the data set's kind, over all tasks and task by task."""
+    make = _errors if data.kind == "regression" else _areas
+    return list(make(data, test, predicted))
+
+
+def _errors(data: TaskSet, test: Rows, predicted: Array) -> Iterator[Score]:
+    label = test.task
+    pooled = nmse(test.y, predicted, task=label)
+    mean = nmse(test.y, predicted, task=label, average="tasks")
+    yield Score("nmse_pooled", None, float(pooled))
+    yield Score("nmse_tasks", None, float(mean))
+    yield Score("ve_pooled", None, 1.0 - float(pooled))
+    yield Score("ve_tasks", None, 1.0 - float(mean))
+    each = np.asarray(nmse(test.y, predicted, task=label, average=None))
+    for name, value in zip(data.task_names, each, strict=True):
+        yield Score("nmse_tasks", name, float(value))
+
+
+def _areas(data: TaskSet, test: Rows, predicted: Array) -> Iterator[Score]:
+    areas = aucs(data, test, predicted)
+    yield Score("auc", None, float(np.nanmean(areas)))
+    for name, value in zip(data.task_names, areas, strict=True):
+        yield Score("auc", name, float(value))
+
+
+def aucs(data: TaskSet, test: Rows, predicted: Array) -> Array:
+    """Area under the ROC curve of each task (m,)."""
+    m = len(data.task_names)
+    if test.task is None:
+        code = np.tile(np.arange(m), len(test.y))
+    else:
+        code = np.searchsorted(np.array(data.task_names), test.task)
+    scores, positive = predicted.ravel(), test.y.ravel() > 0
+    return task_aucs(scores, positive, code, np.ones(len(scores)), m)
+
+
+COARSE = (0.0, 0.1, 1.0, 10.0)
+TABLES = Budget((0.3, 0.1, 0.03, 0.01, 0.001), COARSE, (0.0, 1.0, 10.0, 100.0, 1000.0))
+QUICK = Budget((0.03, 0.003), (0.0, 1.0), (1.0,))
+QUICK_IMAGES = 5  # per class
+IMAGES = Budget((0.03, 0.001), (0.0, 0.1, 1.0), (0.1, 1.0, 10.0))
+LARGE = Budget((0.01, 0.001), (0.0, 0.1, 1.0), (0.1,))
+SCHOOL_SIZES = (3, 5, 10, 20, 50, 100)
+SARCOS_SIZES = (5, 10, 20, 50, 100)
+CLASS = "training images per class"
+ROWS = "training rows per task"
+PROTOCOLS = {
+    protocol.dataset: protocol
+    for protocol in (
+        Protocol(
+            "school",
+            datasets.load_school,
+            draw_per_task,
+            SCHOOL_SIZES,
+            ROWS,
+            TABLES,
+            1e-5,
+        ),
+        Protocol(
+            "sarcos",
+            datasets.load_sarcos,
+            draw_shared,
+            SARCOS_SIZES,
+            ROWS,
+            TABLES,
+            1e-5,
+        ),
+        Protocol(
+            "yale", datasets.load_yale, draw_images, (2, 3, 4, 5, 6), CLASS, IMAGES, 1e-3
+        ),
+        Protocol(
+            "mnist", datasets.load_mnist, draw_images, (2, 5, 10, 20), CLASS, LARGE, 1e-3
+        ),
+        Protocol(
+            "letter",
+            datasets.load_letter,
+            draw_images,
+            (2, 5, 10, 20, 50),
+            CLASS,
+            TABLES,
+            1e-3,
+        ),
+        Protocol(
+            "letter_uci",
+            datasets.load_letter_uci,
+            draw_images,
+            (2, 5, 10, 20, 50),
+            CLASS,
+            TABLES,
+            1e-3,
+        ),
+        Protocol(
+            "orl", datasets.load_orl, draw_images, (2, 3, 4, 5), CLASS, IMAGES, 1e-3
+        ),
+    )
+}
+
+
+def find_protocol(dataset: str, *, quick: bool = False) -> Protocol:
+    """Protocol of a data set; quick: few settings, few images, few sizes."""
+    protocol = PROTOCOLS[dataset]
+    if not quick:
+        return protocol
+    most = QUICK_IMAGES if protocol.draw is draw_images else None
+    sizes = protocol.sizes[: len(protocol.sizes) // 2 + 1 : 2]
+    return replace(protocol, budget=QUICK, tol=1e-2, sizes=sizes, most=most)
+
+
+@cache
+def load_rows(dataset: str) -> TaskSet:
+    """The data set, read once per process."""
+    return PROTOCOLS[dataset].load()
