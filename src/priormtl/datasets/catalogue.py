@@ -85,7 +85,9 @@ def convert_original(
         raise MissingDataError(f"the folder {folder} does not exist; make it first.")
     path = folder / source.file
     if path.exists() and not replace:
-        raise DataFileError(f"{path} exists already; --replace writes it anew.")
+        raise DataFileError(
+            f"{path} exists already; replace=True (in a shell --replace) renews it."
+        )
     arrays = source.convert(originals)
     verified = check_arrays(source, arrays)
     write_arrays(path, arrays)

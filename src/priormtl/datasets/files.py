@@ -78,8 +78,8 @@ def find_home(data_home: Folder = None) -> Path:
     named = os.environ.get(VARIABLE) if data_home is None else data_home
     if not named:
         raise MissingDataError(
-            f"{VARIABLE} is not set; set it to the folder of data sets, or pass "
-            "data_home= ('priormtl data' says where to get them)."
+            f"{VARIABLE} is not set; set it to the folder of data sets, or name the "
+            "folder by data_home= (in a shell by --home or --to)."
         )
     return Path(named).expanduser()
 
