@@ -2,7 +2,12 @@
 
 import pytest
 
-from priormtl.exceptions import ModelFileError, unknown_name
+from priormtl.exceptions import (
+    DataFileError,
+    MissingDataError,
+    ModelFileError,
+    unknown_name,
+)
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones():
@@ -38,3 +43,10 @@ def test_no_names_known_is_still_a_sentence():
 
 def test_a_bad_file_is_a_value_error():
     assert issubclass(ModelFileError, ValueError)
+    assert issubclass(DataFileError, ValueError)
+
+
+def test_missing_data_are_a_missing_file():
+    error = MissingDataError("x.npz is not in the folder y.")
+    assert isinstance(error, FileNotFoundError)
+    assert str(error) == "x.npz is not in the folder y."

@@ -5,6 +5,7 @@ from typing import Annotated
 from typer import Exit, Option, Typer, echo
 
 from priormtl import __version__
+from priormtl.cli.data import app as data
 from priormtl.cli.demo import demo
 
 __all__ = ["app"]
@@ -16,6 +17,7 @@ app = Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.add_typer(data, name="data")
 
 
 def _show_version(wanted: bool) -> None:

@@ -34,7 +34,7 @@ class Finding:
     """Whether a data set is at hand."""
 
     source: Source
-    state: str  # found, missing or damaged
+    state: str  # found, missing, changed (other contents) or damaged
     message: str  # the way out, empty where found
 
 
@@ -53,8 +53,17 @@ def look_for(source: Source, data_home: Folder = None) -> Finding:
     except MissingDataError as error:
         return Finding(source, "missing", str(error))
     except (DataFileError, OSError) as error:
-        return Finding(source, "damaged", str(error))
+        return Finding(source, _name_fault(source, data_home), str(error))
     return Finding(source, "found", "")
+
+
+def _name_fault(source: Source, data_home: Folder) -> str:
+    """Changed where the file can be read but for its digests, else damaged."""
+    try:
+        read_arrays(source, data_home=data_home, verify=False)
+    except (DataFileError, OSError):
+        return "damaged"
+    return "changed"
 
 
 def convert_original(
@@ -76,7 +85,9 @@ def convert_original(
         raise MissingDataError(f"the folder {folder} does not exist; make it first.")
     path = folder / source.file
     if path.exists() and not replace:
-        raise DataFileError(f"{path} exists already; --replace writes it anew.")
+        raise DataFileError(
+            f"{path} exists already; replace=True (in a shell --replace) renews it."
+        )
     arrays = source.convert(originals)
     verified = check_arrays(source, arrays)
     write_arrays(path, arrays)

@@ -1,0 +1,149 @@
+"""priormtl data: which data sets are at hand, and files made from originals."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+from rich.console import Console
+from rich.table import Table
+from typer import Argument, Context, Exit, Option, Typer, echo
+
+from priormtl.datasets import SOURCES, Finding, convert_original, find_home, look_for
+from priormtl.exceptions import MissingDataError
+
+__all__ = ["app"]
+
+app = Typer(no_args_is_help=False, rich_markup_mode=None, add_completion=False)
+STYLES = {"found": "green", "missing": "yellow", "changed": "red", "damaged": "red"}
+Json = Annotated[bool, Option("--json", help="Print JSON.")]
+
+
+@app.callback(invoke_without_command=True)
+def data(
+    context: Context,
+    home: Annotated[
+        Path | None, Option(help="Folder of data sets; PRIORMTL_DATA by default.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List data sets: found, missing, changed or damaged, and where to get them.
+
+    Example: priormtl data --home ~/data
+    """
+    if context.invoked_subcommand is not None:
+        return
+    findings = [look_for(source, home) for source in SOURCES.values()]
+    if as_json:
+        echo(json.dumps({"folder": _folder(home), "data": _plain(findings)}, indent=2))
+    else:
+        _show(home, findings)
+
+
+@app.command()
+def convert(
+    name: Annotated[str, Argument(help=f"One of: {', '.join(SOURCES)}.")],
+    original: Annotated[list[Path], Argument(help="The files as published.")],
+    to: Annotated[
+        Path | None, Option(help="Folder to write to; PRIORMTL_DATA by default.")
+    ] = None,
+    replace: Annotated[
+        bool, Option("--replace", help="Overwrite an existing file.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a data set's file from its originals, which stay as they are.
+
+    Example: priormtl data convert school school.mat --to ~/data
+    """
+    with _one_sentence():
+        made = convert_original(name, original, data_home=to, replace=replace)
+    if as_json:
+        echo(json.dumps({"file": str(made.path), "verified": made.verified}))
+        return
+    echo(f"{made.path} written.")
+    if not made.verified:
+        echo("Its contents differ from those published: load it with verify=False.")
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """What goes wrong with files or names ends the command with one line and 2."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        _stop(error)
+
+
+def _stop(error: Exception) -> NoReturn:
+    echo(f"Error: {error}", err=True)
+    raise Exit(2)
+
+
+def _folder(home: Path | None) -> str | None:
+    try:
+        return str(find_home(home))
+    except MissingDataError:
+        return None
+
+
+def _plain(findings: list[Finding]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": finding.source.name,
+            "title": finding.source.title,
+            "file": finding.source.file,
+            "state": finding.state,
+            "message": finding.message,
+            "rows": finding.source.arrays["X"].shape[0],
+            "features": finding.source.arrays["X"].shape[1],
+            "tasks": finding.source.n_tasks,
+            "kind": finding.source.kind,
+            "origin": finding.source.origin,
+            "originals": list(finding.source.originals),
+            "command": finding.source.command,
+        }
+        for finding in findings
+    ]
+
+
+def _show(home: Path | None, findings: list[Finding]) -> None:
+    console = Console(width=None if Console().is_terminal else 120)
+    console.print(_table(findings))
+    console.print(_place(home), soft_wrap=True, markup=False, highlight=False)
+    if any(finding.state == "missing" for finding in findings):
+        console.print("What makes the missing files, once their originals are here:")
+    for finding in findings:
+        if finding.state != "found":
+            line = f"  {_way_out(finding)}"
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def _way_out(finding: Finding) -> str:
+    return finding.source.command if finding.state == "missing" else finding.message
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table()
+    for column in ("name", "what it is", "state"):
+        table.add_column(column, no_wrap=True)
+    for column in ("rows x features", "tasks"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("original from", overflow="fold")
+    for finding in findings:
+        source = finding.source
+        n, d = source.arrays["X"].shape
+        state = f"[{STYLES[finding.state]}]{finding.state}[/]"
+        tasks = str(source.n_tasks)
+        table.add_row(
+            source.name, source.title, state, f"{n} x {d}", tasks, source.origin
+        )
+    return table
+
+
+def _place(home: Path | None) -> str:
+    try:
+        return f"Folder: {find_home(home)}"
+    except MissingDataError as error:
+        return str(error)

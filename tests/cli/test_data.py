@@ -1,0 +1,146 @@
+"""priormtl data: what is at hand, and files from originals."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fake_originals import WRITERS
+from priormtl.cli.main import app
+from priormtl.datasets import SOURCES, load_yale
+from priormtl.datasets.files import read_arrays
+
+
+def run(*words, **environment):
+    settings = {"PRIORMTL_DATA": None} | environment
+    return CliRunner().invoke(app, [str(word) for word in words], env=settings)
+
+
+def refuse(result, *words):
+    """One line on stderr, exit code 2, nothing else."""
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+
+
+@pytest.mark.parametrize("command", [("data",), ("data", "convert")])
+def test_help_has_an_example(command):
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert "Example: priormtl data" in result.output
+
+
+def test_nothing_named_lists_all_as_missing():
+    result = run("data")
+    assert result.exit_code == 0
+    assert "PRIORMTL_DATA is not set" in result.output
+    for source in SOURCES.values():
+        assert source.name in result.output
+        assert source.command in result.output
+    assert result.output.count("missing") >= len(SOURCES)
+
+
+def test_an_empty_folder_is_named(tmp_path):
+    for result in (
+        run("data", "--home", tmp_path),
+        run("data", PRIORMTL_DATA=str(tmp_path)),
+    ):
+        assert result.exit_code == 0
+        assert f"Folder: {tmp_path}" in result.output
+        assert "found" not in result.output
+
+
+def test_all_sets_are_found(data_home):
+    result = run("data", "--home", data_home)
+    assert result.exit_code == 0
+    assert result.output.count("found") == len(SOURCES)
+    assert "convert" not in result.output
+
+
+def test_damage_is_told(tmp_path):
+    (tmp_path / "orl.npz").write_bytes(b"PK\x03\x04 cut")
+    result = run("data", "--home", tmp_path)
+    assert result.exit_code == 0
+    assert "damaged" in result.output
+    assert f"{tmp_path / 'orl.npz'} is damaged" in result.output
+
+
+def test_json_tells_the_same(tmp_path):
+    (tmp_path / "orl.npz").write_bytes(b"")
+    told = json.loads(run("data", "--home", tmp_path, "--json").stdout)
+    assert told["folder"] == str(tmp_path)
+    states = {entry["name"]: entry["state"] for entry in told["data"]}
+    expected = dict.fromkeys(SOURCES, "missing") | {"orl": "damaged"}
+    assert states == expected
+    assert json.loads(run("data", "--json").stdout)["folder"] is None
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_original_becomes_a_file(as_json, data_home, tmp_path):
+    arrays = read_arrays(SOURCES["yale"], data_home=data_home)
+    originals = WRITERS["yale"](tmp_path, arrays)
+    words = ["data", "convert", "yale", *originals, "--to", tmp_path]
+    result = run(*words, *(["--json"] if as_json else []))
+    assert result.exit_code == 0, result.output
+    path = tmp_path / "yale.npz"
+    if as_json:
+        assert json.loads(result.stdout) == {"file": str(path), "verified": True}
+    else:
+        assert result.stdout == f"{path} written.\n"
+    assert np.array_equal(
+        load_yale(data_home=tmp_path).y, load_yale(data_home=data_home).y
+    )
+    refuse(run(*words), "exists already", "--replace")
+    assert run(*words, "--replace").exit_code == 0
+
+
+def test_other_contents_are_written_with_a_word(tmp_path):
+    arrays = {
+        "X": np.zeros((400, 1024), np.uint8),
+        "subject": np.repeat(np.arange(40), 10).astype(np.uint8),
+    }
+    originals = WRITERS["orl"](tmp_path, arrays)
+    result = run("data", "convert", "orl", *originals, PRIORMTL_DATA=str(tmp_path))
+    assert result.exit_code == 0
+    assert "load it with verify=False" in result.stdout
+    assert "changed" in run("data", "--home", tmp_path).output
+
+
+def test_mistakes_are_one_sentence(tmp_path):
+    nothing = tmp_path / "nothing.mat"
+    refuse(run("data", "convert", "orl", nothing), "PRIORMTL_DATA is not set", "--to")
+    to = ("--to", tmp_path)
+    refuse(run("data", "convert", "or", nothing, *to), "unknown data set 'or'", "'orl'")
+    refuse(run("data", "convert", "orl", nothing, *to), "nothing.mat is not a file")
+    refuse(run("data", "convert", "orl", tmp_path, *to), "is not a file")
+    refuse(run("data", "convert", "mnist", nothing, *to), "give 2 original files")
+    nothing.write_bytes(b"junk")
+    refuse(run("data", "convert", "orl", nothing, *to), "cannot be read as a MATLAB")
+    refuse(
+        run("data", "convert", "orl", nothing, "--to", tmp_path / "no"),
+        "does not exist",
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["nothing.mat"]
+
+
+def test_no_traceback_from_the_shell(tmp_path):
+    path = tmp_path / "letter.data.gz"
+    path.write_bytes(b"\x1f\x8b cut")
+    command = ["data", "convert", "letter", str(path), "--to", str(tmp_path)]
+    result = subprocess.run(
+        [sys.executable, "-m", "priormtl", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"COLUMNS": "80"},
+    )
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert result.stderr.startswith(f"Error: {path} is damaged")
