@@ -7,6 +7,7 @@ from typer import Exit, Option, Typer, echo
 from priormtl import __version__
 from priormtl.cli.data import app as data
 from priormtl.cli.demo import demo
+from priormtl.cli.reproduce import reproduce
 
 __all__ = ["app"]
 
@@ -17,6 +18,7 @@ app = Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(reproduce)
 app.add_typer(data, name="data")
 
 

@@ -131,9 +131,7 @@ class Ours:
         }
         if training.data.kind == "regression":
             return MultiTaskRegressorCV(lams, thetas, epsilons, **settings)
-        return MultiTaskClassifierCV(
-            lams, thetas, epsilons, loss="squared", **settings
-        )
+        return MultiTaskClassifierCV(lams, thetas, epsilons, loss="squared", **settings)
 
 
 class _WithCopies:

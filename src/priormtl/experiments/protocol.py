@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 TRAINING_SHARE = 0.6  # of the images, in the paper's 60/40 splits
-FEWEST_TEST_ROWS = 2  # that a task keeps, however small
+SCHOOL_ROWS = 20  # of each task, in the paper's split
+MOST_SHARE = 0.75  # of a task's rows that a point of a learning curve may train on
 SARCOS_ROWS = 2000  # of the 4449 that a repeat uses
 MOST_FOLDS = 5
 
@@ -154,7 +155,8 @@ def draw_per_task(
     training, testing = [], []
     for task in range(len(data.task_names)):
         rows = rng.permutation(np.flatnonzero(data.code == task))
-        count = min(20 if size is None else size, len(rows) - FEWEST_TEST_ROWS)
+        most = int(MOST_SHARE * len(rows))
+        count = SCHOOL_ROWS if size is None else min(size, most)
         training.append(rows[:count])
         testing.append(rows[count:])
     return np.concatenate(training), np.concatenate(testing)
@@ -248,8 +250,9 @@ COARSE = (0.0, 0.1, 1.0, 10.0)
 TABLES = Budget((0.3, 0.1, 0.03, 0.01, 0.001), COARSE, (0.0, 1.0, 10.0, 100.0, 1000.0))
 QUICK = Budget((0.03, 0.003), (0.0, 1.0), (1.0,))
 QUICK_IMAGES = 5  # per class
-IMAGES = Budget((0.03, 0.001), (0.0, 0.1, 1.0), (0.1, 1.0, 10.0))
-LARGE = Budget((0.01, 0.001), (0.0, 0.1, 1.0), (0.1,))
+LETTERS = Budget((0.1, 0.01, 0.001), (0.0, 1.0, 10.0, 100.0), (0.0, 0.1, 1.0))
+IMAGES = Budget((0.01, 0.001), (0.0, 1.0, 10.0), (0.1, 1.0))
+LARGE = Budget((0.01, 0.001), (0.0, 1.0, 10.0), (0.1,))
 SCHOOL_SIZES = (3, 5, 10, 20, 50, 100)
 SARCOS_SIZES = (5, 10, 20, 50, 100)
 CLASS = "training images per class"
@@ -276,10 +279,22 @@ PROTOCOLS = {
             1e-5,
         ),
         Protocol(
-            "yale", datasets.load_yale, draw_images, (2, 3, 4, 5, 6), CLASS, IMAGES, 1e-3
+            "yale",
+            datasets.load_yale,
+            draw_images,
+            (2, 3, 4, 5, 6),
+            CLASS,
+            IMAGES,
+            1e-2,
         ),
         Protocol(
-            "mnist", datasets.load_mnist, draw_images, (2, 5, 10, 20), CLASS, LARGE, 1e-3
+            "mnist",
+            datasets.load_mnist,
+            draw_images,
+            (2, 5, 10, 20),
+            CLASS,
+            LARGE,
+            1e-2,
         ),
         Protocol(
             "letter",
@@ -287,8 +302,8 @@ PROTOCOLS = {
             draw_images,
             (2, 5, 10, 20, 50),
             CLASS,
-            TABLES,
-            1e-3,
+            LETTERS,
+            1e-2,
         ),
         Protocol(
             "letter_uci",
@@ -296,11 +311,11 @@ PROTOCOLS = {
             draw_images,
             (2, 5, 10, 20, 50),
             CLASS,
-            TABLES,
-            1e-3,
+            LETTERS,
+            1e-2,
         ),
         Protocol(
-            "orl", datasets.load_orl, draw_images, (2, 3, 4, 5), CLASS, IMAGES, 1e-3
+            "orl", datasets.load_orl, draw_images, (2, 3, 4, 5), CLASS, IMAGES, 1e-2
         ),
     )
 }

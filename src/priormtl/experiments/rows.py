@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-__all__ = ["CONVERGENCE", "ROC", "SCORES", "SURFACES"]
+__all__ = ["CONVERGENCE", "KINDS", "ROC", "SCORES", "SURFACES"]
 
 SCORES = pa.schema(
     [
@@ -51,3 +51,9 @@ SURFACES = pa.schema(
         ("value", pa.float64()),
     ]
 )
+KINDS = {
+    "scores": SCORES,
+    "convergence": CONVERGENCE,
+    "roc": ROC,
+    "surfaces": SURFACES,
+}

@@ -121,8 +121,9 @@ def _compute_all(
     from pebble import ProcessPool  # noqa: PLC0415
 
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPool(jobs, initializer=_settle, initargs=(os.getpid(),),
-                       context=context)
+    pool = ProcessPool(
+        jobs, initializer=_settle, initargs=(os.getpid(),), context=context
+    )
     futures: dict[Future[float], Unit] = {}
     try:
         for unit in units:

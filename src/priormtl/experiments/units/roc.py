@@ -13,7 +13,7 @@ from priormtl.datasets import Rows, TaskSet
 from priormtl.experiments.methods import METHODS, fit_method
 from priormtl.experiments.protocol import aucs
 from priormtl.experiments.rows import ROC
-from priormtl.experiments.scores import ScoreUnit, prepare
+from priormtl.experiments.units.scores import ScoreUnit, prepare
 
 __all__ = ["RocUnit"]
 

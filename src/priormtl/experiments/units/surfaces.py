@@ -90,7 +90,9 @@ def _path(
         feature_prior=FeaturePrior.from_correlation(strongest=X.shape[1]),
         tol=1e-4,
     )
-    for lam, coef, intercept in zip(path.lams, path.coefs, path.intercepts, strict=True):
+    for lam, coef, intercept in zip(
+        path.lams, path.coefs, path.intercepts, strict=True
+    ):
         yield float(lam), _predict(split.test, coef, intercept)
 
 
