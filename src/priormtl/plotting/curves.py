@@ -110,8 +110,8 @@ def plot_level(name: str, value: float, low: float, high: float, *, ax: Axes) ->
 def _draw(ax: Axes, curve: Curve, look: Look) -> None:
     ends = curve.places, curve.low, curve.high
     ax.fill_between(*ends, color=look.colour, alpha=0.18, linewidth=0)
-    line = {"color": look.colour, "linestyle": look.line, "marker": look.marker}
-    ax.plot(curve.places, curve.values, label=curve.name, **line)
+    (line,) = ax.plot(curve.places, curve.values, label=curve.name)
+    line.set(color=look.colour, linestyle=look.line, marker=look.marker)
 
 
 def _tick_at(ax: Axes, curves: Sequence[Curve]) -> None:

@@ -5,9 +5,7 @@ Figures are objects; nothing here touches pyplot or the user's settings.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
-
-import numpy as np
+from typing import Any, NamedTuple
 
 try:
     import matplotlib as mpl
@@ -31,6 +29,7 @@ __all__ = [
     "Look",
     "add_legend",
     "choose_looks",
+    "mpl",
     "new_axes",
     "new_figure",
     "say_missing",
@@ -38,7 +37,7 @@ __all__ = [
     "styled",
 ]
 
-AxesGrid = NDArray[np.object_]
+AxesGrid = NDArray[Any]
 
 
 class Look(NamedTuple):
@@ -49,7 +48,7 @@ class Look(NamedTuple):
     marker: str
 
 
-# Colours of Okabe & Ito, dark and light in turn; black is kept for means and references.
+# Colours of Okabe & Ito; black is kept for means and references.
 LOOKS = (
     Look("#0072b2", "-", "o"),
     Look("#d55e00", "--", "s"),
@@ -85,7 +84,7 @@ def styled() -> Iterator[None]:
     """Draw in the style of this package; other figures keep theirs."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS)  # type: ignore[arg-type]
+        mpl.rcParams.update(SETTINGS)
         yield
 
 
@@ -118,7 +117,7 @@ def add_legend(ax: Axes) -> None:
 
 def share_legend(figure: Figure, *, n_columns: int = 6) -> None:
     """Put one legend for all panels under them."""
-    handles = {}
+    handles: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)

@@ -9,6 +9,7 @@ __all__ = ["plot_surface"]
 
 # Grows in lightness, so that it reads the same in grey and for the colour-blind.
 COLOURS = "cividis"
+CELL_TEXT = {"ha": "center", "va": "center", "fontsize": 8}
 
 
 def plot_surface(
@@ -65,6 +66,5 @@ def plot_surface(
         for (row, column), value in np.ndenumerate(values):
             colour = "white" if value < middle else "black"
             text = "" if np.isnan(value) else f"{value:.{decimals}f}"
-            place = {"ha": "center", "va": "center", "fontsize": 8}
-            ax.text(column, row, text, color=colour, **place)
+            ax.text(column, row, text, CELL_TEXT, color=colour)
     return ax
