@@ -142,7 +142,7 @@ def roc_rows(datasets=("yale", "mnist", "orl"), n_tasks=12, n_repeats=2, seed=0)
     fpr = np.linspace(0, 1, 101)
     rows = []
     for dataset, repeat, task in product(datasets, range(n_repeats), range(n_tasks)):
-        power = rng.uniform(0.02, 0.15)
+        power = rng.uniform(0.002, 0.06)
         for x, y in zip(fpr, fpr**power, strict=True):
             area = 1 / (1 + power)
             rows.append((dataset, "natural", repeat, f"{task}", x, y, area))

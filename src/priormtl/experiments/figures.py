@@ -46,13 +46,14 @@ PRIORS = ("none", "natural", "artificial", "expert")
 ALGORITHMS = ("gd", "ista", "ista-reverse", "fista", "linear", "auto")
 ROC_DATASETS = ("yale", "mnist", "orl")
 COLUMNS = 3
+ZOOM = 0.2  # corner of ROC curves that would else run along the frame
 NOT_MEASURED = "not measured"
 
 CAPTIONS: Mapping[str, str] = {
     "figure1": "Objective minus optimum against iterations and against time, the "
     "paper's five algorithms and ours; both axes logarithmic.",
     "figure2": "ROC curves with the natural prior: every task (thin, mean over "
-    "repeats), mean (black), ±1 standard deviation over tasks.",
+    "repeats), mean (black), ±1 standard deviation over tasks; inset: the corner.",
     "figure3": "The metric, per cent, over two strengths, the third at its value in "
     "the best combination; mean over repeats; one scale of colours per row.",
     "learning": "Metric, per cent, against training rows per task; mean and its 95 % "
@@ -80,6 +81,12 @@ class Panel(NamedTuple):
     def metric_title(self) -> str:
         """Its name with its unit."""
         return f"{METRICS[self.metric].title} (%)"
+
+    @property
+    def size_title(self) -> str:
+        """What the size counts."""
+        unit = "class" if self.metric == "auc" else "task"
+        return f"Training rows per {unit}"
 
 
 def convergence_figure(rows: Any) -> Figure:
@@ -186,7 +193,8 @@ def _draw_roc(ax: Axes, dataset: str, rows: Any) -> None:
     ordered = means.sort_by([("task", "ascending"), ("fpr", "ascending")])
     fpr = np.unique(ordered["fpr"].to_numpy())
     tpr = ordered["tpr_mean"].to_numpy().reshape(-1, len(fpr))
-    plot_roc(fpr, tpr, ax=ax, legend=False)
+    steep = np.interp(ZOOM, fpr, tpr.mean(axis=0)) > 1.0 - ZOOM / 2.0
+    plot_roc(fpr, tpr, zoom=ZOOM if steep else None, ax=ax, legend=False)
     # Every curve has as many rows, so that this is the mean over curves.
     auc = 100.0 * pc.mean(rows["auc"]).as_py()
     ax.set_title(f"{title}: {len(tpr)} tasks, mean AUC {auc:.1f} %")
@@ -238,7 +246,7 @@ def _draw_learning(panel: Panel, methods: Sequence[str]) -> None:
         for method, settings in _along_sizes(panel, methods).items()
     }
     _draw_tracks(panel, tracks, methods, log=True)
-    panel.ax.set(xlabel="Training rows per task", ylabel=panel.metric_title)
+    panel.ax.set(xlabel=panel.size_title, ylabel=panel.metric_title)
 
 
 def _draw_differences(panel: Panel, methods: Sequence[str], reference: str) -> None:
@@ -250,7 +258,7 @@ def _draw_differences(panel: Panel, methods: Sequence[str], reference: str) -> N
     # The reference keeps the first look, so that methods look as in their curves.
     _draw_tracks(panel, tracks, [reference, *methods], log=True)
     title = METRICS[panel.metric].title
-    panel.ax.set(xlabel="Training rows per task", ylabel=f"Gain in {title} (points)")
+    panel.ax.set(xlabel=panel.size_title, ylabel=f"Gain in {title} (points)")
 
 
 def _draw_robustness(panel: Panel, reference: str) -> None:
@@ -278,7 +286,8 @@ def _draw_robustness(panel: Panel, reference: str) -> None:
     ax.set(xlabel="Wrong relations (%)", ylabel=panel.metric_title)
     size = settings[0].size
     if size is not None:
-        ax.set_title(f"{DATASETS[dataset]}, {size} rows per task")
+        unit = panel.size_title.removeprefix("Training ")
+        ax.set_title(f"{DATASETS[dataset]}, {size} {unit}")
 
 
 def _draw_level(panel: Panel, setting: Setting) -> None:

@@ -93,7 +93,8 @@ def new_figure(
 ) -> tuple[Figure, AxesGrid]:
     """Make panels of a size in inches, spaced so that no label is cut."""
     size = (width * n_columns, height * n_rows)
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=size)
+    figure.set_layout_engine("constrained", w_pad=0.09, h_pad=0.07)
     return figure, figure.subplots(n_rows, n_columns, squeeze=False)
 
 
