@@ -245,9 +245,10 @@ def _count(opening: str, noun: str, verdicts: Verdicts) -> list[str]:
     better, worse = (_chosen(verdicts, v) for v in (Verdict.BETTER, Verdict.WORSE))
     datasets = {dataset for dataset, _ in verdicts}
     return [
-        f"{opening}, {len(better)} of {_plural(len(verdicts), noun)} (a prior on a data "
-        f"set, against none) are significantly better{_where(better, len(datasets))} "
-        f"and {len(worse)} significantly worse{_where(worse, len(datasets))}."
+        f"{opening}, {len(better)} of {_plural(len(verdicts), noun)} (a prior against "
+        "none on a data set) are significantly better"
+        f"{_where(better, len(datasets))} and {len(worse)} significantly worse"
+        f"{_where(worse, len(datasets)).rstrip(',')}."
     ]
 
 

@@ -89,7 +89,7 @@ def _account(measurements: Measurements, facts: Facts) -> Iterable[str]:
     yield "### Where we agree with the paper"
     yield from describe_agreement(measurements)
     if ceiling:
-        yield "### Where we cannot"
+        yield "### What a linear model can reach on School"
         yield from ceiling
     if lines or helped:
         yield "### When priors helped"
