@@ -10,6 +10,7 @@ from priormtl.experiments.comparisons import (
     compare_repeats,
     corrected_interval,
     count_verdicts,
+    overlap_ratio,
 )
 
 
@@ -110,3 +111,42 @@ def test_counts_add_up():
 def test_the_ratio_must_be_one(ratio):
     with pytest.raises(ValueError, match="test_to_train must be the test rows"):
         corrected_interval(np.arange(3.0), ratio)
+
+
+def ridge_difference(X, y, train, test):
+    """Test error of a weak minus that of a strong ridge, fitted on few rows."""
+    gram, target = X[train].T @ X[train], X[train].T @ y[train]
+    strengths = (1.0, 20.0)
+    coefs = [np.linalg.solve(gram + s * np.eye(len(gram)), target) for s in strengths]
+    errors = [np.mean((y[test] - X[test] @ coef) ** 2) for coef in coefs]
+    return errors[0] - errors[1]
+
+
+def split_differences(n_train, n=200, d=8, k=10, n_sets=300):
+    """Differences over k random splits of each of many data sets (n_sets, k)."""
+    rng = np.random.default_rng(5)
+    coef = rng.normal(size=d) / d**0.5
+    rows = []
+    for _ in range(n_sets):
+        X = rng.normal(size=(n, d))
+        y = X @ coef + rng.normal(size=n)
+        orders = (rng.permutation(n) for _ in range(k))
+        parts = ((order[:n_train], order[n_train:]) for order in orders)
+        rows.append([ridge_difference(X, y, *part) for part in parts])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("n_train", [15, 30, 120])
+def test_intervals_cover_on_real_splits_and_are_not_far_too_long(n_train):
+    differences = split_differences(n_train)
+    truth = differences.mean()
+
+    def ends(ratio):
+        return np.array([corrected_interval(row, ratio)[:2] for row in differences])
+
+    low, high = ends(overlap_ratio(n_train, 200 - n_train)).T
+    assert np.mean((low <= truth) & (truth <= high)) > 0.92
+    plain = np.diff(ends((200 - n_train) / n_train), axis=1).mean()
+    assert (high - low).mean() <= plain * (1 + 1e-12)
+    if n_train < 100:
+        assert (high - low).mean() < 0.4 * plain

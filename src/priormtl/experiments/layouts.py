@@ -35,7 +35,7 @@ th,td{padding:.3rem .8rem;text-align:right;white-space:nowrap}
 thead th{border-top:2px solid;border-bottom:1px solid;white-space:normal}
 th[scope=row],thead th:first-child{text-align:left;font-weight:400}
 tbody tr:last-child>*{border-bottom:2px solid}
-.aside{color:#595959}
+.aside{color:#595959;display:block;font-size:.85em}
 .notes{font-size:.875rem;color:#404040;margin:.4rem 0;padding-left:1.2rem}
 @media (prefers-color-scheme:dark){body{color:#e8e8e8;background:#161616}
 .aside{color:#b0b0b0}.notes{color:#c8c8c8}}"""
@@ -127,7 +127,10 @@ def _latex_row(row: TableRow) -> str:
 def _latex_cell(cell: Cell) -> str:
     text = _in_latex(cell.text)
     strong = rf"\textbf{{{text}}}" if cell.bold else text
-    return " ".join([strong + _in_latex(cell.mark), *map(_in_latex, _asides(cell))])
+    main = strong + _in_latex(cell.mark)
+    asides = " ".join(map(_in_latex, _asides(cell)))
+    # Under each other: side by side they would leave the page.
+    return rf"\shortstack[r]{{{main}\\ \scriptsize {asides}}}" if asides else main
 
 
 def _html_row(row: TableRow) -> str:

@@ -44,7 +44,7 @@ AVERAGE_NOTE = (
 )
 DIFFERENCES_NOTE = (
     "Percentage points, method minus “{reference}”, over the same splits, with a 95 % "
-    "interval (corrected resampled t of Nadeau and Bengio). ▲: significantly better, "
+    "interval (corrected resampled t after Nadeau and Bengio). ▲: significantly better, "
     "▼: significantly worse; not corrected for many comparisons."
 )
 COMPLEMENT_NOTE = (
