@@ -83,6 +83,16 @@ def test_nothing_is_cut_off(named):
         assert box.y1 <= figure.bbox.y1 + 1
 
 
+@pytest.mark.parametrize("draw", [learning_figure, robustness_figure])
+def test_a_single_panel_has_its_whole_legend(draw):
+    figure = draw(measure([r for r in score_rows(2) if r["dataset"] == "yale"]))
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= box.y0
+
+
 def test_convergence_has_two_panels_per_problem_and_all_algorithms():
     figure = convergence_figure(convergence_rows())
     assert [len(ax.lines) for ax in figure.axes] == [6] * 4

@@ -31,9 +31,10 @@ PRIORS = ("natural", "artificial", "expert")
 NONE = "none"
 PRIOR_NOTE = (
     "Percentage points, prior minus “{none}”, over the same splits, with a 95 % "
-    "interval (corrected resampled t after Nadeau and Bengio); ▲: significantly better, "
-    "▼: significantly worse; not corrected for many comparisons. Rows: training rows "
-    "per task or class, the fewest of the learning curve; “paper”: the paper's split."
+    "interval (corrected resampled t after Nadeau and Bengio); ▲: significantly "
+    "better, ▼: significantly worse; not corrected for many comparisons. Rows: training "
+    "rows per task or class, the fewest of the learning curve; “paper”: the paper's "
+    "split."
 )
 
 

@@ -228,7 +228,8 @@ def _panels(
     columns = max(min(COLUMNS, len(datasets)), 1)
     n_rows = max(-(-len(datasets) // columns), 1)
     with styled():
-        figure, axes = new_figure(n_rows, columns)
+        width = 5.4 if columns == 1 else 3.6  # room for the legend
+        figure, axes = new_figure(n_rows, columns, width=width)
         if not datasets:
             _say_all_missing(axes)
         for ax in axes.flat[len(datasets) :]:
@@ -236,7 +237,7 @@ def _panels(
         for dataset, ax in zip(datasets, axes.flat, strict=False):
             ax.set_title(DATASETS[dataset])
             draw(Panel(measurements, dataset, ax))
-        share_legend(figure, n_columns=4)
+        share_legend(figure)
     return figure
 
 

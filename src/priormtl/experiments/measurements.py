@@ -3,13 +3,13 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import isfinite
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow.compute as pc
 
+from priormtl._lazy import cached_property
 from priormtl.experiments.comparisons import (
     PairedDifference,
     Repeats,

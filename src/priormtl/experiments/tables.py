@@ -44,8 +44,8 @@ AVERAGE_NOTE = (
 )
 DIFFERENCES_NOTE = (
     "Percentage points, method minus “{reference}”, over the same splits, with a 95 % "
-    "interval (corrected resampled t after Nadeau and Bengio). ▲: significantly better, "
-    "▼: significantly worse; not corrected for many comparisons."
+    "interval (corrected resampled t after Nadeau and Bengio). ▲: significantly "
+    "better, ▼: significantly worse; not corrected for many comparisons."
 )
 COMPLEMENT_NOTE = (
     "nMSE is one minus VE under the same average: its differences are these with the "

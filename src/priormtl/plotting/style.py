@@ -116,20 +116,22 @@ def add_legend(ax: Axes) -> None:
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
-def share_legend(figure: Figure, *, n_columns: int = 6) -> None:
-    """Put one legend for all panels under them."""
+def share_legend(figure: Figure) -> None:
+    """Put one legend for all panels under them, in as many rows as it needs."""
     handles: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    if handles:
-        columns = min(n_columns, len(handles))
-        figure.legend(
+    for n_columns in range(len(handles), 0, -1):
+        legend = figure.legend(
             list(handles.values()),
             list(handles),
             loc="outside lower center",
-            ncols=columns,
+            ncols=n_columns,
         )
+        if n_columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def say_missing(ax: Axes, words: str) -> Axes:
