@@ -1,0 +1,70 @@
+"""How a value depends on two strengths."""
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl.plotting.style import Axes, new_axes, styled
+
+__all__ = ["plot_surface"]
+
+# Grows in lightness, so that it reads the same in grey and for the colour-blind.
+COLOURS = "cividis"
+CELL_TEXT = {"ha": "center", "va": "center", "fontsize": 8}
+
+
+def plot_surface(
+    x: Array,
+    y: Array,
+    values: Array,
+    *,
+    labels: tuple[str, str],
+    limits: tuple[float, float] | None = None,
+    decimals: int = 1,
+    ax: Axes | None = None,
+) -> Axes:
+    """Heat map with the values written in, one cell per pair of strengths.
+
+    Parameters
+    ----------
+    x, y : (a,) and (b,) arrays
+        Strengths; cells are equally wide whatever their steps.
+    values : (b, a) array
+        Values; NaN where there is none.
+    labels : pair of str
+        Names of the strengths.
+    limits : pair of float, optional
+        Ends of the colours, to share them between panels.
+    decimals : int
+        Digits of the values.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib Axes
+        Its one image can be given to ``figure.colorbar``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> strengths = np.array([1.0, 10.0, 100.0])
+    >>> ax = plot_surface(strengths, strengths, np.eye(3), labels=("lam", "theta"))
+    >>> ax.get_xlabel()
+    'lam'
+    """
+    low, high = (np.nanmin(values), np.nanmax(values)) if limits is None else limits
+    with styled():
+        ax = new_axes(ax)
+        ax.imshow(
+            values, origin="lower", aspect="auto", cmap=COLOURS, vmin=low, vmax=high
+        )
+        ax.grid(visible=False)
+        ax.set_xticks(range(len(x)), [f"{strength:.3g}" for strength in x])
+        ax.set_yticks(range(len(y)), [f"{strength:.3g}" for strength in y])
+        ax.set(xlabel=labels[0], ylabel=labels[1])
+        middle = (low + high) / 2.0
+        for (row, column), value in np.ndenumerate(values):
+            colour = "white" if value < middle else "black"
+            text = "" if np.isnan(value) else f"{value:.{decimals}f}"
+            ax.text(column, row, text, CELL_TEXT, color=colour)
+    return ax

@@ -1,0 +1,140 @@
+"""Sentences follow the rows: other rows, other sentences."""
+
+import pytest
+
+from priormtl.experiments.account import (
+    compare_with_paper,
+    describe_agreement,
+    describe_ceiling,
+    describe_priors,
+    describe_robustness,
+    prior_table,
+)
+from priormtl.experiments.cells import NOTHING
+from priormtl.experiments.measurements import Setting
+from result_rows import measure, planned_cells, row
+
+
+def rows_of(method, values, dataset="yale", metric="auc", **place):
+    return [row(dataset, method, k, metric, v, **place) for k, v in enumerate(values)]
+
+
+LOW, HIGH = (0.90, 0.91, 0.92, 0.91), (0.95, 0.961, 0.97, 0.962)
+
+
+def test_agreement_is_within_two_of_our_deviations():
+    # The paper has 97.7.
+    (near,) = compare_with_paper(measure(rows_of("natural", (0.96, 0.98, 0.99))))
+    (far,) = compare_with_paper(measure(rows_of("natural", LOW)))
+    assert near.agrees
+    assert not far.agrees
+    assert not far.ours_is_better
+
+
+def test_lower_errors_are_better_than_the_papers():
+    rows = rows_of("natural", (0.5, 0.51), "school", "nmse_pooled")
+    (pair,) = compare_with_paper(measure(rows))
+    assert pair.ours_is_better
+
+
+def test_agreement_counts_every_figure_once():
+    pairs = compare_with_paper(measure())
+    # School and Sarcos: two figures, two averages; four sets with AUC; two methods.
+    assert len(pairs) == (2 * 2 * 2 + 4) * 2
+    total, columns = describe_agreement(measure())
+    assert f"Of {len(pairs)} figures" in total
+    assert f" {sum(pair.agrees for pair in pairs)} agree" in total
+    assert len(columns.splitlines()) == 12
+
+
+def test_differences_from_the_paper_are_told_in_points():
+    _, columns = describe_agreement(measure(rows_of("natural", (0.90, 0.91))))
+    assert columns == (
+        "- Yale, AUC: 0 of 1 agree; ours minus the paper's: −7.2 points."
+    )
+
+
+def test_nothing_measured_agrees_with_nothing():
+    (sentence,) = describe_agreement(measure([]))
+    assert "None of the paper's figures" in sentence
+
+
+def test_the_ceiling_depends_on_the_fits():
+    (above,) = describe_ceiling(measure(), 0.340, 0.387)
+    assert "34.0 %" in above
+    assert "38.7 %" in above
+    assert "above both" in above
+    (below,) = describe_ceiling(measure(), 0.340, 0.45)
+    assert "is not above" in below
+    assert not describe_ceiling(measure(), None, 0.387)
+
+
+def test_our_figure_stands_beside_the_ceiling_when_there_is_one():
+    mean = measure().estimate(Setting("school", "natural"), "ve_pooled").mean
+    (sentence,) = describe_ceiling(measure(), 0.340, 0.387)
+    assert sentence.endswith(f"We measure {mean:.1f} %.")
+    (sentence,) = describe_ceiling(measure([]), 0.340, 0.387)
+    assert "We measure" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("prior", "none", "words"),
+    [
+        (HIGH, LOW, "1 of 1 comparison (a prior against none on a data set) are "),
+        (LOW, HIGH, "0 of 1 comparison"),
+    ],
+)
+def test_wins_and_losses_of_priors_are_told(prior, none, words):
+    rows = rows_of("natural", prior) + rows_of("none", none)
+    (sentence,) = describe_priors(measure(rows))
+    assert words in sentence
+    assert "on 1 of 1 data set (Yale)" in sentence
+    assert ("0 significantly worse" in sentence) == (prior is HIGH)
+
+
+def test_the_smallest_size_of_each_curve_counts():
+    rows = [
+        *rows_of("natural", HIGH, size=3),
+        *rows_of("none", LOW, size=3),
+        *rows_of("natural", LOW, size=50),
+        *rows_of("none", HIGH, size=50),
+    ]
+    (sentence,) = describe_priors(measure(rows))
+    assert sentence.startswith("At their fewest training rows, 1 of 1 learning curve")
+    assert "0 significantly worse" in sentence
+
+
+def test_no_rows_no_sentences():
+    assert describe_priors(measure([])) == []
+    assert describe_robustness(measure([])) == []
+    assert prior_table(measure([])) is None
+
+
+def test_the_table_of_priors_has_split_and_smallest_size():
+    table = prior_table(measure(planned=planned_cells()))
+    labels = [line.label for line in table.rows]
+    assert labels[:2] == ["School, VE, pooled, paper", "School, VE, pooled, 3"]
+    assert len(labels) == 12
+    sarcos = table.rows[2]
+    assert sarcos.cells[2].text == NOTHING
+    assert not sarcos.cells[2].asides
+    assert table.progress.complete
+
+
+@pytest.mark.parametrize(
+    ("prior", "words"),
+    [
+        (LOW, "significantly worse than no prior on 1 of 1 data set (Yale)"),
+        (HIGH, "on none of 1 data set significantly worse"),
+    ],
+)
+def test_harm_of_wrong_priors_is_told(prior, words):
+    middle = [value - 0.02 for value in HIGH]
+    rows = [
+        *rows_of("natural", prior, size=10, wrong=0.8),
+        *rows_of("natural", HIGH, size=10, wrong=0.0),
+        *rows_of("none", middle, size=10),
+    ]
+    (sentence,) = describe_robustness(measure(rows))
+    assert words in sentence
+    assert "(80 %)" in sentence
