@@ -12,13 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from priormtl.experiments.showing import (
-    Facts,
-    Measurements,
-    Results,
-    show,
-    show_page,
-)
 
 from priormtl._files import write_whole
 from priormtl.datasets import SOURCES, look_for
@@ -29,6 +22,14 @@ from priormtl.experiments.plans import PLANS, needed_sets, plan
 from priormtl.experiments.protocol import PROTOCOLS, load_rows
 from priormtl.experiments.rows import KINDS
 from priormtl.experiments.runner import Event, Outcome, Unit, collect, run
+from priormtl.experiments.showing import (
+    Facts,
+    Measurements,
+    Results,
+    overlap_ratio,
+    show,
+    show_page,
+)
 from priormtl.experiments.store import Store, write_table
 from priormtl.experiments.units import ScoreUnit
 
@@ -195,15 +196,10 @@ def _read(
 
 @cache
 def overlap(dataset: str, size: int | None) -> float:
-    """Smaller over larger part of a split, for the corrected resampled t.
-
-    Nadeau and Bengio take the test part over the training part: right where tests are
-    the smaller part. Where training rows are few, splits differ by these, which then
-    hardly overlap.
-    """
+    """How much splits of a data set have in common, for intervals over them."""
     protocol = PROTOCOLS[dataset]
     train, test = protocol.draw(load_rows(dataset), np.random.default_rng(0), size)
-    return min(len(train), len(test)) / max(len(train), len(test))
+    return overlap_ratio(len(train), len(test))
 
 
 def _facts(request: Request, page: Path) -> Facts:

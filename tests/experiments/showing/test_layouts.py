@@ -4,11 +4,16 @@ from html.parser import HTMLParser
 
 import pytest
 
-from priormtl.experiments.cells import ScoreCell, Table, TableRow
-from priormtl.experiments.layouts import to_html, to_html_page, to_latex, to_markdown
-from priormtl.experiments.measurements import Progress
-from priormtl.experiments.paper import Estimate
-from priormtl.experiments.tables import table_2
+from priormtl.experiments.showing.cells import ScoreCell, Table, TableRow
+from priormtl.experiments.showing.layouts import (
+    to_html,
+    to_html_page,
+    to_latex,
+    to_markdown,
+)
+from priormtl.experiments.showing.measurements import Progress
+from priormtl.experiments.showing.paper import Estimate
+from priormtl.experiments.showing.tables import table_2
 from result_rows import LABELS, measure, planned_cells
 
 NASTY = r'<script>alert("1")</script> a & b | 50 % _x_ $\end{table}'

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from priormtl.experiments.cells import DifferenceCell, Table, TableRow
-from priormtl.experiments.comparisons import Verdict
-from priormtl.experiments.measurements import Measurements, Progress, Setting
-from priormtl.experiments.paper import (
+from priormtl.experiments.showing.cells import DifferenceCell, Table, TableRow
+from priormtl.experiments.showing.comparisons import Verdict
+from priormtl.experiments.showing.measurements import Measurements, Progress, Setting
+from priormtl.experiments.showing.paper import (
     DATASETS,
     MAIN_METRICS,
     METRICS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from priormtl.experiments.account import (
+from priormtl.experiments.showing.account import (
     compare_with_paper,
     describe_agreement,
     describe_ceiling,
@@ -10,8 +10,8 @@ from priormtl.experiments.account import (
     describe_robustness,
     prior_table,
 )
-from priormtl.experiments.cells import NOTHING
-from priormtl.experiments.measurements import Setting
+from priormtl.experiments.showing.cells import NOTHING
+from priormtl.experiments.showing.measurements import Setting
 from result_rows import measure, planned_cells, row
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from priormtl._lazy import cached_property
-from priormtl.experiments.comparisons import (
+from priormtl.experiments.showing.comparisons import (
     PairedDifference,
     Repeats,
     Verdict,
     compare_repeats,
 )
-from priormtl.experiments.paper import (
+from priormtl.experiments.showing.paper import (
     DATASETS,
     METRICS,
     PAPER_LABELS,

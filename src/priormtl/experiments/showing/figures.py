@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from priormtl.experiments.bands import (
+from priormtl.experiments.showing.bands import (
     Track,
     mean_band,
     track_differences,
     track_means,
 )
-from priormtl.experiments.measurements import Measurements, Setting
-from priormtl.experiments.paper import DATASETS, MAIN_METRICS, METRICS
-from priormtl.experiments.surfaces import PAIRS, STRENGTHS, SURFACES, Surface
+from priormtl.experiments.showing.measurements import Measurements, Setting
+from priormtl.experiments.showing.paper import DATASETS, MAIN_METRICS, METRICS
+from priormtl.experiments.showing.surfaces import PAIRS, STRENGTHS, SURFACES, Surface
 from priormtl.plotting import (
     Axes,
     Curve,

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from priormtl.experiments.surfaces import PAIRS, Surface, describe_sensitivity
+from priormtl.experiments.showing.surfaces import PAIRS, Surface, describe_sensitivity
 from result_rows import SURFACES, surface_rows
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from priormtl.experiments.comparisons import Verdict
-from priormtl.experiments.measurements import Setting
-from priormtl.experiments.paper import METRICS, PAPER_LABELS
-from priormtl.experiments.tables import (
+from priormtl.experiments.showing.comparisons import Verdict
+from priormtl.experiments.showing.measurements import Setting
+from priormtl.experiments.showing.paper import METRICS, PAPER_LABELS
+from priormtl.experiments.showing.tables import (
     all_tables,
     count_table,
     difference_table,

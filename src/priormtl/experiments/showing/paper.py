@@ -43,7 +43,7 @@ DATASETS: Mapping[str, str] = {
     "yale": "Yale",
     "mnist": "MNIST",
     "letter": "Letter",
-    "letter-uci": "Letter (UCI)",
+    "letter_uci": "Letter (UCI)",
     "orl": "ORL",
 }
 
@@ -89,7 +89,7 @@ METRICS: Mapping[str, Metric] = {
 MAIN_METRICS: Mapping[str, str] = {
     "school": "ve_pooled",
     "sarcos": "ve_tasks",
-    **dict.fromkeys(("yale", "mnist", "letter", "letter-uci", "orl"), "auc"),
+    **dict.fromkeys(("yale", "mnist", "letter", "letter_uci", "orl"), "auc"),
 }
 
 # Keys of our methods, in the order of the paper's columns.

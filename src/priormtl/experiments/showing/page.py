@@ -4,18 +4,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from priormtl.experiments.account import (
+from priormtl.experiments.showing.account import (
     describe_agreement,
     describe_ceiling,
     describe_priors,
     describe_robustness,
     prior_table,
 )
-from priormtl.experiments.figures import CAPTIONS
-from priormtl.experiments.layouts import to_markdown
-from priormtl.experiments.measurements import Measurements
-from priormtl.experiments.surfaces import SURFACES, Surface, describe_sensitivity
-from priormtl.experiments.tables import (
+from priormtl.experiments.showing.figures import CAPTIONS
+from priormtl.experiments.showing.layouts import to_markdown
+from priormtl.experiments.showing.measurements import Measurements
+from priormtl.experiments.showing.surfaces import (
+    SURFACES,
+    Surface,
+    describe_sensitivity,
+)
+from priormtl.experiments.showing.tables import (
     REFERENCE,
     count_table,
     difference_table,

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from priormtl.experiments.cells import (
+from priormtl.experiments.showing.cells import (
     CountCell,
     DifferenceCell,
     ScoreCell,
     Table,
     TableRow,
 )
-from priormtl.experiments.comparisons import Verdict, count_verdicts
-from priormtl.experiments.measurements import Measurements, Progress, Setting
-from priormtl.experiments.paper import (
+from priormtl.experiments.showing.comparisons import Verdict, count_verdicts
+from priormtl.experiments.showing.measurements import Measurements, Progress, Setting
+from priormtl.experiments.showing.paper import (
     DATASETS,
     MAIN_METRICS,
     METRICS,

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from priormtl.experiments.bands import (
+from priormtl.experiments.showing.bands import (
     Band,
     difference_band,
     mean_band,
     track_differences,
     track_means,
 )
-from priormtl.experiments.measurements import Setting
+from priormtl.experiments.showing.measurements import Setting
 from result_rows import SHARES, SIZES, measure, row
 
 ALONG = [Setting("yale", "natural", size) for size in SIZES]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from priormtl.experiments.paper import (
+from priormtl.experiments.showing.paper import (
     DATASETS,
     MAIN_METRICS,
     METRICS,
@@ -45,4 +45,4 @@ def test_figures_stand_where_they_belong(dataset, metric, method, expected):
 
 def test_the_paper_is_silent_about_our_other_methods_and_sets():
     assert paper_estimate("school", "ve_pooled", "none") is None
-    assert paper_estimate("letter-uci", "auc", "natural") is None
+    assert paper_estimate("letter_uci", "auc", "natural") is None

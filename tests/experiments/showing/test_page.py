@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from priormtl.experiments.figures import CAPTIONS
-from priormtl.experiments.page import Facts, results_page
+from priormtl.experiments.showing.figures import CAPTIONS
+from priormtl.experiments.showing.page import Facts, results_page
 from result_rows import measure, planned_cells, row, surface_rows
 
 

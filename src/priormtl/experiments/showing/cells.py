@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Protocol
 
-from priormtl.experiments.comparisons import Counts, PairedDifference, Verdict
-from priormtl.experiments.measurements import Progress
-from priormtl.experiments.paper import Estimate
+from priormtl.experiments.showing.comparisons import Counts, PairedDifference, Verdict
+from priormtl.experiments.showing.measurements import Progress
+from priormtl.experiments.showing.paper import Estimate
 
 __all__ = [
     "NOTHING",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
-from priormtl.experiments.cells import Cell, Table, TableRow
+from priormtl.experiments.showing.cells import Cell, Table, TableRow
 
 __all__ = ["to_html", "to_html_page", "to_latex", "to_markdown"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from priormtl.experiments.comparisons import (
+from priormtl.experiments.showing.comparisons import (
     Counts,
     Verdict,
     compare_repeats,

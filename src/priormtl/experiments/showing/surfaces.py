@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from priormtl._arrays import Array
-from priormtl.experiments.paper import DATASETS, METRICS
+from priormtl.experiments.showing.paper import DATASETS, METRICS
 
 __all__ = ["PAIRS", "STRENGTHS", "SURFACES", "Surface", "describe_sensitivity"]
 

@@ -2,21 +2,21 @@
 
 import pytest
 
-from priormtl.experiments.cells import (
+from priormtl.experiments.showing.cells import (
     NOTHING,
     CountCell,
     DifferenceCell,
     ScoreCell,
     Table,
 )
-from priormtl.experiments.comparisons import (
+from priormtl.experiments.showing.comparisons import (
     Counts,
     Interval,
     PairedDifference,
     Verdict,
 )
-from priormtl.experiments.measurements import Progress
-from priormtl.experiments.paper import Estimate
+from priormtl.experiments.showing.measurements import Progress
+from priormtl.experiments.showing.paper import Estimate
 
 ALL = Progress(10, 10)
 

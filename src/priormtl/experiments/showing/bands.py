@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from priormtl.experiments.comparisons import Repeats, corrected_interval
-from priormtl.experiments.measurements import Measurements, Setting
+from priormtl.experiments.showing.comparisons import Repeats, corrected_interval
+from priormtl.experiments.showing.measurements import Measurements, Setting
 
 __all__ = [
     "Band",

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from priormtl.experiments.comparisons import Verdict
-from priormtl.experiments.measurements import Progress, Setting
+from priormtl.experiments.showing.comparisons import Verdict
+from priormtl.experiments.showing.measurements import Progress, Setting
 from result_rows import LABELS, measure, planned_cells, row, score_rows
 
 

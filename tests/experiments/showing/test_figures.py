@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from priormtl.experiments.figures import (
+from priormtl.experiments.showing.figures import (
     CAPTIONS,
     convergence_figure,
     learning_difference_figure,
@@ -12,8 +12,8 @@ from priormtl.experiments.figures import (
     roc_figure,
     surface_figure,
 )
-from priormtl.experiments.measurements import Setting
-from priormtl.experiments.paper import DATASETS
+from priormtl.experiments.showing.measurements import Setting
+from priormtl.experiments.showing.paper import DATASETS
 from result_rows import (
     LABELS,
     LEVELS,
