@@ -32,9 +32,9 @@ NONE = "none"
 PRIOR_NOTE = (
     "Percentage points, prior minus “{none}”, over the same splits, with a 95 % "
     "interval (corrected resampled t after Nadeau and Bengio); ▲: significantly "
-    "better, ▼: significantly worse; not corrected for many comparisons. Rows: training "
-    "rows per task or class, the fewest of the learning curve; “paper”: the paper's "
-    "split."
+    "better, ▼: significantly worse; not corrected for many comparisons. Rows: "
+    "training rows per task or class, the fewest of the learning curve; “paper”: the "
+    "paper's split."
 )
 
 
