@@ -1,27 +1,28 @@
-"""How well predictions match: variance explained and normalised squared error.
+"""How well predictions match: variance explained, normalised squared error, AUC.
 
-Both compare the squared error with that of predicting the mean target. ``pooled``
-takes one mean over all rows; ``tasks`` takes each task's own and averages.
+The first two compare the squared error with that of predicting the mean target.
+``pooled`` takes one mean over all rows; ``tasks`` takes each task's own and averages.
 """
 
 from collections.abc import Hashable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 
-__all__ = ["nmse", "variance_explained"]
+__all__ = ["auc", "nmse", "task_aucs", "variance_explained"]
 
 Average = Literal["pooled", "tasks"] | None
+Labels = Sequence[Hashable] | NDArray[Any]
 
 
 def nmse(
     y_true: ArrayLike,
     y_pred: ArrayLike,
     *,
-    task: Sequence[Hashable] | None = None,
+    task: Labels | None = None,
     average: Average = "pooled",
 ) -> float | Array:
     """Squared error divided by the squared deviation from the mean target.
@@ -50,15 +51,14 @@ def nmse(
     values = np.array([_normalised_error(*group) for group in groups])
     if average is None:
         return values
-    varying = values[~np.isnan(values)]
-    return float(varying.mean()) if varying.size else float("nan")
+    return _mean_of_known(values)
 
 
 def variance_explained(
     y_true: ArrayLike,
     y_pred: ArrayLike,
     *,
-    task: Sequence[Hashable] | None = None,
+    task: Labels | None = None,
     average: Average = "pooled",
 ) -> float | Array:
     """One minus :func:`nmse`: the share of the variance that is predicted.
@@ -73,6 +73,73 @@ def variance_explained(
     return 1.0 - nmse(y_true, y_pred, task=task, average=average)
 
 
+def auc(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    task: Labels | None = None,
+    average: Literal["tasks"] | None = "tasks",
+) -> float | Array:
+    """Area under the ROC curve of each task, or their mean.
+
+    Parameters
+    ----------
+    y_true : array-like, (n,) or (n, m)
+        Classes, positive numbers or True for the positive one; NaN: not measured.
+    y_score : array-like, same shape
+        Scores, larger for the positive class.
+    task : sequence of labels, optional
+        Task of each row; with (n, m) targets the columns are the tasks.
+    average : {"tasks"} or None
+        Mean over the tasks that show both classes, or one value per task in the order
+        of the sorted labels (NaN where a task shows one class only).
+
+    Examples
+    --------
+    >>> auc([-1, 1, -1, 1], [0.1, 0.9, 0.8, 0.3], task=["a", "a", "b", "b"])
+    0.5
+    """
+    if average not in ("tasks", None):
+        raise ValueError(f'average must be "tasks" or None: got {average!r}.')
+    groups = _task_groups(y_true, y_score, task)
+    target, scores = map(np.concatenate, zip(*groups, strict=True))
+    code = np.repeat(np.arange(len(groups)), [len(group[0]) for group in groups])
+    values = task_aucs(scores, target > 0, code, np.ones(len(scores)), len(groups))
+    return values if average is None else _mean_of_known(values)
+
+
+def task_aucs(
+    scores: Array, positive: np.ndarray, task: Index, weight: Array, m: int
+) -> Array:
+    """Area under each task's ROC curve (m,); NaN where a task shows one class only.
+
+    That is the weighted share of pairs, one of each class, in the right order; ties
+    count half.
+    """
+    order = np.lexsort((scores, task))
+    scores, task = scores[order], task[order]
+    up = np.where(positive[order], weight[order], 0.0)
+    down = weight[order] - up
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (scores[1:] != scores[:-1]) | (task[1:] != task[:-1])
+    starts = np.flatnonzero(new)
+    tied_up, tied_down = np.add.reduceat(up, starts), np.add.reduceat(down, starts)
+    owner = task[starts]
+    all_up = np.bincount(owner, tied_up, m)
+    all_down = np.bincount(owner, tied_down, m)
+    # Weight of negatives below each group of ties, counted from its task's first.
+    first = np.concatenate([[0.0], np.cumsum(all_down)])[owner]
+    below = np.cumsum(tied_down) - tied_down - first
+    right = np.bincount(owner, tied_up * (below + 0.5 * tied_down), m)
+    pairs = all_up * all_down
+    return np.where(pairs > 0, right / np.where(pairs > 0, pairs, 1.0), np.nan)
+
+
+def _mean_of_known(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float("nan")
+
+
 def _normalised_error(target: Array, prediction: Array) -> float:
     spread = float(np.sum((target - target.mean()) ** 2))
     error = float(np.sum((target - prediction) ** 2))
@@ -80,7 +147,7 @@ def _normalised_error(target: Array, prediction: Array) -> float:
 
 
 def _task_groups(
-    y_true: ArrayLike, y_pred: ArrayLike, task: Sequence[Hashable] | None
+    y_true: ArrayLike, y_pred: ArrayLike, task: Labels | None
 ) -> list[tuple[Array, Array]]:
     """Measured targets and their predictions, task by task."""
     target = np.asarray(y_true, dtype=np.float64)
@@ -97,9 +164,7 @@ def _task_groups(
     return groups
 
 
-def _task_masks(
-    target: Array, task: Sequence[Hashable] | None
-) -> list[NDArray[np.bool_]]:
+def _task_masks(target: Array, task: Labels | None) -> list[NDArray[np.bool_]]:
     measured = ~np.isnan(target)
     if target.ndim == 2:
         columns = np.eye(target.shape[1], dtype=bool)

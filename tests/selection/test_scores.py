@@ -8,11 +8,11 @@ from sklearn.metrics import roc_auc_score
 
 from instances import plain_rows, random_tasks, with_signs
 from priormtl.data import from_labels, summarize_tasks
+from priormtl.metrics import task_aucs
 from priormtl.selection import (
     MeanAuc,
     RowError,
     StatisticsError,
-    task_aucs,
     validation_errors,
 )
 

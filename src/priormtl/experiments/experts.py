@@ -9,7 +9,7 @@ from priormtl.priors import FeaturePrior, difference_matrix
 
 __all__ = ["expert_prior", "spoil_prior"]
 
-SCHOOL_GROUPS = {
+SCHOOL_GROUPS: dict[str, str | tuple[str, ...]] = {
     "years": "year_",
     "ethnic groups": "ethnic_",
     "kinds of school": ("school_mixed", "school_boys", "school_girls"),

@@ -36,6 +36,8 @@ from priormtl.selection import split_by_fold
 __all__ = ["LABELS", "METHODS", "PRIORS", "Method", "Training", "fit_method"]
 
 PRIORS = ("none", "natural", "artificial", "expert")
+TIES = ("chain", "mean")
+INTERCEPTS: tuple[bool | str, ...] = (True, "tied")
 COPIED_SHARE = 0.05
 
 
@@ -170,13 +172,10 @@ def _strengths(training: Training, *, with_prior: bool) -> tuple[Array, Array, A
 
 
 def _relations(prior: str, training: Training) -> FeaturePrior | None:
-    if prior == "none":
-        return None
-    if prior == "expert":
-        relations = expert_prior(training.data)
-    else:
-        relations = FeaturePrior.from_correlation(strongest=training.rows.X.shape[1])
-    if training.wrong:
+    if prior == "natural":
+        return FeaturePrior.from_correlation(strongest=training.rows.X.shape[1])
+    relations = expert_prior(training.data) if prior == "expert" else None
+    if relations is not None and training.wrong:
         rng = np.random.default_rng(training.seed)
         moments = centre_samples(to_tasks(*training.rows))
         relations = spoil_prior(relations, moments, training.wrong, rng)
@@ -199,6 +198,13 @@ def _ridge(kind: Callable[..., Any]) -> Callable[[Training], Any]:
         return kind(_alphas(training), training.folds, judge)
 
     return build
+
+
+def _shared_lasso(training: Training) -> SharedLasso:
+    """Strengths in scikit-learn's units: it divides the squares by the rows."""
+    largest = training.lam_max / len(training.rows.y)
+    alphas = largest * np.geomspace(1.0, 1e-3, training.budget.settings)
+    return SharedLasso(alphas, training.folds)
 
 
 def _shared_x(data: TaskSet) -> bool:
@@ -232,9 +238,7 @@ def _ours(prior: str, ties: str, intercepts: bool | str) -> Method:
 METHODS: Mapping[str, Method] = {
     **{
         _name(prior, ties, intercepts): _ours(prior, ties, intercepts)
-        for ties, intercepts, prior in product(
-            ("chain", "mean"), (True, "tied"), PRIORS
-        )
+        for ties, intercepts, prior in product(TIES, INTERCEPTS, PRIORS)
     },
     "adaptive": Method(
         "ours, adaptive ties to the mean, tied intercepts",
@@ -248,7 +252,7 @@ METHODS: Mapping[str, Method] = {
     ),
     "multitask-lasso": Method(
         "scikit-learn's MultiTaskLasso",
-        lambda training: SharedLasso(training.budget.settings, training.folds),
+        _shared_lasso,
         _shared_x,
     ),
 }

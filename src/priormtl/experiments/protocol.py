@@ -16,8 +16,8 @@ import numpy as np
 from priormtl import datasets
 from priormtl._arrays import Array, Index
 from priormtl.datasets import Rows, TaskSet
-from priormtl.metrics import nmse
-from priormtl.selection import deal_rows, task_aucs
+from priormtl.metrics import auc, nmse
+from priormtl.selection import deal_rows
 
 __all__ = [
     "PROTOCOLS",
@@ -63,10 +63,8 @@ class Protocol:
     """What is done with one data set."""
 
     dataset: str
-    load: Callable[[], TaskSet]
     draw: Draw
-    sizes: tuple[int, ...]  # of the learning curve
-    counted: str  # what a size counts
+    sizes: tuple[int, ...]  # of the learning curve: rows per task, images per class
     budget: Budget
     tol: float
     most: int | None = None  # images per class that the paper's split is cut to
@@ -229,94 +227,32 @@ def _errors(data: TaskSet, test: Rows, predicted: Array) -> Iterator[Score]:
 
 
 def _areas(data: TaskSet, test: Rows, predicted: Array) -> Iterator[Score]:
-    areas = aucs(data, test, predicted)
+    areas = np.asarray(auc(test.y, predicted, task=test.task, average=None))
     yield Score("auc", None, float(np.nanmean(areas)))
     for name, value in zip(data.task_names, areas, strict=True):
         yield Score("auc", name, float(value))
 
 
-def aucs(data: TaskSet, test: Rows, predicted: Array) -> Array:
-    """Area under the ROC curve of each task (m,)."""
-    m = len(data.task_names)
-    if test.task is None:
-        code = np.tile(np.arange(m), len(test.y))
-    else:
-        code = np.searchsorted(np.array(data.task_names), test.task)
-    scores, positive = predicted.ravel(), test.y.ravel() > 0
-    return task_aucs(scores, positive, code, np.ones(len(scores)), m)
-
-
 COARSE = (0.0, 0.1, 1.0, 10.0)
 TABLES = Budget((0.3, 0.1, 0.03, 0.01, 0.001), COARSE, (0.0, 1.0, 10.0, 100.0, 1000.0))
 QUICK = Budget((0.03, 0.003), (0.0, 1.0), (1.0,))
-QUICK_IMAGES = 5  # per class
+QUICK_IMAGES = 3  # per class
 LETTERS = Budget((0.1, 0.01, 0.001), (0.0, 1.0, 10.0, 100.0), (0.0, 0.1, 1.0))
 IMAGES = Budget((0.01, 0.001), (0.0, 1.0, 10.0), (0.1, 1.0))
 LARGE = Budget((0.01, 0.001), (0.0, 1.0, 10.0), (0.1,))
 SCHOOL_SIZES = (3, 5, 10, 20, 50, 100)
 SARCOS_SIZES = (5, 10, 20, 50, 100)
-CLASS = "training images per class"
-ROWS = "training rows per task"
+IMAGE_SIZES = (2, 5, 10, 20, 50)
 PROTOCOLS = {
     protocol.dataset: protocol
     for protocol in (
-        Protocol(
-            "school",
-            datasets.load_school,
-            draw_per_task,
-            SCHOOL_SIZES,
-            ROWS,
-            TABLES,
-            1e-5,
-        ),
-        Protocol(
-            "sarcos",
-            datasets.load_sarcos,
-            draw_shared,
-            SARCOS_SIZES,
-            ROWS,
-            TABLES,
-            1e-5,
-        ),
-        Protocol(
-            "yale",
-            datasets.load_yale,
-            draw_images,
-            (2, 3, 4, 5, 6),
-            CLASS,
-            IMAGES,
-            1e-2,
-        ),
-        Protocol(
-            "mnist",
-            datasets.load_mnist,
-            draw_images,
-            (2, 5, 10, 20),
-            CLASS,
-            LARGE,
-            1e-2,
-        ),
-        Protocol(
-            "letter",
-            datasets.load_letter,
-            draw_images,
-            (2, 5, 10, 20, 50),
-            CLASS,
-            LETTERS,
-            1e-2,
-        ),
-        Protocol(
-            "letter_uci",
-            datasets.load_letter_uci,
-            draw_images,
-            (2, 5, 10, 20, 50),
-            CLASS,
-            LETTERS,
-            1e-2,
-        ),
-        Protocol(
-            "orl", datasets.load_orl, draw_images, (2, 3, 4, 5), CLASS, IMAGES, 1e-2
-        ),
+        Protocol("school", draw_per_task, SCHOOL_SIZES, TABLES, 1e-5),
+        Protocol("sarcos", draw_shared, SARCOS_SIZES, TABLES, 1e-5),
+        Protocol("yale", draw_images, (2, 3, 4, 5, 6), IMAGES, 1e-2),
+        Protocol("mnist", draw_images, IMAGE_SIZES, LARGE, 1e-2),
+        Protocol("letter", draw_images, IMAGE_SIZES, LETTERS, 1e-2),
+        Protocol("letter_uci", draw_images, IMAGE_SIZES, LETTERS, 1e-2),
+        Protocol("orl", draw_images, (2, 3, 4, 5), IMAGES, 1e-2),
     )
 }
 
@@ -334,4 +270,4 @@ def find_protocol(dataset: str, *, quick: bool = False) -> Protocol:
 @cache
 def load_rows(dataset: str) -> TaskSet:
     """The data set, read once per process."""
-    return PROTOCOLS[dataset].load()
+    return getattr(datasets, f"load_{dataset}")()

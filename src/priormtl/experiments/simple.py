@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import MultiTaskLasso, MultiTaskLassoCV
 
 from priormtl._arrays import Array, Index
-from priormtl.selection import split_by_fold, task_aucs
+from priormtl.metrics import auc
+from priormtl.selection import split_by_fold
 
 __all__ = [
     "MixedModel",
@@ -163,8 +164,8 @@ class MixedModel(RegressorMixin, BaseEstimator):
 class SharedLasso(RegressorMixin, BaseEstimator):
     """scikit-learn's MultiTaskLasso, tuned by its own cross-validation on the folds."""
 
-    def __init__(self, n_alphas: int, folds: Any) -> None:
-        self.n_alphas = n_alphas
+    def __init__(self, alphas: Any, folds: Any) -> None:
+        self.alphas = alphas
         self.folds = folds
 
     def fit(self, X: Array, y: Array, *, task: None = None) -> Self:
@@ -173,7 +174,7 @@ class SharedLasso(RegressorMixin, BaseEstimator):
         with warnings.catch_warnings():
             # Its smallest alphas end at max_iter; it says so for each of them.
             warnings.simplefilter("ignore")
-            search = MultiTaskLassoCV(alphas=self.n_alphas, cv=splits, tol=1e-3)
+            search = MultiTaskLassoCV(alphas=self.alphas, cv=splits, tol=1e-3)
             search.fit(X, y)
         self.alpha_ = float(search.alpha_)
         self.model_: MultiTaskLasso = search
@@ -191,6 +192,7 @@ class _Own:
         self.names, self.coef, self.intercept = names, coef, intercept
 
     def __call__(self, X: Array, task: np.ndarray | None) -> Array:
+        assert task is not None
         code = np.searchsorted(self.names, task)
         scores = np.empty(len(X))
         for i in np.unique(code):
@@ -227,15 +229,7 @@ def negative_error(y: Array, predicted: Array, task: np.ndarray | None) -> float
 
 def mean_auc(y: Array, predicted: Array, task: np.ndarray | None) -> float:
     """Area under the ROC curve, averaged over tasks that show both classes."""
-    if task is None:
-        m = y.shape[1]
-        code = np.tile(np.arange(m), len(y))
-    else:
-        names, code = np.unique(task, return_inverse=True)
-        m = len(names)
-    weight = np.ones(y.size)
-    areas = task_aucs(predicted.ravel(), y.ravel() > 0, code, weight, m)
-    return float(np.nanmean(areas)) if not np.isnan(areas).all() else float("nan")
+    return float(auc(y, predicted, task=task))
 
 
 def _stack(paths: list[tuple[Array, Array]]) -> tuple[Array, Array]:

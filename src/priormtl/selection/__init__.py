@@ -20,7 +20,6 @@ from priormtl.selection.scores import (
     RowError,
     Score,
     StatisticsError,
-    task_aucs,
     validation_errors,
 )
 from priormtl.selection.search import (
@@ -63,7 +62,6 @@ __all__ = [
     "summarize_parts",
     "take_test",
     "take_training",
-    "task_aucs",
     "task_places",
     "validation_errors",
 ]

@@ -11,13 +11,13 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.data import TaskData, TaskStatistics
+from priormtl.metrics import task_aucs
 
 __all__ = [
     "MeanAuc",
     "RowError",
     "Score",
     "StatisticsError",
-    "task_aucs",
     "validation_errors",
 ]
 
@@ -88,33 +88,6 @@ class MeanAuc:
             known = areas[~np.isnan(areas)]
             values.append(known.mean() if known.size else np.nan)
         return np.array(values)
-
-
-def task_aucs(
-    scores: Array, positive: np.ndarray, task: Index, weight: Array, m: int
-) -> Array:
-    """Area under each task's ROC curve (m,); NaN where a task shows one class only.
-
-    That is the weighted share of pairs, one of each class, in the right order; ties
-    count half.
-    """
-    order = np.lexsort((scores, task))
-    scores, task = scores[order], task[order]
-    up = np.where(positive[order], weight[order], 0.0)
-    down = weight[order] - up
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = (scores[1:] != scores[:-1]) | (task[1:] != task[:-1])
-    starts = np.flatnonzero(new)
-    tied_up, tied_down = np.add.reduceat(up, starts), np.add.reduceat(down, starts)
-    owner = task[starts]
-    all_up = np.bincount(owner, tied_up, m)
-    all_down = np.bincount(owner, tied_down, m)
-    # Weight of negatives below each group of ties, counted from its task's first.
-    first = np.concatenate([[0.0], np.cumsum(all_down)])[owner]
-    below = np.cumsum(tied_down) - tied_down - first
-    right = np.bincount(owner, tied_up * (below + 0.5 * tied_down), m)
-    pairs = all_up * all_down
-    return np.where(pairs > 0, right / np.where(pairs > 0, pairs, 1.0), np.nan)
 
 
 def _row_scores(test: TaskData, coefs: Array, intercepts: Array) -> list[Array]:

@@ -124,8 +124,8 @@ def _follow(
 
 
 def _synthetic() -> TaskStatistics:
-    X, y, task = make_related_tasks(50, 30, 20, noise=2.0, random_state=0)
-    return summarize_tasks(from_labels(X, y, task))
+    data = make_related_tasks(50, 30, 20, noise=2.0, random_state=0)
+    return summarize_tasks(from_labels(data.X, data.y, data.task))
 
 
 def _school() -> TaskStatistics:

@@ -11,9 +11,9 @@ from sklearn.metrics import roc_curve
 from priormtl._arrays import Array
 from priormtl.datasets import Rows, TaskSet
 from priormtl.experiments.methods import METHODS, fit_method
-from priormtl.experiments.protocol import aucs
 from priormtl.experiments.rows import ROC
 from priormtl.experiments.units.scores import ScoreUnit, prepare
+from priormtl.metrics import auc
 
 __all__ = ["RocUnit"]
 
@@ -51,12 +51,12 @@ class RocUnit:
         """Tune, fit, and follow each task's curve."""
         data, split, training = prepare(self._scores)
         fitted = fit_method(METHODS[self.method], training, split)
-        areas = aucs(data, split.test, fitted.scores)
+        areas = auc(split.test.y, fitted.scores, task=split.test.task, average=None)
         tables = [
             self._curve(name, area, *curve)
             for name, area, curve in zip(
                 data.task_names,
-                areas,
+                np.asarray(areas),
                 _curves(data, split.test, fitted.scores),
                 strict=True,
             )

@@ -1,4 +1,4 @@
-"""SurfaceUnit: the metric as a function of (lam, theta, epsilon), each from 1 to 100."""
+"""SurfaceUnit: the metric over (lam, theta, epsilon), each from 1 to 100."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
