@@ -46,9 +46,9 @@ def test_rows_are_solved_exactly(name, tie):
     graph = kernels.lay_out_graph(laplacian)
     rng = np.random.default_rng(1)
     own, rhs = rng.random(5), rng.standard_normal(5)
-    pivot, out = np.empty(5), np.empty(5)
-    left = kernels.factor_row(graph, graph.kind, tie, own, 0.2, pivot)
-    kernels.solve_row(graph, graph.kind, tie, pivot, left, rhs, out)
+    parts, out = np.empty((3, 5)), np.empty(5)
+    left = kernels.factor_row(graph, graph.kind, tie, own, 0.2, parts)
+    kernels.solve_row(graph, graph.kind, tie, parts, left, rhs, out)
     matrix = np.diag(own + 0.2) + tie * laplacian.dense()
     assert out == pytest.approx(np.linalg.solve(matrix, rhs), rel=1e-6, abs=1e-9)
 
@@ -57,16 +57,30 @@ def test_rows_are_solved_exactly(name, tie):
 def test_loose_rows_are_bounded(name):
     laplacian, _ = GRAPHS[name]
     graph = kernels.lay_out_graph(laplacian)
-    own, pivot = np.arange(5.0), np.empty(5)
-    kernels.factor_row(graph, graph.kind, 0.4, own, 0.1, pivot)
-    bound = np.diag(1.0 / pivot)
+    own, parts = np.arange(5.0), np.empty((3, 5))
+    kernels.factor_row(graph, graph.kind, 0.4, own, 0.1, parts)
+    bound = np.diag(1.0 / parts[0])
     exact = np.diag(own + 0.1) + 0.4 * laplacian.dense()
     assert np.linalg.eigvalsh(bound - exact).min() >= -1e-12
 
 
 def test_a_pivot_that_vanishes_is_left_out():
     graph = kernels.lay_out_graph(Laplacian.empty(2))
-    pivot, out = np.empty(2), np.empty(2)
-    left = kernels.factor_row(graph, graph.kind, 0.0, np.array([0.0, 2.0]), 0.0, pivot)
-    kernels.solve_row(graph, graph.kind, 0.0, pivot, left, np.ones(2), out)
+    parts, out = np.empty((3, 2)), np.empty(2)
+    left = kernels.factor_row(graph, graph.kind, 0.0, np.array([0.0, 2.0]), 0.0, parts)
+    kernels.solve_row(graph, graph.kind, 0.0, parts, left, np.ones(2), out)
     assert out.tolist() == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 7, 8])
+def test_chains_of_any_length_are_solved_from_both_ends(m):
+    rng = np.random.default_rng(m)
+    first, second, weight = np.arange(m - 1), np.arange(1, m), rng.random(m - 1)
+    laplacian = Laplacian.from_edges(m, first, second, weight)
+    own, rhs = rng.random(m), rng.standard_normal(m)
+    parts, out = np.empty((3, m)), np.empty(m)
+    graph = kernels.lay_out_graph(laplacian)
+    kernels.factor_chain(graph, 2.0, own, 0.1, parts)
+    kernels.solve_chain(parts, rhs, out)
+    matrix = np.diag(own + 0.1) + 2.0 * laplacian.dense()
+    assert matrix @ out == pytest.approx(rhs, abs=1e-12)

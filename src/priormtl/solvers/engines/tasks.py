@@ -27,7 +27,7 @@ NO_MODES = newton.Preconditioner(
     np.zeros((0, 0, 0)),
     np.zeros((0, 0)),
     0.0,
-    np.zeros((0, 0)),
+    np.zeros((0, 3, 0)),
     np.zeros(0),
     np.zeros((0, 0)),
 )
@@ -93,11 +93,12 @@ class TaskBlocks:
             return None
         mean = self.system.gram[rows.place[:, np.newaxis], rows.place].mean(axis=2)
         own, basis = feature_modes(mean, rows)
-        pivot, left = np.empty(rows.unit.shape), np.ones(len(own))
+        parts = np.empty((len(own), 3, rows.unit.shape[1]))
+        left = np.ones(len(own))
         empty, vectors = np.zeros((0, 0, 0)), np.zeros((0, 0))
         if modes is None:
-            newton.factor_modes(self.graph, 1.0, own, pivot, left)
+            newton.factor_modes(self.graph, 1.0, own, parts, left)
         else:
-            pivot[:] = 1.0 / (own[:, np.newaxis] + modes[0])
+            parts[:, 0] = 1.0 / (own[:, np.newaxis] + modes[0])
             vectors = modes[1]
-        return newton.Preconditioner(empty, basis, 1.0, pivot, left, vectors)
+        return newton.Preconditioner(empty, basis, 1.0, parts, left, vectors)

@@ -98,10 +98,74 @@ def add_ties(graph: Any, tie: float, x: Array, out: Array) -> None:
 
 
 @compiled
+def factor_chain(
+    graph: Any, tie: float, own: Array, shift: float, parts: Array
+) -> None:
+    """Factorise a tridiagonal row from both ends, which meet in the middle.
+
+    Two chains of divisions that do not wait for each other take half the time of one.
+    Parts: inverted pivots, and these times the links outwards and inwards.
+    """
+    pivot, outer, inner = parts[0], parts[1], parts[2]
+    m = len(own)
+    middle = m // 2
+    top, bottom = 0.0, 0.0  # the last pivots
+    for i in range(middle):
+        j = m - 1 - i
+        up = tie * graph.off[i - 1] if i > 0 else 0.0
+        value = own[i] + shift + tie * graph.main[i] - up * up * top
+        top = 1.0 / value if value > TINY else 0.0
+        pivot[i] = top
+        if j > middle:
+            down = tie * graph.off[j]
+            value = own[j] + shift + tie * graph.main[j] - down * down * bottom
+            bottom = 1.0 / value if value > TINY else 0.0
+            pivot[j] = bottom
+    up = tie * graph.off[middle - 1] if middle > 0 else 0.0
+    down = tie * graph.off[middle]
+    value = own[middle] + shift + tie * graph.main[middle]
+    value -= up * up * top + down * down * bottom
+    pivot[middle] = 1.0 / value if value > TINY else 0.0
+    for i in range(middle):
+        outer[i] = pivot[i] * tie * graph.off[i - 1] if i > 0 else 0.0
+        inner[i] = pivot[i] * tie * graph.off[i]
+    for i in range(middle, m):
+        outer[i] = pivot[i] * tie * graph.off[i]
+        inner[i] = pivot[i] * tie * graph.off[i - 1] if i > 0 else 0.0
+
+
+@compiled
+def solve_chain(parts: Array, rhs: Array, out: Array) -> None:
+    """Solve by the factors of ``factor_chain``: inwards, then outwards."""
+    pivot, outer, inner = parts[0], parts[1], parts[2]
+    m = len(rhs)
+    middle = m // 2
+    top, bottom = 0.0, 0.0
+    for i in range(m):
+        out[i] = pivot[i] * rhs[i]
+    for i in range(middle):
+        j = m - 1 - i
+        top = out[i] - outer[i] * top
+        out[i] = top
+        if j > middle:
+            bottom = out[j] - outer[j] * bottom
+            out[j] = bottom
+    out[middle] -= inner[middle] * top + outer[middle] * bottom
+    top, bottom = out[middle], out[middle]
+    for i in range(middle - 1, -1, -1):
+        j = m - 1 - i
+        top = out[i] - inner[i] * top
+        out[i] = top
+        if j > middle:
+            bottom = out[j] - inner[j] * bottom
+            out[j] = bottom
+
+
+@compiled
 def factor_row(
-    graph: Any, kind: int, tie: float, own: Array, shift: float, pivot: Array
+    graph: Any, kind: int, tie: float, own: Array, shift: float, parts: Array
 ) -> float:
-    """Factorise diag(own + shift) + tie · L, or a bound on it; pivots are inverted.
+    """Factorise diag(own + shift) + tie · L, or a bound on it, into ``parts`` (3, m).
 
     ``kind`` is the graph's, or LOOSE: then ties count twice their diagonal.
     Returns what a group leaves of the mean, 1 − tie uᵀ(…)⁻¹u, in a form that does
@@ -109,17 +173,12 @@ def factor_row(
     """
     m = len(own)
     if kind == CHAIN and tie > 0.0:
-        before = 0.0
-        for i in range(m):
-            link = tie * graph.off[i - 1] if i > 0 else 0.0
-            value = own[i] + shift + tie * graph.main[i] - link * link * before
-            before = 1.0 / value if value > TINY else 0.0
-            pivot[i] = before
+        factor_chain(graph, tie, own, shift, parts)
         return 1.0
     diagonal, factor = graph.main, tie
     if kind == LOOSE:
         diagonal, factor = graph.degree, 2.0 * tie
-    left = 0.0
+    pivot, left = parts[0], 0.0
     for i in range(m):
         value = own[i] + shift + factor * diagonal[i]
         inverse = 1.0 / value if value > TINY else 0.0
@@ -133,23 +192,16 @@ def solve_row(
     graph: Any,
     kind: int,
     tie: float,
-    pivot: Array,
+    parts: Array,
     left: float,
     rhs: Array,
     out: Array,
 ) -> None:
     """Solve by the factors of ``factor_row``."""
-    m = len(rhs)
     if kind == CHAIN and tie > 0.0:
-        known = 0.0
-        for i in range(m):
-            link = tie * graph.off[i - 1] if i > 0 else 0.0
-            known = rhs[i] - link * known
-            known *= pivot[i]
-            out[i] = known
-        for i in range(m - 2, -1, -1):
-            out[i] -= pivot[i] * tie * graph.off[i] * out[i + 1]
+        solve_chain(parts, rhs, out)
         return
+    m, pivot = len(rhs), parts[0]
     for i in range(m):
         out[i] = rhs[i] * pivot[i]
     if kind == GROUP and tie > 0.0 and left > 0.0:

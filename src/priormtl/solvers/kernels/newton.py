@@ -55,7 +55,7 @@ class Preconditioner(NamedTuple):
     factor: Array  # (a, a, m), or empty
     basis: Array  # (a, a) modes of the features
     tie: float  # strength of L in every mode
-    pivot: Array  # (a, m) factors of each mode's system
+    parts: Array  # (a, 3, m) factors of each mode's system
     left: Array  # (a,)
     modes: Array  # (m, m) modes of the tasks, or empty
 
@@ -151,12 +151,12 @@ def solve_tasks(factor: Array, rhs: Array) -> Array:
 
 @compiled
 def factor_modes(
-    graph: Any, tie: float, stiffness: Array, pivot: Array, left: Array
+    graph: Any, tie: float, stiffness: Array, parts: Array, left: Array
 ) -> None:
     """Factorise stiffness + tie · L for each mode of the features."""
-    own = np.zeros(pivot.shape[1])
+    own = np.zeros(parts.shape[2])
     for r in range(len(stiffness)):
-        left[r] = factor_row(graph, graph.kind, tie, own, stiffness[r], pivot[r])
+        left[r] = factor_row(graph, graph.kind, tie, own, stiffness[r], parts[r])
 
 
 @compiled
@@ -174,7 +174,7 @@ def turn(basis: Array, x: Array, back: bool) -> Array:
 
 
 @compiled
-def solve_dense_modes(modes: Array, pivot: Array, x: Array) -> None:
+def solve_dense_modes(modes: Array, parts: Array, x: Array) -> None:
     """Multiply by 1/stiffness in modes of the tasks, in place."""
     m = len(modes)
     turned = np.empty(m)
@@ -184,7 +184,7 @@ def solve_dense_modes(modes: Array, pivot: Array, x: Array) -> None:
             total = 0.0
             for i in range(m):
                 total += row[i] * modes[i, k]
-            turned[k] = total * pivot[r, k]
+            turned[k] = total * parts[r, 0, k]
         for i in range(m):
             total = 0.0
             for k in range(m):
@@ -197,7 +197,7 @@ def solve_modes(graph: Any, modes: Any, rhs: Array) -> Array:
     """Solve in modes of the features, tasks tied by a row's system or in modes too."""
     turned = turn(modes.basis, rhs, False)
     if len(modes.modes) > 0:
-        solve_dense_modes(modes.modes, modes.pivot, turned)
+        solve_dense_modes(modes.modes, modes.parts, turned)
     else:
         right = np.empty(rhs.shape[1])
         for r in range(len(turned)):
@@ -207,7 +207,7 @@ def solve_modes(graph: Any, modes: Any, rhs: Array) -> Array:
                 graph,
                 graph.kind,
                 modes.tie,
-                modes.pivot[r],
+                modes.parts[r],
                 modes.left[r],
                 right,
                 turned[r],
@@ -360,6 +360,6 @@ def solve_by_tasks(rows: Any, nothing: Any, rhs: Array, tol: float, most: int) -
     """Conjugate gradients, preconditioned by factors of each task's block."""
     factor = factor_tasks(rows)
     preconditioner = Preconditioner(
-        factor, nothing.basis, 0.0, nothing.pivot, nothing.left, nothing.modes
+        factor, nothing.basis, 0.0, nothing.parts, nothing.left, nothing.modes
     )
     return conjugate_gradients(rows, preconditioner, rhs, tol, most)

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 MOST_SECULAR_STEPS = 60
-ROUNDING, NEARLY = 1e-14, 1e-7  # relative errors of lam/‖x‖
+ROUNDING, NEARLY = 1e-14, 1e-4  # relative errors of lam/‖x‖
 TILE = 8  # tasks moved at a time
 
 
@@ -62,6 +62,22 @@ def norm(x: Array) -> float:
 
 
 @compiled
+def add_scaled(factor: float, x: Array, out: Array) -> None:
+    """Add factor · x."""
+    for i in range(len(out)):
+        out[i] += factor * x[i]
+
+
+@compiled
+def secular_step(lam: float, mu: float, size: float, x: Array, turned: Array) -> float:
+    """Newton's step on 1/‖x‖ − mu/lam, where x moves by −turned with mu."""
+    slope = 0.0
+    for i in range(len(x)):
+        slope += x[i] * turned[i]
+    return (mu - lam / size) / (lam * slope / size**3 - 1.0)
+
+
+@compiled
 def shrink_row(
     graph: Any,
     kind: int,
@@ -85,31 +101,26 @@ def shrink_row(
         return -1.0
     for i in range(len(own)):
         steepest = max(steepest, own[i] + 2.0 * tie * graph.degree[i])
-    pivot, turned = np.empty(len(own)), np.empty(len(own))
+    parts, turned = np.empty((3, len(own))), np.empty(len(own))
     low, high = 0.0, lam * steepest / (length - lam)
     mu = guess if 0.0 < guess < high else high
     for _ in range(MOST_SECULAR_STEPS):
-        left = factor_row(graph, kind, tie, own, mu, pivot)
-        solve_row(graph, kind, tie, pivot, left, target, out)
+        left = factor_row(graph, kind, tie, own, mu, parts)
+        solve_row(graph, kind, tie, parts, left, target, out)
         size = norm(out)
-        error = abs(mu * size - lam)
-        if error <= ROUNDING * lam:
+        if abs(mu * size - lam) <= ROUNDING * lam:
             break
         if mu * size > lam:
             high = mu
         else:
             low = mu
-        solve_row(graph, kind, tie, pivot, left, out, turned)
-        slope = 0.0
-        for i in range(len(own)):
-            slope += out[i] * turned[i]
-        newer = mu - (lam / size - mu) / (lam * slope / size**3 - 1.0)
-        if error <= NEARLY * lam:
-            mu = min(max(newer, low), high)  # Newton's step has squared the error
-            left = factor_row(graph, kind, tie, own, mu, pivot)
-            solve_row(graph, kind, tie, pivot, left, target, out)
+        solve_row(graph, kind, tie, parts, left, out, turned)
+        step = secular_step(lam, mu, size, out, turned)
+        if abs(step) <= NEARLY * mu:  # what is left is of second order
+            add_scaled(-step, turned, out)
+            mu += step
             break
-        mu = newer if low < newer < high else 0.5 * (low + high)
+        mu = mu + step if low < mu + step < high else 0.5 * (low + high)
     return mu
 
 
