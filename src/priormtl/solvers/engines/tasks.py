@@ -25,6 +25,7 @@ STRONG_TIES = 5.0  # against the data's curvature, beyond which modes preconditi
 
 NO_MODES = newton.Preconditioner(
     np.zeros((0, 0, 0)),
+    False,
     np.zeros((0, 0)),
     0.0,
     np.zeros((0, 3, 0)),
@@ -101,4 +102,4 @@ class TaskBlocks:
         else:
             parts[:, 0] = 1.0 / (own[:, np.newaxis] + modes[0])
             vectors = modes[1]
-        return newton.Preconditioner(empty, basis, 1.0, parts, left, vectors)
+        return newton.Preconditioner(empty, False, basis, 1.0, parts, left, vectors)

@@ -53,6 +53,7 @@ class Preconditioner(NamedTuple):
     """
 
     factor: Array  # (a, a, m), or empty
+    is_exact: bool  # whether the factors are those of the blocks, no pivot left out
     basis: Array  # (a, a) modes of the features
     tie: float  # strength of L in every mode
     parts: Array  # (a, 3, m) factors of each mode's system
@@ -84,6 +85,23 @@ def add_bend(rows: Any, x: Array, out: Array) -> None:
             along += rows.unit[r, i] * x[r, i]
         for i in range(x.shape[1]):
             out[r, i] += rows.bend[r] * (x[r, i] - along * rows.unit[r, i])
+
+
+@compiled
+def add_unfactored(rows: Any, x: Array, out: Array) -> None:
+    """Add what ``fill_blocks`` leaves out of the Hessian, times x."""
+    for r in range(x.shape[0]):
+        here, there, unit, tie = x[r], out[r], rows.unit[r], rows.tie[r]
+        along = 0.0
+        for i in range(len(here)):
+            along += unit[i] * here[i]
+        along *= rows.bend[r]
+        for i in range(len(here)):
+            there[i] -= along * unit[i]
+        if tie > 0.0:
+            add_ties(rows.graph, tie, here, there)
+            for i in range(len(here)):
+                there[i] -= tie * rows.graph.degree[i] * here[i]
 
 
 @compiled
@@ -121,6 +139,16 @@ def factor_tasks(rows: Any) -> Array:
             for i in range(m):
                 factor[r, c, i] *= factor[c, c, i]
     return factor
+
+
+@compiled
+def has_all_pivots(factor: Array) -> bool:
+    """Whether none has vanished."""
+    lowest = np.inf
+    for r in range(factor.shape[0]):
+        for i in range(factor.shape[2]):
+            lowest = min(lowest, factor[r, r, i])
+    return lowest > 0.0
 
 
 @compiled
@@ -242,19 +270,39 @@ def advance(x: Array, factor: float, y: Array) -> None:
 
 
 @compiled
+def blend(x: Array, factor: float, y: Array) -> None:
+    """Factor · x + y, in place of x."""
+    for r in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            x[r, i] = factor * x[r, i] + y[r, i]
+
+
+@compiled
+def multiply(rows: Any, preconditioner: Any, p: Array, unsolved: Array) -> Array:
+    """Hessian · p; exact factors leave little to do, given what they solved for p."""
+    if preconditioner.is_exact:
+        product = unsolved.copy()
+        add_unfactored(rows, p, product)
+    else:
+        product = curve(rows, p)
+        add_bend(rows, p, product)
+    return product
+
+
+@compiled
 def conjugate_gradients(
     rows: Any, preconditioner: Any, rhs: Array, tol: float, most: int
 ) -> Array:
-    """Solve Hessian · x = rhs to a relative error of ``tol``."""
-    x, rest, p = np.zeros(rhs.shape), np.zeros(rhs.shape), np.zeros(rhs.shape)
-    advance(rest, 1.0, rhs)
-    z = precondition(rows, preconditioner, rest)
-    advance(p, 1.0, z)
-    old = inner(rest, z)
+    """Solve Hessian · x = rhs to a relative error of ``tol``.
+
+    ``unsolved`` is the right side to which the preconditioner's answer would be p.
+    """
+    x, rest, unsolved = np.zeros(rhs.shape), rhs.copy(), rhs.copy()
+    p = precondition(rows, preconditioner, rest)
+    old = inner(rest, p)
     goal, steps = tol * tol * old, 0
     while steps < most and old > goal:
-        product = curve(rows, p)
-        add_bend(rows, p, product)
+        product = multiply(rows, preconditioner, p, unsolved)
         bowl = inner(p, product)
         if bowl <= 0.0:
             break
@@ -263,6 +311,7 @@ def conjugate_gradients(
         z = precondition(rows, preconditioner, rest)
         new = inner(rest, z)
         advance(z, new / old, p)
+        blend(unsolved, new / old, rest)
         p, old = z, new
         steps += 1
     return x
@@ -360,6 +409,12 @@ def solve_by_tasks(rows: Any, nothing: Any, rhs: Array, tol: float, most: int) -
     """Conjugate gradients, preconditioned by factors of each task's block."""
     factor = factor_tasks(rows)
     preconditioner = Preconditioner(
-        factor, nothing.basis, 0.0, nothing.parts, nothing.left, nothing.modes
+        factor,
+        has_all_pivots(factor),
+        nothing.basis,
+        0.0,
+        nothing.parts,
+        nothing.left,
+        nothing.modes,
     )
     return conjugate_gradients(rows, preconditioner, rhs, tol, most)
