@@ -23,11 +23,11 @@ class BlockQuadratic:
     """Rows Q of features, after a row of intercepts (lam 0) where these are tied.
 
     fit(Q) + ½ ⟨Q, relation Q⟩ + ½ Σ_j tie_j q^j L q^jᵀ + Σ_j lam_j ‖q^j‖, where the
-    fit is kept as Gram matrices or as samples.
+    fit is kept as Gram matrices, which then hold the relation as well, or as samples.
     """
 
     form: NormalForm | SampleForm
-    relation: csr_array  # (k, k) of the feature prior
+    relation: csr_array  # (k, k) of the feature prior, where samples are kept
     tie: Array  # (k,)
     lam: Array  # (k,)
     laplacian: Laplacian
@@ -38,16 +38,19 @@ class BlockQuadratic:
         """Write a quadratic problem with row penalties out."""
         if not cls.fits(problem) or not is_by_rows(problem.penalty):
             raise TypeError("only squared loss with a penalty of rows is written out.")
-        samples = cls.keeps_samples(problem)
-        form = problem.fit.sample_form() if samples else problem.fit.normal_form()
-        prior = problem.prior
+        fit, prior = problem.fit, problem.prior
+        kept = cls.keeps_samples(problem)
+        form = fit.sample_form() if kept else fit.normal_form()
         d = problem.shape[0]
         extra = len(form.intercept_ties)
+        relation = prior.relation
+        if isinstance(form, NormalForm):
+            form, relation = _add_relation(form, extra, relation), csr_array((0, 0))
         weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
         rows = problem.lam * problem.penalty.row_weights(d)
         return cls(
             form,
-            _after(extra, prior.relation),
+            _after(extra, relation),
             np.concatenate([form.intercept_ties, prior.epsilon * weights]),
             np.concatenate([np.zeros(extra), rows]),
             prior.laplacian,
@@ -89,7 +92,7 @@ class BlockQuadratic:
         return replace(
             self,
             form=_restrict(self.form, rows),
-            relation=csr_array(self.relation[rows][:, rows]),
+            relation=_restrict_relation(self.relation, rows),
             tie=self.tie[rows],
             lam=self.lam[rows],
         )
@@ -100,6 +103,20 @@ def _restrict(form: NormalForm | SampleForm, rows: Index) -> NormalForm | Sample
         return form._replace(rows=form.rows[rows])
     gram = form.gram[:, rows[:, np.newaxis], rows]
     return form._replace(gram=gram, linear=form.linear[rows])
+
+
+def _add_relation(form: NormalForm, extra: int, relation: csr_array) -> NormalForm:
+    """Same fit with the prior of features, which come after ``extra`` rows."""
+    if relation.nnz == 0:
+        return form
+    gram = form.gram if form.gram.flags.writeable else form.gram.copy()
+    entries = relation.tocoo()
+    gram[:, extra + entries.row, extra + entries.col] += entries.data
+    return form._replace(gram=gram)
+
+
+def _restrict_relation(relation: csr_array, rows: Index) -> csr_array:
+    return csr_array(relation[rows][:, rows]) if relation.nnz else relation
 
 
 def _after(extra: int, relation: csr_array) -> csr_array:

@@ -56,13 +56,6 @@ def test_a_good_guess_changes_nothing():
     assert again == pytest.approx(mu, rel=1e-8)
 
 
-def test_blocks_are_laid_out_with_tasks_last():
-    rng = np.random.default_rng(2)
-    gram, relation = rng.random((19, 3, 3)), rng.random((3, 3))
-    out = kernels.lay_out_blocks(gram, relation)
-    assert np.array_equal(out, np.moveaxis(gram + relation, 0, 2))
-
-
 @pytest.mark.parametrize("tie", [0.0, 0.5, 100.0])
 @pytest.mark.parametrize("bounded", [False, True])
 def test_gradient_keeps_step_and_sweeps_descend(tie, bounded):

@@ -53,7 +53,7 @@ class TaskBlocks:
     """A Gram matrix per task."""
 
     def __init__(self, blocks: BlockQuadratic, form: NormalForm) -> None:
-        gram = row_kernels.lay_out_blocks(form.gram, blocks.relation.toarray())
+        gram = np.ascontiguousarray(form.gram.transpose(1, 2, 0))
         own = np.ascontiguousarray(np.einsum("jji->ji", gram))
         linear = np.ascontiguousarray(form.linear)
         self.blocks = blocks

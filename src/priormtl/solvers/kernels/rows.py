@@ -14,7 +14,6 @@ __all__ = [
     "System",
     "descend",
     "full_gradient",
-    "lay_out_blocks",
     "shared_sweep",
     "squared_size",
     "sweep",
@@ -23,7 +22,6 @@ __all__ = [
 
 MOST_SECULAR_STEPS = 60
 ROUNDING, NEARLY = 1e-14, 1e-4  # relative errors of lam/‖x‖
-TILE = 8  # tasks moved at a time
 
 
 class System(NamedTuple):
@@ -36,20 +34,6 @@ class System(NamedTuple):
     tie: Array  # (k,)
     kind: Index  # (k,) how each row sees the graph: as it is, or LOOSE
     graph: Graph
-
-
-@compiled
-def lay_out_blocks(gram: Array, relation: Array) -> Array:
-    """Gram matrices (m, k, k) plus a common one, with tasks last."""
-    m, k, _ = gram.shape
-    out = np.empty((k, k, m))
-    for start in range(0, m, TILE):
-        end = min(start + TILE, m)
-        for r in range(k):
-            for c in range(k):
-                for i in range(start, end):
-                    out[r, c, i] = gram[i, r, c] + relation[r, c]
-    return out
 
 
 @compiled
