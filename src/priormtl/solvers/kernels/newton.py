@@ -7,7 +7,8 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.solvers.compile import compiled
-from priormtl.solvers.kernels.graph import Graph, add_ties, factor_row, solve_row
+from priormtl.solvers.kernels.graph import Graph, add_ties
+from priormtl.solvers.kernels.row import factor_row, solve_row
 
 __all__ = [
     "Preconditioner",
@@ -191,9 +192,9 @@ def factor_modes(
     graph: Any, tie: float, stiffness: Array, parts: Array, left: Array
 ) -> None:
     """Factorise stiffness + tie · L for each mode of the features."""
-    own = np.zeros(parts.shape[2])
+    kind, band, own = graph.kind, graph.band, np.zeros(parts.shape[2])
     for r in range(len(stiffness)):
-        left[r] = factor_row(graph, graph.kind, tie, own, stiffness[r], parts[r])
+        left[r] = factor_row(kind, band, tie, own, stiffness[r], parts[r])
 
 
 @compiled
@@ -241,8 +242,8 @@ def solve_modes(graph: Any, modes: Any, rhs: Array) -> Array:
             for i in range(len(right)):
                 right[i] = turned[r, i]
             solve_row(
-                graph,
                 graph.kind,
+                graph.band,
                 modes.tie,
                 modes.parts[r],
                 modes.left[r],
