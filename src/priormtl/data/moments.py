@@ -9,7 +9,7 @@ from priormtl._arrays import Array, Index
 
 __all__ = ["CentredRows", "Moments", "pooled_scale", "pooled_variance", "tasks_last"]
 
-TILE = 8  # tasks moved at a time: numbers of a cache line
+TILE = 16  # tasks moved at a time: two cache lines of numbers
 
 
 class CentredRows(NamedTuple):

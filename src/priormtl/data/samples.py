@@ -79,13 +79,7 @@ class CentredSamples:
 
     def raw_gram(self) -> Array:
         """XᵀX about zero."""
-
-        def fill(i: int, out: Array) -> None:
-            self._fill_gram(i, out)
-            mean = self.x_mean[i]
-            out += np.multiply.outer(self.weight[i] * mean, mean)
-
-        return tasks_last(self._n_grams, self.shape[0], fill)
+        return tasks_last(self._n_grams, self.shape[0], self._fill_raw_gram)
 
     @property
     def rows_per_task(self) -> float | None:
@@ -105,7 +99,7 @@ class CentredSamples:
         else:
             weight, starts = data.weight[:, 0], np.zeros(0, np.intp)
             X = data.X if self.offset is None else data.X - self.offset[0]
-        if np.all(weight == 1.0):
+        if self._is_plain:
             return CentredRows(X, data.y, starts)
         root = np.sqrt(weight)
         return CentredRows((X.T * root).T, (data.y.T * root).T, starts)
@@ -170,14 +164,33 @@ class CentredSamples:
         return 1 if self._has_one_gram else len(self.tasks)
 
     def _fill_gram(self, i: int, out: Array) -> None:
-        X, _, weight = self.data.rows_of(i)
         if self._sparse:
+            X, _, weight = self.data.rows_of(i)
             out[:] = (X.T @ (diags_array(weight) @ X)).toarray()
         else:
-            Z = X if np.all(weight == 1.0) else X * np.sqrt(weight)[:, np.newaxis]
-            np.matmul(Z.T, Z, out=out)
+            rows = self._weighted_rows(i)
+            np.matmul(rows.T, rows, out=out)
         if self.offset is not None:
             out -= self.weight[i] * np.outer(self.offset[i], self.offset[i])
+
+    def _fill_raw_gram(self, i: int, out: Array) -> None:
+        mean = np.sqrt(self.weight[i]) * self.x_mean[i]
+        if self.offset is None:
+            rows = np.vstack([self._weighted_rows(i), mean])
+            np.matmul(rows.T, rows, out=out)
+        else:
+            self._fill_gram(i, out)
+            out += np.outer(mean, mean)
+
+    def _weighted_rows(self, i: int) -> Array:
+        """Dense rows of task ``i``, times the root of their weight."""
+        X, _, weight = self.data.rows_of(i)
+        return X if self._is_plain else X * np.sqrt(weight)[:, np.newaxis]
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether all weights are one."""
+        return bool(np.all(self.data.weight == 1.0))
 
     @property
     def _sparse(self) -> bool:

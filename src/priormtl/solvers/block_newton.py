@@ -91,7 +91,7 @@ class BlockNewton:
             least = self.sweeps if state.n_steps else self.first_sweeps
             is_slow = descent.run(least, SLOW) > SLOW
         else:
-            is_slow = descend_jumping(descent) == 1.0 or state.is_stuck
+            is_slow = not descend_jumping(descent) or state.is_stuck
         if is_slow:
             layout.newton_step(Q, descent.gradient())
         coef = np.zeros(problem.shape)
