@@ -19,7 +19,7 @@ def written_out(blocks, Q):
         fit = sum(misfit(form, Q, i) for i in range(m))
         fit += np.vdot(Q, blocks.relation @ Q)
     else:
-        gram = np.broadcast_to(form.gram, (m, *form.gram.shape[1:]))
+        gram = np.broadcast_to(blocks.gram, (m, *blocks.gram.shape[1:]))
         fit = sum(Q[:, i] @ gram[i] @ Q[:, i] for i in range(m))
         fit -= 2.0 * np.vdot(form.linear, Q)
     ties = blocks.tie @ np.einsum("ji,ji->j", Q, blocks.laplacian.times(Q))
@@ -93,6 +93,8 @@ def test_samples_are_kept_where_features_are_many(layout, kind, monkeypatch):
     monkeypatch.setattr(blocks_module, "SMALL_GRAM", 0)
     blocks = BlockQuadratic.from_problem(problem)
     assert isinstance(blocks.form, SampleForm)
+    with pytest.raises(TypeError, match="samples are kept"):
+        _ = blocks.gram
     check_constant_difference(problem, blocks, kind)
 
 
@@ -116,9 +118,9 @@ def test_statistics_stay_as_they_are():
     before = data.xx.copy()
     prior = quadratic_prior(data, 0.5, 0.8)
     problem = Problem(Squared().bind(data, FreeIntercepts()), prior, L21(), 0.7)
-    form = BlockQuadratic.from_problem(problem).form
+    gram = BlockQuadratic.from_problem(problem).gram
     assert np.array_equal(data.xx, before)
-    assert form.gram == pytest.approx(before + prior.relation.toarray())
+    assert gram == pytest.approx(before + prior.relation.toarray())
 
 
 def test_what_cannot_be_written_out():

@@ -15,6 +15,7 @@ from priormtl.problem.objective import Problem
 __all__ = ["BlockQuadratic"]
 
 SMALL_GRAM = 2**19  # numbers: 4 MB
+NO_RELATION = csr_array((0, 0))
 MANY_FEATURES = 2.0  # per sample of a task, beyond which samples beat Gram matrices
 
 
@@ -23,11 +24,11 @@ class BlockQuadratic:
     """Rows Q of features, after a row of intercepts (lam 0) where these are tied.
 
     fit(Q) + ½ ⟨Q, relation Q⟩ + ½ Σ_j tie_j q^j L q^jᵀ + Σ_j lam_j ‖q^j‖, where the
-    fit is kept as Gram matrices, which then hold the relation as well, or as samples.
+    fit is kept as Gram matrices or as samples.
     """
 
     form: NormalForm | SampleForm
-    relation: csr_array  # (k, k) of the feature prior, where samples are kept
+    relation: csr_array  # (k, k) of the feature prior, if the form does not hold it
     tie: Array  # (k,)
     lam: Array  # (k,)
     laplacian: Laplacian
@@ -43,19 +44,17 @@ class BlockQuadratic:
         form = fit.sample_form() if kept else fit.normal_form()
         d = problem.shape[0]
         extra = len(form.intercept_ties)
-        relation = prior.relation
-        if isinstance(form, NormalForm):
-            form, relation = _add_relation(form, extra, relation), csr_array((0, 0))
         weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
         rows = problem.lam * problem.penalty.row_weights(d)
-        return cls(
+        blocks = cls(
             form,
-            _after(extra, relation),
+            _after(extra, prior.relation),
             np.concatenate([form.intercept_ties, prior.epsilon * weights]),
             np.concatenate([np.zeros(extra), rows]),
             prior.laplacian,
             extra,
         )
+        return blocks._hold_relation()
 
     @staticmethod
     def fits(problem: Problem) -> bool:
@@ -89,34 +88,42 @@ class BlockQuadratic:
             return self
         first = np.arange(self.n_intercepts)
         rows = np.concatenate([first, self.n_intercepts + features])
-        return replace(
-            self,
-            form=_restrict(self.form, rows),
-            relation=_restrict_relation(self.relation, rows),
-            tie=self.tie[rows],
-            lam=self.lam[rows],
-        )
+        part = replace(self, tie=self.tie[rows], lam=self.lam[rows])
+        if isinstance(self.form, SampleForm):
+            samples = self.form._replace(rows=self.form.rows[rows])
+            relation = csr_array(self.relation[rows][:, rows])
+            return replace(part, form=samples, relation=relation)
+        gram = self.form.gram[:, rows[:, np.newaxis], rows]
+        if self.relation.nnz:
+            gram += self.relation.toarray()[rows[:, np.newaxis], rows]
+        linear = self.form.linear[rows]
+        form = self.form._replace(gram=gram, linear=linear)
+        return replace(part, form=form, relation=NO_RELATION)
+
+    @property
+    def gram(self) -> Array:
+        """Gram matrices (m, k, k), or (1, k, k), that hold the relation."""
+        if isinstance(self.form, SampleForm):
+            raise TypeError("samples are kept, not Gram matrices.")
+        if not self.relation.nnz:
+            return self.form.gram
+        own = np.array(self.form.gram.transpose(1, 2, 0), order="C")
+        _add_relation(self.relation, own)
+        return own.transpose(2, 0, 1)
+
+    def _hold_relation(self) -> Self:
+        """Add the relation to Gram matrices that are nobody else's."""
+        form = self.form
+        if isinstance(form, SampleForm) or not form.gram.flags.writeable:
+            return self
+        _add_relation(self.relation, form.gram.transpose(1, 2, 0))
+        return replace(self, relation=NO_RELATION)
 
 
-def _restrict(form: NormalForm | SampleForm, rows: Index) -> NormalForm | SampleForm:
-    if isinstance(form, SampleForm):
-        return form._replace(rows=form.rows[rows])
-    gram = form.gram[:, rows[:, np.newaxis], rows]
-    return form._replace(gram=gram, linear=form.linear[rows])
-
-
-def _add_relation(form: NormalForm, extra: int, relation: csr_array) -> NormalForm:
-    """Same fit with the prior of features, which come after ``extra`` rows."""
-    if relation.nnz == 0:
-        return form
-    gram = form.gram if form.gram.flags.writeable else form.gram.copy()
+def _add_relation(relation: csr_array, gram: Array) -> None:
+    """Add to Gram matrices (k, k, m), in place."""
     entries = relation.tocoo()
-    gram[:, extra + entries.row, extra + entries.col] += entries.data
-    return form._replace(gram=gram)
-
-
-def _restrict_relation(relation: csr_array, rows: Index) -> csr_array:
-    return csr_array(relation[rows][:, rows]) if relation.nnz else relation
+    gram[entries.row, entries.col] += entries.data[:, np.newaxis]
 
 
 def _after(extra: int, relation: csr_array) -> csr_array:

@@ -41,7 +41,6 @@ def both_forms(shared, tie):
     kept = replace(
         blocks, form=SampleForm(rows, target, starts, np.zeros(0)), relation=relation
     )
-    gram = gram + relation.toarray()
     formed = replace(kept, form=NormalForm(gram, linear, np.zeros(0)))
     engines = (SharedSamples, SharedBlock) if shared else (TaskSamples, TaskBlocks)
     return *(e(b, b.form) for e, b in zip(engines, (kept, formed), strict=True)), Q
