@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from instances import intercept_kinds, quadratic_prior, sine_problem, sine_tasks
-from priormtl.data import from_columns, from_labels
+from priormtl.data import from_columns, from_labels, summarize_tasks
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, TiedIntercepts
 from priormtl.penalties import L21, Nuclear
 from priormtl.problem import BlockQuadratic, NormalForm, Problem, SampleForm
@@ -17,14 +17,14 @@ def written_out(blocks, Q):
     form = blocks.form
     if isinstance(form, SampleForm):
         fit = sum(misfit(form, Q, i) for i in range(m))
+        fit += np.vdot(Q, blocks.relation @ Q)
     else:
-        gram = np.broadcast_to(form.gram, (m, *form.gram.shape[1:]))
+        gram = np.broadcast_to(blocks.gram, (m, *blocks.gram.shape[1:]))
         fit = sum(Q[:, i] @ gram[i] @ Q[:, i] for i in range(m))
         fit -= 2.0 * np.vdot(form.linear, Q)
-    quadratic = fit + np.vdot(Q, blocks.relation @ Q)
     ties = blocks.tie @ np.einsum("ji,ji->j", Q, blocks.laplacian.times(Q))
     penalty = blocks.lam @ np.linalg.norm(Q, axis=1)
-    return 0.5 * (quadratic + ties) + penalty
+    return 0.5 * (fit + ties) + penalty
 
 
 def misfit(form, Q, i):
@@ -93,6 +93,8 @@ def test_samples_are_kept_where_features_are_many(layout, kind, monkeypatch):
     monkeypatch.setattr(blocks_module, "SMALL_GRAM", 0)
     blocks = BlockQuadratic.from_problem(problem)
     assert isinstance(blocks.form, SampleForm)
+    with pytest.raises(TypeError, match="samples are kept"):
+        _ = blocks.gram
     check_constant_difference(problem, blocks, kind)
 
 
@@ -109,6 +111,16 @@ def test_restricted_rows_are_those_of_the_restricted_problem(kind, monkeypatch):
         Q[inside] = np.random.default_rng(1).standard_normal((len(inside), Q.shape[1]))
         assert written_out(part, Q[inside]) == pytest.approx(written_out(blocks, Q))
         assert blocks.restrict(np.arange(problem.shape[0])) is blocks
+
+
+def test_statistics_stay_as_they_are():
+    data = summarize_tasks(sine_tasks(4, 5))
+    before = data.xx.copy()
+    prior = quadratic_prior(data, 0.5, 0.8)
+    problem = Problem(Squared().bind(data, FreeIntercepts()), prior, L21(), 0.7)
+    gram = BlockQuadratic.from_problem(problem).gram
+    assert np.array_equal(data.xx, before)
+    assert gram == pytest.approx(before + prior.relation.toarray())
 
 
 def test_what_cannot_be_written_out():

@@ -1,13 +1,15 @@
 """Moments: what squared loss needs to know of the samples, however they are kept."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["CentredRows", "Moments", "pooled_scale", "pooled_variance"]
+__all__ = ["CentredRows", "Moments", "pooled_scale", "pooled_variance", "tasks_last"]
+
+TILE = 16  # tasks moved at a time: two cache lines of numbers
 
 
 class CentredRows(NamedTuple):
@@ -62,7 +64,13 @@ class Moments(Protocol):
         """Numbers in ``gram``."""
 
     def gram(self) -> Array:
-        """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same."""
+        """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same.
+
+        Only an array that is the caller's own can be written.
+        """
+
+    def raw_gram(self) -> Array:
+        """XᵀX about zero instead; the caller's own."""
 
     @property
     def rows_per_task(self) -> float | None:
@@ -88,6 +96,21 @@ class Moments(Protocol):
 
     def rescale(self, scale: Array) -> Self:
         """Features divided by ``scale``."""
+
+
+def tasks_last(t: int, d: int, fill: Callable[[int, Array], None]) -> Array:
+    """Matrices (t, d, d) that ``fill`` writes, with tasks side by side in memory.
+
+    Solvers read them so. Small tiles are turned while they are in cache: memory for
+    all matrices, whose first touch costs more than the products, is taken once.
+    """
+    out, tile = np.empty((d, d, t)), np.empty((min(t, TILE), d, d))
+    for start in range(0, t, TILE):
+        part = tile[: t - start]
+        for k, matrix in enumerate(part):
+            fill(start + k, matrix)
+        out[:, :, start : start + TILE] = part.transpose(1, 2, 0)
+    return out.transpose(2, 0, 1)
 
 
 def pooled_variance(moments: Moments) -> Array:

@@ -63,7 +63,7 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
     for i in range(m):
         rows = slice(ends[i], ends[i + 1])
         z = Z[rows]
-        mean[i] = share[rows] @ z
+        np.dot(share[rows], z, out=mean[i])
         z -= mean[i]
         if root is not None:
             z *= root[rows, np.newaxis]

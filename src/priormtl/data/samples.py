@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -10,8 +11,8 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data.constants import silence_constants
-from priormtl.data.moments import CentredRows
+from priormtl.data.constants import ROUNDING, silence_constants
+from priormtl.data.moments import CentredRows, tasks_last
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 
 __all__ = ["CentredSamples", "centre_samples", "shift_samples"]
@@ -70,16 +71,15 @@ class CentredSamples:
     @property
     def gram_size(self) -> int:
         """Numbers in ``gram``."""
-        d, m = self.shape
-        return d * d if self._has_one_gram else m * d * d
+        return self._n_grams * self.shape[0] ** 2
 
     def gram(self) -> Array:
         """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same."""
-        d, m = self.shape
-        grams = np.empty((1 if self._has_one_gram else m, d, d))
-        for i, gram in enumerate(grams):
-            gram[:] = self._task_gram(i)
-        return grams
+        return tasks_last(self._n_grams, self.shape[0], self._fill_gram)
+
+    def raw_gram(self) -> Array:
+        """XᵀX about zero."""
+        return tasks_last(self._n_grams, self.shape[0], self._fill_raw_gram)
 
     @property
     def rows_per_task(self) -> float | None:
@@ -99,7 +99,7 @@ class CentredSamples:
         else:
             weight, starts = data.weight[:, 0], np.zeros(0, np.intp)
             X = data.X if self.offset is None else data.X - self.offset[0]
-        if np.all(weight == 1.0):
+        if self._is_plain:
             return CentredRows(X, data.y, starts)
         root = np.sqrt(weight)
         return CentredRows((X.T * root).T, (data.y.T * root).T, starts)
@@ -159,16 +159,38 @@ class CentredSamples:
     def _has_one_gram(self) -> bool:
         return isinstance(self.data, SharedRows) and self.data.has_one_gram
 
-    def _task_gram(self, i: int) -> Array:
-        X, _, weight = self.data.rows_of(i)
+    @property
+    def _n_grams(self) -> int:
+        return 1 if self._has_one_gram else len(self.tasks)
+
+    def _fill_gram(self, i: int, out: Array) -> None:
         if self._sparse:
-            products = (X.T @ (diags_array(weight) @ X)).toarray()
+            X, _, weight = self.data.rows_of(i)
+            out[:] = (X.T @ (diags_array(weight) @ X)).toarray()
         else:
-            root = np.sqrt(weight)[:, np.newaxis]
-            products = (X * root).T @ (X * root)
+            rows = self._weighted_rows(i)
+            np.matmul(rows.T, rows, out=out)
+        if self.offset is not None:
+            out -= self.weight[i] * np.outer(self.offset[i], self.offset[i])
+
+    def _fill_raw_gram(self, i: int, out: Array) -> None:
+        mean = np.sqrt(self.weight[i]) * self.x_mean[i]
         if self.offset is None:
-            return products
-        return products - self.weight[i] * np.outer(self.offset[i], self.offset[i])
+            rows = np.vstack([self._weighted_rows(i), mean])
+            np.matmul(rows.T, rows, out=out)
+        else:
+            self._fill_gram(i, out)
+            out += np.outer(mean, mean)
+
+    def _weighted_rows(self, i: int) -> Array:
+        """Dense rows of task ``i``, times the root of their weight."""
+        X, _, weight = self.data.rows_of(i)
+        return X if self._is_plain else X * np.sqrt(weight)[:, np.newaxis]
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether all weights are one."""
+        return bool(np.all(self.data.weight == 1.0))
 
     @property
     def _sparse(self) -> bool:
@@ -272,9 +294,15 @@ def _centred_blocks(data: StackedRows, means: Array) -> tuple[Array, Array]:
     """Rows minus their task's mean, with one correction for large offsets."""
     X = np.array(data.X)
     corrections = np.zeros_like(means)
-    for i, (a, b) in enumerate(zip(data.starts[:-1], data.starts[1:], strict=True)):
-        X[a:b] -= means[i]
-        corrections[i] = data.weight[a:b] @ X[a:b] / data.task_weight[i]
-        X[a:b] -= corrections[i]
-        silence_constants(X[a:b], means[i])
+    share = data.weight / data.spread(data.task_weight)
+    ends = data.starts.tolist()
+    for i, (a, b) in enumerate(pairwise(ends)):
+        rows = X[a:b]
+        rows -= means[i]
+        corrections[i] = share[a:b] @ rows
+        rows -= corrections[i]
+    # The first rows show that most columns are not constant, at no cost.
+    still = np.abs(X[data.starts[:-1]]) <= ROUNDING * np.abs(means)
+    for i in np.flatnonzero(still.any(axis=1)).tolist():
+        silence_constants(X[ends[i] : ends[i + 1]], means[i])
     return X, corrections

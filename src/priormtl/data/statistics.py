@@ -74,8 +74,17 @@ class TaskStatistics:
         return int(self.xx.size)
 
     def gram(self) -> Array:
-        """Centred XᵀX of each task, or one for all."""
-        return self.xx
+        """Centred XᵀX of each task, or one for all; not to be written."""
+        view = self.xx.view()
+        view.flags.writeable = False
+        return view
+
+    def raw_gram(self) -> Array:
+        """XᵀX about zero."""
+        weight, means = self.weight[: len(self.xx)], self.x_mean[: len(self.xx)]
+        raw = np.einsum("i,ij,ik->ijk", weight, means, means)
+        raw += self.xx
+        return raw
 
     @property
     def rows_per_task(self) -> None:

@@ -113,17 +113,17 @@ class StackedRows(TaskData):
         return self._multiply(P)
 
     def _multiply(self, P: Array) -> Array:
-        scores = np.empty(self.X.shape[0])
-        for i, rows in enumerate(self._slices):
-            scores[rows] = self._blocks[i] @ P[:, i]
+        scores, columns = np.empty(self.X.shape[0]), np.ascontiguousarray(P.T)
+        for block, rows, p in zip(self._blocks, self._slices, columns, strict=True):
+            scores[rows] = block @ p
         return scores
 
     def adjoint(self, R: Array) -> Array:
         """Sums of x r over each task's samples (d, m)."""
-        sums = np.empty(self.shape)
-        for i, rows in enumerate(self._slices):
-            sums[:, i] = self._blocks[i].T @ R[rows]
-        return sums
+        sums = np.empty(self.shape[::-1])
+        for block, rows, total in zip(self._blocks, self._slices, sums, strict=True):
+            total[:] = R[rows] @ block
+        return np.ascontiguousarray(sums.T)
 
     def task_sums(self, R: Array) -> Array:
         """Sums of r over each task's samples (m,)."""

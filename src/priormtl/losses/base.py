@@ -33,7 +33,8 @@ class Evaluation(Protocol):
 class NormalForm(NamedTuple):
     """A quadratic fit written out: ½ Σ qᵀ gram q − linear q over each task's rows q.
 
-    Tied intercepts are rows of their own, before the features.
+    Tied intercepts are rows of their own, before the features. A gram that can be
+    written is the caller's own.
     """
 
     gram: Array  # (m, k, k), or (1, k, k) where all tasks have the same

@@ -157,16 +157,18 @@ class SquaredFit:
     def normal_form(self) -> NormalForm:
         """Centred, raw, or raw with a row of intercepts: as intercepts are treated."""
         moments = self.moments
-        linear, gram = moments.xy.T, moments.gram()
+        linear = moments.xy.T
         if self._means_are_free:
-            return NormalForm(gram, np.ascontiguousarray(linear), np.zeros(0))
-        t = len(gram)
-        means, weight = moments.x_mean[:t], moments.weight[:t, np.newaxis]
-        raw = gram + means[:, :, np.newaxis] * (weight * means)[:, np.newaxis, :]
+            return NormalForm(moments.gram(), np.ascontiguousarray(linear), np.zeros(0))
+        raw = moments.raw_gram()
         total = moments.weight * moments.y_mean
         linear = linear + moments.x_mean.T * total
         if self.intercepts.are_fixed:
             return NormalForm(raw, linear, np.zeros(0))
+        means, weight = (
+            moments.x_mean[: len(raw)],
+            moments.weight[: len(raw), np.newaxis],
+        )
         edge = (weight * means)[:, np.newaxis, :]
         corner = weight[:, :, np.newaxis]
         top = np.concatenate([corner, edge], axis=2)

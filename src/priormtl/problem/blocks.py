@@ -15,6 +15,7 @@ from priormtl.problem.objective import Problem
 __all__ = ["BlockQuadratic"]
 
 SMALL_GRAM = 2**19  # numbers: 4 MB
+NO_RELATION = csr_array((0, 0))
 MANY_FEATURES = 2.0  # per sample of a task, beyond which samples beat Gram matrices
 
 
@@ -27,7 +28,7 @@ class BlockQuadratic:
     """
 
     form: NormalForm | SampleForm
-    relation: csr_array  # (k, k) of the feature prior
+    relation: csr_array  # (k, k) of the feature prior, if the form does not hold it
     tie: Array  # (k,)
     lam: Array  # (k,)
     laplacian: Laplacian
@@ -38,14 +39,14 @@ class BlockQuadratic:
         """Write a quadratic problem with row penalties out."""
         if not cls.fits(problem) or not is_by_rows(problem.penalty):
             raise TypeError("only squared loss with a penalty of rows is written out.")
-        samples = cls.keeps_samples(problem)
-        form = problem.fit.sample_form() if samples else problem.fit.normal_form()
-        prior = problem.prior
+        fit, prior = problem.fit, problem.prior
+        kept = cls.keeps_samples(problem)
+        form = fit.sample_form() if kept else fit.normal_form()
         d = problem.shape[0]
         extra = len(form.intercept_ties)
         weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
         rows = problem.lam * problem.penalty.row_weights(d)
-        return cls(
+        blocks = cls(
             form,
             _after(extra, prior.relation),
             np.concatenate([form.intercept_ties, prior.epsilon * weights]),
@@ -53,6 +54,7 @@ class BlockQuadratic:
             prior.laplacian,
             extra,
         )
+        return blocks._hold_relation()
 
     @staticmethod
     def fits(problem: Problem) -> bool:
@@ -86,20 +88,42 @@ class BlockQuadratic:
             return self
         first = np.arange(self.n_intercepts)
         rows = np.concatenate([first, self.n_intercepts + features])
-        return replace(
-            self,
-            form=_restrict(self.form, rows),
-            relation=csr_array(self.relation[rows][:, rows]),
-            tie=self.tie[rows],
-            lam=self.lam[rows],
-        )
+        part = replace(self, tie=self.tie[rows], lam=self.lam[rows])
+        if isinstance(self.form, SampleForm):
+            samples = self.form._replace(rows=self.form.rows[rows])
+            relation = csr_array(self.relation[rows][:, rows])
+            return replace(part, form=samples, relation=relation)
+        gram = self.form.gram[:, rows[:, np.newaxis], rows]
+        if self.relation.nnz:
+            gram += self.relation.toarray()[rows[:, np.newaxis], rows]
+        linear = self.form.linear[rows]
+        form = self.form._replace(gram=gram, linear=linear)
+        return replace(part, form=form, relation=NO_RELATION)
+
+    @property
+    def gram(self) -> Array:
+        """Gram matrices (m, k, k), or (1, k, k), that hold the relation."""
+        if isinstance(self.form, SampleForm):
+            raise TypeError("samples are kept, not Gram matrices.")
+        if not self.relation.nnz:
+            return self.form.gram
+        own = np.array(self.form.gram.transpose(1, 2, 0), order="C")
+        _add_relation(self.relation, own)
+        return own.transpose(2, 0, 1)
+
+    def _hold_relation(self) -> Self:
+        """Add the relation to Gram matrices that are nobody else's."""
+        form = self.form
+        if isinstance(form, SampleForm) or not form.gram.flags.writeable:
+            return self
+        _add_relation(self.relation, form.gram.transpose(1, 2, 0))
+        return replace(self, relation=NO_RELATION)
 
 
-def _restrict(form: NormalForm | SampleForm, rows: Index) -> NormalForm | SampleForm:
-    if isinstance(form, SampleForm):
-        return form._replace(rows=form.rows[rows])
-    gram = form.gram[:, rows[:, np.newaxis], rows]
-    return form._replace(gram=gram, linear=form.linear[rows])
+def _add_relation(relation: csr_array, gram: Array) -> None:
+    """Add to Gram matrices (k, k, m), in place."""
+    entries = relation.tocoo()
+    gram[entries.row, entries.col] += entries.data[:, np.newaxis]
 
 
 def _after(extra: int, relation: csr_array) -> csr_array:

@@ -53,7 +53,7 @@ class BlockNewtonState:
     Q: Array  # (k, m) rows, those of tied intercepts first
     mu: Array  # (k,) lam/‖row‖ of the last sweep, where the next one starts
     n_steps: int
-    gap: float = np.inf
+    gap: float = np.inf  # looked at with many rows only
     is_stuck: bool = False  # whether the last step has hardly closed it
 
 
@@ -87,17 +87,18 @@ class BlockNewton:
         state = _call_in(problem, state)
         layout, Q, mu = state.layout, state.Q.copy(), state.mu.copy()
         descent = layout.engine.descend(Q, _gradient(state), mu)
-        if len(Q) <= FEW_ROWS:
+        few = len(Q) <= FEW_ROWS
+        if few:
             least = self.sweeps if state.n_steps else self.first_sweeps
             is_slow = descent.run(least, SLOW) > SLOW
         else:
-            is_slow = descend_jumping(descent) == 1.0 or state.is_stuck
+            is_slow = not descend_jumping(descent) or state.is_stuck
         if is_slow:
             layout.newton_step(Q, descent.gradient())
         coef = np.zeros(problem.shape)
         coef[layout.features] = Q[layout.blocks.n_intercepts :]
         point = problem.at(coef, near=state.point)
-        gap = problem.certify(point).gap
+        gap = np.inf if few else problem.certify(point).gap
         stuck = gap > STUCK * state.gap
         return BlockNewtonState(point, layout, Q, mu, state.n_steps + 1, gap, stuck)
 

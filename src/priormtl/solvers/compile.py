@@ -5,7 +5,13 @@ from typing import Any
 
 import numba
 
-__all__ = ["compiled"]
+__all__ = ["compiled", "inlined"]
+
+OPTIONS: dict[str, Any] = {
+    "fastmath": {"contract", "reassoc", "nsz"},
+    "error_model": "numpy",
+    "nogil": True,
+}
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -13,11 +19,16 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Sums may be reordered for speed, in the same way at every call.
     """
-    options: dict[str, Any] = {
-        "fastmath": {"contract", "reassoc", "nsz"},
-        "error_model": "numpy",
-    }
     try:
-        return numba.njit(cache=True, nogil=True, **options)(function)
+        return numba.njit(cache=True, **OPTIONS)(function)
     except RuntimeError:  # no folder for the cache can be written
-        return numba.njit(nogil=True, **options)(function)
+        return numba.njit(**OPTIONS)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Same for small steps of compiled loops, which become part of their callers.
+
+    Calls would count the references to every array of a tuple, up and down again,
+    which takes longer than a row's arithmetic.
+    """
+    return numba.njit(inline="always", **OPTIONS)(function)

@@ -1,7 +1,5 @@
 """Sweeps with jumps ahead, for many rows."""
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,46 +11,62 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_SWEEPS", "descend_jumping", "extrapolate"]
 
-MOST_SWEEPS = 10
-PERIOD = 5  # sweeps from one jump to the next
+MOST_SWEEPS = 10  # in a step with few rows
+STEP = 8  # sweeps from one look to the next, with many
+WINDOW = 5  # sweeps that a jump looks back to
+FIRST_JUMP, PERIOD = 4, 2  # in sweeps: the first ones only find the rows
 RIDGE = 1e-10
 
 
-def descend_jumping(descent: "Descent") -> float:
-    """Sweep, and jump ahead every few sweeps; by what factor moves shrink, about."""
-    first = last = 0.0
-    kept = [_copy(descent)]
-    for _ in range(MOST_SWEEPS):
-        last = np.sqrt(descent.sweep())
-        first = first or last
-        if last == 0.0:
-            return 1.0
-        kept.append(_copy(descent))
-        if len(kept) > PERIOD:
-            _jump(descent, kept)
-            kept = [_copy(descent)]
-    return float((last / first) ** (1 / (MOST_SWEEPS - 1)))
+class Trace:
+    """The last few sweeps: how each moved the rows, and where it led."""
+
+    def __init__(self, descent: "Descent") -> None:
+        self._descent = descent
+        self._moves = np.empty((WINDOW, descent.trail[0].size))
+        self._places = [np.empty((WINDOW, array.size)) for array in descent.trail]
+        self._count = 0
+
+    def sweep(self) -> float:
+        """Sweep once more; how far rows moved, squared."""
+        last, rows = self._count % WINDOW, self._descent.trail[0]
+        self._moves[last] = rows.ravel()
+        moved = self._descent.sweep()
+        np.subtract(rows.ravel(), self._moves[last], out=self._moves[last])
+        for place, array in zip(self._places, self._descent.trail, strict=True):
+            place[last] = array.ravel()
+        self._count += 1
+        return moved
+
+    def jump(self) -> None:
+        """Go to the extrapolated place; if it is not better, stay and forget."""
+        before, known = self._descent.value(), min(self._count, WINDOW)
+        self._move_to(extrapolate(self._moves[:known]))
+        if not self._descent.value() < before:
+            here = np.zeros(known)
+            here[(self._count - 1) % WINDOW] = 1.0
+            self._move_to(here)
+            self._count = 0
+
+    def _move_to(self, weights: Array) -> None:
+        for place, array in zip(self._places, self._descent.trail, strict=True):
+            array[:] = (weights @ place[: len(weights)]).reshape(array.shape)
 
 
-def extrapolate(places: Sequence[Array]) -> Array:
-    """Weights of the later places whose combination moves least (Anderson)."""
-    steps = np.array([(b - a).ravel() for a, b in pairwise(places)])
-    products = steps @ steps.T
+def descend_jumping(descent: "Descent") -> bool:
+    """Sweep, and jump ahead every few sweeps; whether rows still move."""
+    trace = Trace(descent)
+    for count in range(1, STEP + 1):
+        if trace.sweep() == 0.0:
+            return False
+        if count >= FIRST_JUMP and (count - FIRST_JUMP) % PERIOD == 0:
+            trace.jump()
+    return True
+
+
+def extrapolate(moves: Array) -> Array:
+    """Weights of the moves whose combination is shortest (Anderson)."""
+    products = moves @ moves.T
     products.flat[:: len(products) + 1] += RIDGE * np.trace(products)
     weights = np.linalg.solve(products, np.ones(len(products)))
     return weights / weights.sum()
-
-
-def _jump(descent: "Descent", kept: Sequence[tuple[Array, ...]]) -> None:
-    """Go to the extrapolated place if it is better."""
-    weights = extrapolate([trail[0] for trail in kept])
-    before, here = descent.value(), kept[-1]
-    for k, array in enumerate(descent.trail):
-        array[:] = np.tensordot(weights, [trail[k] for trail in kept[1:]], axes=1)
-    if not descent.value() < before:
-        for array, old in zip(descent.trail, here, strict=True):
-            array[:] = old
-
-
-def _copy(descent: "Descent") -> tuple[Array, ...]:
-    return tuple(array.copy() for array in descent.trail)

@@ -25,9 +25,10 @@ def test_both_preconditioners_lead_to_the_same_direction(name, monkeypatch):
     unit = Q[place] / norms[place, None]
     rows = ActiveRows(place, blocks.lam[place] / norms[place], unit, blocks.tie[place])
     x = np.random.default_rng(0).standard_normal(unit.shape)
-    engine, found = TaskBlocks(blocks, blocks.form), []
+    found = []
     for threshold in (np.inf, 0.0):
         monkeypatch.setattr(tasks, "STRONG_TIES", threshold)
+        engine = TaskBlocks(blocks, blocks.form)
         assert (engine._modes(rows) is None) == (threshold > 0)
         found.append(engine.direction(rows, x, 1e-12))
     assert found[0] == pytest.approx(found[1], rel=1e-6, abs=1e-9)

@@ -37,36 +37,3 @@ def test_kinds_and_degrees(name):
     graph = kernels.lay_out_graph(laplacian)
     assert graph.kind == kind
     assert graph.degree == pytest.approx(np.diag(laplacian.dense()))
-
-
-@pytest.mark.parametrize("tie", [0.0, 0.4, 1e8])
-@pytest.mark.parametrize("name", ["none", "chain", "one group"])
-def test_rows_are_solved_exactly(name, tie):
-    laplacian, _ = GRAPHS[name]
-    graph = kernels.lay_out_graph(laplacian)
-    rng = np.random.default_rng(1)
-    own, rhs = rng.random(5), rng.standard_normal(5)
-    pivot, out = np.empty(5), np.empty(5)
-    left = kernels.factor_row(graph, graph.kind, tie, own, 0.2, pivot)
-    kernels.solve_row(graph, graph.kind, tie, pivot, left, rhs, out)
-    matrix = np.diag(own + 0.2) + tie * laplacian.dense()
-    assert out == pytest.approx(np.linalg.solve(matrix, rhs), rel=1e-6, abs=1e-9)
-
-
-@pytest.mark.parametrize("name", ["groups", "ring"])
-def test_loose_rows_are_bounded(name):
-    laplacian, _ = GRAPHS[name]
-    graph = kernels.lay_out_graph(laplacian)
-    own, pivot = np.arange(5.0), np.empty(5)
-    kernels.factor_row(graph, graph.kind, 0.4, own, 0.1, pivot)
-    bound = np.diag(1.0 / pivot)
-    exact = np.diag(own + 0.1) + 0.4 * laplacian.dense()
-    assert np.linalg.eigvalsh(bound - exact).min() >= -1e-12
-
-
-def test_a_pivot_that_vanishes_is_left_out():
-    graph = kernels.lay_out_graph(Laplacian.empty(2))
-    pivot, out = np.empty(2), np.empty(2)
-    left = kernels.factor_row(graph, graph.kind, 0.0, np.array([0.0, 2.0]), 0.0, pivot)
-    kernels.solve_row(graph, graph.kind, 0.0, pivot, left, np.ones(2), out)
-    assert out.tolist() == [0.0, 0.5]

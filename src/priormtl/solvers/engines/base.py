@@ -161,7 +161,8 @@ def lay_out_system(
     graph = graph_of(blocks.laplacian)
     weak = blocks.tie * graph.degree.mean() <= WEAK_TIES * own.mean(axis=1)
     kind = np.where(weak, LOOSE, graph.kind).astype(np.intp)
-    return System(data, linear, own, blocks.lam, blocks.tie, kind, graph)
+    steepest = np.max(own + 2.0 * np.outer(blocks.tie, graph.degree), axis=1)
+    return System(data, linear, own, blocks.lam, blocks.tie, steepest, kind, graph)
 
 
 def feature_modes(block: Array, rows: ActiveRows) -> tuple[Array, Array]:

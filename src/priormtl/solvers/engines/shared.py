@@ -28,9 +28,7 @@ class SharedBlock:
 
     def __init__(self, blocks: BlockQuadratic, form: NormalForm) -> None:
         self.blocks = blocks
-        self.gram = form.gram[0]
-        if blocks.relation.nnz:
-            self.gram = self.gram + blocks.relation.toarray()
+        self.gram = np.require(blocks.gram[0], requirements=["C", "W"])
         linear = np.ascontiguousarray(form.linear)
         own = np.repeat(self.gram.diagonal()[:, np.newaxis], linear.shape[1], axis=1)
         self.graph = graph_of(blocks.laplacian)

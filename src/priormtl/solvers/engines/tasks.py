@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl._lazy import cached_property
 from priormtl.problem import BlockQuadratic, NormalForm
 from priormtl.solvers.engines.base import (
     MOST_STEPS,
@@ -25,9 +26,10 @@ STRONG_TIES = 5.0  # against the data's curvature, beyond which modes preconditi
 
 NO_MODES = newton.Preconditioner(
     np.zeros((0, 0, 0)),
+    False,
     np.zeros((0, 0)),
     0.0,
-    np.zeros((0, 0)),
+    np.zeros((0, 3, 0)),
     np.zeros(0),
     np.zeros((0, 0)),
 )
@@ -52,13 +54,14 @@ class TaskBlocks:
     """A Gram matrix per task."""
 
     def __init__(self, blocks: BlockQuadratic, form: NormalForm) -> None:
-        gram = row_kernels.lay_out_blocks(form.gram, blocks.relation.toarray())
+        gram = np.ascontiguousarray(blocks.gram.transpose(1, 2, 0))
         own = np.ascontiguousarray(np.einsum("jji->ji", gram))
         linear = np.ascontiguousarray(form.linear)
         self.blocks = blocks
         self.graph = graph_of(blocks.laplacian)
         self.system = lay_out_system(blocks, gram, linear, own)
-        self._own, self._degree = own.mean(axis=1), float(self.graph.degree.mean())
+        degree = float(self.graph.degree.mean())
+        self._strongly_tied = blocks.tie * degree > STRONG_TIES * own.mean(axis=1)
 
     def gradient(self, Q: Array) -> Array:
         """Gradient of the quadratic part."""
@@ -79,25 +82,30 @@ class TaskBlocks:
             return newton.solve_by_tasks(layout, NO_MODES, downhill, tol, MOST_STEPS)
         return newton.conjugate_gradients(layout, modes, downhill, tol, MOST_STEPS)
 
+    @cached_property
+    def _mean_block(self) -> Array:
+        """Gram matrix of the mean task (k, k)."""
+        return self.system.gram.mean(axis=2)
+
     def _rows(self, rows: ActiveRows) -> newton.Rows:
         return newton.Rows(self.system.gram, *rows, self.graph)
 
     def _modes(self, rows: ActiveRows) -> newton.Preconditioner | None:
         """Modes of the mean block with ties, if ties dominate."""
-        strength = rows.tie * self._degree - STRONG_TIES * self._own[rows.place]
-        if np.median(strength) <= 0.0:
+        if 2 * np.count_nonzero(self._strongly_tied[rows.place]) <= len(rows.place):
             return None
         loose = self.graph.kind == LOOSE
         modes = self.blocks.laplacian.modes if loose else None
         if loose and modes is None:
             return None
-        mean = self.system.gram[rows.place[:, np.newaxis], rows.place].mean(axis=2)
+        mean = self._mean_block[rows.place[:, np.newaxis], rows.place]
         own, basis = feature_modes(mean, rows)
-        pivot, left = np.empty(rows.unit.shape), np.ones(len(own))
+        parts = np.empty((len(own), 3, rows.unit.shape[1]))
+        left = np.ones(len(own))
         empty, vectors = np.zeros((0, 0, 0)), np.zeros((0, 0))
         if modes is None:
-            newton.factor_modes(self.graph, 1.0, own, pivot, left)
+            newton.factor_modes(self.graph, 1.0, own, parts, left)
         else:
-            pivot[:] = 1.0 / (own[:, np.newaxis] + modes[0])
+            parts[:, 0] = 1.0 / (own[:, np.newaxis] + modes[0])
             vectors = modes[1]
-        return newton.Preconditioner(empty, basis, 1.0, pivot, left, vectors)
+        return newton.Preconditioner(empty, False, basis, 1.0, parts, left, vectors)

@@ -1,4 +1,4 @@
-"""A task graph in compiled loops: products, and systems of one row."""
+"""A task graph in compiled loops."""
 
 from typing import Any, NamedTuple
 
@@ -6,20 +6,20 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
-from priormtl.solvers.compile import compiled
+from priormtl.solvers.compile import compiled, inlined
 
-__all__ = ["Graph", "add_ties", "factor_row", "lay_out_graph", "solve_row"]
+__all__ = ["Graph", "add_row_ties", "add_ties", "lay_out_graph"]
 
 LOOSE, CHAIN, GROUP = 0, 1, 2
-TINY = 1e-300  # a pivot that vanishes
+MAIN, OFF, DEGREE, TOGETHER = 0, 1, 2, 3  # what the rows of a band hold
 
 
 class Graph(NamedTuple):
     """L = a tridiagonal band + other edges − U Uᵀ, the last two sparse by rows."""
 
     kind: int  # what one row's system is: CHAIN, GROUP, or LOOSE: only bounded
-    main: Array  # (m,) the band's diagonal
-    off: Array  # (m,) its entries (i, i + 1); the last is zero
+    band: Array  # (4, m) its diagonal, its entries (i, i + 1) and a last zero; the
+    #              diagonal of L; U where L ties all tasks as one group
     degree: Array  # (m,) diagonal of L
     edge_start: Index  # (m + 1,)
     edge_task: Index
@@ -40,11 +40,12 @@ def lay_out_graph(laplacian: Laplacian) -> Graph:
     rest = np.abs(coo.col - coo.row) > 1
     counts = np.bincount(coo.row[rest], minlength=m)
     order = np.argsort(coo.row[rest], kind="stable")
+    kind, degree = _kind(laplacian, off, bool(rest.any())), laplacian.degree
+    together = groups.data if kind == GROUP else np.zeros(m)
     return Graph(
-        _kind(laplacian, off, bool(rest.any())),
-        main,
-        off,
-        laplacian.degree,
+        kind,
+        np.array([main, off, degree, together]),
+        degree,
         np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
         coo.col[rest][order].astype(np.intp),
         coo.data[rest][order],
@@ -82,80 +83,43 @@ def add_groups(graph: Any, tie: float, x: Array, out: Array) -> None:
 
 
 @compiled
-def add_ties(graph: Any, tie: float, x: Array, out: Array) -> None:
-    """Add tie · L x."""
-    m = len(x)
+def add_band(band: Array, tie: float, x: Array, out: Array) -> None:
+    """Add what the band contributes to tie · L x."""
+    main, off, m = band[MAIN], band[OFF], len(x)
     for i in range(m):
-        out[i] += tie * graph.main[i] * x[i]
+        out[i] += tie * main[i] * x[i]
     for i in range(m - 1):
-        out[i] += tie * graph.off[i] * x[i + 1]
+        out[i] += tie * off[i] * x[i + 1]
     for i in range(m - 1):
-        out[i + 1] += tie * graph.off[i] * x[i]
+        out[i + 1] += tie * off[i] * x[i]
+
+
+@compiled
+def add_row_ties(kind: int, band: Array, tie: float, x: Array, out: Array) -> None:
+    """Add tie · L x for a chain or one group of all."""
+    add_band(band, tie, x, out)
+    if kind == GROUP:
+        together, along = band[TOGETHER], 0.0
+        for i in range(len(x)):
+            along += together[i] * x[i]
+        for i in range(len(x)):
+            out[i] -= tie * along * together[i]
+
+
+@compiled
+def add_loose_ties(graph: Any, tie: float, x: Array, out: Array) -> None:
+    """Add tie · L x for any graph."""
+    add_band(graph.band, tie, x, out)
     if len(graph.edge_task) > 0:
         add_edges(graph, tie, x, out)
     if graph.n_groups > 0:
         add_groups(graph, tie, x, out)
 
 
-@compiled
-def factor_row(
-    graph: Any, kind: int, tie: float, own: Array, shift: float, pivot: Array
-) -> float:
-    """Factorise diag(own + shift) + tie · L, or a bound on it; pivots are inverted.
-
-    ``kind`` is the graph's, or LOOSE: then ties count twice their diagonal.
-    Returns what a group leaves of the mean, 1 − tie uᵀ(…)⁻¹u, in a form that does
-    not cancel. Pivots that vanish are left out of the solution.
-    """
-    m = len(own)
-    if kind == CHAIN and tie > 0.0:
-        before = 0.0
-        for i in range(m):
-            link = tie * graph.off[i - 1] if i > 0 else 0.0
-            value = own[i] + shift + tie * graph.main[i] - link * link * before
-            before = 1.0 / value if value > TINY else 0.0
-            pivot[i] = before
-        return 1.0
-    diagonal, factor = graph.main, tie
-    if kind == LOOSE:
-        diagonal, factor = graph.degree, 2.0 * tie
-    left = 0.0
-    for i in range(m):
-        value = own[i] + shift + factor * diagonal[i]
-        inverse = 1.0 / value if value > TINY else 0.0
-        pivot[i] = inverse
-        left += (own[i] + shift) * inverse
-    return left / m
-
-
-@compiled
-def solve_row(
-    graph: Any,
-    kind: int,
-    tie: float,
-    pivot: Array,
-    left: float,
-    rhs: Array,
-    out: Array,
-) -> None:
-    """Solve by the factors of ``factor_row``."""
-    m = len(rhs)
-    if kind == CHAIN and tie > 0.0:
-        known = 0.0
-        for i in range(m):
-            link = tie * graph.off[i - 1] if i > 0 else 0.0
-            known = rhs[i] - link * known
-            known *= pivot[i]
-            out[i] = known
-        for i in range(m - 2, -1, -1):
-            out[i] -= pivot[i] * tie * graph.off[i] * out[i + 1]
-        return
-    for i in range(m):
-        out[i] = rhs[i] * pivot[i]
-    if kind == GROUP and tie > 0.0 and left > 0.0:
-        along = 0.0
-        for i in range(m):
-            along += graph.group_value[i] * out[i]
-        along *= tie / left
-        for i in range(m):
-            out[i] += along * graph.group_value[i] * pivot[i]
+@inlined
+def add_ties(graph: Any, tie: float, x: Array, out: Array) -> None:
+    """Add tie · L x."""
+    if graph.kind == LOOSE:
+        add_loose_ties(graph, tie, x, out)
+    else:
+        add_row_ties(graph.kind, graph.band, tie, x, out)

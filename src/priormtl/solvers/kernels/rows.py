@@ -1,29 +1,24 @@
 """Sweeps over rows: each is minimised while all others stay."""
 
-from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.solvers.compile import compiled
+from priormtl.solvers.compile import compiled, inlined
 from priormtl.solvers.descent import MOST_SWEEPS
-from priormtl.solvers.kernels.graph import Graph, add_ties, factor_row, solve_row
+from priormtl.solvers.kernels.graph import Graph, add_ties
+from priormtl.solvers.kernels.row import Row, norm, update_row
 
 __all__ = [
     "System",
     "descend",
     "full_gradient",
-    "lay_out_blocks",
+    "pick_row",
     "shared_sweep",
     "squared_size",
     "sweep",
-    "update_row",
 ]
-
-MOST_SECULAR_STEPS = 60
-ROUNDING, NEARLY = 1e-14, 1e-7  # relative errors of lam/‖x‖
-TILE = 8  # tasks moved at a time
 
 
 class System(NamedTuple):
@@ -34,110 +29,22 @@ class System(NamedTuple):
     own: Array  # (k, m) diagonal of each row's Hessian, ties not counted
     lam: Array  # (k,)
     tie: Array  # (k,)
+    steepest: Array  # (k,) bound on each row's Hessian, ties counted
     kind: Index  # (k,) how each row sees the graph: as it is, or LOOSE
     graph: Graph
 
 
-@compiled
-def lay_out_blocks(gram: Array, relation: Array) -> Array:
-    """Gram matrices (m, k, k) plus a common one, with tasks last."""
-    m, k, _ = gram.shape
-    out = np.empty((k, k, m))
-    for start in range(0, m, TILE):
-        end = min(start + TILE, m)
-        for r in range(k):
-            for c in range(k):
-                for i in range(start, end):
-                    out[r, c, i] = gram[i, r, c] + relation[r, c]
-    return out
-
-
-@compiled
-def norm(x: Array) -> float:
-    """Euclidean length."""
-    total = 0.0
-    for i in range(len(x)):
-        total += x[i] * x[i]
-    return sqrt(total)
-
-
-@compiled
-def shrink_row(
-    graph: Any,
-    kind: int,
-    tie: float,
-    own: Array,
-    lam: float,
-    target: Array,
-    guess: float,
-    out: Array,
-) -> float:
-    """Minimise ½ xᵀT x − target·x + lam ‖x‖; returns lam/‖x‖, −1 if x = 0.
-
-    T = diag(own) + tie · L, or its bound. With mu = lam/‖x‖ the solution is
-    (T + mu)⁻¹ target; Newton on 1/‖x‖ − mu/lam finds mu, inside a bracket that
-    always holds it.
-    """
-    length, steepest = norm(target), 0.0
-    if length <= lam:
-        for i in range(len(out)):
-            out[i] = 0.0
-        return -1.0
-    for i in range(len(own)):
-        steepest = max(steepest, own[i] + 2.0 * tie * graph.degree[i])
-    pivot, turned = np.empty(len(own)), np.empty(len(own))
-    low, high = 0.0, lam * steepest / (length - lam)
-    mu = guess if 0.0 < guess < high else high
-    for _ in range(MOST_SECULAR_STEPS):
-        left = factor_row(graph, kind, tie, own, mu, pivot)
-        solve_row(graph, kind, tie, pivot, left, target, out)
-        size = norm(out)
-        error = abs(mu * size - lam)
-        if error <= ROUNDING * lam:
-            break
-        if mu * size > lam:
-            high = mu
-        else:
-            low = mu
-        solve_row(graph, kind, tie, pivot, left, out, turned)
-        slope = 0.0
-        for i in range(len(own)):
-            slope += out[i] * turned[i]
-        newer = mu - (lam / size - mu) / (lam * slope / size**3 - 1.0)
-        if error <= NEARLY * lam:
-            mu = min(max(newer, low), high)  # Newton's step has squared the error
-            left = factor_row(graph, kind, tie, own, mu, pivot)
-            solve_row(graph, kind, tie, pivot, left, target, out)
-            break
-        mu = newer if low < newer < high else 0.5 * (low + high)
-    return mu
-
-
-@compiled
-def update_row(
-    system: Any, j: int, Q: Array, gradient: Array, mu: Array, move: Array
-) -> bool:
-    """Minimise over row ``j``, or a bound on it; how the row moved, and whether."""
-    row, slope, own = Q[j], gradient[j], system.own[j]
-    tie, lam, graph = system.tie[j], system.lam[j], system.graph
-    if mu[j] < 0.0 and norm(row) == 0.0 and norm(slope) <= lam:
-        return False
-    target = np.empty(len(row))
-    for i in range(len(row)):
-        target[i] = own[i] * row[i] - slope[i]
-    if system.kind[j] > 0:
-        add_ties(graph, tie, row, target)
-    else:
-        for i in range(len(row)):
-            target[i] += 2.0 * tie * graph.degree[i] * row[i]
-    mu[j] = shrink_row(graph, system.kind[j], tie, own, lam, target, mu[j], move)
-    moved = False
-    for i in range(len(row)):
-        new = move[i]
-        move[i] = new - row[i]
-        row[i] = new
-        moved = moved or move[i] != 0.0
-    return moved
+@inlined
+def pick_row(system: Any, j: int) -> Row:
+    """System of row ``j``."""
+    return Row(
+        system.own[j],
+        system.graph.band,
+        system.kind[j],
+        system.tie[j],
+        system.lam[j],
+        system.steepest[j],
+    )
 
 
 @compiled
@@ -166,27 +73,35 @@ def spread_move(blocks: Array, move: Array, gradient: Array) -> None:
 @compiled
 def sweep(system: Any, Q: Array, gradient: Array, mu: Array) -> float:
     """Minimise over one row after the other; how far all rows moved, squared."""
-    move, moved = np.empty(Q.shape[1]), 0.0
+    work, moved = np.empty((6, Q.shape[1])), 0.0
+    move = work[0]
     for j in range(len(Q)):
-        if update_row(system, j, Q, gradient, mu, move):
+        row = pick_row(system, j)
+        mu[j], moves = update_row(row, Q[j], gradient[j], mu[j], work)
+        if moves:
             spread_move(system.gram[j], move, gradient)
-            add_ties(system.graph, system.tie[j], move, gradient[j])
-            moved += squared_size(system.own[j], move)
+            if row.tie > 0.0:
+                add_ties(system.graph, row.tie, move, gradient[j])
+            moved += squared_size(row.own, move)
     return moved
 
 
 @compiled
 def shared_sweep(system: Any, Q: Array, gradient: Array, mu: Array) -> float:
     """Same where one Gram matrix (k, k) serves all tasks."""
-    move, moved = np.empty(Q.shape[1]), 0.0
+    work, moved = np.empty((6, Q.shape[1])), 0.0
+    move = work[0]
     for j in range(len(Q)):
-        if update_row(system, j, Q, gradient, mu, move):
+        row = pick_row(system, j)
+        mu[j], moves = update_row(row, Q[j], gradient[j], mu[j], work)
+        if moves:
             for r in range(len(Q)):
                 factor = system.gram[j, r]
                 for i in range(len(move)):
                     gradient[r, i] += factor * move[i]
-            add_ties(system.graph, system.tie[j], move, gradient[j])
-            moved += squared_size(system.own[j], move)
+            if row.tie > 0.0:
+                add_ties(system.graph, row.tie, move, gradient[j])
+            moved += squared_size(row.own, move)
     return moved
 
 

@@ -7,7 +7,8 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.solvers.compile import compiled
 from priormtl.solvers.kernels.graph import add_ties
-from priormtl.solvers.kernels.rows import squared_size, update_row
+from priormtl.solvers.kernels.row import update_row
+from priormtl.solvers.kernels.rows import pick_row, squared_size
 
 __all__ = ["Relation", "lay_out_neighbours", "sample_sweep", "shared_sample_sweep"]
 
@@ -55,7 +56,8 @@ def sample_sweep(
     ``system.gram`` holds the samples (k, n), features first, task after task.
     """
     m = Q.shape[1]
-    move, moved = np.empty(m), 0.0
+    work, moved = np.empty((6, m)), 0.0
+    move = work[0]
     for j in range(len(Q)):
         values, slope = system.gram[j], gradient[j]
         prior_slope(system, relation, j, Q, slope)
@@ -64,8 +66,10 @@ def sample_sweep(
             for s in range(starts[i], starts[i + 1]):
                 total += values[s] * rest[s]
             slope[i] += total
-        if update_row(system, j, Q, gradient, mu, move):
-            moved += squared_size(system.own[j], move)
+        row = pick_row(system, j)
+        mu[j], moves = update_row(row, Q[j], slope, mu[j], work)
+        if moves:
+            moved += squared_size(row.own, move)
             for i in range(m):
                 for s in range(starts[i], starts[i + 1]):
                     rest[s] += values[s] * move[i]
@@ -99,20 +103,23 @@ def shared_sample_sweep(
     other (``neighbours``) keep the slopes up to date.
     """
     k, m = Q.shape
-    move, moved = np.empty(m), 0.0
+    work, moved = np.empty((6, m)), 0.0
+    move = work[0]
     for start in range(0, k, BLOCK):
         end = min(start + BLOCK, k)
         pull = np.dot(system.gram[start:end], rest.T)
-        moves, any_moved = np.zeros((end - start, m)), False
+        steps, any_moved = np.zeros((end - start, m)), False
         for j in range(start, end):
             slope = gradient[j]
             prior_slope(system, relation, j, Q, slope)
             slope += pull[j - start]
-            if update_row(system, j, Q, gradient, mu, move):
-                moved += squared_size(system.own[j], move)
-                moves[j - start], any_moved = move, True
+            row = pick_row(system, j)
+            mu[j], moves = update_row(row, Q[j], slope, mu[j], work)
+            if moves:
+                moved += squared_size(row.own, move)
+                steps[j - start], any_moved = move, True
                 for r in range(j + 1, end):
                     pull[r - start] += neighbours[j, r - start] * move
         if any_moved:
-            rest += np.dot(moves.T, system.gram[start:end])
+            rest += np.dot(steps.T, system.gram[start:end])
     return moved

@@ -11,7 +11,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.solvers.compile import compiled
-from priormtl.solvers.kernels.graph import Graph
+from priormtl.solvers.kernels.graph import MAIN, OFF, Graph
 
 __all__ = [
     "Inverses",
@@ -72,14 +72,14 @@ def add(out: Array, factor: float, x: Array) -> None:
 def add_band(quadratic: Any, x: Array, out: Array) -> None:
     """Add what the graph's band contributes to tie · L x."""
     m, d = x.shape
-    graph, tie = quadratic.graph, quadratic.tie
+    band, tie = quadratic.graph.band, quadratic.tie
     for i in range(m):
         for j in range(d):
-            out[i, j] += tie[j] * graph.main[i] * x[i, j]
+            out[i, j] += tie[j] * band[MAIN, i] * x[i, j]
         if i > 0:
             for j in range(d):
-                out[i, j] += tie[j] * graph.off[i - 1] * x[i - 1, j]
-                out[i - 1, j] += tie[j] * graph.off[i - 1] * x[i, j]
+                out[i, j] += tie[j] * band[OFF, i - 1] * x[i - 1, j]
+                out[i - 1, j] += tie[j] * band[OFF, i - 1] * x[i, j]
 
 
 @compiled
