@@ -259,10 +259,19 @@ def _merge_aligned(a: TaskStatistics, b: TaskStatistics) -> TaskStatistics:
         weight=weight,
         x_mean=share_a[:, np.newaxis] * a.x_mean + share_b[:, np.newaxis] * b.x_mean,
         y_mean=share_a * a.y_mean + share_b * b.y_mean,
-        xx=a.xx + b.xx + spread[:, :, np.newaxis] * x_gap[one][:, np.newaxis, :],
+        xx=_merge_products(a.xx, b.xx, spread, x_gap[one]),
         xy=a.xy + b.xy + (between * y_gap)[:, np.newaxis] * x_gap,
         yy=a.yy + b.yy + between * y_gap**2,
     )
+
+
+def _merge_products(a: Array, b: Array, spread: Array, gap: Array) -> Array:
+    """Sum of Gram matrices, and of what lies between the means."""
+    merged = a + b
+    # Task by task: the outer products of all would be as large as the sum.
+    for total, left, right in zip(merged, spread, gap, strict=True):
+        total += np.outer(left, right)
+    return merged
 
 
 def align_tasks(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
