@@ -270,7 +270,7 @@ def _merge_products(a: Array, b: Array, spread: Array, gap: Array) -> Array:
     merged = a + b
     # Task by task: the outer products of all would be as large as the sum.
     for total, left, right in zip(merged, spread, gap, strict=True):
-        total += np.outer(left, right)
+        np.add(total, np.outer(left, right), out=total)
     return merged
 
 
