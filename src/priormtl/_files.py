@@ -4,13 +4,17 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["write_whole"]
+__all__ = ["remove_leftovers", "write_whole"]
+
+PREFIX = ".priormtl-"
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes | memoryview) -> None:
     """Write aside, bring to disk, then put in place; nothing stays after a failure."""
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".priormtl-")
+    handle, temporary = tempfile.mkstemp(
+        dir=target.parent, prefix=f"{PREFIX}{os.getpid()}-"
+    )
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -21,6 +25,24 @@ def write_whole(path: str | os.PathLike[str], content: bytes | memoryview) -> No
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes were writing aside; others go on."""
+    for path in folder.glob(f"{PREFIX}*"):
+        number = path.name.removeprefix(PREFIX).split("-")[0]
+        if number.isdigit() and not _lives(int(number)):
+            path.unlink(missing_ok=True)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
 
 
 def _umask() -> int:

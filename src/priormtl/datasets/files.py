@@ -6,7 +6,6 @@ that packed it, so that a converted original would never match.
 """
 
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from priormtl._files import write_whole
 from priormtl.exceptions import DataFileError, MissingDataError
 
 __all__ = [
@@ -130,17 +130,7 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
     """Write all or nothing: the file appears complete or not at all."""
     buffer = BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".priormtl-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(buffer.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, buffer.getbuffer())
 
 
 def _read_zip(path: Path, names: Sequence[str]) -> Arrays:

@@ -87,6 +87,7 @@ def run(
     tell : callable
         Called after each unit.
     """
+    store.tidy()
     distinct = {digest_settings(unit.settings()): unit for unit in units}
     for unit in distinct.values():
         if force(unit):

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from priormtl._files import write_whole
+from priormtl._files import remove_leftovers, write_whole
 
 __all__ = ["Store", "digest_settings", "write_table"]
 
@@ -52,6 +52,10 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         noted = table.replace_schema_metadata({SETTINGS: canonical(settings)})
         write_table(self.path(settings), noted)
+
+    def tidy(self) -> None:
+        """Remove what a killed run was just writing."""
+        remove_leftovers(self.folder)
 
     def forget(self, settings: Mapping[str, Any]) -> None:
         """Let a unit be computed anew."""

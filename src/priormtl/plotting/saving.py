@@ -1,10 +1,10 @@
 """Figures to files: all or nothing, the same bytes for the same figure."""
 
 import os
-import tempfile
 from io import BytesIO
 from pathlib import Path
 
+from priormtl._files import write_whole
 from priormtl.plotting.style import Figure, mpl, styled
 
 __all__ = ["save_figure"]
@@ -37,7 +37,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> tuple[Path, Pat
     targets = tuple(stem.with_name(f"{stem.name}.{kind}") for kind in METADATA)
     contents = [_draw(figure, kind) for kind in METADATA]
     for target, content in zip(targets, contents, strict=True):
-        _replace_file(target, content)
+        write_whole(target, content)
     return targets[0], targets[1]
 
 
@@ -46,17 +46,3 @@ def _draw(figure: Figure, kind: str) -> bytes:
     with styled(), mpl.rc_context(SVG):
         figure.savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=METADATA[kind])
     return buffer.getvalue()
-
-
-def _replace_file(target: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".priormtl-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
