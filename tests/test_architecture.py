@@ -15,6 +15,7 @@ TESTS = ROOT / "tests"
 # Files whose laws are stated by another test file, named here.
 TESTED_ELSEWHERE = {
     "_arrays.py": "names only",
+    "_files.py": "test_files.py",
     "_lazy.py": "test_lazy.py",
     "__main__.py": "cli/test_main.py",
     "cli/demo.py": "cli/test_main.py",

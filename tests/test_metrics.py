@@ -1,12 +1,12 @@
-"""Variance explained and normalised error: definitions, gaps, tasks, errors."""
+"""Variance explained, normalised error and AUC: definitions, gaps, tasks, errors."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import r2_score
+from sklearn.metrics import r2_score, roc_auc_score
 
-from priormtl.metrics import nmse, variance_explained
+from priormtl.metrics import auc, nmse, variance_explained
 
 LAW = settings(max_examples=50, deadline=None, derandomize=True, database=None)
 
@@ -148,3 +148,74 @@ def test_a_task_without_targets_is_refused():
 def test_an_unknown_average_is_refused():
     with pytest.raises(ValueError, match='"pooled", "tasks" or None: got \'macro\''):
         variance_explained([1.0, 2.0], [1.0, 2.0], average="macro")
+
+
+def classes_and_scores(seed, n=40, m=3, levels=7):
+    """Both classes in every column, and scores with many ties."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random((n, m)) < 0.4, 1.0, -1.0)
+    y[0], y[1] = 1.0, -1.0
+    return y, rng.integers(0, levels, size=(n, m)) + 0.5 * y
+
+
+@LAW
+@given(st.integers(0, 10**6))
+def test_areas_agree_with_roc_auc_score(seed):
+    y, scores = classes_and_scores(seed)
+    expected = [roc_auc_score(*pair) for pair in zip(y.T, scores.T, strict=True)]
+    np.testing.assert_allclose(auc(y, scores, average=None), expected, rtol=1e-12)
+    assert auc(y, scores) == pytest.approx(np.mean(expected), rel=1e-12)
+    assert auc(y[:, 0], scores[:, 0]) == pytest.approx(expected[0], rel=1e-12)
+
+
+@LAW
+@given(st.integers(0, 10**6), st.randoms(use_true_random=False))
+def test_stacked_rows_have_the_areas_of_columns(seed, random):
+    y, scores = classes_and_scores(seed)
+    task = np.tile(["c", "a", "b"], len(y))
+    order = random.sample(range(y.size), y.size)
+    stacked = auc(
+        y.ravel()[order], scores.ravel()[order], task=task[order], average=None
+    )
+    np.testing.assert_allclose(stacked, auc(y, scores, average=None)[[1, 2, 0]])
+
+
+@LAW
+@given(st.integers(0, 10**6))
+def test_only_the_order_of_scores_matters_and_its_reverse_is_one_minus(seed):
+    y, scores = classes_and_scores(seed)
+    area = auc(y, scores)
+    assert auc(y, np.exp(scores / 3.0)) == area
+    assert auc(y, -scores) == pytest.approx(1.0 - area)
+    assert auc(-y, scores) == pytest.approx(1.0 - area)
+
+
+def test_ties_count_half():
+    assert auc([-1, 1], [0.0, 0.0]) == 0.5
+    assert auc([-1, 1, 1], [0.0, 0.0, 1.0]) == 0.75
+
+
+@pytest.mark.parametrize("positive", [1, 1.0, True, 2])
+def test_classes_may_be_signs_numbers_or_truth_values(positive):
+    assert auc([0, positive, 0, positive], [0.1, 0.9, 0.8, 0.3]) == 0.75
+
+
+def test_classes_not_measured_do_not_count():
+    y, scores = classes_and_scores(3)
+    gaps = np.random.default_rng(0).random(y.shape) < 0.3
+    holes = np.where(gaps, np.nan, y)
+    columns = [roc_auc_score(y[~g, i], scores[~g, i]) for i, g in enumerate(gaps.T)]
+    np.testing.assert_allclose(auc(holes, scores, average=None), columns)
+    assert auc([-1, np.nan, 1], [0.0, np.nan, 1.0]) == 1.0
+
+
+def test_a_task_of_one_class_has_no_area_and_does_not_enter_the_mean():
+    y, scores = [[-1, 1], [1, 1]], [[0.0, 0.0], [1.0, 1.0]]
+    np.testing.assert_array_equal(auc(y, scores, average=None), [1.0, np.nan])
+    assert auc(y, scores) == 1.0
+    assert np.isnan(auc([1, 1], [0.0, 1.0]))
+
+
+def test_an_area_is_never_pooled():
+    with pytest.raises(ValueError, match='"tasks" or None: got \'pooled\''):
+        auc([-1, 1], [0.0, 1.0], average="pooled")

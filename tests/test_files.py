@@ -1,0 +1,86 @@
+"""write_whole: a file appears complete or not at all."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from priormtl import _files
+from priormtl._files import PREFIX, remove_leftovers, write_whole
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("content", [b"", b"new", memoryview(b"new")])
+def test_what_is_written_is_read(tmp_path, content):
+    write_whole(tmp_path / "file", content)
+    assert (tmp_path / "file").read_bytes() == content
+    assert names(tmp_path) == ["file"]
+
+
+def test_an_old_file_is_replaced(tmp_path):
+    (tmp_path / "file").write_bytes(b"something old and longer")
+    write_whole(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("step", ["fsync", "chmod", "replace"])
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_failure_leaves_the_old_file_and_nothing_else(
+    tmp_path, monkeypatch, step, error
+):
+    def fail(*_):
+        raise error
+
+    (tmp_path / "file").write_bytes(b"old")
+    monkeypatch.setattr(_files.os, step, fail)
+    with pytest.raises(error):
+        write_whole(tmp_path / "file", b"new")
+    assert names(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_content_of_the_wrong_type_leaves_nothing(tmp_path):
+    with pytest.raises(TypeError):
+        write_whole(tmp_path / "file", "text")
+    assert names(tmp_path) == []
+
+
+def test_the_file_has_the_rights_of_any_new_file(tmp_path):
+    mask = os.umask(0o027)
+    try:
+        (tmp_path / "usual").write_bytes(b"")
+        write_whole(tmp_path / "ours", b"")
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(mask)
+    modes = {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {0o640}
+
+
+def test_a_missing_folder_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        write_whole(tmp_path / "missing" / "file", b"")
+
+
+def ended_process():
+    """Number of a process that is no more."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+def test_leftovers_of_dead_processes_go_and_those_of_living_ones_stay(tmp_path):
+    living = f"{PREFIX}{os.getpid()}-abc"
+    others = (living, f"{PREFIX}1-abc", f"{PREFIX}notes", "file")
+    for name in (*others, f"{PREFIX}{ended_process()}-abc"):
+        (tmp_path / name).write_bytes(b"")
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == sorted(others)
+
+
+def test_a_folder_that_is_not_there_has_no_leftovers(tmp_path):
+    remove_leftovers(tmp_path / "missing")
