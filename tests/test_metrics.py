@@ -217,5 +217,5 @@ def test_a_task_of_one_class_has_no_area_and_does_not_enter_the_mean():
 
 
 def test_an_area_is_never_pooled():
-    with pytest.raises(ValueError, match='"tasks" or None: got \'pooled\''):
+    with pytest.raises(ValueError, match="\"tasks\" or None: got 'pooled'"):
         auc([-1, 1], [0.0, 1.0], average="pooled")
