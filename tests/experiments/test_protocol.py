@@ -157,7 +157,7 @@ def test_more_rows_hold_the_fewer_ones(name):
 
 @pytest.mark.parametrize("name", ["sarcos", *IMAGES])
 def test_all_sizes_are_judged_by_the_same_rows(name):
-    tests = [drawn(name, size=size)[2] for size in (None, 2, 4)]
+    tests = [drawn(name, size=size)[2] for size in (None, 5, 6)]
     for other in tests[1:]:
         np.testing.assert_array_equal(other, tests[0])
 
@@ -240,10 +240,8 @@ def test_folds_leave_every_task_and_both_classes_in_training(name, size):
             assert wanted <= set(group)
 
 
-@everywhere
+@pytest.mark.parametrize("name", ["school", "sarcos", "yale", "orl"])
 def test_there_are_five_folds_of_about_one_size(name):
-    if name == "letter":
-        pytest.skip("classes are of any size where groups are drawn")
     folds = split_of(name).folds
     counts = np.bincount(folds[folds >= 0])
     assert len(counts) == 5
@@ -394,8 +392,6 @@ def test_real_splits_hold_what_the_paper_says(name):
 @pytest.mark.usefixtures("real_sets")
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_the_smallest_real_size_trains_on_every_task_and_class(name):
-    if name == "mnist":
-        pytest.skip("takes seconds; its classes are as large as those of letter_uci")
     data, size = load_rows(name), min(PROTOCOLS[name].sizes)
     split = split_of(name, repeat=9, size=size, data=data)
     if split.train.task is None:
