@@ -38,6 +38,7 @@ __all__ = ["LABELS", "METHODS", "PRIORS", "Method", "Training", "fit_method"]
 PRIORS = ("none", "natural", "artificial", "expert")
 TIES = ("chain", "mean")
 INTERCEPTS: tuple[bool | str, ...] = (True, "tied")
+STRENGTHS = ("lam", "theta", "epsilon", "alpha")
 COPIED_SHARE = 0.05
 
 
@@ -91,15 +92,24 @@ def fit_method(method: Method, training: Training, split: Split) -> Fitted:
     """Tune and fit a method on the training rows, and score the test rows."""
     model = method.build(training)
     model.fit(training.rows.X, training.rows.y, task=training.rows.task)
-    score = getattr(model, "decision_function", model.predict)
-    scores = score(split.test.X, task=split.test.task)
-    names = {"lam": "lam_", "theta": "theta_", "epsilon": "epsilon_", "alpha": "alpha_"}
-    chosen = {
-        name: float(getattr(model, attribute))
-        for name, attribute in names.items()
-        if hasattr(model, attribute)
+    scores = _score(model, split.test.X, split.test.task)
+    return Fitted(scores * split.unit, _chosen_strengths(model))
+
+
+def _score(model: Any, X: Array, task: np.ndarray | None) -> Array:
+    """Decision values where the model has them, predictions elsewhere."""
+    classifies = hasattr(model, "decision_function")
+    ask = model.decision_function if classifies else model.predict
+    return ask(X, task=task)
+
+
+def _chosen_strengths(model: Any) -> dict[str, float]:
+    """What the model has chosen, of the strengths that it has."""
+    return {
+        name: float(getattr(model, f"{name}_"))
+        for name in STRENGTHS
+        if hasattr(model, f"{name}_")
     }
-    return Fitted(scores * split.unit, chosen)
 
 
 @dataclass(frozen=True)
@@ -146,19 +156,14 @@ class _WithCopies:
     def fit(self, X: Array, y: Array, *, task: np.ndarray | None) -> Self:
         """Copy, then learn."""
         wide = self.copies.fit_transform(X)
-        self.model = self.ours.searching(self.training, self.copies.prior_)
-        self.model.fit(wide, y, task=task)
+        model = self.ours.searching(self.training, self.copies.prior_)
+        self.model_ = model.fit(wide, y, task=task)
+        self.lam_, self.theta_, self.epsilon_ = model.lam_, model.theta_, model.epsilon_
         return self
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("lam_", "theta_", "epsilon_"):
-            return getattr(self.model, name)
-        raise AttributeError(name)
 
     def predict(self, X: Array, *, task: np.ndarray | None) -> Array:
         """Scores of rows."""
-        score = getattr(self.model, "decision_function", self.model.predict)
-        return score(self.copies.transform(X), task=task)
+        return _score(self.model_, self.copies.transform(X), task)
 
 
 def _strengths(training: Training, *, with_prior: bool) -> tuple[Array, Array, Array]:

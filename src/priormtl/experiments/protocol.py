@@ -121,8 +121,7 @@ def make_split(
 def _deal_folds(data: TaskSet, training: Index) -> Index:
     """Fold of each training row: even within tasks, or within classes of images."""
     if data.label is None:
-        code = np.zeros(len(data.sample), np.intp) if data.code is None else data.code
-        return deal_rows(code[training, np.newaxis], MOST_FOLDS)
+        return deal_rows(_codes(data)[training, np.newaxis], MOST_FOLDS)
     images, place = np.unique(data.sample[training], return_inverse=True)
     kinds = np.unique(data.label[images], return_inverse=True)[1]
     fewest = int(np.bincount(kinds).min())
@@ -149,15 +148,20 @@ def draw_per_task(
     data: TaskSet, rng: np.random.Generator, size: int | None
 ) -> tuple[Index, Index]:
     """A number of rows of each task (20 in the paper), the rest to judge by."""
-    assert data.code is not None
     training, testing = [], []
-    for task in range(len(data.task_names)):
-        rows = rng.permutation(np.flatnonzero(data.code == task))
+    code = _codes(data)
+    for task in np.unique(code):
+        rows = rng.permutation(np.flatnonzero(code == task))
         most = int(MOST_SHARE * len(rows))
         count = SCHOOL_ROWS if size is None else min(size, most)
         training.append(rows[:count])
         testing.append(rows[count:])
     return np.concatenate(training), np.concatenate(testing)
+
+
+def _codes(data: TaskSet) -> Index:
+    """Position of each row's task; the same for all rows where tasks share X."""
+    return np.zeros(len(data.sample), np.intp) if data.code is None else data.code
 
 
 def draw_shared(
@@ -177,7 +181,8 @@ def draw_images(
     Images that belong together stay together, and an image is on one side in all
     tasks.
     """
-    assert data.label is not None
+    if data.label is None:
+        raise ValueError(f"data must be of labelled images: got {data.name}.")
     used = np.unique(data.sample)
     group = used if data.group is None else data.group[used]
     training = _choose_groups(group, data.label[used], rng)

@@ -192,8 +192,7 @@ class _Own:
         self.names, self.coef, self.intercept = names, coef, intercept
 
     def __call__(self, X: Array, task: np.ndarray | None) -> Array:
-        assert task is not None
-        code = np.searchsorted(self.names, task)
+        code = _find_tasks(self.names, task)
         scores = np.empty(len(X))
         for i in np.unique(code):
             rows = code == i
@@ -236,6 +235,18 @@ def _stack(paths: list[tuple[Array, Array]]) -> tuple[Array, Array]:
     """Coefficients (k, m, d) and intercepts (k, m) of all tasks."""
     coefs, intercepts = zip(*paths, strict=True)
     return np.stack(coefs, axis=1), np.stack(intercepts, axis=1)
+
+
+def _find_tasks(names: np.ndarray, task: np.ndarray | None) -> Index:
+    """Position of each row's task among sorted names."""
+    if task is None:
+        raise ValueError("task must name the task of each row: got None.")
+    unknown = np.setdiff1d(task, names).tolist()
+    if unknown:
+        raise ValueError(
+            f"task must name tasks that were learned from: got {unknown[0]!r}."
+        )
+    return np.searchsorted(names, task)
 
 
 def _take(task: np.ndarray | None, rows: Index) -> np.ndarray | None:

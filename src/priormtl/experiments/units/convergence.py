@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from priormtl.data import (
     TaskStatistics,
-    from_labels,
     pooled_scale,
     summarize_tasks,
+    to_tasks,
 )
 from priormtl.datasets import SOURCES, make_related_tasks
 from priormtl.experiments.protocol import find_protocol, load_rows, make_split
@@ -125,14 +125,12 @@ def _follow(
 
 def _synthetic() -> TaskStatistics:
     data = make_related_tasks(50, 30, 20, noise=2.0, random_state=0)
-    return summarize_tasks(from_labels(data.X, data.y, data.task))
+    return summarize_tasks(to_tasks(data.X, data.y, data.task))
 
 
 def _school() -> TaskStatistics:
     split = make_split(find_protocol("school"), load_rows("school"), repeat=0)
-    X, y, task = split.train
-    assert task is not None
-    statistics = summarize_tasks(from_labels(X, y, task))
+    statistics = summarize_tasks(to_tasks(*split.train))
     return statistics.rescale(pooled_scale(statistics))
 
 

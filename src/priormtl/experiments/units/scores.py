@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 import priormtl
+from priormtl.datasets import TaskSet
 from priormtl.experiments.methods import METHODS, Training, fit_method
 from priormtl.experiments.protocol import (
+    Split,
     find_protocol,
     load_rows,
     make_split,
@@ -80,7 +82,7 @@ class ScoreUnit:
         return pa.Table.from_pylist(rows, schema=SCORES)
 
 
-def prepare(unit: ScoreUnit) -> tuple[Any, Any, Training]:
+def prepare(unit: ScoreUnit) -> tuple[TaskSet, Split, Training]:
     """Data, split and what the method may look at."""
     protocol = find_protocol(unit.dataset, quick=unit.quick)
     data = load_rows(unit.dataset)

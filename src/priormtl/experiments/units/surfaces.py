@@ -93,16 +93,16 @@ def _path(
     for lam, coef, intercept in zip(
         path.lams, path.coefs, path.intercepts, strict=True
     ):
-        yield float(lam), _predict(split.test, coef, intercept)
+        yield float(lam), _predict(split.test, path.tasks, coef, intercept)
 
 
-def _predict(test: Rows, coef: Array, intercept: Array) -> Array:
+def _predict(test: Rows, tasks: np.ndarray, coef: Array, intercept: Array) -> Array:
     if test.task is None:
         return test.X @ coef.T + intercept
     scores = np.empty(len(test.y))
-    for i, name in enumerate(np.unique(test.task)):
+    for name, p, constant in zip(tasks, coef, intercept, strict=True):
         rows = test.task == name
-        scores[rows] = test.X[rows] @ coef[i] + intercept[i]
+        scores[rows] = test.X[rows] @ p + constant
     return scores
 
 
