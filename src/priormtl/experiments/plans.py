@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import NamedTuple
 
+from priormtl.exceptions import unknown_name
 from priormtl.experiments.experts import expert_prior
 from priormtl.experiments.methods import METHODS, PRIORS
 from priormtl.experiments.protocol import PROTOCOLS, find_protocol, load_rows
@@ -48,10 +49,9 @@ class Plan(NamedTuple):
 
 def plan(what: str, *, quick: bool = False, without: Sequence[str] = ()) -> list[Unit]:
     """All units of a table, a figure, the curves, or everything; each once."""
-    plans = PLANS.values() if what == "all" else (PLANS[what],)
     units = chain.from_iterable(
         part.units(dataset, quick)
-        for part in plans
+        for part in _find_plans(what)
         for dataset in part.datasets
         if dataset not in without
     )
@@ -61,9 +61,16 @@ def plan(what: str, *, quick: bool = False, without: Sequence[str] = ()) -> list
 
 def needed_sets(what: str) -> tuple[str, ...]:
     """Data sets that a part of the paper looks at."""
-    plans = PLANS.values() if what == "all" else (PLANS[what],)
-    names = dict.fromkeys(chain.from_iterable(part.datasets for part in plans))
-    return tuple(name for name in names if name in PROTOCOLS)
+    wanted = chain.from_iterable(part.datasets for part in _find_plans(what))
+    return tuple(name for name in dict.fromkeys(wanted) if name in PROTOCOLS)
+
+
+def _find_plans(what: str) -> Iterable[Plan]:
+    if what == "all":
+        return PLANS.values()
+    if what not in PLANS:
+        raise unknown_name("part of the paper", what, (*PLANS, "all"))
+    return (PLANS[what],)
 
 
 def _table(dataset: str, quick: bool) -> Iterator[Unit]:
