@@ -1,6 +1,7 @@
 """Figures: one panel each, labelled, from any rows."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from priormtl.experiments.showing.figures import (
@@ -104,6 +105,13 @@ def test_convergence_has_two_panels_per_problem_and_all_algorithms():
         "linear",
         "auto",
     ]
+
+
+def test_roc_curves_run_from_corner_to_corner():
+    rows = roc_rows(("yale",)).to_pandas()
+    rows["tpr"] = 0.5 + 0.5 * rows["tpr"]  # half of the positives are above all else
+    for line in roc_figure(pa.Table.from_pandas(rows)).axes[0].lines:
+        assert line.get_xydata()[[0, -1]].tolist() == [[0.0, 0.0], [1.0, 1.0]]
 
 
 def test_roc_titles_hold_the_mean_area():

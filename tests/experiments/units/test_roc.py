@@ -6,9 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+from priormtl.experiments.methods import METHODS, fit_method
 from priormtl.experiments.protocol import load_rows
 from priormtl.experiments.rows import ROC
 from priormtl.experiments.units import RocUnit, ScoreUnit
+from priormtl.experiments.units.scores import prepare
 
 SETS = ("yale", "orl")
 on_both_kinds = pytest.mark.parametrize("dataset", SETS)
@@ -39,6 +41,18 @@ def test_curves_rise_to_the_upper_right_corner(dataset):
         assert np.all(np.diff(tpr) >= 0)
         assert tpr[0] >= 0
         assert tpr[-1] == 1
+
+
+def test_a_curve_begins_with_the_positives_above_all_negatives():
+    unit = ScoreUnit("orl", "natural", 0, quick=True)
+    _, split, training = prepare(unit)
+    scores = fit_method(METHODS["natural"], training, split).scores
+    above = [
+        np.mean(s[y > 0] > s[y < 0].max())
+        for y, s in zip(split.test.y.T, scores.T, strict=True)
+    ]
+    begin = [tpr[0] for _, tpr, _ in curves("orl").values()]
+    assert begin == pytest.approx(above)
 
 
 @on_both_kinds

@@ -194,6 +194,8 @@ def _draw_roc(ax: Axes, dataset: str, rows: Any) -> None:
     fpr = np.unique(ordered["fpr"].to_numpy())
     tpr = ordered["tpr_mean"].to_numpy().reshape(-1, len(fpr))
     steep = np.interp(ZOOM, fpr, tpr.mean(axis=0)) > 1.0 - ZOOM / 2.0
+    # Rows hold the upper end of the rise at zero; the curve begins at its lower end.
+    fpr, tpr = np.append(0.0, fpr), np.pad(tpr, ((0, 0), (1, 0)))
     plot_roc(fpr, tpr, zoom=ZOOM if steep else None, ax=ax, legend=False)
     # Every curve has as many rows, so that this is the mean over curves.
     auc = 100.0 * pc.mean(rows["auc"]).as_py()

@@ -64,19 +64,16 @@ class RocUnit:
         return pa.concat_tables(tables)
 
     def _curve(self, task: str, area: float, fpr: Array, tpr: Array) -> pa.Table:
-        k = len(fpr)
-        columns = [
-            [self.dataset] * k,
-            [self.method] * k,
-            [self.repeat] * k,
-            [task] * k,
-            fpr,
-            tpr,
-            [area] * k,
-        ]
-        return pa.Table.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(columns, ROC, strict=True)], schema=ROC
-        )
+        common = {
+            "dataset": self.dataset,
+            "method": self.method,
+            "repeat": self.repeat,
+            "task": task,
+            "auc": area,
+        }
+        points = zip(fpr, tpr, strict=True)
+        rows = [{**common, "fpr": x, "tpr": y} for x, y in points]
+        return pa.Table.from_pylist(rows, schema=ROC)
 
 
 def _curves(data: TaskSet, test: Rows, scores: Array) -> Iterator[tuple[Array, Array]]:

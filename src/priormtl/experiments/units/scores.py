@@ -63,22 +63,18 @@ class ScoreUnit:
         begin = process_time()
         fitted = fit_method(METHODS[self.method], training, split)
         seconds = process_time() - begin
-        rows = [
-            {
-                "dataset": self.dataset,
-                "method": self.method,
-                "size": self.size,
-                "wrong": self.wrong,
-                "repeat": self.repeat,
-                "metric": score.metric,
-                "task": score.task,
-                "value": score.value,
-                "seconds": seconds,
-                "strengths": json.dumps(fitted.strengths, sort_keys=True),
-                "version": priormtl.__version__,
-            }
-            for score in score_tasks(data, split.test, fitted.scores)
-        ]
+        common = {
+            "dataset": self.dataset,
+            "method": self.method,
+            "size": self.size,
+            "wrong": self.wrong,
+            "repeat": self.repeat,
+            "seconds": seconds,
+            "strengths": json.dumps(fitted.strengths, sort_keys=True),
+            "version": priormtl.__version__,
+        }
+        scores = score_tasks(data, split.test, fitted.scores)
+        rows = [{**common, **score._asdict()} for score in scores]
         return pa.Table.from_pylist(rows, schema=SCORES)
 
 
