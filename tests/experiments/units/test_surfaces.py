@@ -16,7 +16,10 @@ from priormtl.experiments.protocol import (
 from priormtl.experiments.rows import SURFACES
 from priormtl.experiments.units import SurfaceUnit
 
-SHOWN = {"school": ["nmse_pooled", "ve_pooled"], "yale": ["auc"], "orl": ["auc"]}
+SHOWN = {
+    **dict.fromkeys(("school", "sarcos"), ["nmse_pooled", "ve_pooled"]),
+    **dict.fromkeys(("yale", "orl"), ["auc"]),
+}
 everywhere = pytest.mark.parametrize("dataset", SHOWN)
 pytestmark = pytest.mark.usefixtures("small_sets")
 
