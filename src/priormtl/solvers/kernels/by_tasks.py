@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.solvers.compile import compiled
+from priormtl.solvers.compile import compiled, inlined
 from priormtl.solvers.kernels.graph import add_ties
 from priormtl.solvers.kernels.vectors import advance, blend, inner, step_along
 
@@ -15,7 +15,7 @@ __all__ = ["factor_tasks", "solve_by_tasks", "solve_tasks"]
 SMALLEST_PIVOT = 1e-12  # relative to the diagonal
 
 
-@compiled
+@inlined
 def fill_blocks(rows: Any) -> Array:
     """Lower half of all tasks' blocks, ties on the diagonal only."""
     a, m = rows.unit.shape
@@ -90,7 +90,7 @@ def solve_tasks(factor: Array, rhs: Array) -> Array:
     return x
 
 
-@compiled
+@inlined
 def add_unfactored(rows: Any, x: Array, out: Array) -> None:
     """Add what ``fill_blocks`` leaves out of the Hessian, times x."""
     for r in range(x.shape[0]):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.solvers.compile import compiled
+from priormtl.solvers.compile import compiled, inlined
 from priormtl.solvers.kernels.graph import Graph, add_ties
 from priormtl.solvers.kernels.vectors import inner
 
@@ -54,7 +54,7 @@ def curve(rows: Any, x: Array) -> Array:
     return out
 
 
-@compiled
+@inlined
 def penalty_change(lam: Array, before: Array, step: Array, size: float) -> float:
     """Σ lam (‖before + size · step‖ − ‖before‖) over rows."""
     total = 0.0
@@ -68,7 +68,7 @@ def penalty_change(lam: Array, before: Array, step: Array, size: float) -> float
     return total
 
 
-@compiled
+@inlined
 def search(lam: Array, P: Array, step: Array, along: float, bowl: float) -> float:
     """Largest halving of a step that lowers the objective; zero if none does.
 

@@ -70,7 +70,7 @@ def spread_move(blocks: Array, move: Array, gradient: Array) -> None:
             here[i] += block[i] * move[i]
 
 
-@compiled
+@inlined
 def sweep(system: Any, Q: Array, gradient: Array, mu: Array) -> float:
     """Minimise over one row after the other; how far all rows moved, squared."""
     work, moved = np.empty((6, Q.shape[1])), 0.0
