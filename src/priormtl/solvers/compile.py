@@ -11,6 +11,7 @@ OPTIONS: dict[str, Any] = {
     "fastmath": {"contract", "reassoc", "nsz"},
     "error_model": "numpy",
     "nogil": True,
+    "no_cfunc_wrapper": True,  # nobody calls from C
 }
 
 

@@ -47,7 +47,7 @@ def subtract_products(left: Array, right: Array, out: Array) -> None:
             out[i] -= a[i] * e[i]
 
 
-@compiled
+@inlined
 def factor_tasks(rows: Any) -> Array:
     """Cholesky factors of all tasks' blocks at once, mirrored; inverse diagonals.
 

@@ -55,7 +55,7 @@ def norm(x: Array) -> float:
     return sqrt(total)
 
 
-@compiled
+@inlined
 def factor_chain(
     band: Array, tie: float, own: Array, shift: float, parts: Array
 ) -> None:
@@ -189,7 +189,7 @@ def probe_loose_row(
     return size, slope
 
 
-@compiled
+@inlined
 def probe_row(row: Any, mu: float, target: Array, work: Array) -> tuple[float, float]:
     """x = (T + mu)⁻¹ target and (T + mu)⁻¹ x into ``work``; ‖x‖² and their product."""
     if row.kind == LOOSE:

@@ -61,7 +61,7 @@ def full_gradient(system: Any, Q: Array) -> Array:
     return out
 
 
-@compiled
+@inlined
 def spread_move(blocks: Array, move: Array, gradient: Array) -> None:
     """Change of all rows' gradients, when a row moves."""
     for r in range(len(gradient)):
@@ -129,7 +129,7 @@ def descend(
     return rate
 
 
-@compiled
+@inlined
 def squared_size(own: Array, move: Array) -> float:
     """Σ own · move²: what a move changes in fitted values, all other rows apart."""
     total = 0.0

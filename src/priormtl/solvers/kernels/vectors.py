@@ -1,7 +1,7 @@
 """Vectors (rows, tasks) of conjugate gradients, moved in place."""
 
 from priormtl._arrays import Array
-from priormtl.solvers.compile import compiled
+from priormtl.solvers.compile import compiled, inlined
 
 __all__ = ["advance", "blend", "inner", "step_along"]
 
@@ -24,7 +24,7 @@ def advance(x: Array, factor: float, y: Array) -> None:
             x[r, i] += factor * y[r, i]
 
 
-@compiled
+@inlined
 def blend(x: Array, factor: float, y: Array) -> None:
     """Factor · x + y, in place of x."""
     for r in range(x.shape[0]):
@@ -32,7 +32,7 @@ def blend(x: Array, factor: float, y: Array) -> None:
             x[r, i] = factor * x[r, i] + y[r, i]
 
 
-@compiled
+@inlined
 def step_along(x: Array, rest: Array, p: Array, product: Array, old: float) -> bool:
     """Take the step of conjugate gradients along p; False where nothing curves.
 
