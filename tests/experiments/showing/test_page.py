@@ -18,6 +18,7 @@ def facts(**changes):
         "versions": {"priormtl": "0.1.0", "numpy": "2.0"},
         "n_repeats": 10,
         "n_jobs": 2,
+        "protocol": "Repeats are paired.",
         "in_sample_pooled": 0.34,
         "in_sample_effects": 0.387,
         "figures": {name: f"results/{name}.svg" for name in CAPTIONS},
