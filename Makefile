@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # setting turns on the last of scikit-learn's estimator checks.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
-.PHONY: demo test lint types imports unit bench fix forget clean help
+.PHONY: demo test lint types imports unit bench reproduce fix forget clean help
 
 help:  ## Show the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -35,6 +35,9 @@ unit: $(VENV)/.dev  ## Tests and doctests
 bench: $(BENCH)/.ready  ## Ours, the paper's methods and peers side by side; QUICK=1, ONLY=name
 	$(BENCH)/bin/python -m benchmarks.main $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
+reproduce: $(VENV)/.reproduce  ## The paper's tables and figures into docs; QUICK=1, JOBS=2; PRIORMTL_DATA names the data
+	$(BIN)/priormtl reproduce all --jobs $(or $(JOBS),2) $(if $(QUICK),--quick --out results,--out docs/results --page docs/results.md)
+
 fix: $(VENV)/.dev  ## Apply what ruff can mend by itself
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -51,6 +54,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable '.[cli]'
+	touch $@
+
+$(VENV)/.reproduce: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable '.[reproduce]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

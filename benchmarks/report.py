@@ -150,7 +150,9 @@ def draw(figure: Plot | Bars, path: Path) -> None:
     axes.set_ylabel(figure.y_label)
     axes.set_yscale("log")
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(fontsize=8)
+    handles = axes.get_legend_handles_labels()
+    # Below the axes: inside, it would cover bars.
+    canvas.legend(*handles, loc="outside lower center", ncols=6, fontsize=8)
     canvas.savefig(path, metadata={"Date": None})
 
 

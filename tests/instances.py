@@ -176,3 +176,27 @@ def random_blocks(m, k, *, tie, seed=0):
     Q = rng.standard_normal((k, m))
     Q[1] = 0.0
     return blocks, Q
+
+
+def nonzero_rows(blocks, Q):
+    """Rows of Q that are not zero, with the penalty's curvature."""
+    from priormtl.solvers.engines import ActiveRows  # noqa: PLC0415
+
+    norms = np.linalg.norm(Q, axis=1)
+    place = np.flatnonzero(norms)
+    unit = Q[place] / norms[place, None]
+    return ActiveRows(place, blocks.lam[place] / norms[place], unit, blocks.tie[place])
+
+
+def dense_hessian(blocks, rows):
+    """Hessian on active rows, written out over (row, task) pairs."""
+    a, m = rows.unit.shape
+    full = np.zeros((a, m, a, m))
+    L = blocks.laplacian.dense()
+    for i in range(m):
+        full[:, i, :, i] += blocks.form.gram[i][np.ix_(rows.place, rows.place)]
+    for r in range(a):
+        full[r, :, r, :] += rows.tie[r] * L
+        bent = np.eye(m) - np.outer(rows.unit[r], rows.unit[r])
+        full[r, :, r, :] += rows.bend[r] * bent
+    return full.reshape(a * m, a * m)

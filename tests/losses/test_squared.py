@@ -135,3 +135,13 @@ def test_one_row_per_task_is_fitted_by_its_intercept():
     assert at.value == 0.0
     assert not at.gradient.any()
     np.testing.assert_allclose(fit.intercept(np.zeros((2, 2))), [3.0, -1.0])
+
+
+@pytest.mark.parametrize("intercepts", INTERCEPTS)
+@pytest.mark.parametrize("layout", ["stacked", "shared"])
+def test_samples_are_laid_out_feature_by_feature(layout, intercepts):
+    """Compiled steps are slow, and warn, on any other order."""
+    kind = kind_of_intercepts(intercepts, 3)
+    form = Squared().bind(centre_samples(random_tasks(layout)), kind).sample_form()
+    assert form.rows.flags.c_contiguous
+    assert form.target.flags.c_contiguous

@@ -1,15 +1,14 @@
 """priormtl data: which data sets are at hand, and files made from originals."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 from rich.console import Console
 from rich.table import Table
-from typer import Argument, Context, Exit, Option, Typer, echo
+from typer import Argument, Context, Option, Typer, echo
 
+from priormtl.cli.errors import one_sentence
 from priormtl.datasets import SOURCES, Finding, convert_original, find_home, look_for
 from priormtl.exceptions import MissingDataError
 
@@ -57,7 +56,7 @@ def convert(
 
     Example: priormtl data convert school school.mat --to ~/data
     """
-    with _one_sentence():
+    with one_sentence():
         made = convert_original(name, original, data_home=to, replace=replace)
     if as_json:
         echo(json.dumps({"file": str(made.path), "verified": made.verified}))
@@ -65,20 +64,6 @@ def convert(
     echo(f"{made.path} written.")
     if not made.verified:
         echo("Its contents differ from those published: load it with verify=False.")
-
-
-@contextmanager
-def _one_sentence() -> Iterator[None]:
-    """What goes wrong with files or names ends the command with one line and 2."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        _stop(error)
-
-
-def _stop(error: Exception) -> NoReturn:
-    echo(f"Error: {error}", err=True)
-    raise Exit(2)
 
 
 def _folder(home: Path | None) -> str | None:

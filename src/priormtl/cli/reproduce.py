@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Exit, Option, echo
 
+from priormtl.cli.errors import one_sentence
+
 __all__ = ["reproduce"]
 
 BETWEEN_LINES = 10.0  # seconds from line to line where there is no terminal
@@ -67,13 +69,11 @@ def reproduce(
     What is finished is kept: run the same command again to go on, for free where
     nothing is missing.
 
-    Examples
-    --------
-      priormtl reproduce all --quick --jobs 2
+    Example: priormtl reproduce all --quick --jobs 2
 
-      priormtl reproduce table1 --jobs 2 --out results
+    Example: priormtl reproduce table1 --jobs 2 --out results
 
-      priormtl reproduce table2 --collect --out results
+    Example: priormtl reproduce table2 --collect --out results
     """
     experiments = _import_experiments()
     if data is not None:
@@ -89,12 +89,8 @@ def reproduce(
         skip_missing=skip_missing,
         page=page,
     )
-    try:
-        with _progress(what.value) as tell:
-            report = experiments.reproduce(request, tell)
-    except (ValueError, OSError) as error:
-        echo(f"priormtl reproduce: {error}", err=True)
-        raise Exit(2) from None
+    with one_sentence(), _progress(what.value) as tell:
+        report = experiments.reproduce(request, tell)
     _say(report, as_json)
     if report.outcome.interrupted:
         raise Exit(INTERRUPTED)
@@ -106,7 +102,7 @@ def _import_experiments() -> Any:
     try:
         from priormtl import experiments  # noqa: PLC0415
     except ImportError as error:
-        echo(f"priormtl reproduce needs {error.name}: {NEEDED}", err=True)
+        echo(f"Error: reproduce needs {error.name}: {NEEDED}", err=True)
         raise Exit(2) from None
     return experiments
 
@@ -120,7 +116,8 @@ def _progress(name: str) -> Iterator[Callable[[Any], None]]:
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import Progress  # noqa: PLC0415
 
-    columns = (*Progress.get_default_columns()[:3],)
+    # The time left is our own guess, from units of the same kind.
+    columns = Progress.get_default_columns()[:3]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=None)
 

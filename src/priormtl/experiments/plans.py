@@ -16,7 +16,7 @@ from priormtl.experiments.units import (
     SurfaceUnit,
 )
 
-__all__ = ["PLANS", "needed_sets", "plan"]
+__all__ = ["PLANS", "QUICK_REPEATS", "REPEATS", "needed_sets", "plan"]
 
 REPEATS = 10
 CURVE_REPEATS = 5

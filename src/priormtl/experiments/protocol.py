@@ -35,6 +35,7 @@ TRAINING_SHARE = 0.6  # of the images, in the paper's 60/40 splits
 SCHOOL_ROWS = 20  # of each task, in the paper's split
 MOST_SHARE = 0.75  # of a task's rows that a point of a learning curve may train on
 SARCOS_ROWS = 2000  # of the 4449 that a repeat uses
+SHARED_ROWS = 50  # of them to learn from, in the paper's split
 MOST_FOLDS = 5
 
 Draw = Callable[[TaskSet, np.random.Generator, int | None], tuple[Index, Index]]
@@ -170,7 +171,7 @@ def draw_shared(
     """Some of the rows that all tasks share (50 in the paper), the rest to judge by."""
     rows = rng.permutation(len(data.sample))[:SARCOS_ROWS]
     most = max(SARCOS_SIZES)
-    return rows[: 50 if size is None else size], rows[most:]
+    return rows[: SHARED_ROWS if size is None else size], rows[most:]
 
 
 def draw_images(

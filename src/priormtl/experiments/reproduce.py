@@ -17,8 +17,15 @@ from priormtl._files import write_whole
 from priormtl.datasets import SOURCES, look_for
 from priormtl.exceptions import MissingDataError, unknown_name
 from priormtl.experiments.ceiling import school_ceiling
+from priormtl.experiments.description import describe_protocol
 from priormtl.experiments.methods import LABELS, METHODS
-from priormtl.experiments.plans import PLANS, needed_sets, plan
+from priormtl.experiments.plans import (
+    PLANS,
+    QUICK_REPEATS,
+    REPEATS,
+    needed_sets,
+    plan,
+)
 from priormtl.experiments.protocol import PROTOCOLS, load_rows
 from priormtl.experiments.rows import KINDS
 from priormtl.experiments.runner import Event, Outcome, Unit, collect, run
@@ -211,7 +218,8 @@ def _facts(request: Request, page: Path) -> Facts:
         seconds=_noted_time(request.out),
         machine=_machine(),
         versions={name: version(name) for name in PACKAGES},
-        n_repeats=2 if request.quick else 10,
+        n_repeats=QUICK_REPEATS if request.quick else REPEATS,
+        protocol=describe_protocol(quick=request.quick),
         n_jobs=request.jobs,
     )
     if ceiling is None:

@@ -191,13 +191,14 @@ class SquaredFit:
         values, target = X.T, y.T
         if not self._means_are_free:
             values, target, starts = _append_means(moments, values, target, starts)
-        if not tied:
-            rows = np.ascontiguousarray(values)
-            return SampleForm(rows, np.ascontiguousarray(target), starts, np.zeros(0))
-        ones = _mean_samples(np.sqrt(moments.weight), X.shape[0], starts)
-        ties = np.array([self.intercepts.tie_strength])
-        rows = np.vstack([ones, values])
-        return SampleForm(rows, np.ascontiguousarray(target), starts, ties)
+        ties = np.zeros(0)
+        if tied:
+            ones = _mean_samples(np.sqrt(moments.weight), X.shape[0], starts)
+            ties = np.array([self.intercepts.tie_strength])
+            values = np.vstack([ones, values])
+        # Compiled steps read features one after the other.
+        values, target = map(np.ascontiguousarray, (values, target))
+        return SampleForm(values, target, starts, ties)
 
     def intercept(self, P: Array) -> Array:
         """Best intercepts for P, in closed form."""

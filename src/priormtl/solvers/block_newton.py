@@ -18,7 +18,7 @@ __all__ = ["BlockNewton"]
 WORTH_LEAVING_OUT = 0.7  # share of features in play, up to which others are left out
 NEARLY = 0.7  # of lam: a zero row with such a gradient is in play from the start
 FEW_ROWS = 64  # a Newton step costs less than a few sweeps
-SLOW = 0.3  # shrinkage of moves beyond which it pays with few rows
+SLOW = 0.4  # shrinkage of moves beyond which it pays with few rows
 STUCK = 0.8  # share of the gap that sweeps leave, beyond which it pays with many
 MEMO = "layout of block Newton"
 

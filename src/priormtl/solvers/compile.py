@@ -11,24 +11,25 @@ OPTIONS: dict[str, Any] = {
     "fastmath": {"contract", "reassoc", "nsz"},
     "error_model": "numpy",
     "nogil": True,
+    "no_cfunc_wrapper": True,  # nobody calls from C
 }
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile at the first call; the machine code is cached on disk if possible.
 
     Sums may be reordered for speed, in the same way at every call.
     """
     try:
-        return numba.njit(cache=True, **OPTIONS)(function)
+        return numba.njit(cache=True, **OPTIONS, **options)(function)
     except RuntimeError:  # no folder for the cache can be written
-        return numba.njit(**OPTIONS)(function)
+        return numba.njit(**OPTIONS, **options)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Same for small steps of compiled loops, which become part of their callers.
+    """Same for steps of compiled loops, which become part of their callers.
 
-    Calls would count the references to every array of a tuple, up and down again,
-    which takes longer than a row's arithmetic.
+    A call would count the references to every array of a tuple, up and down again,
+    and callers would be optimised with it once more.
     """
-    return numba.njit(inline="always", **OPTIONS)(function)
+    return compiled(function, inline="always")

@@ -18,6 +18,7 @@ def facts(**changes):
         "versions": {"priormtl": "0.1.0", "numpy": "2.0"},
         "n_repeats": 10,
         "n_jobs": 2,
+        "protocol": "Repeats are paired.",
         "in_sample_pooled": 0.34,
         "in_sample_effects": 0.387,
         "figures": {name: f"results/{name}.svg" for name in CAPTIONS},
@@ -33,7 +34,7 @@ def page():
 def test_the_run_is_described(page):
     assert "10 repeats of every split; 2 jobs at a time; 50 minutes in all" in page
     assert "Versions: priormtl 0.1.0, numpy 2.0." in page
-    assert "5-fold" in page
+    assert "Repeats are paired." in page
 
 
 @pytest.mark.parametrize("name", CAPTIONS)

@@ -1,51 +1,48 @@
-"""Newton systems in compiled loops, against NumPy."""
+"""Newton steps in compiled loops, against NumPy."""
 
 import numpy as np
 import pytest
 
-from instances import random_blocks
-from priormtl.solvers.engines import ActiveRows, TaskBlocks
+from instances import dense_hessian, nonzero_rows, random_blocks
+from priormtl.solvers.engines import TaskBlocks
 from priormtl.solvers.kernels import newton
 
 
-def active(blocks, Q):
-    norms = np.linalg.norm(Q, axis=1)
-    place = np.flatnonzero(norms)
-    unit = Q[place] / norms[place, None]
-    return ActiveRows(place, blocks.lam[place] / norms[place], unit, blocks.tie[place])
-
-
-def dense_hessian(blocks, rows):
-    """Hessian on active rows, written out over (row, task) pairs."""
-    a, m = rows.unit.shape
-    full = np.zeros((a, m, a, m))
-    L = blocks.laplacian.dense()
-    for i in range(m):
-        full[:, i, :, i] += blocks.form.gram[i][np.ix_(rows.place, rows.place)]
-    for r in range(a):
-        full[r, :, r, :] += rows.tie[r] * L
-        bent = np.eye(m) - np.outer(rows.unit[r], rows.unit[r])
-        full[r, :, r, :] += rows.bend[r] * bent
-    return full.reshape(a * m, a * m)
-
-
-@pytest.mark.parametrize("tie", [0.0, 0.3, 1e4])
-def test_conjugate_gradients_solve_the_newton_system(tie):
+@pytest.mark.parametrize("tie", [0.0, 0.3])
+def test_curvature_of_the_quadratic_part(tie):
     blocks, Q = random_blocks(4, 6, tie=tie)
-    engine, rows = TaskBlocks(blocks, blocks.form), active(blocks, Q)
-    rhs = np.random.default_rng(2).standard_normal(rows.unit.shape)
-    found = engine.direction(rows, rhs, 1e-12)
-    expected = np.linalg.solve(dense_hessian(blocks, rows), rhs.ravel())
-    assert found.ravel() == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    engine, rows = TaskBlocks(blocks, blocks.form), nonzero_rows(blocks, Q)
+    x = np.random.default_rng(2).standard_normal(rows.unit.shape)
+    found = newton.curve(engine._rows(rows), x)
+    smooth = dense_hessian(blocks, rows._replace(bend=np.zeros(len(rows.bend))))
+    assert found.ravel() == pytest.approx(smooth @ x.ravel(), rel=1e-10)
 
 
-def test_factors_solve_each_tasks_block():
-    blocks, Q = random_blocks(3, 5, tie=0.0)
-    engine, rows = TaskBlocks(blocks, blocks.form), active(blocks, Q)
-    layout = engine._rows(rows)
-    factor = newton.factor_tasks(layout)
-    rhs = np.random.default_rng(3).standard_normal(rows.unit.shape)
-    x = newton.solve_tasks(factor, rhs)
-    for i in range(rhs.shape[1]):
-        block = blocks.form.gram[i][np.ix_(rows.place, rows.place)] + np.diag(rows.bend)
-        assert block @ x[:, i] == pytest.approx(rhs[:, i], abs=1e-9)
+def test_rows_that_are_not_zero_or_not_penalised_are_found():
+    blocks, Q = random_blocks(4, 6, tie=0.0)
+    expected = nonzero_rows(blocks, Q)
+    place, bend, unit = newton.find_rows(blocks.lam, Q)
+    assert place.tolist() == expected.place.tolist()
+    assert bend == pytest.approx(expected.bend)
+    assert unit == pytest.approx(expected.unit)
+    lam = np.where(np.arange(6) == 1, 0.0, blocks.lam)
+    place, bend, unit = newton.find_rows(lam, Q)
+    assert place.tolist() == list(range(6))
+    assert bend[1] == 0.0
+    assert not unit[1].any()
+
+
+def test_steps_never_climb():
+    blocks, Q = random_blocks(4, 6, tie=0.3)
+    engine, rows = TaskBlocks(blocks, blocks.form), nonzero_rows(blocks, Q)
+    gradient = engine.gradient(Q)
+    before = engine.descend(Q.copy(), gradient, np.full(len(Q), -1.0)).value()
+    downhill, force = newton.look_downhill(blocks.lam, rows.place, rows.unit, gradient)
+    assert force > 0.0
+    for step in (downhill, -downhill):
+        moved = Q.copy()
+        product = engine.multiply(rows, step)
+        newton.move_rows(blocks.lam, rows.place, moved, gradient, step, product)
+        after = engine.descend(moved, engine.gradient(moved), np.full(len(Q), -1.0))
+        assert after.value() <= before
+        assert np.array_equal(moved, Q) == (step is not downhill)

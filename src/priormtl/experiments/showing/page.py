@@ -29,15 +29,6 @@ from priormtl.experiments.showing.tables import (
 
 __all__ = ["Facts", "results_page"]
 
-PROTOCOL = (
-    "Every method sees the same splits of a data set: repeat k is the same rows for "
-    "all, so that differences are paired. Features are scaled by the training rows "
-    "alone. Strengths are chosen on the training rows by 5-fold cross-validation, with "
-    "the same folds and the same number of candidates for every method. “Ours” is the "
-    "paper's model with squared loss; the prior is natural (strongest correlations of "
-    "the training rows), artificial (copies of features, known to be equal) or expert "
-    "(neighbouring pixels, related columns)."
-)
 TITLES: Mapping[str, str] = {
     "figure1": "Figure 1: convergence",
     "figure2": "Figure 2: ROC curves",
@@ -57,11 +48,11 @@ class Facts:
     machine: str
     versions: Mapping[str, str]
     n_repeats: int
+    protocol: str  # what was done, in plain words
     n_jobs: int
     in_sample_pooled: float | None = None  # School, least squares on all pupils
     in_sample_effects: float | None = None  # the same with an effect per school
     figures: Mapping[str, str] = field(default_factory=dict)  # name → link to the SVG
-    protocol: str = PROTOCOL
 
 
 def results_page(

@@ -15,24 +15,14 @@ from priormtl.solvers.engines.base import (
     graph_of,
     lay_out_system,
 )
-from priormtl.solvers.kernels import newton
+from priormtl.solvers.kernels import by_modes, newton
 from priormtl.solvers.kernels import rows as row_kernels
+from priormtl.solvers.kernels.by_tasks import solve_by_tasks
 from priormtl.solvers.kernels.graph import LOOSE
 
 __all__ = ["TaskBlocks"]
 
 STRONG_TIES = 5.0  # against the data's curvature, beyond which modes precondition
-
-
-NO_MODES = newton.Preconditioner(
-    np.zeros((0, 0, 0)),
-    False,
-    np.zeros((0, 0)),
-    0.0,
-    np.zeros((0, 3, 0)),
-    np.zeros(0),
-    np.zeros((0, 0)),
-)
 
 
 class TaskDescent(GramDescent):
@@ -79,8 +69,8 @@ class TaskBlocks:
         """Conjugate gradients, preconditioned by blocks of tasks or by modes."""
         layout, modes = self._rows(rows), self._modes(rows)
         if modes is None:
-            return newton.solve_by_tasks(layout, NO_MODES, downhill, tol, MOST_STEPS)
-        return newton.conjugate_gradients(layout, modes, downhill, tol, MOST_STEPS)
+            return solve_by_tasks(layout, downhill, tol, MOST_STEPS)
+        return by_modes.solve_by_modes(layout, modes, downhill, tol, MOST_STEPS)
 
     @cached_property
     def _mean_block(self) -> Array:
@@ -90,7 +80,7 @@ class TaskBlocks:
     def _rows(self, rows: ActiveRows) -> newton.Rows:
         return newton.Rows(self.system.gram, *rows, self.graph)
 
-    def _modes(self, rows: ActiveRows) -> newton.Preconditioner | None:
+    def _modes(self, rows: ActiveRows) -> by_modes.Modes | None:
         """Modes of the mean block with ties, if ties dominate."""
         if 2 * np.count_nonzero(self._strongly_tied[rows.place]) <= len(rows.place):
             return None
@@ -102,10 +92,10 @@ class TaskBlocks:
         own, basis = feature_modes(mean, rows)
         parts = np.empty((len(own), 3, rows.unit.shape[1]))
         left = np.ones(len(own))
-        empty, vectors = np.zeros((0, 0, 0)), np.zeros((0, 0))
+        vectors = np.zeros((0, 0))
         if modes is None:
-            newton.factor_modes(self.graph, 1.0, own, parts, left)
+            by_modes.factor_modes(self.graph, 1.0, own, parts, left)
         else:
             parts[:, 0] = 1.0 / (own[:, np.newaxis] + modes[0])
             vectors = modes[1]
-        return newton.Preconditioner(empty, False, basis, 1.0, parts, left, vectors)
+        return by_modes.Modes(basis, 1.0, parts, left, vectors)

@@ -62,7 +62,7 @@ def _kind(laplacian: Laplacian, off: Array, has_rest: bool) -> int:
     return CHAIN if off.any() and not has_rest and not laplacian.groups.nnz else LOOSE
 
 
-@compiled
+@inlined
 def add_edges(graph: Any, tie: float, x: Array, out: Array) -> None:
     """Add what edges off the band contribute."""
     for i in range(len(x)):
@@ -70,7 +70,7 @@ def add_edges(graph: Any, tie: float, x: Array, out: Array) -> None:
             out[i] += tie * graph.edge_value[k] * x[graph.edge_task[k]]
 
 
-@compiled
+@inlined
 def add_groups(graph: Any, tie: float, x: Array, out: Array) -> None:
     """Subtract tie · U Uᵀ x."""
     sums = np.zeros(graph.n_groups)

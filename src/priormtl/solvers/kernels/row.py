@@ -4,7 +4,7 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 from priormtl._arrays import Array
-from priormtl.solvers.compile import compiled
+from priormtl.solvers.compile import compiled, inlined
 from priormtl.solvers.kernels.graph import (
     CHAIN,
     DEGREE,
@@ -55,7 +55,7 @@ def norm(x: Array) -> float:
     return sqrt(total)
 
 
-@compiled
+@inlined
 def factor_chain(
     band: Array, tie: float, own: Array, shift: float, parts: Array
 ) -> None:
@@ -172,7 +172,7 @@ def solve_row(
             out[i] += along * together[i] * pivot[i]
 
 
-@compiled
+@inlined
 def probe_loose_row(
     row: Any, mu: float, target: Array, work: Array
 ) -> tuple[float, float]:
@@ -189,7 +189,7 @@ def probe_loose_row(
     return size, slope
 
 
-@compiled
+@inlined
 def probe_row(row: Any, mu: float, target: Array, work: Array) -> tuple[float, float]:
     """x = (T + mu)⁻¹ target and (T + mu)⁻¹ x into ``work``; ‖x‖² and their product."""
     if row.kind == LOOSE:
@@ -206,7 +206,7 @@ def probe_row(row: Any, mu: float, target: Array, work: Array) -> tuple[float, f
     return size, slope
 
 
-@compiled
+@inlined
 def shrink_row(
     row: Any, target: Array, length: float, guess: float, work: Array
 ) -> float:
@@ -238,7 +238,7 @@ def shrink_row(
     return mu
 
 
-@compiled
+@inlined
 def find_target(row: Any, x: Array, slope: Array, target: Array) -> None:
     """T x − slope: what the minimum over a row depends on."""
     own = row.own

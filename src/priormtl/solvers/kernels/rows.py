@@ -61,7 +61,7 @@ def full_gradient(system: Any, Q: Array) -> Array:
     return out
 
 
-@compiled
+@inlined
 def spread_move(blocks: Array, move: Array, gradient: Array) -> None:
     """Change of all rows' gradients, when a row moves."""
     for r in range(len(gradient)):
@@ -70,7 +70,7 @@ def spread_move(blocks: Array, move: Array, gradient: Array) -> None:
             here[i] += block[i] * move[i]
 
 
-@compiled
+@inlined
 def sweep(system: Any, Q: Array, gradient: Array, mu: Array) -> float:
     """Minimise over one row after the other; how far all rows moved, squared."""
     work, moved = np.empty((6, Q.shape[1])), 0.0
@@ -129,7 +129,7 @@ def descend(
     return rate
 
 
-@compiled
+@inlined
 def squared_size(own: Array, move: Array) -> float:
     """Σ own · move²: what a move changes in fitted values, all other rows apart."""
     total = 0.0

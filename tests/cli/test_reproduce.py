@@ -1,0 +1,114 @@
+"""priormtl reproduce: one command, resumable, honest about what is missing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from priormtl.cli.main import app
+
+
+def run(*words, **environment):
+    settings = {"PRIORMTL_DATA": None} | environment
+    return CliRunner().invoke(app, [str(word) for word in words], env=settings)
+
+
+def refuse(result, *words):
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+    for word in words:
+        assert word in result.stderr
+
+
+def test_help_has_examples():
+    result = run("reproduce", "--help")
+    assert result.exit_code == 0
+    assert "Example: priormtl reproduce all --quick --jobs 2" in result.output
+
+
+def test_an_unknown_part_is_refused(tmp_path):
+    refuse(run("reproduce", "table7", "--out", tmp_path), "table7", "table1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_data_are_said_before_anything_is_computed(tmp_path):
+    out = tmp_path / "out"
+    result = run("reproduce", "table1", "--out", out, PRIORMTL_DATA=str(tmp_path))
+    refuse(result, str(tmp_path), "school.npz", "--skip-missing")
+    assert result.stderr.count("\n") == 1
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--force", "natral"), "natural"),
+        (("--limit", "0"), "limit must be a positive number"),
+    ],
+)
+def test_bad_options_are_refused(tmp_path, words, message):
+    result = run("reproduce", "figure1", "--out", tmp_path / "out", *words)
+    refuse(result, message)
+
+
+def test_nothing_computed_is_a_table_that_says_so(tmp_path, data_home):
+    words = ("reproduce", "table1", "--quick", "--collect", "--json")
+    result = run(*words, "--out", tmp_path, PRIORMTL_DATA=str(data_home))
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert (said["computed"], said["done"]) == (0, 0)
+    assert said["planned"] > 0
+    assert f"0 of {said['planned']}" in (tmp_path / "table1.md").read_text()
+    assert not (tmp_path / "units").exists()
+
+
+def start(out, home, *words):
+    return subprocess.Popen(
+        [sys.executable, "-m", "priormtl", "reproduce", *words, "--out", str(out)],
+        env=os.environ | {"PRIORMTL_DATA": str(home), "OPENBLAS_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    """Exit code, and what was said beside files and progress."""
+    said, _ = process.communicate()
+    lines = said.splitlines()
+    kept = [line for line in lines if not line.startswith(("wrote ", "28 of 28 "))]
+    return process.returncode, "\n".join(kept)
+
+
+def wait_for_units(out, count):
+    """Until so many units are finished."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        if len(list((out / "units").glob("*.parquet"))) >= count:
+            return
+        time.sleep(0.02)
+    raise AssertionError("no units were finished in two minutes")
+
+
+def test_killed_interrupted_and_resumed_runs_give_the_same_table(tmp_path, data_home):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    words = ("table1", "--quick")
+    assert finish(start(whole, data_home, *words, "--jobs", "2")) == (0, "")
+    for count, number in ((1, signal.SIGKILL), (5, signal.SIGINT), (9, signal.SIGTERM)):
+        process = start(broken, data_home, *words)
+        wait_for_units(broken, count)
+        process.send_signal(number)
+        code, said = finish(process)
+        if number == signal.SIGINT:
+            assert code == 130
+            assert "run the same command again to go on" in said
+            assert " of 28" in (broken / "table1.md").read_text()
+    assert finish(start(broken, data_home, *words))[0] == 0
+    for name in ("table1.md", "table1.tex", "table1.html"):
+        assert (broken / name).read_bytes() == (whole / name).read_bytes()
+    assert list(broken.rglob(".priormtl-*")) == []

@@ -1,0 +1,41 @@
+"""Units of work whose computations can be counted, for tests of the runner."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Square:
+    """A number squared; every computation leaves a line in a log."""
+
+    number: int
+    log: str
+    seconds: float = 0.0
+    fails: bool = False
+    dies: bool = False
+    shade: str = "plain"  # part of the settings, not of the rows
+
+    @property
+    def label(self) -> str:
+        return f"square of {self.number}"
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        return ("square",)
+
+    def settings(self) -> dict[str, object]:
+        return {"kind": "square", "number": self.number, "shade": self.shade}
+
+    def compute(self) -> pa.Table:
+        with open(self.log, "a", encoding="utf-8") as file:
+            file.write(f"{self.number}\n")
+        time.sleep(self.seconds)
+        if self.dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fails:
+            raise ValueError(f"{self.number} cannot be squared")
+        return pa.table({"number": [self.number], "square": [self.number**2]})
