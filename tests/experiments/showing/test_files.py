@@ -32,6 +32,7 @@ FACTS = Facts(
     versions={"numpy": "2"},
     n_repeats=10,
     n_jobs=2,
+    protocol="The same splits for every method.",
 )
 
 
