@@ -81,10 +81,12 @@ class TaskStatistics:
 
     def raw_gram(self) -> Array:
         """XᵀX about zero."""
-        weight, means = self.weight[: len(self.xx)], self.x_mean[: len(self.xx)]
-        raw = np.einsum("i,ij,ik->ijk", weight, means, means)
-        raw += self.xx
-        return raw
+        t = len(self.xx)
+        means = np.ascontiguousarray(self.x_mean[:t].T)
+        # With tasks last in memory, as solvers read them.
+        raw = (self.weight[:t] * means)[:, np.newaxis] * means
+        raw += self.xx.transpose(1, 2, 0)
+        return raw.transpose(2, 0, 1)
 
     @property
     def rows_per_task(self) -> None:
