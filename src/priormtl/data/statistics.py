@@ -207,9 +207,14 @@ def summarize_tasks(data: TaskData) -> TaskStatistics:
     else:
         m = len(data.tasks)
         parts = [one_task(centred_products(*data.rows_of(i))) for i in range(m)]
-    weight, x_mean, y_mean, xx, xy, yy = map(np.concatenate, zip(*parts, strict=True))
-    names = data.tasks, data.features
-    return TaskStatistics(weight, x_mean, y_mean, xx, xy, yy, *names)
+    return TaskStatistics(*_join_tasks(parts), data.tasks, data.features)
+
+
+def _join_tasks(parts: Sequence[Products]) -> Products:
+    """Products of all tasks."""
+    if len(parts) == 1:
+        return parts[0]
+    return Products(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _stacked_parts(data: StackedRows) -> Iterator[Products]:
