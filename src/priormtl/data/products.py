@@ -54,17 +54,21 @@ def one_task(products: Products) -> Products:
 def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
     """Products of several tasks, whose rows follow each other."""
     d, m = X.shape[1], len(starts) - 1
-    Z = np.column_stack([X, y])
+    counts = np.diff(starts)
     total = np.add.reduceat(weight, starts[:-1])
-    share = weight / np.repeat(total, np.diff(starts))
+    share = weight / np.repeat(total, counts)
     root = np.sqrt(weight) if np.any(weight != 1.0) else None
     mean, products = np.empty((m, d + 1)), np.empty((m, d + 1, d + 1))
-    ends = starts.tolist()
+    mean[:, d] = np.add.reduceat(share * y, starts[:-1])
+    y_centred = y - np.repeat(mean[:, d], counts)
+    # One small table for all tasks stays in cache.
+    table, ends = np.empty((counts.max(initial=0), d + 1)), starts.tolist()
     for i in range(m):
         rows = slice(ends[i], ends[i + 1])
-        z = Z[rows]
-        np.dot(share[rows], z, out=mean[i])
-        z -= mean[i]
+        x, z, x_mean = X[rows], table[: counts[i]], mean[i, :d]
+        np.dot(share[rows], x, out=x_mean)
+        np.subtract(x, x_mean, out=z[:, :d])
+        z[:, d] = y_centred[rows]
         if root is not None:
             z *= root[rows, np.newaxis]
         np.matmul(z.T, z, out=products[i])

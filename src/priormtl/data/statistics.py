@@ -81,10 +81,12 @@ class TaskStatistics:
 
     def raw_gram(self) -> Array:
         """XᵀX about zero."""
-        weight, means = self.weight[: len(self.xx)], self.x_mean[: len(self.xx)]
-        raw = np.einsum("i,ij,ik->ijk", weight, means, means)
-        raw += self.xx
-        return raw
+        t = len(self.xx)
+        means = np.ascontiguousarray(self.x_mean[:t].T)
+        # With tasks last in memory, as solvers read them.
+        raw = (self.weight[:t] * means)[:, np.newaxis] * means
+        raw += self.xx.transpose(1, 2, 0)
+        return raw.transpose(2, 0, 1)
 
     @property
     def rows_per_task(self) -> None:
@@ -205,9 +207,14 @@ def summarize_tasks(data: TaskData) -> TaskStatistics:
     else:
         m = len(data.tasks)
         parts = [one_task(centred_products(*data.rows_of(i))) for i in range(m)]
-    weight, x_mean, y_mean, xx, xy, yy = map(np.concatenate, zip(*parts, strict=True))
-    names = data.tasks, data.features
-    return TaskStatistics(weight, x_mean, y_mean, xx, xy, yy, *names)
+    return TaskStatistics(*_join_tasks(parts), data.tasks, data.features)
+
+
+def _join_tasks(parts: Sequence[Products]) -> Products:
+    """Products of all tasks."""
+    if len(parts) == 1:
+        return parts[0]
+    return Products(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _stacked_parts(data: StackedRows) -> Iterator[Products]:

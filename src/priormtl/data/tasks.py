@@ -228,9 +228,9 @@ def from_codes(
     kept = weights > 0
     m = len(tasks)
     _refuse_empty(tasks, np.bincount(codes[kept], minlength=m) == 0)
-    order = np.argsort(codes, kind="stable")
-    order = order[kept[order]]
-    if not np.array_equal(order, np.arange(n)):
+    if not kept.all() or np.any(codes[1:] < codes[:-1]):
+        order = np.argsort(codes, kind="stable")
+        order = order[kept[order]]
         X, y, weights, codes = X[order], y[order], weights[order], codes[order]
     starts = np.searchsorted(codes, np.arange(m + 1)).astype(np.intp)
     return StackedRows(X, y, weights, tasks, None, starts)

@@ -102,6 +102,8 @@ class SquaredFit:
 
     def majorant(self, V: Array) -> Array:
         """The Hessian itself."""
+        if not V.any():
+            return np.zeros_like(V)
         product = self.moments.gram_product(V)
         if self._means_are_free:
             return product

@@ -114,7 +114,9 @@ class BlockQuadratic:
     def _hold_relation(self) -> Self:
         """Add the relation to Gram matrices that are nobody else's."""
         form = self.form
-        if isinstance(form, SampleForm) or not form.gram.flags.writeable:
+        if isinstance(form, SampleForm) or not self.relation.nnz:
+            return self
+        if not form.gram.flags.writeable:
             return self
         _add_relation(self.relation, form.gram.transpose(1, 2, 0))
         return replace(self, relation=NO_RELATION)
