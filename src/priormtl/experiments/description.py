@@ -37,7 +37,8 @@ def describe_protocol(*, quick: bool) -> str:
             "and the same number of settings for every method: "
             f"{_join(_spell_budget(p) for p in protocols)}. What theta does not need "
             "goes to a finer grid of lam. Regression is tuned by squared error, "
-            "classification by the mean AUC. Nothing was tuned towards the paper's "
+            "classification by the mean AUC (scikit-learn's lasso by its own "
+            "squared error). Nothing was tuned towards the paper's "
             "figures; grids were laid out by hand before the run, on splits outside "
             "the repeats and on the first one, and are the same for all methods.",
             "**Ours** is the paper's model with squared loss, a chain of tasks and "

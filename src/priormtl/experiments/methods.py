@@ -216,6 +216,11 @@ def _shared_x(data: TaskSet) -> bool:
     return data.code is None
 
 
+def _can_be_pooled(data: TaskSet) -> bool:
+    """Not where classes share rows: the mean target of a row is then constant."""
+    return data.kind == "regression" or data.code is not None
+
+
 def _grouped_rows(data: TaskSet) -> bool:
     """Regression whose tasks are groups of alike rows, as a mixed model wants them."""
     return data.kind == "regression" and data.code is not None
@@ -251,7 +256,7 @@ METHODS: Mapping[str, Method] = {
         lambda data: data.kind == "regression",
     ),
     "ridge-single": Method("ridge per task", _ridge(RidgePerTask)),
-    "ridge-pooled": Method("ridge, tasks pooled", _ridge(PooledRidge)),
+    "ridge-pooled": Method("ridge, tasks pooled", _ridge(PooledRidge), _can_be_pooled),
     "mixed": Method(
         "mixed model, random intercept", lambda training: MixedModel(), _grouped_rows
     ),

@@ -13,6 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
+import priormtl
 from priormtl import datasets
 from priormtl._arrays import Array, Index
 from priormtl.datasets import Rows, TaskSet
@@ -81,6 +82,7 @@ class Protocol:
             "tol": self.tol,
             "most": self.most,
             "protocol": self.version,
+            "priormtl": priormtl.__version__,
         }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+import priormtl
 from priormtl.data import (
     TaskStatistics,
     pooled_scale,
@@ -73,6 +74,7 @@ class ConvergenceUnit:
             "most": self._most,
             "runs": RUNS,
             "version": self.version,
+            "priormtl": priormtl.__version__,
         }
 
     def compute(self) -> pa.Table:

@@ -25,6 +25,7 @@ __all__ = ["SurfaceUnit"]
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 FEW_STRENGTHS = (1.0, 10.0, 100.0)
+TOL = 1e-4
 SHOWN = ("auc", "ve_pooled", "nmse_pooled")
 
 
@@ -56,6 +57,7 @@ class SurfaceUnit:
             "kind": "surfaces",
             "repeat": self.repeat,
             "strengths": self._strengths,
+            "gap": TOL,
             **find_protocol(self.dataset, quick=self.quick).settings(),
         }
 
@@ -88,7 +90,7 @@ def _path(
         theta=theta,
         epsilon=epsilon,
         feature_prior=FeaturePrior.from_correlation(strongest=X.shape[1]),
-        tol=1e-4,
+        tol=TOL,
     )
     for lam, coef, intercept in zip(
         path.lams, path.coefs, path.intercepts, strict=True
