@@ -87,12 +87,8 @@ def run(
     tell : callable
         Called after each unit.
     """
-    store.tidy()
     distinct = {digest_settings(unit.settings()): unit for unit in units}
-    for unit in distinct.values():
-        if force(unit):
-            store.forget(unit.settings())
-    pending = [u for u in distinct.values() if store.read(u.settings()) is None]
+    pending = _find_pending(list(distinct.values()), store, force)
     found = len(distinct) - len(pending)
     if not pending:
         return Outcome(0, found)
@@ -108,6 +104,17 @@ def run(
         interrupted = True
     computed = progress.done - found - len(failures)
     return Outcome(computed, found, failures, interrupted)
+
+
+def _find_pending(
+    units: Sequence[Unit], store: Store, force: Callable[[Unit], bool]
+) -> list[Unit]:
+    """Units without rows, after those that are forced have lost theirs."""
+    store.tidy()
+    for unit in units:
+        if force(unit):
+            store.forget(unit.settings())
+    return [unit for unit in units if store.read(unit.settings()) is None]
 
 
 def collect(units: Sequence[Unit], store: Store) -> list[pa.Table | None]:
