@@ -1,9 +1,7 @@
 """reproduce: from a name to files: compute what is missing, collect, show."""
 
-import json
 import os
 import platform
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from priormtl._files import write_whole
 from priormtl.datasets import SOURCES, look_for
 from priormtl.exceptions import MissingDataError, unknown_name
 from priormtl.experiments.ceiling import school_ceiling
+from priormtl.experiments.clock import Clock, read_taken
 from priormtl.experiments.description import describe_protocol
 from priormtl.experiments.methods import LABELS, METHODS
 from priormtl.experiments.plans import (
@@ -44,7 +42,6 @@ __all__ = ["EVERYTHING", "Report", "Request", "reproduce"]
 
 EVERYTHING = (*PLANS, "all")
 PACKAGES = ("priormtl", "numpy", "scipy", "scikit-learn", "statsmodels", "pyarrow")
-NOTES = "run.json"
 
 
 @dataclass(frozen=True)
@@ -128,10 +125,14 @@ def _compute(
 ) -> Outcome:
     if not request.compute:
         return Outcome(0, 0)
-    begin = time.monotonic()
+    clock = Clock(request.out, request.jobs)
 
     def force(unit: Unit) -> bool:
         return getattr(unit, "method", None) in request.force
+
+    def hear(event: Event) -> None:
+        clock.note_sometimes()
+        tell(event)
 
     outcome = run(
         units,
@@ -139,24 +140,11 @@ def _compute(
         jobs=request.jobs,
         limit=request.limit,
         force=force,
-        tell=tell,
+        tell=hear,
     )
     if outcome.computed:
-        _note_time(request.out, time.monotonic() - begin)
+        clock.note()
     return outcome
-
-
-def _note_time(out: Path, seconds: float) -> None:
-    """Add to the time that runs into this folder have taken."""
-    text = json.dumps({"seconds": _noted_time(out) + seconds})
-    write_whole(out / NOTES, text.encode())
-
-
-def _noted_time(out: Path) -> float:
-    try:
-        return float(json.loads((out / NOTES).read_text())["seconds"])
-    except FileNotFoundError:
-        return 0.0
 
 
 def _write_rows(
@@ -213,14 +201,15 @@ def _facts(request: Request, page: Path) -> Facts:
     school = look_for(SOURCES["school"]).state == "found"
     ceiling = school_ceiling() if school else None
     quick = " --quick" if request.quick else ""
+    taken = read_taken(request.out)
     facts = Facts(
         command=f"priormtl reproduce all{quick}",
-        seconds=_noted_time(request.out),
+        seconds=taken.seconds,
         machine=_machine(),
         versions={name: version(name) for name in PACKAGES},
         n_repeats=QUICK_REPEATS if request.quick else REPEATS,
         protocol=describe_protocol(quick=request.quick),
-        n_jobs=request.jobs,
+        n_jobs=taken.jobs,
     )
     if ceiling is None:
         return facts
