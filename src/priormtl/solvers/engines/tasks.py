@@ -22,7 +22,8 @@ from priormtl.solvers.kernels.graph import LOOSE
 
 __all__ = ["TaskBlocks"]
 
-STRONG_TIES = 5.0  # against the data's curvature, beyond which modes precondition
+STRONG_TIES = 5.0  # against the data's curvature: modes precondition if most are such
+RIGID_TIES = 1e3  # if any is such: blocks of tasks hardly see what moves together
 
 
 class TaskDescent(GramDescent):
@@ -51,7 +52,10 @@ class TaskBlocks:
         self.graph = graph_of(blocks.laplacian)
         self.system = lay_out_system(blocks, gram, linear, own)
         degree = float(self.graph.degree.mean())
-        self._strongly_tied = blocks.tie * degree > STRONG_TIES * own.mean(axis=1)
+        pull, resistance = blocks.tie * degree, own.mean(axis=1)
+        self._strongly_tied = pull > STRONG_TIES * resistance
+        # Against the mean: rows that the data do not see at all are no trouble.
+        self._rigidly_tied = pull > RIGID_TIES * resistance.mean()
 
     def gradient(self, Q: Array) -> Array:
         """Gradient of the quadratic part."""
@@ -80,9 +84,15 @@ class TaskBlocks:
     def _rows(self, rows: ActiveRows) -> newton.Rows:
         return newton.Rows(self.system.gram, *rows, self.graph)
 
+    def _ties_dominate(self, rows: ActiveRows) -> bool:
+        strong = np.count_nonzero(self._strongly_tied[rows.place])
+        return 2 * strong > len(rows.place) or bool(
+            self._rigidly_tied[rows.place].any()
+        )
+
     def _modes(self, rows: ActiveRows) -> by_modes.Modes | None:
         """Modes of the mean block with ties, if ties dominate."""
-        if 2 * np.count_nonzero(self._strongly_tied[rows.place]) <= len(rows.place):
+        if not self._ties_dominate(rows):
             return None
         loose = self.graph.kind == LOOSE
         modes = self.blocks.laplacian.modes if loose else None
