@@ -88,7 +88,6 @@ def test_all_methods_of_a_cell_see_the_same_repeats():
         repeats.setdefault(cell, set()).add(unit.repeat)
     assert {frozenset(found) for found in repeats.values()} == {
         frozenset(range(10)),
-        frozenset(range(5)),
     }
 
 

@@ -19,7 +19,6 @@ from priormtl.experiments.units import (
 __all__ = ["PLANS", "QUICK_REPEATS", "REPEATS", "needed_sets", "plan"]
 
 REPEATS = 10
-CURVE_REPEATS = 5
 QUICK_REPEATS = 2
 REGRESSION = ("school", "sarcos")
 CLASSIFICATION = ("yale", "mnist", "letter", "letter_uci", "orl")
@@ -100,7 +99,7 @@ def _surface(dataset: str, quick: bool) -> Iterator[Unit]:
 
 
 def _curves(dataset: str, quick: bool) -> Iterator[Unit]:
-    repeats = range(QUICK_REPEATS if quick else CURVE_REPEATS)
+    repeats = range(QUICK_REPEATS if quick else REPEATS)
     sizes = find_protocol(dataset, quick=quick).sizes
     for repeat, size, prior in product(repeats, sizes, _priors(dataset)):
         yield ScoreUnit(dataset, prior, repeat, size, quick=quick)

@@ -29,11 +29,12 @@ __all__ = [
 
 PRIORS = ("natural", "artificial", "expert")
 NONE = "none"
+FEW_SIZES = 3  # of a learning curve that the table shows
 PRIOR_NOTE = (
     "Percentage points, prior minus “{none}”, over the same splits, with a 95 % "
     "interval (corrected resampled t after Nadeau and Bengio); ▲: significantly "
     "better, ▼: significantly worse; not corrected for many comparisons. Rows: "
-    "training rows per task or class, the fewest of the learning curve; “paper”: the "
+    "training rows per task or class, the three fewest of the curve; “paper”: the "
     "paper's split."
 )
 
@@ -122,11 +123,11 @@ def describe_ceiling(
 
 
 def prior_table(measurements: Measurements) -> Table | None:
-    """Each prior against none, at the paper's split and at the fewest rows."""
+    """Each prior against none, at a few of the fewest rows and at the paper's split."""
     places = [
         (dataset, size)
         for dataset in measurements.datasets()
-        for size in (None, *measurements.sizes(dataset, PRIORS)[:1])
+        for size in (*measurements.sizes(dataset, PRIORS)[:FEW_SIZES], None)
     ]
     grid = [
         [_difference(measurements, dataset, size, prior) for prior in PRIORS]
@@ -162,7 +163,40 @@ def describe_priors(measurements: Measurements) -> list[str]:
     return [
         *_count("At the paper's splits", "comparison", full),
         *_count("At their fewest training rows", "learning curve", small),
+        *(line for prior in PRIORS for line in _describe_points(measurements, prior)),
     ]
+
+
+def _describe_points(measurements: Measurements, prior: str) -> list[str]:
+    """Say at which points of its learning curves a prior won or lost."""
+    verdicts = {
+        (dataset, size): _difference(measurements, dataset, size, prior).verdict
+        for dataset in measurements.datasets()
+        for size in measurements.sizes(dataset, PRIORS)
+    }
+    judged = {key: v for key, v in verdicts.items() if v is not Verdict.UNKNOWN}
+    if not judged:
+        return []
+    better, worse = (
+        _name_points([key for key, verdict in judged.items() if verdict is wanted])
+        for wanted in (Verdict.BETTER, Verdict.WORSE)
+    )
+    return [
+        f"Along all {len(judged)} points of its learning curves, “"
+        f"{measurements.label(prior)}” is significantly better at {better} and "
+        f"significantly worse at {worse}."
+    ]
+
+
+def _name_points(points: Sequence[tuple[str, int]]) -> str:
+    """Number of points, and the rows at which they lie, set by set."""
+    rows: dict[str, list[str]] = {}
+    for dataset, size in points:
+        rows.setdefault(DATASETS[dataset], []).append(str(size))
+    if not rows:
+        return "none"
+    named = "; ".join(f"{name} at {_join(sizes)}" for name, sizes in rows.items())
+    return f"{len(points)} ({named})"
 
 
 def describe_robustness(measurements: Measurements) -> list[str]:

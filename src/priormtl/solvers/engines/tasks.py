@@ -85,10 +85,9 @@ class TaskBlocks:
         return newton.Rows(self.system.gram, *rows, self.graph)
 
     def _ties_dominate(self, rows: ActiveRows) -> bool:
-        strong = np.count_nonzero(self._strongly_tied[rows.place])
-        return 2 * strong > len(rows.place) or bool(
-            self._rigidly_tied[rows.place].any()
-        )
+        strong = int(np.count_nonzero(self._strongly_tied[rows.place]))
+        is_any_rigid = bool(self._rigidly_tied[rows.place].any())
+        return is_any_rigid or 2 * strong > len(rows.place)
 
     def _modes(self, rows: ActiveRows) -> by_modes.Modes | None:
         """Modes of the mean block with ties, if ties dominate."""
