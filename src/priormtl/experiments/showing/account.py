@@ -50,8 +50,10 @@ class Agreement(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether the paper's figure lies within two of our standard deviations."""
-        return abs(self.paper.mean - self.ours.mean) <= 2.0 * self.ours.sd
+        """Whether either mean lies within two standard deviations of the other."""
+        # Of the smaller one: a figure that is all noise agrees with nothing.
+        smaller = min(self.ours.sd, self.paper.sd)
+        return abs(self.paper.mean - self.ours.mean) <= 2.0 * smaller
 
     @property
     def ours_is_better(self) -> bool:
@@ -83,8 +85,9 @@ def describe_agreement(measurements: Measurements) -> list[str]:
     better = sum(pair.ours_is_better for pair in pairs if not pair.agrees)
     total = (
         f"Of {_plural(len(pairs), 'figure')} that stand beside one of the paper's, "
-        f"{agreeing} agree with it: the paper's mean lies within two of our standard "
-        f"deviations. Of the others, {better} of ours are better than the paper's and "
+        f"{agreeing} agree with it: the means differ by at most two standard "
+        "deviations, ours or the paper's, whichever is smaller. Of the others, "
+        f"{better} of ours are better than the paper's and "
         f"{len(pairs) - agreeing - better} worse."
     )
     columns = dict.fromkeys((pair.dataset, pair.metric) for pair in pairs)

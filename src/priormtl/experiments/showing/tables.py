@@ -40,7 +40,8 @@ SCORES_NOTE = (
 )
 AVERAGE_NOTE = (
     "The paper does not say how it averages over tasks: its figures stand beside both "
-    "of ours."
+    "of ours. By task, a few schools with hardly any test rows weigh as much as all "
+    "others: School's deviation is then mostly theirs."
 )
 DIFFERENCES_NOTE = (
     "Percentage points, method minus “{reference}”, over the same splits, with a 95 % "
