@@ -1,25 +1,49 @@
 """How a user calls it: estimators by scikit-learn's conventions."""
 
-from priormtl.estimators.base import MultiTaskEstimator
-from priormtl.estimators.classifier import MultiTaskClassifier
+from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
+from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
 from priormtl.estimators.copies import CopyFeatures
 from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
+from priormtl.estimators.linear import task_array
 from priormtl.estimators.paths import RegularizationPath, regularization_path
-from priormtl.estimators.regressor import MultiTaskRegressor
+from priormtl.estimators.progress import show_progress
+from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
+from priormtl.estimators.scoring import with_task_column
+from priormtl.estimators.settings import (
+    check_choice,
+    check_count,
+    check_jobs,
+    check_strength,
+    check_tolerance,
+)
+from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
 from priormtl.estimators.storage import load, save
 
 __all__ = [
+    "DEFAULT_FOLDS",
+    "ClassificationTasks",
     "CopyFeatures",
     "MultiTaskClassifier",
     "MultiTaskClassifierCV",
     "MultiTaskEstimator",
     "MultiTaskRegressor",
     "MultiTaskRegressorCV",
+    "RegressionTasks",
     "RegularizationPath",
+    "check_choice",
+    "check_count",
+    "check_jobs",
+    "check_strength",
+    "check_tolerance",
     "load",
+    "make_splits",
     "regularization_path",
     "save",
+    "show_progress",
+    "task_array",
+    "unchanged_on_error",
+    "with_task_column",
 ]

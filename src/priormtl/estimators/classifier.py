@@ -11,8 +11,9 @@ from sklearn.utils.metaestimators import available_if
 
 from priormtl._arrays import Array, Index
 from priormtl.data import read_targets
+from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.labels import class_table, code_classes, read_labels
-from priormtl.estimators.linear import LinearMultiTask, LinearPredictions
+from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.settings import check_choice
 
 __all__ = ["ClassificationTasks", "MultiTaskClassifier"]
@@ -24,7 +25,7 @@ def _has_probabilities(estimator: "ClassificationTasks") -> bool:
     return estimator.loss == "logistic"
 
 
-class ClassificationTasks(ClassifierMixin, LinearPredictions):
+class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
     """What classifiers share: two labels per task, predictions and accuracy."""
 
     loss: str

@@ -10,13 +10,13 @@ from sklearn.utils.validation import check_array
 
 from priormtl._arrays import Array, Index
 from priormtl.data import TaskStatistics, as_frame, read_targets, summarize_tasks
-from priormtl.estimators.base import unchanged_on_error
-from priormtl.estimators.linear import LinearMultiTask, LinearPredictions
+from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
+from priormtl.estimators.linear import LinearMultiTask
 
 __all__ = ["MultiTaskRegressor", "RegressionTasks"]
 
 
-class RegressionTasks(RegressorMixin, LinearPredictions):
+class RegressionTasks(RegressorMixin, MultiTaskEstimator):
     """What regressors share: numbers as targets, predictions and R²."""
 
     def predict(self, X: Any, *, task: Any = None) -> Array:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
@@ -33,6 +32,7 @@ from priormtl.estimators.settings import (
     check_jobs,
     check_strengths,
 )
+from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
 from priormtl.problem import Problem
 from priormtl.selection import (
     RULES,
@@ -43,16 +43,12 @@ from priormtl.selection import (
     Split,
     StatisticsError,
     Trial,
-    as_splits,
     choose_candidate,
     count_paths,
-    deal_rows,
     find_partition,
     leave_one_out,
     refuse_missing,
     search,
-    split_by_fold,
-    strata_of,
     summarize_parts,
     take_test,
     take_training,
@@ -72,7 +68,6 @@ __all__ = [
 ]
 
 DEFAULT_LAMS = 10
-DEFAULT_FOLDS = 5
 THETAS = (0.1, 1.0, 10.0, 100.0)
 EPSILONS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 SOMETIMES_LEARNED = ("intercept_strength_", "statistics_")  # not by every fit
@@ -181,7 +176,8 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         with unchanged_on_error(self):
             table = self._read_table(X, y, task, sample_weight, reset=True)
             data = table.to_tasks()
-            splits = self._split(X, y, groups, table)
+            by_class = self._folds_by_class
+            splits = make_splits(self.cv, table, X, y, groups, by_class=by_class)
             self._choose_and_fit(self._divide(table, data, splits), root)
         if root is not None:
             root.call_on_fit_task_end(estimator=self, X=X, y=y)
@@ -234,21 +230,6 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         self._warn_of_unsolved(result)
         self._publish_search(result, choose_candidate(result, rule))
         self._refit(parts.whole, setup)
-
-    def _split(self, X: Any, y: Any, groups: Any, table: Table) -> list[Split]:
-        """Rows of each split: our folds for a number, else as the splitter says."""
-        n_folds = DEFAULT_FOLDS if self.cv is None else self.cv
-        if isinstance(n_folds, bool) or not isinstance(n_folds, Integral):
-            return as_splits(check_cv(self.cv).split(X, y, groups), len(table))
-        if n_folds < 2:
-            raise ValueError(f"cv must be at least 2 folds: got {n_folds}.")
-        if groups is not None:
-            raise ValueError(
-                f"groups need a splitter that heeds them: got cv={n_folds}; use "
-                "cv=GroupKFold() or LeaveOneGroupOut()."
-            )
-        strata = strata_of(table, by_class=self._folds_by_class)
-        return split_by_fold(deal_rows(strata, int(n_folds)))
 
     def _divide(self, table: Table, data: TaskData, splits: list[Split]) -> Parts:
         """Training parts: merged statistics of folds where these do, else rows."""
