@@ -19,6 +19,7 @@ TESTED_ELSEWHERE = {
     "_lazy.py": "test_lazy.py",
     "__main__.py": "cli/test_main.py",
     "baselines/base.py": "baselines/test_methods.py",
+    "baselines/catalogue.py": "baselines/test_methods.py",
     "baselines/convex.py": "baselines/test_methods.py",
     "baselines/models.py": "baselines/test_methods.py",
     "cli/demo.py": "cli/test_main.py",

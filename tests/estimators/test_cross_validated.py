@@ -31,6 +31,7 @@ from priormtl import (
     summarize,
 )
 from priormtl.datasets import make_related_tasks
+from priormtl.estimators import make_splits
 
 TIGHT = {"tol": 1e-14}
 LAMS, THETAS, EPSILONS = [3.0, 30.0, 0.0, 0.3], [0.5, 5.0], [0.1, 10.0]
@@ -62,7 +63,8 @@ def classifier(**settings):
 def splits_of(model, *data, **labels):
     """What the model would split the rows into."""
     table = model._read_table(*data, labels.get("task"), None, reset=True)
-    return [tuple(split) for split in model._split(*data, None, table)]
+    splits = make_splits(model.cv, table, *data, by_class=model._folds_by_class)
+    return [tuple(split) for split in splits]
 
 
 def split_scores(results):

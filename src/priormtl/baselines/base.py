@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from priormtl._arrays import Array, Matrix
-from priormtl.baselines.models import LinearModel, RescaledModel, TaskModel
+from priormtl.baselines.models import LinearModel, TaskModel, to_user_units
 from priormtl.data import TaskData, TaskStatistics, condense, pooled_scale
 from priormtl.estimators import MultiTaskEstimator, check_choice, task_array
 
@@ -92,12 +92,9 @@ class Baseline(MultiTaskEstimator):
         return Prepared(data, scale)
 
     def _publish(self, outcome: Outcome, prepared: Prepared) -> None:
-        model = outcome.model
+        model = to_user_units(outcome.model, prepared.scale)
         if isinstance(model, LinearModel):
-            model = model.rescale(prepared.scale)
             self.coef_, self.intercept_ = model.coef, model.intercept
-        elif self.standardize:
-            model = RescaledModel(model, prepared.scale)
         self._model = model
         self.tasks_ = task_array(prepared.data.tasks)
         self.objective_ = outcome.objective

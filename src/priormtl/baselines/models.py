@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 
 from priormtl._arrays import Array, Matrix
 
-__all__ = ["LinearModel", "RescaledModel", "TaskModel", "divide_features"]
+__all__ = ["LinearModel", "RescaledModel", "TaskModel", "to_user_units"]
 
 
 class TaskModel(Protocol):
@@ -43,11 +43,15 @@ class RescaledModel:
 
     def scores(self, X: Matrix, i: int) -> Array:
         """Scores of the features as the model knows them."""
-        return self.model.scores(divide_features(X, self.scale), i)
+        if issparse(X):
+            return self.model.scores(csr_array(X @ diags_array(1.0 / self.scale)), i)
+        return self.model.scores(X / self.scale, i)
 
 
-def divide_features(X: Matrix, scale: Array) -> Matrix:
-    """Columns of X divided by ``scale``; X itself where that changes nothing."""
+def to_user_units(model: TaskModel, scale: Array) -> TaskModel:
+    """Model of features as they came, from one of features divided by ``scale``."""
     if np.all(scale == 1.0):
-        return X
-    return csr_array(X @ diags_array(1.0 / scale)) if issparse(X) else X / scale
+        return model
+    if isinstance(model, LinearModel):
+        return model.rescale(scale)
+    return RescaledModel(model, scale)

@@ -7,6 +7,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
+from priormtl.estimators.labels import refuse_lone_classes
 from priormtl.estimators.linear import task_array
 from priormtl.estimators.paths import RegularizationPath, regularization_path
 from priormtl.estimators.progress import show_progress
@@ -40,6 +41,7 @@ __all__ = [
     "check_tolerance",
     "load",
     "make_splits",
+    "refuse_lone_classes",
     "regularization_path",
     "save",
     "show_progress",

@@ -16,6 +16,7 @@ from priormtl.data import (
 )
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
+from priormtl.estimators.labels import refuse_lone_classes
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.progress import with_callbacks
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
@@ -269,12 +270,4 @@ n_features_in_, feature_names_in_, feature_prior_
         """Fail if free intercepts of logistic loss have no finite best value."""
         if not self._uses_logistic or self.fit_intercept is not True:
             return
-        for sign in (-1.0, 1.0):
-            shown = train.task_sums(train.weight * (train.y == sign))
-            lone = [train.tasks[i] for i in np.flatnonzero(shown == 0)]
-            if lone:
-                raise ValueError(
-                    "cv must leave both classes of every task in every training part: "
-                    f"split {number} trains on one class of {lone[:8]}; stratify the "
-                    "splits by task and class."
-                )
+        refuse_lone_classes(train, number)

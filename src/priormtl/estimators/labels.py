@@ -10,9 +10,9 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from priormtl._arrays import Array, Index
-from priormtl.data import as_frame
+from priormtl.data import TaskData, as_frame
 
-__all__ = ["class_table", "code_classes", "read_labels"]
+__all__ = ["class_table", "code_classes", "read_labels", "refuse_lone_classes"]
 
 
 def read_labels(y: Any) -> np.ndarray:
@@ -65,6 +65,19 @@ def code_classes(y: np.ndarray, codes: Index | None, table: np.ndarray) -> Array
     classes = table[np.newaxis] if codes is None else table[codes]
     positive = (y == classes[..., 1]).astype(np.float64)
     return positive - (y == classes[..., 0])
+
+
+def refuse_lone_classes(train: TaskData, number: int) -> None:
+    """Fail if some task of a training part, whose labels are ±1, shows one class."""
+    for sign in (-1.0, 1.0):
+        shown = train.task_sums(train.weight * (train.y == sign))
+        lone = [train.tasks[i] for i in np.flatnonzero(shown == 0)]
+        if lone:
+            raise ValueError(
+                "cv must leave both classes of every task in every training part: "
+                f"split {number} trains on one class of {lone[:8]}; stratify the "
+                "splits by task and class."
+            )
 
 
 def _by_task(y: np.ndarray, codes: Index | None, m: int) -> list[np.ndarray]:

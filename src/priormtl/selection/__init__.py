@@ -20,6 +20,8 @@ from priormtl.selection.scores import (
     RowError,
     Score,
     StatisticsError,
+    mean_auc,
+    row_error,
     validation_errors,
 )
 from priormtl.selection.search import (
@@ -30,6 +32,9 @@ from priormtl.selection.search import (
     Trial,
     choose_candidate,
     count_paths,
+    mean_scores,
+    results_table,
+    run_jobs,
     search,
 )
 from priormtl.selection.ties import Ties, estimate_logistic_ties, estimate_ties
@@ -55,7 +60,12 @@ __all__ = [
     "estimate_ties",
     "find_partition",
     "leave_one_out",
+    "mean_auc",
+    "mean_scores",
     "refuse_missing",
+    "results_table",
+    "row_error",
+    "run_jobs",
     "search",
     "split_by_fold",
     "strata_of",

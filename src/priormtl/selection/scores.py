@@ -18,6 +18,8 @@ __all__ = [
     "RowError",
     "Score",
     "StatisticsError",
+    "mean_auc",
+    "row_error",
     "validation_errors",
 ]
 
@@ -45,6 +47,31 @@ class StatisticsError:
         return -errors.sum(axis=1) / self.test.weight.sum()
 
 
+def row_error(test: TaskData, scores: Array) -> float:
+    """Negative mean squared error of scores, one per sample of the held-out rows."""
+    squares = test.weight * (scores - test.y) ** 2
+    return -float(np.sum(squares) / test.weight.sum())
+
+
+def mean_auc(test: TaskData, scores: Array) -> float:
+    """Area under the ROC curve, averaged over tasks that show both classes.
+
+    NaN where no task does. Targets are −1 and +1.
+    """
+    m = len(test.tasks)
+    cells = np.broadcast_to(test.weight, test.y.shape) > 0
+    task = np.broadcast_to(test.spread(np.arange(float(m))), test.y.shape)[cells]
+    areas = task_aucs(
+        scores[cells],
+        test.y[cells] > 0,
+        task.astype(np.intp),
+        test.weight[cells],
+        m,
+    )
+    known = areas[~np.isnan(areas)]
+    return float(known.mean()) if known.size else np.nan
+
+
 @dataclass(frozen=True, eq=False)
 class RowError:
     """Negative mean squared error over all held-out rows."""
@@ -54,11 +81,10 @@ class RowError:
 
     def __call__(self, coefs: Array, intercepts: Array) -> Array:
         """Score of each model."""
-        test, total = self.test, self.test.weight.sum()
-        scores = _row_scores(test, coefs[:, self.places], intercepts[:, self.places])
-        return np.array(
-            [-np.sum(test.weight * (s - test.y) ** 2) / total for s in scores]
+        scores = _row_scores(
+            self.test, coefs[:, self.places], intercepts[:, self.places]
         )
+        return np.array([row_error(self.test, s) for s in scores])
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,24 +96,10 @@ class MeanAuc:
 
     def __call__(self, coefs: Array, intercepts: Array) -> Array:
         """Score of each model; NaN where no task shows both classes."""
-        test = self.test
-        m = len(test.tasks)
-        cells = np.broadcast_to(test.weight, test.y.shape) > 0
-        task = np.broadcast_to(test.spread(np.arange(float(m))), test.y.shape)[cells]
-        values = []
-        for scores in _row_scores(
-            test, coefs[:, self.places], intercepts[:, self.places]
-        ):
-            areas = task_aucs(
-                scores[cells],
-                test.y[cells] > 0,
-                task.astype(np.intp),
-                test.weight[cells],
-                m,
-            )
-            known = areas[~np.isnan(areas)]
-            values.append(known.mean() if known.size else np.nan)
-        return np.array(values)
+        scores = _row_scores(
+            self.test, coefs[:, self.places], intercepts[:, self.places]
+        )
+        return np.array([mean_auc(self.test, s) for s in scores])
 
 
 def _row_scores(test: TaskData, coefs: Array, intercepts: Array) -> list[Array]:

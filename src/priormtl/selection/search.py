@@ -1,11 +1,11 @@
 """The grid search: one warm-started path per fold, theta and epsilon."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from itertools import product
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.stats import rankdata
@@ -23,9 +23,13 @@ __all__ = [
     "Trial",
     "choose_candidate",
     "count_paths",
+    "mean_scores",
+    "results_table",
+    "run_jobs",
     "search",
 ]
 
+R = TypeVar("R")
 RULES = ("best", "1se")
 STRENGTHS = ("epsilon", "lam", "theta")  # as GridSearchCV orders them
 
@@ -86,30 +90,48 @@ class SearchResult:
     @property
     def mean_scores(self) -> Array:
         """Mean over the splits in which a score exists."""
-        return _mean(self.scores)
+        return mean_scores(self.scores)
 
     def table(self) -> dict[str, Any]:
         """Results under the names that GridSearchCV gives them."""
-        candidates = self.grid.candidates()
-        mean = self.mean_scores
-        params = [dict(zip(STRENGTHS, row, strict=True)) for row in candidates.tolist()]
-        return {
-            "mean_fit_time": self.fit_seconds.mean(axis=1),
-            "std_fit_time": self.fit_seconds.std(axis=1),
-            "mean_score_time": self.score_seconds.mean(axis=1),
-            "std_score_time": self.score_seconds.std(axis=1),
-            **{
-                f"param_{name}": np.ma.MaskedArray(
-                    column, mask=np.zeros(len(column), bool)
-                )
-                for name, column in zip(STRENGTHS, candidates.T.copy(), strict=True)
-            },
-            "params": params,
-            **{f"split{k}_test_score": s for k, s in enumerate(self.scores.T.copy())},
-            "mean_test_score": mean,
-            "std_test_score": _spread(self.scores),
-            "rank_test_score": rankdata(-mean, method="min").astype(np.int32),
-        }
+        candidates = self.grid.candidates().tolist()
+        params = [dict(zip(STRENGTHS, row, strict=True)) for row in candidates]
+        return results_table(params, self.scores, self.fit_seconds, self.score_seconds)
+
+
+def results_table(
+    params: Sequence[Mapping[str, Any]],
+    scores: Array,
+    fit_seconds: Array,
+    score_seconds: Array,
+) -> dict[str, Any]:
+    """Scores and times (candidates, splits) under the names of GridSearchCV."""
+    mean = mean_scores(scores)
+    return {
+        "mean_fit_time": fit_seconds.mean(axis=1),
+        "std_fit_time": fit_seconds.std(axis=1),
+        "mean_score_time": score_seconds.mean(axis=1),
+        "std_score_time": score_seconds.std(axis=1),
+        **{f"param_{name}": _column(name, params) for name in _names(params)},
+        "params": [dict(part) for part in params],
+        **{f"split{k}_test_score": s for k, s in enumerate(scores.T.copy())},
+        "mean_test_score": mean,
+        "std_test_score": _spread(scores),
+        "rank_test_score": rankdata(-mean, method="min").astype(np.int32),
+    }
+
+
+def _names(params: Sequence[Mapping[str, Any]]) -> list[str]:
+    return sorted({name for part in params for name in part})
+
+
+def _column(name: str, params: Sequence[Mapping[str, Any]]) -> np.ma.MaskedArray:
+    """One parameter over all candidates, masked where a candidate lacks it."""
+    absent = [name not in part for part in params]
+    values = [part.get(name) for part in params]
+    numbers = all(isinstance(value, float) for value in values)
+    column = np.array(values, dtype=np.float64 if numbers else object)
+    return np.ma.MaskedArray(column, mask=absent)
 
 
 def search(
@@ -127,7 +149,7 @@ def search(
     """
     paths = [key for t, trial in enumerate(trials) for key in _keys(t, trial, grid)]
     jobs = [_job(trials[t], grid.lams, solver, *pair) for t, *pair in paths]
-    done = dict(zip(paths, _run(jobs, n_jobs, advance), strict=True))
+    done = dict(zip(paths, run_jobs(jobs, n_jobs, advance), strict=True))
     parts = [_gather(t, trial, grid, done) for t, trial in enumerate(trials)]
     scores, fit_seconds, score_seconds = np.stack(parts, axis=-1)
     unsolved = sum(path.unsolved for path in done.values())
@@ -207,9 +229,11 @@ def _is_unsolved(solution: Solution, limit: float) -> bool:
     return solution.certificate.gap > limit and not by_rounding
 
 
-def _run(
-    jobs: Sequence[Callable[[], PathScores]], n_jobs: int, advance: Callable[[], None]
-) -> list[PathScores]:
+def run_jobs(
+    jobs: Sequence[Callable[[], R]],
+    n_jobs: int,
+    advance: Callable[[], None] = lambda: None,
+) -> list[R]:
     """Run jobs in threads; their order decides nothing."""
     if n_jobs == 1:
         return [_then(job(), advance) for job in jobs]
@@ -224,7 +248,7 @@ def _run(
     return [future.result() for future in futures]
 
 
-def _then(result: PathScores, advance: Callable[[], None]) -> PathScores:
+def _then(result: R, advance: Callable[[], None]) -> R:
     advance()
     return result
 
@@ -246,7 +270,7 @@ def _gather(t: int, trial: Trial, grid: Grid, done: dict[Any, PathScores]) -> Ar
     return out.reshape(3, -1)
 
 
-def _mean(scores: Array) -> Array:
+def mean_scores(scores: Array) -> Array:
     """Mean over splits, leaving out those without a score; NaN where none has one."""
     known = ~np.isnan(scores)
     count = known.sum(axis=1)
@@ -256,5 +280,5 @@ def _mean(scores: Array) -> Array:
 
 def _spread(scores: Array) -> Array:
     """Standard deviation over the same splits."""
-    deviations = scores - _mean(scores)[:, np.newaxis]
-    return np.sqrt(_mean(deviations**2))
+    deviations = scores - mean_scores(scores)[:, np.newaxis]
+    return np.sqrt(mean_scores(deviations**2))

@@ -1,0 +1,24 @@
+"""BASELINES: the compared methods by name, in the order of the paper's columns."""
+
+from collections.abc import Mapping
+
+from priormtl.baselines.base import Baseline
+from priormtl.baselines.clmt import CLMT, CLMTClassifier
+from priormtl.exceptions import unknown_name
+
+__all__ = ["BASELINES", "CLASSIFIERS", "find_baseline"]
+
+BASELINES: Mapping[str, type[Baseline]] = {
+    "clmt": CLMT,
+}
+
+CLASSIFIERS: Mapping[str, type[Baseline]] = {
+    "clmt": CLMTClassifier,
+}
+
+
+def find_baseline(name: str, *, classify: bool = False) -> type[Baseline]:
+    """Class of a method for numbers, or for two classes per task."""
+    if name not in BASELINES:
+        raise unknown_name("method", name, BASELINES)
+    return (CLASSIFIERS if classify else BASELINES)[name]
