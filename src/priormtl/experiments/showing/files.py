@@ -19,6 +19,7 @@ from priormtl.experiments.showing.figures import (
 from priormtl.experiments.showing.layouts import to_html_page, to_latex, to_markdown
 from priormtl.experiments.showing.measurements import Measurements
 from priormtl.experiments.showing.page import Facts, results_page
+from priormtl.experiments.showing.paper_tables import paper_table_1, paper_table_2
 from priormtl.experiments.showing.tables import (
     REFERENCE,
     count_table,
@@ -87,11 +88,15 @@ def _write_tables(stem: Path, tables: Sequence[Table]) -> list[Path]:
 
 
 def _regression(results: Results) -> Sequence[Table]:
-    return (*table_1(results.measurements), *_against(results, regression=True))
+    measurements = results.measurements
+    tables = (paper_table_1(measurements), *table_1(measurements))
+    return (*tables, *_against(results, regression=True))
 
 
 def _classification(results: Results) -> Sequence[Table]:
-    return (table_2(results.measurements), *_against(results, regression=False))
+    measurements = results.measurements
+    tables = (paper_table_2(measurements), table_2(measurements))
+    return (*tables, *_against(results, regression=False))
 
 
 def _against(results: Results, *, regression: bool) -> Sequence[Table]:

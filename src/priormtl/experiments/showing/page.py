@@ -14,6 +14,8 @@ from priormtl.experiments.showing.account import (
 from priormtl.experiments.showing.figures import CAPTIONS
 from priormtl.experiments.showing.layouts import to_markdown
 from priormtl.experiments.showing.measurements import Measurements
+from priormtl.experiments.showing.paper_tables import paper_table_1, paper_table_2
+from priormtl.experiments.showing.rivals import describe_rivals
 from priormtl.experiments.showing.surfaces import (
     SURFACES,
     Surface,
@@ -68,6 +70,8 @@ def results_page(
         _describe_run(facts),
         facts.protocol,
         "## The paper's tables",
+        *map(to_markdown, (paper_table_1(measurements), paper_table_2(measurements))),
+        "## All methods",
         *map(to_markdown, (*table_1(measurements), table_2(measurements))),
         *_comparisons(measurements, reference),
         *_figures(facts, _sensitivity(surfaces)),
@@ -83,6 +87,10 @@ def _account(measurements: Measurements, facts: Facts) -> Iterable[str]:
     helped = prior_table(measurements)
     yield "### Where we agree with the paper"
     yield from describe_agreement(measurements)
+    rivals = describe_rivals(measurements)
+    if rivals:
+        yield "### How the compared methods stand against ours"
+        yield from rivals
     if ceiling:
         yield "### What a linear model can reach on School"
         yield from ceiling

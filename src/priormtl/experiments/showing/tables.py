@@ -25,6 +25,7 @@ __all__ = [
     "all_tables",
     "count_table",
     "difference_table",
+    "score_column",
     "score_table",
     "table_1",
     "table_2",
@@ -101,12 +102,13 @@ def score_table(
 ) -> Table:
     """Methods in rows, data sets and metrics in columns."""
     methods = _rows(measurements, columns)
-    grid = [_score_column(measurements, *column, methods) for column in columns]
-    cells = [[replace(cell, decimals=decimals) for cell in column] for column in grid]
+    grid = [
+        score_column(measurements, *column, methods, decimals) for column in columns
+    ]
     heads = tuple(
         f"{DATASETS[name]}, {METRICS[metric].title}" for name, metric in columns
     )
-    rows = zip(methods, zip(*cells, strict=True), strict=True)
+    rows = zip(methods, zip(*grid, strict=True), strict=True)
     return Table(
         title,
         ("Method", *heads),
@@ -194,14 +196,20 @@ def _rows(measurements: Measurements, columns: Sequence[Column]) -> list[str]:
     return measurements.order([*measured, *papers])
 
 
-def _score_column(
-    measurements: Measurements, dataset: str, metric: str, methods: Sequence[str]
+def score_column(
+    measurements: Measurements,
+    dataset: str,
+    metric: str,
+    methods: Sequence[str],
+    decimals: int = 1,
 ) -> list[ScoreCell]:
+    """Ours beside the paper's, method by method, with the best ones marked."""
     cells = [
         ScoreCell(
             measurements.estimate(Setting(dataset, method), metric),
             paper_estimate(dataset, metric, method),
             measurements.progress(Setting(dataset, method), metric),
+            decimals=decimals,
         )
         for method in methods
     ]
