@@ -15,11 +15,10 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Settings, crossed
-from priormtl.baselines.convex import ConvexBaseline
 from priormtl.baselines.coupling import (
     MOST_ALTERNATIONS,
-    SOLVERS,
     Alternation,
+    CoupledBaseline,
     check_alternation,
     coupled_ridge,
     decades,
@@ -47,7 +46,7 @@ SMALL_CHANGE = 1e-4  # of the objective, at which the authors' alternation ends
 DEPTH = 3.5  # decades of a grid
 
 
-class _CLMT(ConvexBaseline):
+class _CLMT(CoupledBaseline):
     output_kernel_: Array
 
     def __init__(
@@ -80,10 +79,6 @@ class _CLMT(ConvexBaseline):
         self.task = task
 
     @property
-    def _alternates(self) -> bool:
-        return check_choice("solver", self.solver, SOLVERS) == "alternating"
-
-    @property
     def _is_fixed(self) -> bool:
         return check_choice("penalty", self.penalty, PENALTIES) == "fixed"
 
@@ -102,6 +97,10 @@ class _CLMT(ConvexBaseline):
         if self.gamma is None:
             return None
         return _check_positive("gamma", self.gamma)
+
+    @property
+    def _wants_samples(self) -> bool:
+        return self._alternates or self._is_fixed
 
     def _problem(self, fit: DataFit[Any]) -> Problem:
         prior = QuadraticPrior.none(*fit.shape)

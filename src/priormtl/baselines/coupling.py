@@ -11,16 +11,20 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
-from priormtl.losses import DataFit
+from priormtl.baselines.convex import ConvexBaseline
+from priormtl.data import TaskData, summarize_tasks
+from priormtl.estimators import check_choice
+from priormtl.losses import DataFit, FreeIntercepts, NoIntercepts, Squared
 from priormtl.problem import Point, Problem
 from priormtl.solvers import Progress, StopReason, StopRule
 
 __all__ = [
     "MOST_ALTERNATIONS",
-    "SOLVERS",
     "Alternation",
+    "CoupledBaseline",
     "CoupledRidge",
     "KernelRidge",
     "PrimalRidge",
@@ -36,6 +40,31 @@ __all__ = [
 SOLVERS = ("fista", "alternating")
 MOST_UNKNOWNS = 6000  # of a linear system that is written out
 MOST_ALTERNATIONS = 200
+FEW_GRAM_NUMBERS = 2**20  # 8 MB
+
+
+class CoupledBaseline(ConvexBaseline):
+    """A method that couples tasks by a kernel: by FISTA, or by alternation."""
+
+    solver: str
+
+    @property
+    def _alternates(self) -> bool:
+        return check_choice("solver", self.solver, SOLVERS) == "alternating"
+
+    @property
+    def _wants_samples(self) -> bool:
+        """Whether linear systems are solved, which can be smaller for samples."""
+        return self._alternates
+
+    def _bind(self, data: TaskData) -> DataFit[Any]:
+        """Small Gram matrices even of few rows: one product serves all tasks."""
+        d, m = data.shape
+        few = m * d * d <= FEW_GRAM_NUMBERS and not issparse(data.X)
+        if self.loss == "logistic" or self._wants_samples or not few:
+            return super()._bind(data)
+        intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
+        return Squared().bind(summarize_tasks(data), intercepts)
 
 
 class CoupledRidge(Protocol):

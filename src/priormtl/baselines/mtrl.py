@@ -17,11 +17,10 @@ from scipy.sparse import csr_array, eye_array
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Settings, crossed
-from priormtl.baselines.convex import ConvexBaseline
 from priormtl.baselines.coupling import (
     MOST_ALTERNATIONS,
-    SOLVERS,
     Alternation,
+    CoupledBaseline,
     check_alternation,
     decades,
     kernel_from,
@@ -30,7 +29,6 @@ from priormtl.baselines.coupling import (
 from priormtl.estimators import (
     ClassificationTasks,
     RegressionTasks,
-    check_choice,
     check_strength,
 )
 from priormtl.graphs import Laplacian
@@ -45,7 +43,7 @@ __all__ = ["MTRL", "MTRLClassifier", "relationship_step", "task_covariance"]
 BLUR = 1e-6  # share of the mean eigenvalue of WᵀW that is added to each
 
 
-class _MTRL(ConvexBaseline):
+class _MTRL(CoupledBaseline):
     task_covariance_: Array
 
     def __init__(
@@ -70,10 +68,6 @@ class _MTRL(ConvexBaseline):
         self.tol = tol
         self.max_iter = max_iter
         self.task = task
-
-    @property
-    def _alternates(self) -> bool:
-        return check_choice("solver", self.solver, SOLVERS) == "alternating"
 
     def _problem(self, fit: DataFit[Any]) -> Problem:
         d, m = fit.shape

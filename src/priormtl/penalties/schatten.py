@@ -66,12 +66,15 @@ def _solve(values: Array, slope: float, root: float) -> Array:
     small values keep their digits, which closed forms with cube roots lose.
     """
     u = values ** (1.0 / root)
+    if slope > 0:
+        u = np.minimum(u, values / slope)
     for _ in range(MOST_NEWTON_STEPS):
-        bend = root * u ** (root - 1.0) + slope
-        excess = u**root + slope * u - values
+        power = u ** (root - 1.0)
+        bend = root * power + slope
+        excess = u * (power + slope) - values
         step = np.divide(excess, bend, out=np.zeros_like(u), where=bend > 0)
         after = np.clip(u - step, 0.0, u)
-        if np.all(u - after <= 1e-16 * u):
+        if np.all(step <= 2e-16 * u):
             return after
         u = after
     return u

@@ -4,16 +4,17 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigh, svd
+from scipy.linalg import LinAlgError, svd
 
 from priormtl._arrays import Array
 
 __all__ = ["Shrunk", "decompose", "shrink_spectrum", "singular_values"]
 
-# Squares lose the digits of singular values below 1e-8 of the largest. Shrinking that
-# sets in far above leaves nothing of those: the prox is then as exact as by the SVD,
-# to the rounding unit over this share.
-LEAST_EDGE = 1e-4
+# Squares lose the digits of singular values far below the largest. They suffice, to
+# the rounding unit over this share, where shrinking leaves little of those anyway, or
+# where there are none but such that vanish.
+LEAST_SHARE = 1e-5
+VANISHING = 1e-13
 
 
 class Shrunk(NamedTuple):
@@ -45,27 +46,33 @@ def shrink_spectrum(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
     if P.size == 0:
         return P.copy()
     _refuse_not_finite(P)
-    wide = P.shape[0] <= P.shape[1]
-    squares, vectors = _eigenvectors(P @ P.T if wide else P.T @ P)
-    values = np.sqrt(squares)
+    if P.shape[0] <= P.shape[1]:
+        return _shrink_rows(P, shrink)
+    return np.ascontiguousarray(_shrink_rows(P.T, shrink).T)
+
+
+def _shrink_rows(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
+    """The same for P with at most as many rows as columns."""
+    _, left = np.linalg.eigh(P @ P.T)
+    turned = left.T @ P
+    # Lengths know more digits of singular values than roots of eigenvalues do.
+    lengths = np.sqrt(np.einsum("ij,ij->i", turned, turned))
+    order = np.argsort(-lengths)
+    values = lengths[order]
     after = shrink(values)
-    if not _keeps_digits(values[0], after.edge):
+    if not _has_digits(values, after.edge):
         left, values, right = decompose(P)
         return np.asarray((left * shrink(values).values) @ right)
     share = np.divide(after.values, values, out=np.zeros_like(values), where=values > 0)
-    mixing = (vectors * share) @ vectors.T
-    return np.asarray(mixing @ P if wide else P @ mixing)
+    return np.asarray((left[:, order] * share) @ turned[order])
 
 
-def _eigenvectors(gram: Array) -> tuple[Array, Array]:
-    """Eigenvalues in falling order, none below zero, and their vectors."""
-    squares, vectors = eigh(gram, check_finite=False, overwrite_a=True, driver="evd")
-    return np.maximum(squares[::-1], 0.0), vectors[:, ::-1]
-
-
-def _keeps_digits(largest: float, edge: float) -> bool:
-    """Whether squares are in the range of doubles, and the edge is far above zero."""
-    return bool(1e-100 < largest < 1e100 and edge >= LEAST_EDGE * largest)
+def _has_digits(values: Array, edge: float) -> bool:
+    largest = float(values[0])
+    if not 1e-100 < largest < 1e100:
+        return False
+    low = LEAST_SHARE * largest
+    return edge >= low or not np.any((values < low) & (values > VANISHING * largest))
 
 
 def _refuse_not_finite(P: Array) -> None:
