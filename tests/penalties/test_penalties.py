@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from instances import PENALTIES, random_coef
-from priormtl.penalties import L21, Nuclear, RowSeparable, is_by_rows, nuclear
+from priormtl.penalties import L21, Nuclear, RowSeparable, is_by_rows, spectrum
 
 EVERY_PENALTY = pytest.mark.parametrize(
     "penalty", PENALTIES.values(), ids=PENALTIES.keys()
@@ -184,16 +184,16 @@ def test_nuclear_norm_refuses_what_is_not_finite():
 
 def test_nuclear_norm_survives_a_failing_driver(monkeypatch):
     P, drivers = random_coef((5, 3)), []
-    svd = nuclear.svd
+    svd = spectrum.svd
 
     def fragile(P, lapack_driver="gesdd", **options):
         drivers.append(lapack_driver)
         if lapack_driver == "gesdd":
-            raise nuclear.LinAlgError
+            raise spectrum.LinAlgError
         return svd(P, lapack_driver=lapack_driver, **options)
 
     expected = Nuclear().prox(P, 0.3)
-    monkeypatch.setattr(nuclear, "svd", fragile)
+    monkeypatch.setattr(spectrum, "svd", fragile)
     np.testing.assert_allclose(Nuclear().prox(P, 0.3), expected, atol=1e-13)
     assert drivers == ["gesdd", "gesvd"]
 

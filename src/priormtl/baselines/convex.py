@@ -80,7 +80,7 @@ class ConvexBaseline(Baseline):
         return [
             gap_below(tol, method.look_every),
             stalled(),
-            diverged(),
+            diverged(every=method.look_every),
             max_iter(steps),
         ]
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["Penalty", "RowSeparable", "is_by_rows"]
+__all__ = ["Penalty", "Power", "RowSeparable", "is_by_rows", "is_power"]
 
 
 class Penalty(Protocol):
@@ -35,9 +35,33 @@ class RowSeparable(Penalty, Protocol):
         """Weight of each row's Euclidean norm (d,)."""
 
 
+@runtime_checkable
+class Power(Penalty, Protocol):
+    """A convex function that grows as a power above one, certified by its conjugate.
+
+    No norm: zero is hardly ever optimal, and its dual norm is but a scale for grids.
+    """
+
+    def degree(self) -> float:
+        """q > 1 with value(t P) = t^q value(P) for t > 0."""
+
+    def conjugate(self, G: Array) -> float:
+        """Largest ⟨G, U⟩ − value(U) over U."""
+
+
 def is_by_rows(penalty: Penalty) -> TypeGuard[RowSeparable]:
     """Whether a penalty is a sum over features; looked up once per class."""
     return _has_rows(type(penalty))
+
+
+def is_power(penalty: Penalty) -> TypeGuard[Power]:
+    """Whether a penalty is certified by its conjugate; looked up once per class."""
+    return _has_conjugate(type(penalty))
+
+
+@lru_cache
+def _has_conjugate(kind: type[Any]) -> bool:
+    return issubclass(kind, Power)
 
 
 @lru_cache

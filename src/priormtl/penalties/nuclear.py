@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import LinAlgError, svd
 
 from priormtl._arrays import Array, Index
+from priormtl.penalties.spectrum import decompose
 
 __all__ = ["Factors", "Nuclear"]
 
@@ -40,7 +40,7 @@ class Nuclear:
         """Proximal point in factors, as many as its rank."""
         if P.size == 0:
             return Factors(P[:, :0], np.zeros(0), P.T[:, :0])
-        left, values, right = _decompose(P)
+        left, values, right = decompose(P)
         kept = values > step
         return Factors(left[:, kept], values[kept] - step, right[kept].T)
 
@@ -51,15 +51,3 @@ class Nuclear:
     def restrict(self, features: Index) -> Self:
         """Same norm: it does not depend on the features."""
         return self
-
-
-def _decompose(P: Array) -> tuple[Array, Array, Array]:
-    """Thin singular value decomposition; the slower driver where the fast one fails."""
-    if not np.all(np.isfinite(P)):
-        raise FloatingPointError(
-            "the iterate is no longer finite: the solver diverged."
-        )
-    try:
-        return svd(P, full_matrices=False, check_finite=False)
-    except LinAlgError:
-        return svd(P, full_matrices=False, check_finite=False, lapack_driver="gesvd")

@@ -9,9 +9,10 @@ from scipy.sparse.linalg import LinearOperator, cg
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.losses import DataFit, Evaluation
-from priormtl.penalties import Penalty
+from priormtl.penalties import Penalty, Power, is_power
 from priormtl.priors import QuadraticPrior
 from priormtl.problem.certificate import Certificate
+from priormtl.problem.conjugates import PowerDual
 
 __all__ = ["Point", "Problem"]
 
@@ -134,15 +135,24 @@ class Problem:
         scaled until the gradient's dual norm is at most lam, are a dual point for
         every loss and penalty. Without a penalty (lam = 0) the gradient itself must
         vanish there: a Newton step, which linearises the residuals, sees to that.
+        A power bounds no gradient; its conjugate counts what any gradient costs.
         """
         primal = self.objective(point)
         if self.lam == 0:
             return Certificate(primal, self._smooth_dual(point))
+        if is_power(self.penalty):
+            return Certificate(primal, self._power_dual(self.penalty, point))
         length = self.penalty.dual_norm(point.gradient)
         limit = self.lam / length if length > 0 else np.inf
         scale = point.fit.best_scale(limit, point.prior_value)
         dual = point.fit.dual_value(scale) - scale**2 * point.prior_value
         return Certificate(primal, max(0.0, float(dual)))
+
+    def _power_dual(self, penalty: Power, point: Point) -> float:
+        """Dual value where the penalty is certified by its conjugate."""
+        cost = self.lam * penalty.conjugate(point.gradient / self.lam)
+        dual = PowerDual(point.fit, point.prior_value, cost, penalty.degree())
+        return max(0.0, dual.best())
 
     def _smooth_dual(self, point: Point) -> float:
         """Dual value for lam = 0, less what is left of the gradient."""
@@ -166,7 +176,7 @@ class Problem:
 
     @property
     def lam_max(self) -> float:
-        """Smallest lam at which P = 0 is optimal."""
+        """Smallest lam at which P = 0 is optimal; for powers only a scale for grids."""
         return self.penalty.dual_norm(self.null_point.gradient)
 
     def restrict(self, features: Index) -> Self:

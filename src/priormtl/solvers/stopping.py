@@ -92,10 +92,15 @@ def max_seconds(seconds: float) -> StopRule:
     return rule
 
 
-def diverged(factor: float = 10.0) -> StopRule:
-    """Stop when the objective exceeds ``factor`` times that at P = 0."""
+def diverged(factor: float = 10.0, every: int = 1) -> StopRule:
+    """Stop when the objective exceeds ``factor`` times that at P = 0.
+
+    Looked at every few steps, where objectives are dear.
+    """
 
     def rule(progress: Progress) -> StopReason | None:
+        if progress.n_iter % every:
+            return None
         if not isfinite(progress.objective):
             return StopReason.DIVERGED
         # A warm start may begin above the limit, and come down from there.

@@ -1,0 +1,252 @@
+"""Ridge regression of tasks that a kernel couples, and alternation with the kernel.
+
+The literal algorithms of MTRL and CLMT take turns: coefficients for a kernel A between
+tasks, min fit(W) + ½ tr(W A⁻¹ Wᵀ) over W (d, m), then A for these coefficients. No
+step inverts A, which may be singular.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import issparse
+
+from priormtl._arrays import Array, Index
+from priormtl.baselines.convex import ConvexBaseline
+from priormtl.data import TaskData, summarize_tasks
+from priormtl.estimators import check_choice
+from priormtl.losses import DataFit, FreeIntercepts, NoIntercepts, Squared
+from priormtl.problem import Point, Problem
+from priormtl.solvers import Progress, StopReason, StopRule
+
+__all__ = [
+    "MOST_ALTERNATIONS",
+    "Alternation",
+    "CoupledBaseline",
+    "CoupledRidge",
+    "KernelRidge",
+    "PrimalRidge",
+    "SharedRidge",
+    "check_alternation",
+    "coupled_ridge",
+    "decades",
+    "kernel_from",
+    "map_eigenvalues",
+    "settled",
+]
+
+SOLVERS = ("fista", "alternating")
+MOST_UNKNOWNS = 6000  # of a linear system that is written out
+MOST_ALTERNATIONS = 200
+FEW_GRAM_NUMBERS = 2**20  # 8 MB
+
+
+class CoupledBaseline(ConvexBaseline):
+    """A method that couples tasks by a kernel: by FISTA, or by alternation."""
+
+    solver: str
+
+    @property
+    def _alternates(self) -> bool:
+        return check_choice("solver", self.solver, SOLVERS) == "alternating"
+
+    @property
+    def _wants_samples(self) -> bool:
+        """Whether linear systems are solved, which can be smaller for samples."""
+        return self._alternates
+
+    def _bind(self, data: TaskData) -> DataFit[Any]:
+        """Small Gram matrices even of few rows: one product serves all tasks."""
+        d, m = data.shape
+        few = m * d * d <= FEW_GRAM_NUMBERS and not issparse(data.X)
+        if self.loss == "logistic" or self._wants_samples or not few:
+            return super()._bind(data)
+        intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
+        return Squared().bind(summarize_tasks(data), intercepts)
+
+
+class CoupledRidge(Protocol):
+    """Squared loss of all tasks, ready to be solved for any kernel."""
+
+    def solve(self, A: Array) -> Array:
+        """Minimiser (d, m) of fit(W) + ½ tr(W A⁻¹ Wᵀ), rows in the range of A."""
+
+
+@dataclass(frozen=True, eq=False)
+class PrimalRidge:
+    """One unknown per coefficient: W = V √A turns the coupling into a plain ridge."""
+
+    gram: Array  # (m, d, d)
+    linear: Array  # (d, m)
+
+    @classmethod
+    def of_fit(cls, fit: DataFit[Any]) -> Self:
+        """From Gram matrices, one per task."""
+        form, (d, m) = fit.normal_form(), fit.shape
+        return cls(np.broadcast_to(form.gram, (m, d, d)), form.linear)
+
+    def solve(self, A: Array) -> Array:
+        """(√A ⊗ I) G (√A ⊗ I) + I, of order d m."""
+        root = map_eigenvalues(A, np.sqrt)
+        d, m = self.linear.shape
+        pairs = (root[:, np.newaxis, :] * root).reshape(m * m, m)
+        blocks = (pairs @ self.gram.reshape(m, d * d)).reshape(m, m, d, d)
+        system = blocks.transpose(0, 2, 1, 3).reshape(m * d, m * d)
+        right = root @ self.linear.T
+        V = _solve_shifted(system, right.ravel()).reshape(m, d)
+        return np.ascontiguousarray((root @ V).T)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRidge:
+    """One unknown per sample: K[(i, a), (k, b)] = A_ik x_iaᵀ x_kb."""
+
+    rows: Array  # (d, n) times the root of their weight
+    target: Array  # (n,) the same
+    starts: Index  # (m + 1,)
+
+    @classmethod
+    def of_fit(cls, fit: DataFit[Any]) -> Self:
+        """From samples, task after task."""
+        form = fit.sample_form()
+        return cls(form.rows, form.target, form.starts)
+
+    def solve(self, A: Array) -> Array:
+        """(K + I) α = y, w_i = Σ_k A_ik Σ_b α_kb x_kb."""
+        task = np.repeat(np.arange(len(A)), np.diff(self.starts))
+        system = self._inner * A[np.ix_(task, task)]
+        alpha = _solve_shifted(system, self.target)
+        sums = np.add.reduceat(self.rows * alpha, self.starts[:-1], axis=1)
+        return np.asarray(sums @ A)
+
+    @property
+    def _inner(self) -> Array:
+        return np.asarray(self.rows.T @ self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedRidge:
+    """Tasks with the same rows: both eigenbases make the system diagonal."""
+
+    values: Array  # (d,) of the common XᵀX
+    vectors: Array  # (d, d)
+    linear: Array  # (d, m)
+
+    @classmethod
+    def of_fit(cls, fit: DataFit[Any]) -> Self:
+        """From the one Gram matrix."""
+        form = fit.normal_form()
+        values, vectors = np.linalg.eigh(form.gram[0])
+        return cls(np.maximum(values, 0.0), vectors, form.linear)
+
+    def solve(self, A: Array) -> Array:
+        """V [(Vᵀ Xᵀ Y U) ∘ a_k / (e_j a_k + 1)] Uᵀ."""
+        a, U = np.linalg.eigh(A)
+        a = np.maximum(a, 0.0)
+        share = a / (self.values[:, np.newaxis] * a + 1.0)
+        inside = self.vectors.T @ self.linear @ U
+        return np.asarray(self.vectors @ (inside * share) @ U.T)
+
+
+def coupled_ridge(problem: Problem) -> CoupledRidge | None:
+    """The form of fewest unknowns, made once for all strengths.
+
+    None where each has too many, or the loss has no closed form.
+    """
+    if "ridge" not in problem.memo:
+        problem.memo["ridge"] = _smallest_form(problem.fit)
+    return problem.memo["ridge"]
+
+
+def _smallest_form(fit: DataFit[Any]) -> CoupledRidge | None:
+    d, m = fit.shape
+    if not fit.is_quadratic:
+        return None
+    if fit.normal_size == d * d:
+        return SharedRidge.of_fit(fit)
+    n = float("inf") if fit.rows_per_task is None else fit.rows_per_task * m
+    if min(n, d * m) > MOST_UNKNOWNS:
+        return None
+    return KernelRidge.of_fit(fit) if n < d * m else PrimalRidge.of_fit(fit)
+
+
+@dataclass(frozen=True, eq=False)
+class AlternationState:
+    """Where the alternation stands."""
+
+    point: Point
+    kernel: Array  # A of the next step
+
+
+@dataclass(frozen=True, eq=False)
+class Alternation:
+    """Coefficients for a kernel, then the kernel for these coefficients.
+
+    It need not reach the optimum: directions in which A vanishes never come back.
+    """
+
+    ridge: CoupledRidge
+    first: Array  # A to begin with
+    update: Callable[[Array], Array]  # A for coefficients (d, m)
+
+    look_every: ClassVar[int] = 1
+
+    def start(self, problem: Problem, point: Point) -> AlternationState:
+        """Begin with the first kernel, wherever the coefficients are."""
+        return AlternationState(point, self.first)
+
+    def step(self, problem: Problem, state: AlternationState) -> AlternationState:
+        """One turn of both."""
+        W = self.ridge.solve(state.kernel)
+        return AlternationState(problem.at(W), self.update(W))
+
+
+def check_alternation(problem: Problem) -> CoupledRidge:
+    """The linear systems of an alternation, or an error that says what it needs."""
+    ridge = coupled_ridge(problem)
+    if ridge is None:
+        d, m = problem.shape
+        raise ValueError(
+            'solver="alternating" needs squared loss and at most '
+            f"{MOST_UNKNOWNS} rows or coefficients, got {d} x {m} coefficients; "
+            'use solver="fista".'
+        )
+    return ridge
+
+
+def settled(tol: float) -> StopRule:
+    """Stop when a step changes the objective by less than ``tol`` of it."""
+
+    def rule(progress: Progress) -> StopReason | None:
+        small = abs(progress.rise) < tol * progress.objective
+        return StopReason.SMALL_CHANGE if small else None
+
+    return rule
+
+
+def map_eigenvalues(A: Array, change: Callable[[Array], Array]) -> Array:
+    """A symmetric matrix with its eigenvalues, none taken below zero, replaced."""
+    values, vectors = np.linalg.eigh(A)
+    return np.asarray((vectors * change(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def kernel_from(W: Array, change: Callable[[Array], Array]) -> Array:
+    """V diag(change(σ)) Vᵀ for W = U diag(σ) Vᵀ; squares would lose small σ."""
+    _, values, right = np.linalg.svd(W, full_matrices=False)
+    return np.asarray((right.T * change(values)) @ right)
+
+
+def decades(top: float, depth: float, n: int) -> Array:
+    """At most ``n`` values from ``top`` down so many decades; inner ones if few."""
+    if n >= 4:
+        return top * np.geomspace(1.0, 10.0**-depth, n)
+    return top * np.geomspace(1.0, 10.0**-depth, n + 2)[1:-1]
+
+
+def _solve_shifted(system: Array, right: Array) -> Array:
+    """(system + I)⁻¹ right, for a positive semidefinite system that is overwritten."""
+    system.flat[:: len(system) + 1] += 1.0
+    factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+    return np.asarray(cho_solve(factor, right, check_finite=False))

@@ -1,0 +1,246 @@
+"""MTRL: multi-task relationship learning.
+
+Y. Zhang, D.-Y. Yeung: A Convex Formulation for Learning Task Relationships in
+Multi-Task Learning. UAI 2010.
+
+The least tr(W Ω⁻¹ Wᵀ) over covariances Ω of trace one is ‖W‖_*², at Ω = (WᵀW)^½ over
+its trace. So the problem is solved in W alone, by FISTA, and Ω follows.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, eye_array
+
+from priormtl._arrays import Array
+from priormtl.baselines.base import Settings, crossed
+from priormtl.baselines.coupling import (
+    MOST_ALTERNATIONS,
+    Alternation,
+    CoupledBaseline,
+    check_alternation,
+    decades,
+    kernel_from,
+    map_eigenvalues,
+)
+from priormtl.estimators import (
+    ClassificationTasks,
+    RegressionTasks,
+    check_strength,
+)
+from priormtl.graphs import Laplacian
+from priormtl.losses import DataFit
+from priormtl.penalties import SquaredNuclear
+from priormtl.priors import QuadraticPrior
+from priormtl.problem import Problem
+from priormtl.solvers import Method, Solution, StopRule, default_method, max_iter
+
+__all__ = ["MTRL", "MTRLClassifier", "relationship_step", "task_covariance"]
+
+BLUR = 1e-6  # share of the mean eigenvalue of WᵀW that is added to each
+
+
+class _MTRL(CoupledBaseline):
+    task_covariance_: Array
+
+    def __init__(
+        self,
+        lam: float = 1.0,
+        ridge: float = 1.0,
+        *,
+        solver: str = "fista",
+        fit_intercept: bool = True,
+        task_weight: str = "sum",
+        standardize: bool = False,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        task: Any = None,
+    ) -> None:
+        self.lam = lam
+        self.ridge = ridge
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.task_weight = task_weight
+        self.standardize = standardize
+        self.tol = tol
+        self.max_iter = max_iter
+        self.task = task
+
+    def _problem(self, fit: DataFit[Any]) -> Problem:
+        d, m = fit.shape
+        ridge = check_strength("ridge", self.ridge)
+        everything = csr_array(eye_array(d))
+        prior = QuadraticPrior(everything, Laplacian.empty(m), ridge, 0.0)
+        return Problem(fit, prior, SquaredNuclear(), 1.0)
+
+    def _choose_method(self, problem: Problem) -> Method[Any]:
+        if self._alternates:
+            return self._alternation(problem)
+        if problem.lam == 0:
+            return default_method(problem)
+        return super()._choose_method(problem)
+
+    def _alternation(self, problem: Problem) -> Alternation:
+        """From tasks that are alike and unrelated, as published."""
+        m = problem.shape[1]
+        couple = partial(_coupling, ridge=problem.prior.theta, lam=problem.lam)
+        return Alternation(
+            check_alternation(problem),
+            couple(np.eye(m) / m),
+            lambda W: couple(relationship_step(W)),
+        )
+
+    def _rules(self, method: Method[Any]) -> list[StopRule]:
+        rules = super()._rules(method)
+        return [*rules, max_iter(MOST_ALTERNATIONS)] if self._alternates else rules
+
+    def _learned(self, problem: Problem, solution: Solution) -> Mapping[str, Any]:
+        return {"task_covariance_": task_covariance(solution.coef)}
+
+    def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
+        top = 10.0 * (self._problem(bound).lam_max or 1.0)
+        k = isqrt(n)
+        ridges = [{"ridge": float(ridge)} for ridge in decades(top, 5.0, k)]
+        return list(crossed(ridges, "lam", decades(top, 5.0, n // k)))
+
+
+def task_covariance(W: Array) -> Array:
+    """(WᵀW)^½ over its trace, by singular values; all tasks alike where W is zero."""
+    total = float(np.linalg.svd(W, compute_uv=False).sum())
+    if total == 0:
+        return np.eye(W.shape[1]) / W.shape[1]
+    return kernel_from(W, lambda values: values / total)
+
+
+def relationship_step(W: Array) -> Array:
+    """Ω of the alternation, blurred: where Ω vanishes, W would stay zero for ever."""
+    m = W.shape[1]
+    square = W.T @ W
+    scale = float(np.trace(square)) / m
+    if scale == 0:
+        return np.eye(m) / m
+    root = map_eigenvalues(square, lambda values: np.sqrt(values + BLUR * scale))
+    return root / np.trace(root)
+
+
+def _coupling(covariance: Array, ridge: float, lam: float) -> Array:
+    """A = Ω (ridge Ω + lam I)⁻¹: both terms are ½ tr(W A⁻¹ Wᵀ)."""
+    return map_eigenvalues(covariance, lambda values: values / (ridge * values + lam))
+
+
+class MTRL(RegressionTasks, _MTRL):
+    """Task relationship learning: coefficients, and how the tasks are correlated.
+
+    Minimises over coefficients W (features × tasks), intercepts b and a covariance Ω
+    of the tasks, with Ω ⪰ 0 and tr Ω = 1::
+
+        1/2 Σ w (x w_i + b_i − y)² + ridge/2 ‖W‖² + lam/2 tr(W Ω⁻¹ Wᵀ)
+
+    Tasks may be related positively, negatively or not at all: that is learned. The
+    published loss is a mean without the half; ``task_weight="mean"`` and half of the
+    published strengths give the same model.
+
+    Parameters
+    ----------
+    lam : float
+        Strength of the task covariance, λ2 in the paper.
+    ridge : float
+        Strength of the squared coefficients, λ1 in the paper.
+    solver : {"fista", "alternating"}
+        FISTA on the coefficients alone, to the optimum; or the published alternation
+        of both, at most 200 times, which ends above it where Ω becomes singular. The
+        alternation needs squared loss and few rows or coefficients.
+    fit_intercept : bool
+        One intercept per task, not penalised, or none.
+    task_weight : {"sum", "mean"}
+        Whether a task counts as its rows do, or as much as any other.
+    standardize : bool
+        Divide features by their pooled standard deviation inside the fit;
+        ``coef_`` stays in the units of X.
+    tol : float
+        Stop at a duality gap of ``tol`` times the objective at W = 0.
+    max_iter : int
+        Most steps; reached before ``tol``, a ConvergenceWarning names the gap.
+    task : str or int, optional
+        Column of X that holds the task.
+
+    Attributes
+    ----------
+    coef_ : (m, d) array
+        Coefficients, one row per task.
+    intercept_ : (m,) array
+        Intercepts.
+    task_covariance_ : (m, m) array
+        Ω, of trace one.
+    tasks_ : (m,) array
+        Task labels.
+    objective_, dual_gap_ : float
+        Objective reached, and how far the optimum can be below it, at most.
+    n_iter_ : int
+        Steps taken.
+
+    Examples
+    --------
+    >>> from priormtl.baselines.mtrl import MTRL
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> model = MTRL(lam=2.0, ridge=0.1).fit(X, y, task=task)
+    >>> model.task_covariance_.shape, round(float(model.task_covariance_.trace()), 6)
+    ((4, 4), 1.0)
+    """
+
+    loss = "squared"
+
+
+class MTRLClassifier(ClassificationTasks, _MTRL):
+    """Task relationship learning of binary tasks.
+
+    As :class:`MTRL`, with Σ w log(1 + exp(−y (x w_i + b_i))) for classes −1 and +1 in
+    place of the squared loss, or with the squared loss of these numbers.
+
+    Parameters
+    ----------
+    lam, ridge, solver, fit_intercept, task_weight, standardize, tol, max_iter, task
+        As in :class:`MTRL`.
+    loss : {"logistic", "squared"}
+        How misfit is counted.
+
+    Examples
+    --------
+    >>> from priormtl.baselines.mtrl import MTRLClassifier
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> model = MTRLClassifier(lam=2.0, ridge=0.1).fit(X, y > 0, task=task)
+    >>> model.predict_proba(X, task=task).shape
+    (120, 2)
+    """
+
+    def __init__(
+        self,
+        lam: float = 1.0,
+        ridge: float = 1.0,
+        *,
+        loss: str = "logistic",
+        solver: str = "fista",
+        fit_intercept: bool = True,
+        task_weight: str = "sum",
+        standardize: bool = False,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        task: Any = None,
+    ) -> None:
+        super().__init__(
+            lam,
+            ridge,
+            solver=solver,
+            fit_intercept=fit_intercept,
+            task_weight=task_weight,
+            standardize=standardize,
+            tol=tol,
+            max_iter=max_iter,
+            task=task,
+        )
+        self.loss = loss
