@@ -2,13 +2,16 @@
 
 from priormtl.baselines.catalogue import BASELINES, CLASSIFIERS
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
+from priormtl.baselines.mtrl import MTRL, MTRLClassifier
 from priormtl.baselines.tuned import TunedClassifier, TunedRegressor, tuned
 
 __all__ = [
     "BASELINES",
     "CLASSIFIERS",
     "CLMT",
+    "MTRL",
     "CLMTClassifier",
+    "MTRLClassifier",
     "TunedClassifier",
     "TunedRegressor",
     "tuned",

@@ -4,15 +4,18 @@ from collections.abc import Mapping
 
 from priormtl.baselines.base import Baseline
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
+from priormtl.baselines.mtrl import MTRL, MTRLClassifier
 from priormtl.exceptions import unknown_name
 
 __all__ = ["BASELINES", "CLASSIFIERS", "find_baseline"]
 
 BASELINES: Mapping[str, type[Baseline]] = {
+    "mtrl": MTRL,
     "clmt": CLMT,
 }
 
 CLASSIFIERS: Mapping[str, type[Baseline]] = {
+    "mtrl": MTRLClassifier,
     "clmt": CLMTClassifier,
 }
 
