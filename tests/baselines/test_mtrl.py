@@ -14,6 +14,7 @@ from priormtl.baselines.mtrl import (
     task_covariance,
 )
 from priormtl.data import from_columns, from_labels
+from related_rows import logistic_loss, optimum, random_rows, squared_loss
 
 EXACT = {"fit_intercept": False, "tol": 1e-12}
 GOLDEN_DIAGONAL = [0.144036, 0.226337, 0.297043, 0.332584]
@@ -29,26 +30,10 @@ def fitted(model, rows):
     return model.fit(X, y >= 0 if isinstance(model, MTRLClassifier) else y, task=task)
 
 
-def random_rows(m, d, seed, n=5):
-    rng = np.random.default_rng(seed)
-    X, task = rng.normal(size=(m * n, d)), np.repeat(np.arange(m), n)
-    W = rng.normal(size=(m, 2)) @ rng.normal(size=(2, d))
-    return X, np.sum(X * W[task], axis=1) + 0.5 * rng.normal(size=m * n), task
-
-
-def losses(W, rows, logistic=False):
-    X, y, task = rows
-    parts = [(X[task == i] @ W[:, i], y[task == i]) for i in range(W.shape[1])]
-    if logistic:
-        signs = [(s, np.where(t >= 0, 1.0, -1.0)) for s, t in parts]
-        return sum(cp.sum(cp.logistic(-cp.multiply(t, s))) for s, t in signs)
-    return sum(0.5 * cp.sum_squares(s - t) for s, t in parts)
-
-
-def reference(rows, lam, ridge, **loss):
+def reference(rows, lam, ridge, loss):
     W = cp.Variable((rows[0].shape[1], len(np.unique(rows[2]))))
     penalty = ridge / 2 * cp.sum_squares(W) + lam / 2 * cp.square(cp.normNuc(W))
-    return cp.Problem(cp.Minimize(losses(W, rows, **loss) + penalty)).solve("CLARABEL")
+    return optimum(loss(W, rows) + penalty)
 
 
 def joint_reference(rows, lam, ridge):
@@ -57,8 +42,7 @@ def joint_reference(rows, lam, ridge):
     W, covariance = cp.Variable((rows[0].shape[1], m)), cp.Variable((m, m), PSD=True)
     penalty = ridge / 2 * cp.sum_squares(W)
     penalty += lam / 2 * cp.matrix_frac(W.T, covariance)
-    goal = cp.Minimize(losses(W, rows) + penalty)
-    return cp.Problem(goal, [cp.trace(covariance) == 1]).solve("CLARABEL")
+    return optimum(squared_loss(W, rows) + penalty, cp.trace(covariance) == 1)
 
 
 def test_golden_values(rows):
@@ -81,12 +65,13 @@ def test_golden_value_of_logistic_loss(rows):
 def test_a_convex_solver_agrees(m, d, strengths):
     data, (lam, ridge) = random_rows(m, d, seed=m), strengths
     model = fitted(MTRL(lam, ridge, **EXACT), data)
-    assert model.objective_ == pytest.approx(reference(data, lam, ridge), rel=1e-6)
+    expected = reference(data, lam, ridge, squared_loss)
+    assert model.objective_ == pytest.approx(expected, rel=1e-6)
     assert model.objective_ == pytest.approx(
         joint_reference(data, lam, ridge), rel=1e-5
     )
     model = fitted(MTRLClassifier(lam, ridge, **EXACT), data)
-    expected = reference(data, lam, ridge, logistic=True)
+    expected = reference(data, lam, ridge, logistic_loss)
     assert model.objective_ == pytest.approx(expected, rel=1e-6)
 
 
@@ -104,7 +89,8 @@ def test_without_ridge_it_is_the_nuclear_norm(rows):
     X, y, task = rows
     model = fitted(MTRL(lam=0.5, ridge=0.0, **EXACT), rows)
     lam = 0.5 * np.linalg.svd(model.coef_, compute_uv=False).sum()
-    twin = MultiTaskRegressor(lam=lam, penalty="nuclear", **EXACT).fit(X, y, task=task)
+    plain = {"penalty": "nuclear", "theta": 0.0, "epsilon": 0.0}
+    twin = MultiTaskRegressor(lam=lam, **plain, **EXACT).fit(X, y, task=task)
     np.testing.assert_allclose(model.coef_, twin.coef_, atol=1e-5)
     trace = CLMT(lam=0.5 * lam, penalty="trace", **EXACT).fit(X, y, task=task)
     np.testing.assert_allclose(model.coef_, trace.coef_, atol=1e-5)
