@@ -15,6 +15,7 @@ __all__ = ["Shrunk", "decompose", "shrink_spectrum", "singular_values"]
 # where there are none but such that vanish.
 LEAST_SHARE = 1e-5
 VANISHING = 1e-13
+SMALLEST, LARGEST = 1e-100, 1e100  # numbers whose squares have all digits
 
 
 class Shrunk(NamedTuple):
@@ -45,10 +46,17 @@ def shrink_spectrum(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
     """
     if P.size == 0:
         return P.copy()
-    _refuse_not_finite(P)
+    largest = float(np.abs(P).max())
+    if not SMALLEST < largest < LARGEST:
+        return _shrink_exactly(P, shrink)
     if P.shape[0] <= P.shape[1]:
         return _shrink_rows(P, shrink)
     return np.ascontiguousarray(_shrink_rows(P.T, shrink).T)
+
+
+def _shrink_exactly(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
+    left, values, right = decompose(P)
+    return np.asarray((left * shrink(values).values) @ right)
 
 
 def _shrink_rows(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
@@ -61,16 +69,13 @@ def _shrink_rows(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
     values = lengths[order]
     after = shrink(values)
     if not _has_digits(values, after.edge):
-        left, values, right = decompose(P)
-        return np.asarray((left * shrink(values).values) @ right)
+        return _shrink_exactly(P, shrink)
     share = np.divide(after.values, values, out=np.zeros_like(values), where=values > 0)
     return np.asarray((left[:, order] * share) @ turned[order])
 
 
 def _has_digits(values: Array, edge: float) -> bool:
     largest = float(values[0])
-    if not 1e-100 < largest < 1e100:
-        return False
     low = LEAST_SHARE * largest
     return edge >= low or not np.any((values < low) & (values > VANISHING * largest))
 
