@@ -5,6 +5,7 @@ X. Wang, J. Bi, S. Yu, J. Sun: On Multiplicative Multitask Feature Learning. Neu
 part are derived anew: without that factor the update is exact for p = k only.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -114,10 +115,9 @@ class _MMTFL(ConvexBaseline):
     def _alternate(self, step: RowStep, penalty: JointPenalty) -> Outcome:
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
         fit = step.fit
-        null = fit.evaluate(np.zeros(fit.shape))
-        state, n_iter = begin(step, null), 0
-        for state in islice(alternate(state, penalty, tol), most):
-            n_iter += 1
+        start = begin(step, fit.evaluate(np.zeros(fit.shape)))
+        states = islice(alternate(start, penalty, tol), most)
+        ((n_iter, state),) = deque(enumerate(states, start=1), maxlen=1)
         W = state.whole(fit.shape[0])
         learned = _describe(fit, penalty, W)
         return Outcome(
@@ -269,9 +269,7 @@ def _check_exponent(name: str, value: Any) -> int:
     return int(value)
 
 
-def _describe(
-    fit: DataFit[Any], penalty: JointPenalty, W: Array
-) -> Mapping[str, Any]:
+def _describe(fit: DataFit[Any], penalty: JointPenalty, W: Array) -> Mapping[str, Any]:
     residual = stationarity(fit, penalty, W, fit.evaluate(W))
     return {"shared_": penalty.shared(W), "residual_": residual}
 

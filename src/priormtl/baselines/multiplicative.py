@@ -17,7 +17,7 @@ from priormtl.losses import DataFit, Evaluation
 
 __all__ = ["JointPenalty", "State", "alternate", "begin", "stationarity"]
 
-INNER = 1e-2  # of the tolerance: what a step may leave to the next
+INNER = 0.1  # of the tolerance: what a step may leave to the next
 MOST_HALVINGS = 40
 SMALL = 1e-4  # of the objective: penalty of a row that may be on its way to zero,
 WEAK = 0.1  # if the fit holds it with less than this share of that penalty

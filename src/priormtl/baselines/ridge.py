@@ -44,7 +44,7 @@ class _Bound(NamedTuple):
 
 class _Ridge(Baseline):
     followed: ClassVar[str] = "lam"
-    fit_intercept: bool
+    fit_intercept: bool | str
     residual_: float
 
     def __init__(

@@ -54,10 +54,10 @@ def as_own_rows(data: TaskData) -> TaskData:
         return data.with_matrix(dense)
     parts = [data.rows_of(i) for i in range(data.shape[1])]
     tables, targets, weights = zip(*parts, strict=True)
-    dense = [X.toarray() if issparse(X) else X for X in tables]
+    X = np.concatenate([x.toarray() if issparse(x) else x for x in tables])
+    y, weight = np.concatenate(targets), np.concatenate(weights)
     starts = np.cumsum([0, *map(len, targets)]).astype(np.intp)
-    joined = (np.concatenate(part) for part in (dense, targets, weights))
-    return StackedRows(*joined, data.tasks, data.features, starts)
+    return StackedRows(X, y, weight, data.tasks, data.features, starts)
 
 
 def _lay_out(fit: DataFit[Any]) -> "_Grams | _Rows":
@@ -87,7 +87,7 @@ class _Rows:
     target: Array  # task after task
     first: Index  # (m,)
     place: Index  # (m,)
-    count: Index  # (m,)
+    length: Index  # (m,)
     curvature: Array  # (m, d)
 
     def improve(self, place: Place, weight: Array, limits: tuple[float, int]) -> Array:
@@ -99,13 +99,13 @@ class _Rows:
         W = np.array(place.coef.T, order="C")
         rest = self._scores(W) - self.target
         samples = Samples(
-            self.rows, rest, self.first, self.place, self.count, self.curvature
+            self.rows, rest, self.first, self.place, self.length, self.curvature
         )
         lasso_by_samples(samples, W, weight, limits)
         return np.ascontiguousarray(W.T)
 
     def _scores(self, W: Array) -> Array:
-        ends = self.first + self.count
+        ends = self.first + self.length
         used = W.any(axis=0)
         rows, W = self.rows[used], W[:, used]
         parts = zip(W, self.first.tolist(), ends.tolist(), strict=True)
@@ -124,6 +124,4 @@ def _lay_out_rows(fit: DataFit[Any]) -> _Rows:
     m, n = form.target.shape
     curvature = np.tile(squares.sum(axis=1), (m, 1))
     count, place = np.full(m, n, np.intp), n * np.arange(m, dtype=np.intp)
-    return _Rows(
-        form.rows, form.target.ravel(), 0 * place, place, count, curvature
-    )
+    return _Rows(form.rows, form.target.ravel(), 0 * place, place, count, curvature)

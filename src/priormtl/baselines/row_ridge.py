@@ -5,7 +5,7 @@ the fit's Hessian H. It is solved from Gram matrices, from samples, or, where bo
 take long, by a few conjugate gradients, which lower the objective too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -14,14 +14,15 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.baselines.row_steps import Place, RowStep
-from priormtl.losses import DataFit, SampleForm
+from priormtl.data import TaskStatistics
+from priormtl.losses import DataFit, SampleForm, SquaredFit
 
 __all__ = ["GramRidge", "ProductRidge", "SampleRidge", "ridge_step"]
 
 MOST_WORK = 1e9  # multiplications of one step by factorisation
 MOST_GRAM_NUMBERS = 2**24
 MOST_PRODUCTS = 100  # of a step by conjugate gradients
-LAST_GAIN = 0.05  # share of the mean gain below which a further product does not pay
+LAST_GAIN = 0.2  # share of the mean gain below which a further product does not pay
 VANISHING = 1e-13  # of the largest curvature: keeps systems regular where lam is tiny
 
 
@@ -128,7 +129,15 @@ class ProductRidge:
 
     def restrict(self, features: Index) -> RowStep:
         """Same for these features only, perhaps few enough to solve directly."""
-        return ridge_step(self.fit.restrict(features))
+        return ridge_step(_tasks_first(self.fit.restrict(features)))
+
+
+def _tasks_first(fit: DataFit[Any]) -> DataFit[Any]:
+    """Same fit with each task's moments in one piece, which products read faster."""
+    if not isinstance(fit, SquaredFit) or not isinstance(fit.moments, TaskStatistics):
+        return fit
+    moments = replace(fit.moments, xx=np.ascontiguousarray(fit.moments.xx))
+    return replace(fit, moments=moments)
 
 
 def _pull(place: Place) -> Array:

@@ -14,7 +14,7 @@ from priormtl.solvers.compile import compiled, inlined
 __all__ = ["Samples", "lasso_by_gram", "lasso_by_samples"]
 
 
-LAST_GAIN = 0.02  # share of the mean gain below which a further pass does not pay
+LAST_GAIN = 0.1  # share of the mean gain below which a further pass does not pay
 
 
 class Samples(NamedTuple):
@@ -24,7 +24,7 @@ class Samples(NamedTuple):
     rest: Array  # scores minus targets, task after task; written
     first: Index  # (m,) each task's first sample
     place: Index  # (m,) and its place in ``rest``
-    count: Index  # (m,) samples of each task
+    length: Index  # (m,) samples of each task
     curvature: Array  # (m, d) squared lengths of the features
 
 
@@ -63,7 +63,7 @@ def sample_pass(
 ) -> float:
     """One pass over the features of task ``i``; what it gained at least."""
     gain = 0.0
-    first, count, place = samples.first[i], samples.count[i], samples.place[i]
+    first, count, place = samples.first[i], samples.length[i], samples.place[i]
     rest = samples.rest[place : place + count]
     for j in range(len(w)):
         curve = samples.curvature[i, j]
