@@ -168,10 +168,10 @@ class PooledRidgeClassifier(ClassificationTasks, _PooledRidge):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from priormtl import one_vs_rest
+    >>> from priormtl import one_vs_one
     >>> from priormtl.baselines.ridge import PooledRidgeClassifier
-    >>> X, y = one_vs_rest(*load_iris(return_X_y=True))
-    >>> PooledRidgeClassifier().fit(X, y).coef_.shape
+    >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
+    >>> PooledRidgeClassifier().fit(X, y, task=task).coef_.shape
     (3, 4)
     """
 
