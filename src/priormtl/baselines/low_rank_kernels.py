@@ -1,0 +1,125 @@
+"""LowRankKernels: in each kernel's space, the functions of all tasks span little.
+
+The norm (Σ_j ‖F_j‖_*^q)^{1/q}, F_j (r, m) holding the functions of m tasks in the space
+of kernel j. Arrays are (m, k, r): task, kernel, coordinate.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl.baselines.roots import falling_root, rising_roots
+
+__all__ = ["LowRankKernels"]
+
+
+class Spectra(NamedTuple):
+    """Singular values of k matrices (k, m, r), and vectors on their smaller side."""
+
+    blocks: Array  # (k, m, r)
+    values: Array  # (k, s)
+    vectors: Array  # (k, s, s)
+
+    @classmethod
+    def of(cls, F: Array) -> Self:
+        """Decompose the blocks of F (m, k, r) through the smaller Gram matrices."""
+        blocks = np.ascontiguousarray(F.transpose(1, 0, 2))
+        squares, vectors = np.linalg.eigh(_small_grams(blocks))
+        return cls(blocks, np.sqrt(np.maximum(squares, 0.0)), vectors)
+
+    def with_values(self, values: Array) -> Array:
+        """Same singular vectors with other values, as (m, k, r)."""
+        old = self.values
+        ratio = np.divide(values, old, out=np.zeros_like(old), where=old > 0)
+        change = (self.vectors * ratio[:, np.newaxis, :]) @ self.vectors.mT
+        tasks_first = self.blocks.shape[1] <= self.blocks.shape[2]
+        changed = change @ self.blocks if tasks_first else self.blocks @ change
+        return np.ascontiguousarray(changed.transpose(1, 0, 2))
+
+
+@dataclass(frozen=True)
+class LowRankKernels:
+    """(Σ_j ‖F_j‖_*^q)^{1/q}, 1 < q < 2: the smaller q, the fewer kernels."""
+
+    q: float
+
+    def value(self, F: Array) -> float:
+        """The norm."""
+        return _power_mean(_sums(F), self.q)
+
+    def dual_norm(self, Z: Array) -> float:
+        """(Σ_j ‖Z_j‖₂^q')^{1/q'} with 1/q + 1/q' = 1."""
+        blocks = Z.transpose(1, 0, 2)
+        largest = np.linalg.eigvalsh(_small_grams(blocks))[:, -1]
+        return _power_mean(np.sqrt(np.maximum(largest, 0.0)), self.q / (self.q - 1.0))
+
+    def kernel_weights(self, F: Array) -> Array:
+        """Share of each kernel (k,), as t_j^{2−q} for t_j = ‖F_j‖_*."""
+        sums = _sums(F)
+        if not sums.any():
+            return np.full(len(sums), 1.0 / len(sums))
+        weights = (sums / sums.max()) ** (2.0 - self.q)
+        return np.asarray(weights / weights.sum())
+
+    def prox(self, F: Array, step: float, guess: float) -> tuple[Array, float]:
+        """Minimise step/2 · norm² + half the squared distance; the point and its norm.
+
+        Singular values of block j shrink by step · T v_j with T the norm reached,
+        t_j = T v_j^{1/(q−1)} and Σ_j v_j^q' = 1: two nested monotone equations.
+        """
+        spectra = Spectra.of(F)
+        values = spectra.values
+        top = _power_mean(values.sum(axis=1), self.q)
+        if top == 0.0:
+            return F, 0.0
+        scaled = values / top
+        level = falling_root(
+            lambda T: float(np.sum(self._slopes(scaled, step, T) ** self._dual)) - 1.0,
+            1.0,
+            guess / top,
+        )
+        shrunk = step * level * self._slopes(scaled, step, level)
+        kept = top * np.maximum(scaled - shrunk[:, np.newaxis], 0.0)
+        return spectra.with_values(kept), top * level
+
+    @property
+    def _dual(self) -> float:
+        return self.q / (self.q - 1.0)
+
+    def _slopes(self, values: Array, step: float, T: float) -> Array:
+        """v_j with Σ_l (σ_jl − step T v_j)₊ = T v_j^{1/(q−1)}."""
+        power = 1.0 / (self.q - 1.0)
+
+        def excess(v: Array) -> tuple[Array, Array]:
+            left = values - (step * T) * v[:, np.newaxis]
+            kept = left > 0
+            bent = v ** (power - 1.0)
+            value = T * bent * v - np.where(kept, left, 0.0).sum(axis=1)
+            return value, T * power * bent + step * T * kept.sum(axis=1)
+
+        highest = np.minimum(
+            (values.sum(axis=1) / T) ** (1.0 / power), values.max(axis=1) / (step * T)
+        )
+        return rising_roots(excess, np.zeros(len(values)), highest)
+
+
+def _small_grams(blocks: Array) -> Array:
+    """Products (k, s, s) on the smaller side of blocks (k, m, r)."""
+    if blocks.shape[1] <= blocks.shape[2]:
+        return np.asarray(blocks @ blocks.mT)
+    return np.asarray(blocks.mT @ blocks)
+
+
+def _sums(F: Array) -> Array:
+    """Nuclear norm of each block (k,)."""
+    return Spectra.of(F).values.sum(axis=1)
+
+
+def _power_mean(values: Array, power: float) -> float:
+    """(Σ t^power)^{1/power} of non-negative numbers, for high powers too."""
+    largest = float(values.max(initial=0.0))
+    if largest == 0.0:
+        return 0.0
+    return largest * float(np.sum((values / largest) ** power)) ** (1.0 / power)

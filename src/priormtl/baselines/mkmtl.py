@@ -1,0 +1,356 @@
+"""MKMTL: many tasks over many kernels.
+
+X. Liu, P. Cao, J. Yang, D. Zhao: Linearized and Kernelized Sparse Multitask Learning
+for Predicting Cognitive Outcomes in Alzheimer's Disease. Computational and Mathematical
+Methods in Medicine 2018, 7429782.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
+from priormtl.baselines.base_kernels import KernelSet, check_kernels
+from priormtl.baselines.distinct import TaskRows, find_distinct, merge_rows
+from priormtl.baselines.kernel_features import (
+    KernelFeatures,
+    KernelModel,
+    KernelTasks,
+    common_features,
+    own_features,
+)
+from priormtl.baselines.low_rank_kernels import LowRankKernels
+from priormtl.baselines.nystroem import choose_landmarks
+from priormtl.baselines.shared_weights import SharedWeights
+from priormtl.baselines.splitting import Found, SplitState, minimise
+from priormtl.data import TaskData
+from priormtl.estimators import (
+    ClassificationTasks,
+    RegressionTasks,
+    check_choice,
+    check_count,
+    check_strength,
+    check_tolerance,
+)
+from priormtl.exceptions import ApproximationWarning
+
+__all__ = ["MKMTL", "MKMTLClassifier"]
+
+VARIANTS = ("auto", "shared", "low-rank")
+MOST_CELLS = 3e7  # doubles in the largest table that "auto" makes: 240 MB
+SEVERAL = 4  # strengths at least, before another p or q is tried
+P_VALUES = (2.0, 4.0)
+Q_VALUES = (1.5, 1.01, 1.99)
+WEAKEST, STRONGEST = -1.0, 3.0  # decades of C per row of weight one
+
+
+class Plan(NamedTuple):
+    """What is fitted, and whether to landmarks only."""
+
+    variant: str
+    landmarks: int | None
+    random_state: int
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """Kernel tasks, and features of each plan that was asked for."""
+
+    data: KernelTasks
+    kept: dict[Plan, KernelFeatures] = field(default_factory=dict)
+
+    def features(self, plan: Plan) -> KernelFeatures:
+        """Features of a plan, made once."""
+        if plan not in self.kept:
+            self.kept[plan] = _make_features(self.data, plan)
+        return self.kept[plan]
+
+
+class _MKMTL(Baseline):
+    followed: ClassVar[str] = "C"
+    loss = "squared"
+    dual_gap_: float
+    kernel_weights_: Array
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        variant: str = "auto",
+        p: float = 2.0,
+        q: float = 1.5,
+        kernels: Any = None,
+        normalize: bool = True,
+        max_rows: int = 3000,
+        n_landmarks: int = 64,
+        fit_intercept: bool = True,
+        task_weight: str = "sum",
+        standardize: bool = False,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        random_state: int = 0,
+        task: Any = None,
+    ) -> None:
+        self.C = C
+        self.variant = variant
+        self.p = p
+        self.q = q
+        self.kernels = kernels
+        self.normalize = normalize
+        self.max_rows = max_rows
+        self.n_landmarks = n_landmarks
+        self.fit_intercept = fit_intercept
+        self.task_weight = task_weight
+        self.standardize = standardize
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.task = task
+
+    def _bind(self, data: TaskData) -> Bound:
+        distinct = find_distinct(data.X)
+        tasks = merge_rows(data, distinct.kind)
+        rows = data.X[distinct.first]
+        weight = np.zeros(len(distinct.first))
+        for task in tasks:
+            weight[task.kind] += task.weight
+        kernels = KernelSet.fit(
+            check_kernels(self.kernels), rows, weight, normalize=bool(self.normalize)
+        )
+        means = [_mean_target(task) if self.fit_intercept else 0.0 for task in tasks]
+        return Bound(KernelTasks(rows, tasks, kernels, np.array(means)))
+
+    def _follow(self, bound: Bound, strengths: Sequence[float]) -> Iterator[Outcome]:
+        plan = self._plan(bound.data)
+        features = bound.features(plan)
+        norm = self._norm(plan)
+        factor = 1.0 if plan.variant == "shared" else 2.0
+        tol, steps = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
+        state = SplitState.zero(features.shape)
+        unit = bound.data.squares
+        for C in strengths:
+            c = factor * _check_positive("C", C)
+            found = minimise(
+                features.groups, norm, c, state, (tol * 0.5 * c * unit, steps)
+            )
+            state = found.state
+            yield self._describe(bound.data, features, norm, c, found)
+
+    def _describe(
+        self,
+        data: KernelTasks,
+        features: KernelFeatures,
+        norm: SharedWeights | LowRankKernels,
+        c: float,
+        found: Found,
+    ) -> Outcome:
+        coef = found.state.coef
+        null = 0.5 * c * data.squares
+        return Outcome(
+            KernelModel(data.kernels, features.expansion, coef, data.offset),
+            found.primal + 0.5 * c * features.rest,
+            found.n_iter,
+            {
+                "dual_gap_": found.gap,
+                "kernel_weights_": norm.kernel_weights(coef),
+                "kernels_": data.kernels.kernels,
+                "variant_": "shared" if isinstance(norm, SharedWeights) else "low-rank",
+            },
+            self._shortfall(found, null),
+        )
+
+    def _shortfall(self, found: Found, null: float) -> str | None:
+        if found.gap <= self.tol * null:
+            return None
+        return (
+            f"the duality gap is {found.gap:.3g}, above tol={self.tol:g} times "
+            f"{null:.3g}, the objective at zero, after {found.n_iter} iterations; "
+            "raise max_iter or tol."
+        )
+
+    def _norm(self, plan: Plan) -> SharedWeights | LowRankKernels:
+        if plan.variant == "shared":
+            if check_strength("p", self.p) < 2.0:
+                raise ValueError(f"p must be at least 2: got {self.p!r}.")
+            return SharedWeights(float(self.p))
+        if not 1.0 < check_strength("q", self.q) < 2.0:
+            raise ValueError(f"q must be between 1 and 2, both excluded: got {self.q}.")
+        return LowRankKernels(float(self.q))
+
+    def _plan(self, data: KernelTasks) -> Plan:
+        """Which variant, on which rows."""
+        variant = check_choice("variant", self.variant, VARIANTS)
+        most = check_count("max_rows", self.max_rows)
+        few = check_count("n_landmarks", self.n_landmarks)
+        sizes, k, u = data.sizes, len(data.kernels), data.rows.shape[0]
+        possible = {"low-rank": u <= most, "shared": bool(sizes.max() <= most)}
+        if variant == "auto":
+            cost = {
+                "low-rank": k * u * int(sizes.sum()),
+                "shared": k * int((sizes**2).sum()),
+            }
+            cheap = [v for v in cost if possible[v] and cost[v] <= MOST_CELLS]
+            variant = cheap[0] if cheap else "low-rank"
+            possible[variant] = bool(cheap)
+        whole = possible[variant] or u <= few
+        return Plan(variant, None if whole else few, self.random_state)
+
+    def _suggest(self, bound: Bound, n: int) -> list[Settings]:
+        shared = self._plan(bound.data).variant == "shared"
+        name, values = ("p", P_VALUES) if shared else ("q", Q_VALUES)
+        outer = [{name: value} for value in values[: max(1, n // SEVERAL)]]
+        count = max(1, n // len(outer))
+        decades = WEAKEST + (STRONGEST - WEAKEST) * (np.arange(count) + 0.5) / count
+        strengths = 10.0**decades / bound.data.row_weight
+        return list(crossed(outer, "C", strengths))[:n]
+
+
+class MKMTL(RegressionTasks, _MKMTL):
+    """Regression with several kernels for many tasks (MKMTL).
+
+    Each task is a sum of functions, one in the space of each kernel. Two variants
+    tie the tasks. "shared": all tasks use the same few kernels::
+
+        1/2 (Σ_j (Σ_i ‖f_ij‖^p)^{1/p})² + C/2 Σ_i Σ w (y − Σ_j f_ij(x))²
+
+    "low-rank": in each kernel's space the functions F_j of all tasks span little::
+
+        1/2 (Σ_j ‖F_j‖_*^q)^{2/q} + C Σ_i Σ w (y − Σ_j f_ij(x))²
+
+    Both are convex and solved to a duality gap. Targets are centred per task, and
+    scaling them scales predictions, so C does not depend on their unit.
+
+    Parameters
+    ----------
+    C : float
+        Strength of the fit, above 0: the larger, the less regular.
+    variant : {"auto", "shared", "low-rank"}
+        "low-rank" keeps, beside k u² doubles for k kernels on u distinct rows, k u
+        doubles per sample (per distinct row where all tasks have the same rows and
+        weights); "shared" k n_i² doubles per task of n_i rows. "auto" takes the first
+        of them with at most ``max_rows`` rows (u, or the largest n_i) for which k u Σ
+        n_i, or k Σ n_i², is at most 30 million, and else "low-rank" on landmarks.
+    p : float
+        At least 2; for "shared": the larger, the less tasks are alike.
+    q : float
+        Between 1 and 2; for "low-rank": the smaller, the fewer kernels.
+    kernels : tuple of kernels, optional
+        Such as ``(Gaussian(1.0), Polynomial(2), Linear())``. By default Gaussians of
+        1/4, 1/2, 1, 2 and 4 times the root mean square distance of training rows,
+        polynomials of degree 2 and 3, and the linear kernel.
+    normalize : bool
+        Divide kernels by their mean diagonal on the training rows.
+    max_rows : int
+        Most rows for which kernels are used as they are; beyond, functions are sought
+        in the span of the kernels of landmarks (Nyström), and an ApproximationWarning
+        says so.
+    n_landmarks : int
+        Number of landmarks, drawn from the distinct rows.
+    fit_intercept : bool
+        Centre targets per task.
+    task_weight : {"sum", "mean"}
+        Sum or average over the rows of each task.
+    standardize : bool
+        Divide features by their pooled standard deviation.
+    tol : float
+        Stop at a duality gap of ``tol`` times the objective at zero.
+    max_iter : int
+        Most steps; reached before ``tol``, a ConvergenceWarning names the gap.
+    random_state : int
+        Which landmarks are drawn.
+    task : str or int, optional
+        Column of X that holds the task.
+
+    Attributes
+    ----------
+    kernel_weights_ : (k,) array
+        Share of each kernel; they sum to one.
+    kernels_ : tuple
+        The kernels, before their division.
+    variant_ : str
+        "shared" or "low-rank".
+    objective_, dual_gap_ : float
+        Objective reached, and how far the optimum can be below it, at most.
+    n_iter_ : int
+        Steps taken.
+    tasks_ : (m,) array
+        Task labels.
+
+    References
+    ----------
+    X. Liu, P. Cao, J. Yang, D. Zhao: Linearized and Kernelized Sparse Multitask
+    Learning for Predicting Cognitive Outcomes in Alzheimer's Disease. Computational
+    and Mathematical Methods in Medicine 2018.
+
+    Examples
+    --------
+    >>> from priormtl.baselines import MKMTL
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> model = MKMTL(C=10.0).fit(X, y, task=task)
+    >>> model.variant_, model.kernel_weights_.shape
+    ('low-rank', (8,))
+    >>> model.predict(X, task=task).shape
+    (120,)
+    """
+
+
+class MKMTLClassifier(ClassificationTasks, _MKMTL):
+    """Classification with several kernels for many tasks: MKMTL on labels −1 and 1.
+
+    Squared loss, as published, so there are no probabilities. Parameters and further
+    attributes are those of :class:`MKMTL`.
+
+    Attributes
+    ----------
+    classes_ : array
+        Class labels.
+
+    Examples
+    --------
+    >>> from priormtl.baselines import MKMTLClassifier
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> model = MKMTLClassifier(C=10.0).fit(X, y > 0, task=task)
+    >>> model.decision_function(X, task=task).shape
+    (120,)
+    """
+
+
+def _make_features(data: KernelTasks, plan: Plan) -> KernelFeatures:
+    if plan.landmarks is None:
+        shared = plan.variant == "shared"
+        return own_features(data) if shared else common_features(data, None)
+    _warn_of_landmarks(data, plan.landmarks)
+    u = data.rows.shape[0]
+    chosen = choose_landmarks(u, plan.landmarks, plan.random_state)
+    return common_features(data, chosen)
+
+
+def _warn_of_landmarks(data: KernelTasks, count: int) -> None:
+    u, k = data.rows.shape[0], len(data.kernels)
+    saved = 8.0 * k * (u - count) * int(data.sizes.sum()) / 2**30
+    warnings.warn(
+        f"functions were sought in the span of the kernels of {count} landmarks among "
+        f"{u} distinct rows (Nyström), which saves up to {saved:.2g} GiB; raise "
+        'n_landmarks to be more exact, or set variant="shared" or "low-rank" and raise '
+        "max_rows to use all rows.",
+        ApproximationWarning,
+        stacklevel=2,
+    )
+
+
+def _mean_target(task: TaskRows) -> float:
+    """Weighted mean, exact where all targets are equal."""
+    start = task.y[0]
+    return float(start + task.weight @ (task.y - start) / task.weight.sum())
+
+
+def _check_positive(name: str, value: Any) -> float:
+    if check_strength(name, value) == 0:
+        raise ValueError(f"{name} must be above 0: got {value!r}.")
+    return float(value)
