@@ -43,6 +43,22 @@ class KernelTasks:
         return np.array([len(task.y) for task in self.tasks])
 
     @property
+    def u(self) -> int:
+        """Number of distinct rows."""
+        return int(self.rows.shape[0])
+
+    @property
+    def own_cells(self) -> int:
+        """Doubles in the features of each task's own rows."""
+        return len(self.kernels) * int(np.sum(self.sizes**2))
+
+    @property
+    def common_cells(self) -> int:
+        """Doubles in the features of all rows."""
+        kept = self.u if _have_same_rows(self.tasks) else int(self.sizes.sum())
+        return len(self.kernels) * self.u * max(kept, self.u)
+
+    @property
     def row_weight(self) -> float:
         """Mean weight of a task's distinct row."""
         total = sum(float(task.weight.sum()) for task in self.tasks)
@@ -52,12 +68,6 @@ class KernelTasks:
         """Targets of task ``i``, centred and weighed (n,)."""
         task = self.tasks[i]
         return np.asarray(np.sqrt(task.weight) * (task.y - self.offset[i]))
-
-    @property
-    def squares(self) -> float:
-        """Weighted squares of all targets."""
-        between = sum(float(np.sum(self.targets(i) ** 2)) for i in range(self.m))
-        return between + sum(task.scatter for task in self.tasks)
 
     @property
     def m(self) -> int:
@@ -169,9 +179,7 @@ def common_features(data: KernelTasks, landmarks: Index | None) -> KernelFeature
     table = np.hstack([K @ T for K, T in zip(values, roots, strict=True)])
     k, _, r = roots.shape
     groups, rest = _group_tasks(data, table, (k, r))
-    return KernelFeatures(
-        groups, (data.m, k, r), rest, CommonExpansion(support, roots)
-    )
+    return KernelFeatures(groups, (data.m, k, r), rest, CommonExpansion(support, roots))
 
 
 class _Rotated(NamedTuple):
@@ -217,9 +225,7 @@ def _rotate(data: KernelTasks, i: int, table: Array) -> _Rotated:
     features = np.sqrt(task.weight)[:, np.newaxis] * table
     axes, squares, rows = _axes(features)
     rotated = _project(target, axes, squares, features)
-    return _Rotated(
-        rows, squares, rotated[0], _rest(target, rotated) + task.scatter
-    )
+    return _Rotated(rows, squares, rotated[0], _rest(target, rotated) + task.scatter)
 
 
 def _axes(features: Array) -> tuple[Array, Array, Array]:

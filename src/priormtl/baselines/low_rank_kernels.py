@@ -5,14 +5,18 @@ of kernel j. Arrays are (m, k, r): task, kernel, coordinate.
 """
 
 from dataclasses import dataclass
+from functools import partial
+from math import log
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.baselines.roots import falling_root, rising_roots
+from priormtl.baselines.roots import block_slopes, falling_root
 
 __all__ = ["LowRankKernels"]
+
+TINY = np.finfo(float).tiny
 
 
 class Spectra(NamedTuple):
@@ -75,34 +79,17 @@ class LowRankKernels:
         if top == 0.0:
             return F, 0.0
         scaled = values / top
-        level = falling_root(
-            lambda T: float(np.sum(self._slopes(scaled, step, T) ** self._dual)) - 1.0,
-            1.0,
-            guess / top,
-        )
-        shrunk = step * level * self._slopes(scaled, step, level)
+        level = falling_root(partial(self._excess, scaled, step), 1.0, guess / top)
+        slopes = block_slopes(scaled, step, level, 1.0 / (self.q - 1.0))
+        shrunk = step * level * slopes
         kept = top * np.maximum(scaled - shrunk[:, np.newaxis], 0.0)
         return spectra.with_values(kept), top * level
 
-    @property
-    def _dual(self) -> float:
-        return self.q / (self.q - 1.0)
-
-    def _slopes(self, values: Array, step: float, T: float) -> Array:
-        """v_j with Σ_l (σ_jl − step T v_j)₊ = T v_j^{1/(q−1)}."""
+    def _excess(self, values: Array, step: float, T: float) -> float:
+        """log Σ_j v_j^q': positive where the norm reached is above T."""
         power = 1.0 / (self.q - 1.0)
-
-        def excess(v: Array) -> tuple[Array, Array]:
-            left = values - (step * T) * v[:, np.newaxis]
-            kept = left > 0
-            bent = v ** (power - 1.0)
-            value = T * bent * v - np.where(kept, left, 0.0).sum(axis=1)
-            return value, T * power * bent + step * T * kept.sum(axis=1)
-
-        highest = np.minimum(
-            (values.sum(axis=1) / T) ** (1.0 / power), values.max(axis=1) / (step * T)
-        )
-        return rising_roots(excess, np.zeros(len(values)), highest)
+        slopes = block_slopes(values, step, T, power)
+        return self.q * power * log(_power_mean(slopes, self.q * power) or TINY)
 
 
 def _small_grams(blocks: Array) -> Array:

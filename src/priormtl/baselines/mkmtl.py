@@ -41,7 +41,8 @@ from priormtl.exceptions import ApproximationWarning
 __all__ = ["MKMTL", "MKMTLClassifier"]
 
 VARIANTS = ("auto", "shared", "low-rank")
-MOST_CELLS = 3e7  # doubles in the largest table that "auto" makes: 240 MB
+MOST_CELLS = 10_000_000  # doubles in the largest table that "auto" makes: 80 MB
+LANDMARKS = 64
 SEVERAL = 4  # strengths at least, before another p or q is tried
 P_VALUES = (2.0, 4.0)
 Q_VALUES = (1.5, 1.01, 1.99)
@@ -52,8 +53,12 @@ class Plan(NamedTuple):
     """What is fitted, and whether to landmarks only."""
 
     variant: str
-    landmarks: int | None
-    random_state: int
+    landmarks: tuple[int, int] | None  # how many, and the seed that draws them
+
+    @property
+    def count(self) -> int | None:
+        """Number of landmarks; None: all rows."""
+        return None if self.landmarks is None else self.landmarks[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +91,7 @@ class _MKMTL(Baseline):
         kernels: Any = None,
         normalize: bool = True,
         max_rows: int = 3000,
-        n_landmarks: int = 64,
+        n_landmarks: Any = "auto",
         fit_intercept: bool = True,
         task_weight: str = "sum",
         standardize: bool = False,
@@ -131,12 +136,9 @@ class _MKMTL(Baseline):
         factor = 1.0 if plan.variant == "shared" else 2.0
         tol, steps = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
         state = SplitState.zero(features.shape)
-        unit = bound.data.squares
         for C in strengths:
             c = factor * _check_positive("C", C)
-            found = minimise(
-                features.groups, norm, c, state, (tol * 0.5 * c * unit, steps)
-            )
+            found = minimise(features.groups, norm, c, state, (tol, steps))
             state = found.state
             yield self._describe(bound.data, features, norm, c, found)
 
@@ -149,7 +151,6 @@ class _MKMTL(Baseline):
         found: Found,
     ) -> Outcome:
         coef = found.state.coef
-        null = 0.5 * c * data.squares
         return Outcome(
             KernelModel(data.kernels, features.expansion, coef, data.offset),
             found.primal + 0.5 * c * features.rest,
@@ -160,16 +161,16 @@ class _MKMTL(Baseline):
                 "kernels_": data.kernels.kernels,
                 "variant_": "shared" if isinstance(norm, SharedWeights) else "low-rank",
             },
-            self._shortfall(found, null),
+            self._shortfall(found),
         )
 
-    def _shortfall(self, found: Found, null: float) -> str | None:
-        if found.gap <= self.tol * null:
+    def _shortfall(self, found: Found) -> str | None:
+        if found.gap <= self.tol * found.primal:
             return None
         return (
             f"the duality gap is {found.gap:.3g}, above tol={self.tol:g} times "
-            f"{null:.3g}, the objective at zero, after {found.n_iter} iterations; "
-            "raise max_iter or tol."
+            f"{found.primal:.3g}, the objective reached, after {found.n_iter} "
+            "iterations; raise max_iter or tol."
         )
 
     def _norm(self, plan: Plan) -> SharedWeights | LowRankKernels:
@@ -185,24 +186,28 @@ class _MKMTL(Baseline):
         """Which variant, on which rows."""
         variant = check_choice("variant", self.variant, VARIANTS)
         most = check_count("max_rows", self.max_rows)
-        few = check_count("n_landmarks", self.n_landmarks)
-        sizes, k, u = data.sizes, len(data.kernels), data.rows.shape[0]
-        possible = {"low-rank": u <= most, "shared": bool(sizes.max() <= most)}
+        fits = {"low-rank": data.u <= most, "shared": data.sizes.max() <= most}
         if variant == "auto":
-            cost = {
-                "low-rank": k * u * int(sizes.sum()),
-                "shared": k * int((sizes**2).sum()),
-            }
-            cheap = [v for v in cost if possible[v] and cost[v] <= MOST_CELLS]
-            variant = cheap[0] if cheap else "low-rank"
-            possible[variant] = bool(cheap)
-        whole = possible[variant] or u <= few
-        return Plan(variant, None if whole else few, self.random_state)
+            fits["low-rank"] &= data.common_cells <= MOST_CELLS
+            fits["shared"] &= data.own_cells <= MOST_CELLS
+            variant = "shared" if fits["shared"] > fits["low-rank"] else "low-rank"
+        return Plan(variant, self._landmarks(data, bool(fits[variant])))
+
+    def _landmarks(self, data: KernelTasks, fits: bool) -> tuple[int, int] | None:
+        """How many landmarks, and which; None: all rows."""
+        count = self.n_landmarks
+        if count is None or (count == "auto" and (fits or data.u <= LANDMARKS)):
+            return None
+        if count == "auto":
+            _warn_of_landmarks(data)
+            return LANDMARKS, self.random_state
+        return check_count("n_landmarks", count), self.random_state
 
     def _suggest(self, bound: Bound, n: int) -> list[Settings]:
-        shared = self._plan(bound.data).variant == "shared"
-        name, values = ("p", P_VALUES) if shared else ("q", Q_VALUES)
-        outer = [{name: value} for value in values[: max(1, n // SEVERAL)]]
+        plan = self._plan(bound.data)
+        chosen = {"variant": plan.variant, "n_landmarks": plan.count}
+        name, values = ("p", P_VALUES) if plan.variant == "shared" else ("q", Q_VALUES)
+        outer = [{**chosen, name: value} for value in values[: max(1, n // SEVERAL)]]
         count = max(1, n // len(outer))
         decades = WEAKEST + (STRONGEST - WEAKEST) * (np.arange(count) + 0.5) / count
         strengths = 10.0**decades / bound.data.row_weight
@@ -229,11 +234,11 @@ class MKMTL(RegressionTasks, _MKMTL):
     C : float
         Strength of the fit, above 0: the larger, the less regular.
     variant : {"auto", "shared", "low-rank"}
-        "low-rank" keeps, beside k u² doubles for k kernels on u distinct rows, k u
-        doubles per sample (per distinct row where all tasks have the same rows and
-        weights); "shared" k n_i² doubles per task of n_i rows. "auto" takes the first
-        of them with at most ``max_rows`` rows (u, or the largest n_i) for which k u Σ
-        n_i, or k Σ n_i², is at most 30 million, and else "low-rank" on landmarks.
+        "low-rank" keeps, for k kernels on u distinct rows, k u² doubles, and k u for
+        each row of each task unless all tasks have the same rows and weights; "shared"
+        keeps k n_i² for each task of n_i rows. "auto" takes the first of them that has
+        at most ``max_rows`` rows (u, or the largest n_i) and keeps at most 10 million
+        doubles, and else "low-rank" on landmarks.
     p : float
         At least 2; for "shared": the larger, the less tasks are alike.
     q : float
@@ -245,11 +250,11 @@ class MKMTL(RegressionTasks, _MKMTL):
     normalize : bool
         Divide kernels by their mean diagonal on the training rows.
     max_rows : int
-        Most rows for which kernels are used as they are; beyond, functions are sought
-        in the span of the kernels of landmarks (Nyström), and an ApproximationWarning
-        says so.
-    n_landmarks : int
-        Number of landmarks, drawn from the distinct rows.
+        Most rows for which kernels are used as they are if ``n_landmarks="auto"``.
+    n_landmarks : int, None or "auto"
+        Seek functions in the span of the kernels of so many of the distinct rows
+        (Nyström), which keeps k times as many doubles for each row; None: of all
+        rows; "auto": of 64 where all rows are too many, with an ApproximationWarning.
     fit_intercept : bool
         Centre targets per task.
     task_weight : {"sum", "mean"}
@@ -257,7 +262,8 @@ class MKMTL(RegressionTasks, _MKMTL):
     standardize : bool
         Divide features by their pooled standard deviation.
     tol : float
-        Stop at a duality gap of ``tol`` times the objective at zero.
+        Stop at a duality gap of ``tol`` times the objective reached: at zero it would
+        grow with C.
     max_iter : int
         Most steps; reached before ``tol``, a ConvergenceWarning names the gap.
     random_state : int
@@ -325,20 +331,16 @@ def _make_features(data: KernelTasks, plan: Plan) -> KernelFeatures:
     if plan.landmarks is None:
         shared = plan.variant == "shared"
         return own_features(data) if shared else common_features(data, None)
-    _warn_of_landmarks(data, plan.landmarks)
-    u = data.rows.shape[0]
-    chosen = choose_landmarks(u, plan.landmarks, plan.random_state)
-    return common_features(data, chosen)
+    return common_features(data, choose_landmarks(data.u, *plan.landmarks))
 
 
-def _warn_of_landmarks(data: KernelTasks, count: int) -> None:
-    u, k = data.rows.shape[0], len(data.kernels)
-    saved = 8.0 * k * (u - count) * int(data.sizes.sum()) / 2**30
+def _warn_of_landmarks(data: KernelTasks) -> None:
+    saved = 8.0 * (data.common_cells - data.common_cells * LANDMARKS // data.u) / 2**30
     warnings.warn(
-        f"functions were sought in the span of the kernels of {count} landmarks among "
-        f"{u} distinct rows (Nyström), which saves up to {saved:.2g} GiB; raise "
-        'n_landmarks to be more exact, or set variant="shared" or "low-rank" and raise '
-        "max_rows to use all rows.",
+        f"functions were sought in the span of the kernels of {LANDMARKS} landmarks "
+        f"among {data.u} distinct rows (Nyström), which saves {saved:.2g} GiB and the "
+        "time to fill them; set n_landmarks to a larger number to be more exact, or to "
+        "None to use all rows.",
         ApproximationWarning,
         stacklevel=2,
     )

@@ -1,50 +1,146 @@
-"""Roots of monotone functions, of many at once or of one near a guess."""
+"""Norms that proximal points of squared composite norms reach: monotone equations.
+
+The inner equations, one per kernel, are solved by compiled loops.
+"""
 
 from collections.abc import Callable
+from math import exp
 
 import numpy as np
-from scipy.optimize import brentq
 
 from priormtl._arrays import Array
+from priormtl.solvers.compile import compiled
 
-__all__ = ["falling_root", "rising_roots"]
+__all__ = ["block_slopes", "falling_root", "power_norms", "power_shares"]
 
 MOST_STEPS = 100
-ROUNDING = 4.0 * np.finfo(float).eps
-NEAR = 1e-3  # of a guess, where its root is looked for first
-
-WithSlope = Callable[[Array], tuple[Array, Array]]
-
-
-def rising_roots(function: WithSlope, low: Array, high: Array) -> Array:
-    """Roots between low and high of rising functions: Newton, halving where it fails.
-
-    ``function`` gives values and slopes. Starts at ``high``.
-    """
-    low, high = low.copy(), high.copy()
-    x = high.copy()
-    for _ in range(MOST_STEPS):
-        value, slope = function(x)
-        above = value > 0
-        high, low = np.where(above, x, high), np.where(above, low, x)
-        step = np.divide(value, slope, out=np.zeros_like(x), where=slope > 0)
-        newton = x - step
-        inside = (newton >= low) & (newton <= high)
-        moved = np.where(inside, newton, 0.5 * (low + high))
-        done = np.abs(moved - x) <= ROUNDING * np.abs(x)
-        x = moved
-        if done.all():
-            break
-    return x
+CLOSE = 1e-12  # relative; Newton's last step makes it as exact as rounding allows
 
 
 def falling_root(function: Callable[[float], float], top: float, guess: float) -> float:
-    """Root in (0, top] of a falling function, faster near a good guess."""
-    low, high = guess * (1.0 - NEAR), min(guess * (1.0 + NEAR), top)
-    if not 0.0 < low < high or function(low) < 0 or function(high) > 0:
-        low, high = np.finfo(float).eps * top, top
-        if function(low) <= 0:
-            return low
-        if function(high) >= 0:
-            return high
-    return float(brentq(function, low, high, xtol=ROUNDING * high, rtol=ROUNDING))
+    """Root in (0, top] of a falling function, by secants kept between bounds.
+
+    ``function`` is best the logarithm of a ratio that falls about as 1/x.
+    """
+    low, high = 0.0, top
+    x = guess if 0.0 < guess <= top else top
+    value, moved = function(x), 0.0
+    for _ in range(MOST_STEPS):
+        if value == 0.0:
+            break
+        low, high = (x, high) if value > 0 else (low, x)
+        ahead = x + moved if moved else x * exp(min(max(0.5 * value, -2.0), 2.0))
+        if not low < ahead < high:
+            ahead = 0.5 * (low + high) if value < 0 or high < top else high
+        if abs(ahead - x) <= CLOSE * x:
+            return ahead
+        there = function(ahead)
+        change = there - value
+        moved = -there * (ahead - x) / change if change else 0.0
+        x, value = ahead, there
+    return x
+
+
+@compiled
+def block_slopes(values: Array, step: float, T: float, power: float) -> Array:
+    """v_j with Σ_l (σ_jl − step T v_j)₊ = T v_j^power, for each row of ``values``."""
+    found = np.zeros(len(values))
+    for j in range(len(values)):
+        largest = values[j].max()
+        if largest == 0.0:
+            continue
+        low = 0.0
+        high = min((values[j].sum() / T) ** (1.0 / power), largest / (step * T))
+        v = high
+        for _ in range(MOST_STEPS):
+            bent = T * v ** (power - 1.0)
+            value, slope = bent * v, power * bent
+            for sigma in values[j]:
+                left = sigma - step * T * v
+                if left > 0.0:
+                    value -= left
+                    slope += step * T
+            if value > 0.0:
+                high = v
+            else:
+                low = v
+            ahead = v - value / slope if slope > 0.0 else low
+            if not low <= ahead <= high:
+                ahead = 0.5 * (low + high)
+            done = abs(ahead - v) <= CLOSE * v
+            v = ahead
+            if done:
+                break
+        found[j] = v
+    return found
+
+
+@compiled
+def power_share(length: float, n: float, shrinkage: float, p: float, u: float) -> float:
+    """Root u of n u + shrinkage u^{p−1} = length, from a start above zero."""
+    for _ in range(MOST_STEPS):
+        bent = shrinkage * u ** (p - 2.0)
+        ahead = u - (n * u + bent * u - length) / (n + (p - 1.0) * bent)
+        # From the left one step may lead beyond; from the right none does.
+        done = abs(ahead - u) <= CLOSE * u
+        u = ahead
+        if done:
+            break
+    return u
+
+
+@compiled
+def power_shares(lengths: Array, norms: Array, shrinkage: float, p: float) -> Array:
+    """u (k, m) with n_j u + shrinkage u^{p−1} = length; zero where n_j is."""
+    shares = np.zeros(lengths.shape)
+    for j in range(len(lengths)):
+        for i in range(lengths.shape[1]):
+            if norms[j] > 0.0 and lengths[j, i] > 0.0:
+                start = lengths[j, i] / norms[j]
+                bound = (lengths[j, i] / shrinkage) ** (1.0 / (p - 1.0))
+                shares[j, i] = power_share(
+                    lengths[j, i], norms[j], shrinkage, p, min(start, bound)
+                )
+    return shares
+
+
+@compiled
+def power_norms(lengths: Array, high: Array, shrinkage: float, p: float) -> Array:
+    """p-norm n_j of the proximal point of shrinkage · p-norm, for each row.
+
+    The shares u = t / n have p-norm one; ``high``: p-norms of the rows (0: skip).
+    """
+    found = np.zeros(len(lengths))
+    u = np.zeros(lengths.shape[1])
+    for j in range(len(lengths)):
+        if high[j] == 0.0:
+            continue
+        low, top = max(high[j] - shrinkage, 0.0), high[j]
+        n = low if low > 0.0 else 0.5 * top
+        for i in range(len(u)):
+            bound = (lengths[j, i] / shrinkage) ** (1.0 / (p - 1.0))
+            u[i] = min(lengths[j, i] / n, bound)
+        for _ in range(MOST_STEPS):
+            total, fall = 0.0, 0.0
+            for i in range(len(u)):
+                if lengths[j, i] > 0.0:
+                    u[i] = power_share(lengths[j, i], n, shrinkage, p, u[i])
+                    bent = u[i] ** (p - 2.0)
+                    powers = bent * u[i] * u[i]
+                    total += powers
+                    fall += powers / (n + shrinkage * (p - 1.0) * bent)
+            # Of the logarithm, which is straighter.
+            value, slope = np.log(total), p * fall / total
+            if value > 0.0:
+                low = n
+            else:
+                top = n
+            ahead = n + value / slope
+            if not low <= ahead <= top:
+                ahead = 0.5 * (low + top)
+            done = abs(ahead - n) <= CLOSE * n
+            n = ahead
+            if done:
+                break
+        found[j] = n
+    return found

@@ -5,13 +5,17 @@ Arrays are (m, k, r): task, kernel, coordinate.
 """
 
 from dataclasses import dataclass
+from functools import partial
+from math import log
 
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.baselines.roots import falling_root, rising_roots
+from priormtl.baselines.roots import falling_root, power_norms, power_shares
 
 __all__ = ["SharedWeights"]
+
+TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)
@@ -45,15 +49,15 @@ class SharedWeights:
         if top == 0.0:
             return F, 0.0
         scaled = lengths / top
-        level = falling_root(
-            lambda S: float(self._kernel_norms(scaled, step * S).sum()) - S,
-            1.0,
-            guess / top,
-        )
-        norms = self._kernel_norms(scaled, step * level)
-        kept = self._shares(scaled, norms, step * level) * norms
+        level = falling_root(partial(self._excess, scaled, step), 1.0, guess / top)
+        kept = self._shrink(scaled, step * level)
         ratio = np.divide(kept, scaled, out=np.zeros_like(kept), where=scaled > 0)
         return F * ratio[:, :, np.newaxis], top * level
+
+    def _excess(self, lengths: Array, step: float, S: float) -> float:
+        """Logarithm of the norm reached over S."""
+        reached = float(self._kernel_norms(lengths, step * S).sum())
+        return log(max(reached, TINY) / S)
 
     def _kernel_norms(self, lengths: Array, shrinkage: float) -> Array:
         """p-norms (k,) of the proximal points of shrinkage · p-norm."""
@@ -61,41 +65,16 @@ class SharedWeights:
         if self.p == 2.0:
             return np.maximum(norms - shrinkage, 0.0)
         alive = _norms(lengths, self.p / (self.p - 1.0)) > shrinkage
-        found = np.zeros(len(norms))
-        if alive.any():
-            found[alive] = self._positive_norms(lengths[:, alive], shrinkage)
-        return found
+        rows = np.ascontiguousarray(lengths.T)
+        return power_norms(rows, np.where(alive, norms, 0.0), shrinkage, self.p)
 
-    def _positive_norms(self, lengths: Array, shrinkage: float) -> Array:
-        """The n_j at which shares have p-norm one; they fall in n_j."""
-
-        def lack(n: Array) -> tuple[Array, Array]:
-            shares = self._shares(lengths, n, shrinkage)
-            bent = shares ** (self.p - 2.0)
-            slope = n + shrinkage * (self.p - 1.0) * bent
-            powers = bent * shares**2
-            # Of the logarithm, which is straighter.
-            total = powers.sum(axis=0)
-            fall = self.p * (powers / slope).sum(axis=0) / total
-            return -np.log(total), fall
-
-        high = _norms(lengths, self.p)
-        return rising_roots(lack, np.maximum(high - shrinkage, 0.0), high)
-
-    def _shares(self, lengths: Array, norms: Array, shrinkage: float) -> Array:
-        """u (m, k) with n_j u + shrinkage u^{p−1} = length."""
-        if shrinkage == 0.0:
-            return np.divide(lengths, norms, out=0.0 * lengths, where=norms > 0)
+    def _shrink(self, lengths: Array, shrinkage: float) -> Array:
+        """Proximal points (m, k) of shrinkage · p-norm of each kernel's lengths."""
+        norms = self._kernel_norms(lengths, shrinkage)
         if self.p == 2.0:
-            return lengths / (norms + shrinkage)
-        bound = (lengths / shrinkage) ** (1.0 / (self.p - 1.0))
-        ratio = np.divide(lengths, norms, out=bound.copy(), where=norms > 0)
-
-        def excess(u: Array) -> tuple[Array, Array]:
-            bent = shrinkage * u ** (self.p - 2.0)
-            return norms * u + bent * u - lengths, norms + (self.p - 1.0) * bent
-
-        return rising_roots(excess, np.zeros_like(lengths), np.minimum(bound, ratio))
+            return np.asarray(lengths * (norms / (norms + shrinkage)))
+        rows = np.ascontiguousarray(lengths.T)
+        return (power_shares(rows, norms, shrinkage, self.p) * norms[:, None]).T
 
 
 def _lengths(F: Array) -> Array:

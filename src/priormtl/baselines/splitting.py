@@ -102,15 +102,15 @@ def minimise(
     start: SplitState,
     stop: tuple[float, int],
 ) -> Found:
-    """Minimise until the gap is at most the first, or for as many steps as the last."""
-    state, (most_gap, most_steps) = start, stop
+    """Minimise; ``stop``: largest gap over the objective, and most steps."""
+    state, (tol, most_steps) = start, stop
     best = Found(state, np.inf, np.inf, 0)
     for n_iter in range(1, most_steps + 1):
         smooth = _fit_near(groups, state, c)
         looking = n_iter % LOOK_EVERY == 1 or n_iter == most_steps
         if looking:
             best = _better(best, _certify(groups, norm, c, state, smooth, n_iter))
-            if best.gap <= most_gap:
+            if best.gap <= tol * best.primal:
                 break
         state = _step(norm, state, smooth.coef, balance=looking)
     return best._replace(n_iter=n_iter)
