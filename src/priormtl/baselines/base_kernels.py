@@ -131,7 +131,7 @@ class KernelSet:
         share = weight / weight.sum()
         centre = np.asarray(share @ X)
         chosen = default_kernels(X, share) if kernels is None else tuple(kernels)
-        mean = np.array([share @ kernel.diagonal(X) for kernel in chosen])
+        mean = np.array([_mean_diagonal(kernel, X, share) for kernel in chosen])
         unit = np.where((mean > 0) & normalize, mean, 1.0)
         return cls(chosen, unit, centre)
 
@@ -147,27 +147,42 @@ class KernelSet:
 
 def default_kernels(X: Matrix, share: Array) -> tuple[BaseKernel, ...]:
     """Five Gaussians around the root mean square distance, two polynomials, linear."""
-    centre = np.asarray(share @ X)
-    if issparse(X):
-        variance = share @ _squares(X) - centre @ centre
-    else:
-        variance = share @ _squares(X - centre)
-    distance = float(np.sqrt(max(2.0 * variance, 0.0))) or 1.0
+    with np.errstate(over="ignore"):
+        distance = float(np.sqrt(2.0 * _variance(X, share))) or 1.0
     gaussians = (Gaussian(distance * width) for width in WIDTHS)
     return (*gaussians, *(Polynomial(degree) for degree in DEGREES), Linear())
+
+
+def _variance(X: Matrix, share: Array) -> float:
+    """Weighted mean squared distance of rows from their mean."""
+    centre = np.asarray(share @ X)
+    if not issparse(X):
+        return float(share @ _squares(X - centre))
+    return max(float(share @ _squares(X) - centre @ centre), 0.0)
 
 
 def check_kernels(value: Any) -> tuple[BaseKernel, ...] | None:
     """Several kernels, or None."""
     if value is None:
         return None
-    if isinstance(value, tuple | list) and value:
-        if all(isinstance(kernel, BaseKernel) for kernel in value):
-            return tuple(value)
+    listed = isinstance(value, tuple | list) and len(value) > 0
+    if listed and all(isinstance(kernel, BaseKernel) for kernel in value):
+        return tuple(value)
     raise ValueError(
         "kernels must be None or a tuple of kernels such as (Gaussian(1.0), Linear()): "
         f"got {value!r}."
     )
+
+
+def _mean_diagonal(kernel: BaseKernel, X: Matrix, share: Array) -> float:
+    with np.errstate(over="ignore"):
+        mean = float(share @ kernel.diagonal(X))
+    if not np.isfinite(mean):
+        raise ValueError(
+            f"X must not be so large that {kernel} leaves the range of doubles; set "
+            "standardize=True or divide the features."
+        )
+    return mean
 
 
 def _shift(X: Matrix, centre: Array) -> Matrix:

@@ -73,7 +73,7 @@ def _samples(data: TaskData, kind: Index) -> Iterator[tuple[Index, Array, Array]
 
 def _merge(kind: Index, y: Array, weight: Array) -> TaskRows:
     kinds, place = np.unique(kind, return_inverse=True)
-    total = np.bincount(place, weight)
+    total = np.asarray(np.bincount(place, weight), dtype=np.float64)
     # Means about the first target: exact where all are equal.
     start = np.zeros(len(kinds))
     start[place] = y

@@ -22,6 +22,7 @@ __all__ = [
     "KernelModel",
     "KernelTasks",
     "common_features",
+    "make_model",
     "own_features",
 ]
 
@@ -35,7 +36,8 @@ class KernelTasks:
     rows: Matrix  # (u, d)
     tasks: tuple[TaskRows, ...]
     kernels: KernelSet
-    offset: Array  # (m,) what was subtracted from the targets
+    offset: Array  # (m,) what is subtracted from the targets
+    unit: float  # what they are divided by then
 
     @property
     def sizes(self) -> Index:
@@ -65,9 +67,15 @@ class KernelTasks:
         return total / float(self.sizes.sum())
 
     def targets(self, i: int) -> Array:
-        """Targets of task ``i``, centred and weighed (n,)."""
+        """Targets of task ``i``, centred, divided and weighed (n,)."""
         task = self.tasks[i]
-        return np.asarray(np.sqrt(task.weight) * (task.y - self.offset[i]))
+        return np.asarray(
+            np.sqrt(task.weight) * ((task.y - self.offset[i]) / self.unit)
+        )
+
+    def scatter(self, i: int) -> float:
+        """Weighted squares of divided targets about the means of equal rows."""
+        return self.tasks[i].scatter / self.unit**2
 
     @property
     def m(self) -> int:
@@ -147,6 +155,11 @@ class KernelModel:
         return np.asarray(sum(parts, np.full(X.shape[0], self.offset[i])))
 
 
+def make_model(data: KernelTasks, features: KernelFeatures, coef: Array) -> KernelModel:
+    """Functions of these coordinates, in the units of the targets."""
+    return KernelModel(data.kernels, features.expansion, data.unit * coef, data.offset)
+
+
 def own_features(data: KernelTasks) -> KernelFeatures:
     """Features of each task's own rows: as many as it has rows, per kernel."""
     sizes, k = data.sizes, len(data.kernels)
@@ -154,11 +167,11 @@ def own_features(data: KernelTasks) -> KernelFeatures:
     groups, rest = [], 0.0
     for size in np.unique(sizes):
         tasks = np.flatnonzero(sizes == size)
-        grams = np.stack([_gram(data, i) for i in tasks])
+        grams = np.stack([_gram(data, i) for i in tasks.tolist()])
         found = inverse_roots(grams)
         rotated = [
             _rotate(data, i, _beside(K @ T))
-            for i, K, T in zip(tasks, grams, found, strict=True)
+            for i, K, T in zip(tasks.tolist(), grams, found, strict=True)
         ]
         groups.append(_group(tasks, rotated, (k, found.shape[-1])))
         rest += sum(task.rest for task in rotated)
@@ -217,7 +230,7 @@ def _group_same(
     group = RotatedTasks(
         np.arange(data.m), rows[np.newaxis], squares[np.newaxis], rotated, shape
     )
-    return (group,), rest + sum(task.scatter for task in data.tasks)
+    return (group,), rest + sum(data.scatter(i) for i in range(data.m))
 
 
 def _rotate(data: KernelTasks, i: int, table: Array) -> _Rotated:
@@ -225,11 +238,11 @@ def _rotate(data: KernelTasks, i: int, table: Array) -> _Rotated:
     features = np.sqrt(task.weight)[:, np.newaxis] * table
     axes, squares, rows = _axes(features)
     rotated = _project(target, axes, squares, features)
-    return _Rotated(rows, squares, rotated[0], _rest(target, rotated) + task.scatter)
+    return _Rotated(rows, squares, rotated[0], _rest(target, rotated) + data.scatter(i))
 
 
 def _axes(features: Array) -> tuple[Array, Array, Array]:
-    """Eigenvectors on the smaller side (s, s), squares (s,), and rotated rows (s, D)."""
+    """Eigenvectors on the smaller side, squares (s,), and rotated rows (s, D)."""
     n, D = features.shape
     if n <= D:
         squares, axes = np.linalg.eigh(features @ features.T)

@@ -18,15 +18,15 @@ from priormtl.baselines.base_kernels import KernelSet, check_kernels
 from priormtl.baselines.distinct import TaskRows, find_distinct, merge_rows
 from priormtl.baselines.kernel_features import (
     KernelFeatures,
-    KernelModel,
     KernelTasks,
     common_features,
+    make_model,
     own_features,
 )
 from priormtl.baselines.low_rank_kernels import LowRankKernels
 from priormtl.baselines.nystroem import choose_landmarks
 from priormtl.baselines.shared_weights import SharedWeights
-from priormtl.baselines.splitting import Found, SplitState, minimise
+from priormtl.baselines.splitting import Found, SplitProblem, SplitState, minimise
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,
@@ -56,7 +56,7 @@ class Plan(NamedTuple):
     landmarks: tuple[int, int] | None  # how many, and the seed that draws them
 
     @property
-    def count(self) -> int | None:
+    def n_landmarks(self) -> int | None:
         """Number of landmarks; None: all rows."""
         return None if self.landmarks is None else self.landmarks[0]
 
@@ -78,6 +78,7 @@ class Bound:
 class _MKMTL(Baseline):
     followed: ClassVar[str] = "C"
     loss = "squared"
+    fit_intercept: bool | str
     dual_gap_: float
     kernel_weights_: Array
 
@@ -126,8 +127,14 @@ class _MKMTL(Baseline):
         kernels = KernelSet.fit(
             check_kernels(self.kernels), rows, weight, normalize=bool(self.normalize)
         )
-        means = [_mean_target(task) if self.fit_intercept else 0.0 for task in tasks]
-        return Bound(KernelTasks(rows, tasks, kernels, np.array(means)))
+        centred = bool(self.fit_intercept)
+        means = [_mean_target(task) if centred else 0.0 for task in tasks]
+        # Squares of targets of any size stay in the range of doubles.
+        unit = max(
+            float(np.abs(task.y - mean).max())
+            for task, mean in zip(tasks, means, strict=True)
+        )
+        return Bound(KernelTasks(rows, tasks, kernels, np.array(means), unit or 1.0))
 
     def _follow(self, bound: Bound, strengths: Sequence[float]) -> Iterator[Outcome]:
         plan = self._plan(bound.data)
@@ -138,7 +145,8 @@ class _MKMTL(Baseline):
         state = SplitState.zero(features.shape)
         for C in strengths:
             c = factor * _check_positive("C", C)
-            found = minimise(features.groups, norm, c, state, (tol, steps))
+            problem = SplitProblem(features.groups, norm, c)
+            found = minimise(problem, state, tol, steps)
             state = found.state
             yield self._describe(bound.data, features, norm, c, found)
 
@@ -150,13 +158,13 @@ class _MKMTL(Baseline):
         c: float,
         found: Found,
     ) -> Outcome:
-        coef = found.state.coef
+        coef, square = found.state.coef, data.unit**2
         return Outcome(
-            KernelModel(data.kernels, features.expansion, coef, data.offset),
-            found.primal + 0.5 * c * features.rest,
+            make_model(data, features, coef),
+            square * (found.primal + 0.5 * c * features.rest),
             found.n_iter,
             {
-                "dual_gap_": found.gap,
+                "dual_gap_": square * found.gap,
                 "kernel_weights_": norm.kernel_weights(coef),
                 "kernels_": data.kernels.kernels,
                 "variant_": "shared" if isinstance(norm, SharedWeights) else "low-rank",
@@ -168,9 +176,9 @@ class _MKMTL(Baseline):
         if found.gap <= self.tol * found.primal:
             return None
         return (
-            f"the duality gap is {found.gap:.3g}, above tol={self.tol:g} times "
-            f"{found.primal:.3g}, the objective reached, after {found.n_iter} "
-            "iterations; raise max_iter or tol."
+            f"the duality gap is {found.gap / found.primal:.3g} of the objective "
+            f"reached, above tol={self.tol:g}, after {found.n_iter} iterations; raise "
+            "max_iter or tol."
         )
 
     def _norm(self, plan: Plan) -> SharedWeights | LowRankKernels:
@@ -205,12 +213,11 @@ class _MKMTL(Baseline):
 
     def _suggest(self, bound: Bound, n: int) -> list[Settings]:
         plan = self._plan(bound.data)
-        chosen = {"variant": plan.variant, "n_landmarks": plan.count}
+        chosen = {"variant": plan.variant, "n_landmarks": plan.n_landmarks}
         name, values = ("p", P_VALUES) if plan.variant == "shared" else ("q", Q_VALUES)
         outer = [{**chosen, name: value} for value in values[: max(1, n // SEVERAL)]]
         count = max(1, n // len(outer))
-        decades = WEAKEST + (STRONGEST - WEAKEST) * (np.arange(count) + 0.5) / count
-        strengths = 10.0**decades / bound.data.row_weight
+        strengths = 10.0 ** _decades(count) / bound.data.row_weight
         return list(crossed(outer, "C", strengths))[:n]
 
 
@@ -344,6 +351,14 @@ def _warn_of_landmarks(data: KernelTasks) -> None:
         ApproximationWarning,
         stacklevel=2,
     )
+
+
+def _decades(count: int) -> Array:
+    """Even steps over the range of C; one or two stay away from its ends."""
+    if count < 3:
+        share = (np.arange(count) + 0.5) / count
+        return WEAKEST + (STRONGEST - WEAKEST) * share
+    return np.linspace(WEAKEST, STRONGEST, count)
 
 
 def _mean_target(task: TaskRows) -> float:

@@ -6,19 +6,26 @@ The quadratic part is solved exactly in each step, so that a strong C costs no m
 steps than a weak one; its residuals give a dual point, which certifies the other part.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["Found", "RotatedTasks", "SplitState", "SquaredNorm", "minimise"]
+__all__ = [
+    "Found",
+    "RotatedTasks",
+    "SplitProblem",
+    "SplitState",
+    "SquaredNorm",
+    "minimise",
+]
 
 RELAXATION = 1.7
 LOOK_EVERY = 10
-MOST_UNBALANCED = 2.0  # of the two residuals, before the step size changes
+LEAST_CHANGE = 1.4  # of rho that is worth it
+LAST_BALANCED = 1000  # step; a rho that changes for ever may keep it from settling
 
 
 class SquaredNorm(Protocol):
@@ -70,22 +77,13 @@ class SplitState:
     norm: float  # of coef
 
     @classmethod
-    def zero(cls, shape: tuple[int, int, int]) -> "SplitState":
+    def zero(cls, shape: tuple[int, int, int]) -> Self:
         """Start from nothing."""
         return cls(np.zeros(shape), np.zeros(shape), 1.0, 0.0)
 
-    def with_rho(self, rho: float) -> "SplitState":
+    def with_rho(self, rho: float) -> Self:
         """Same multiplier under another weight."""
         return replace(self, dual=self.dual * (self.rho / rho), rho=rho)
-
-
-class Found(NamedTuple):
-    """Where the search ended."""
-
-    state: SplitState
-    primal: float
-    gap: float
-    n_iter: int
 
 
 class Smooth(NamedTuple):
@@ -95,60 +93,88 @@ class Smooth(NamedTuple):
     residuals: list[Array]  # of each group, at coef
 
 
+class Found(NamedTuple):
+    """Where the search ended."""
+
+    state: SplitState
+    primal: float
+    dual: float
+    n_iter: int
+
+    @property
+    def gap(self) -> float:
+        """How far the optimum can be below the objective, at most."""
+        return max(self.primal - self.dual, 0.0)
+
+    def join(self, other: Self) -> Self:
+        """The lower objective with the higher bound."""
+        lower = other if other.primal <= self.primal else self
+        return lower._replace(dual=max(self.dual, other.dual))
+
+
+@dataclass(frozen=True, eq=False)
+class SplitProblem:
+    """c/2 Σ_i ‖t_i − R_i f_i‖² + 1/2 Ω(F)²."""
+
+    groups: tuple[RotatedTasks, ...]
+    norm: SquaredNorm
+    c: float
+
+    def fit_near(self, state: SplitState) -> Smooth:
+        """Minimise loss + rho/2 ‖F − (coef − dual)‖²."""
+        F = state.coef - state.dual
+        shift = state.rho / self.c
+        residuals = []
+        for group in self.groups:
+            change = (group.target - group.forward(F)) / (group.squares + shift)
+            residuals.append(shift * change)
+            group.add_adjoint(F, change)
+        return Smooth(F, residuals)
+
+    def step(self, state: SplitState, smooth: Smooth) -> SplitState:
+        """Proximal step after over-relaxation, then the multiplier."""
+        mixed = RELAXATION * smooth.coef + (1.0 - RELAXATION) * state.coef
+        aim = mixed + state.dual
+        coef, level = self.norm.prox(aim, 1.0 / state.rho, state.norm)
+        return SplitState(coef, aim - coef, state.rho, level)
+
+    def primal(self, F: Array) -> float:
+        """The objective."""
+        misfit = sum(_square(g.target - g.forward(F)) for g in self.groups)
+        return 0.5 * self.c * misfit + 0.5 * self.norm.value(F) ** 2
+
+    def dual(self, smooth: Smooth) -> float:
+        """Best lower bound that residuals give, at any scale."""
+        Z = np.zeros(smooth.coef.shape)
+        linear = quadratic = 0.0
+        for group, residual in zip(self.groups, smooth.residuals, strict=True):
+            group.add_adjoint(Z, self.c * residual)
+            linear += self.c * float(np.vdot(group.target, residual))
+            quadratic += self.c * _square(residual)
+        if linear <= 0:
+            return 0.0
+        return 0.5 * linear * (linear / (quadratic + self.norm.dual_norm(Z) ** 2))
+
+
 def minimise(
-    groups: Sequence[RotatedTasks],
-    norm: SquaredNorm,
-    c: float,
-    start: SplitState,
-    stop: tuple[float, int],
+    problem: SplitProblem, start: SplitState, tol: float, most_steps: int
 ) -> Found:
-    """Minimise; ``stop``: largest gap over the objective, and most steps."""
-    state, (tol, most_steps) = start, stop
-    best = Found(state, np.inf, np.inf, 0)
+    """Minimise until the gap is ``tol`` times the objective, or steps are used up."""
+    state, best = start, Found(start, np.inf, 0.0, 0)
     for n_iter in range(1, most_steps + 1):
-        smooth = _fit_near(groups, state, c)
+        smooth = problem.fit_near(state)
         looking = n_iter % LOOK_EVERY == 1 or n_iter == most_steps
         if looking:
-            best = _better(best, _certify(groups, norm, c, state, smooth, n_iter))
+            primal, dual = problem.primal(state.coef), problem.dual(smooth)
+            best = best.join(Found(state, primal, dual, n_iter))
             if best.gap <= tol * best.primal:
                 break
-        state = _step(norm, state, smooth.coef, balance=looking)
+        moved = problem.step(state, smooth)
+        if looking and n_iter <= LAST_BALANCED:
+            factor = _imbalance(state, moved, smooth.coef)
+            moved = moved.with_rho(factor * moved.rho)
+        state = moved
     return best._replace(n_iter=n_iter)
-
-
-def _better(old: Found, new: Found) -> Found:
-    """The lower point with the higher bound."""
-    bound = max(old.primal - old.gap, new.primal - new.gap) if old.n_iter else None
-    kept = new if new.primal <= old.primal else old
-    if bound is None:
-        return kept
-    # The newest state goes on; only what is reported is the best so far.
-    return kept._replace(gap=max(kept.primal - bound, 0.0))
-
-
-def _fit_near(groups: Sequence[RotatedTasks], state: SplitState, c: float) -> Smooth:
-    """Minimise loss + rho/2 ‖F − (coef − dual)‖²."""
-    F = state.coef - state.dual
-    shift = state.rho / c
-    residuals = []
-    for group in groups:
-        change = (group.target - group.forward(F)) / (group.squares + shift)
-        residuals.append(shift * change)
-        group.add_adjoint(F, change)
-    return Smooth(F, residuals)
-
-
-def _step(
-    norm: SquaredNorm, state: SplitState, smooth: Array, *, balance: bool
-) -> SplitState:
-    """Proximal step after over-relaxation, then the multiplier."""
-    mixed = RELAXATION * smooth + (1.0 - RELAXATION) * state.coef
-    aim = mixed + state.dual
-    coef, level = norm.prox(aim, 1.0 / state.rho, state.norm)
-    moved = SplitState(coef, aim - coef, state.rho, level)
-    if not balance:
-        return moved
-    return moved.with_rho(state.rho * _imbalance(state, moved, smooth))
 
 
 def _imbalance(old: SplitState, new: SplitState, smooth: Array) -> float:
@@ -157,38 +183,8 @@ def _imbalance(old: SplitState, new: SplitState, smooth: Array) -> float:
     drift = _ratio(_size(new.coef - old.coef), _size(new.dual))
     if not 0 < min(apart, drift) <= max(apart, drift) < np.inf:
         return 1.0
-    ratio = float(np.sqrt(apart / drift))
-    return ratio if max(ratio, 1.0 / ratio) > np.sqrt(MOST_UNBALANCED) else 1.0
-
-
-def _certify(
-    groups: Sequence[RotatedTasks],
-    norm: SquaredNorm,
-    c: float,
-    state: SplitState,
-    smooth: Smooth,
-    n_iter: int,
-) -> Found:
-    """Objective at the proximal point, and the gap to the dual of the residuals."""
-    misfit = sum(_square(g.target - g.forward(state.coef)) for g in groups)
-    primal = 0.5 * c * misfit + 0.5 * norm.value(state.coef) ** 2
-    Z = c * _adjoint(groups, smooth.residuals, state.coef.shape)
-    pairs = list(zip(groups, smooth.residuals, strict=True))
-    linear = c * sum(float(np.vdot(g.target, r)) for g, r in pairs)
-    quadratic = c * sum(_square(r) for _, r in pairs) + norm.dual_norm(Z) ** 2
-    dual = 0.5 * linear**2 / quadratic if linear > 0 else 0.0
-    return Found(state, primal, max(primal - dual, 0.0), n_iter)
-
-
-def _adjoint(
-    groups: Sequence[RotatedTasks],
-    residuals: Sequence[Array],
-    shape: tuple[int, ...],
-) -> Array:
-    Z = np.zeros(shape)
-    for group, residual in zip(groups, residuals, strict=True):
-        group.add_adjoint(Z, residual)
-    return Z
+    factor = float(np.sqrt(apart / drift))
+    return factor if max(factor, 1.0 / factor) > LEAST_CHANGE else 1.0
 
 
 def _square(values: Array) -> float:
