@@ -13,9 +13,9 @@ import numpy as np
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.baselines.base_kernels import KernelSet
-from priormtl.baselines.distinct import TaskRows
 from priormtl.baselines.nystroem import inverse_roots
 from priormtl.baselines.splitting import RotatedTasks
+from priormtl.baselines.task_rows import TaskRows
 
 __all__ = [
     "KernelFeatures",

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.baselines.roots import block_slopes, falling_root
+from priormtl.baselines.roots import falling_root
 
 __all__ = ["LowRankKernels"]
 
@@ -37,7 +37,7 @@ class Spectra(NamedTuple):
         """Same singular vectors with other values, as (m, k, r)."""
         old = self.values
         ratio = np.divide(values, old, out=np.zeros_like(old), where=old > 0)
-        change = (self.vectors * ratio[:, np.newaxis, :]) @ self.vectors.mT
+        change = (self.vectors * ratio[:, np.newaxis, :]) @ self.vectors.swapaxes(1, 2)
         tasks_first = self.blocks.shape[1] <= self.blocks.shape[2]
         changed = change @ self.blocks if tasks_first else self.blocks @ change
         return np.ascontiguousarray(changed.transpose(1, 0, 2))
@@ -80,23 +80,27 @@ class LowRankKernels:
             return F, 0.0
         scaled = values / top
         level = falling_root(partial(self._excess, scaled, step), 1.0, guess / top)
-        slopes = block_slopes(scaled, step, level, 1.0 / (self.q - 1.0))
+        slopes = self._slopes(scaled, step, level)
         shrunk = step * level * slopes
         kept = top * np.maximum(scaled - shrunk[:, np.newaxis], 0.0)
         return spectra.with_values(kept), top * level
 
     def _excess(self, values: Array, step: float, T: float) -> float:
         """log Σ_j v_j^q': positive where the norm reached is above T."""
-        power = 1.0 / (self.q - 1.0)
-        slopes = block_slopes(values, step, T, power)
-        return self.q * power * log(_power_mean(slopes, self.q * power) or TINY)
+        dual = self.q / (self.q - 1.0)
+        return dual * log(_power_mean(self._slopes(values, step, T), dual) or TINY)
+
+    def _slopes(self, values: Array, step: float, T: float) -> Array:
+        from priormtl.baselines.shrinkage import block_slopes  # noqa: PLC0415
+
+        return np.asarray(block_slopes(values, step, T, 1.0 / (self.q - 1.0)))
 
 
 def _small_grams(blocks: Array) -> Array:
     """Products (k, s, s) on the smaller side of blocks (k, m, r)."""
     if blocks.shape[1] <= blocks.shape[2]:
-        return np.asarray(blocks @ blocks.mT)
-    return np.asarray(blocks.mT @ blocks)
+        return np.asarray(blocks @ blocks.swapaxes(1, 2))
+    return np.asarray(blocks.swapaxes(1, 2) @ blocks)
 
 
 def _sums(F: Array) -> Array:

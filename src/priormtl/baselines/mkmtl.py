@@ -15,7 +15,7 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
 from priormtl.baselines.base_kernels import KernelSet, check_kernels
-from priormtl.baselines.distinct import TaskRows, find_distinct, merge_rows
+from priormtl.baselines.equal_rows import find_distinct
 from priormtl.baselines.kernel_features import (
     KernelFeatures,
     KernelTasks,
@@ -27,6 +27,7 @@ from priormtl.baselines.low_rank_kernels import LowRankKernels
 from priormtl.baselines.nystroem import choose_landmarks
 from priormtl.baselines.shared_weights import SharedWeights
 from priormtl.baselines.splitting import Found, SplitProblem, SplitState, minimise
+from priormtl.baselines.task_rows import TaskRows, merge_rows
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,

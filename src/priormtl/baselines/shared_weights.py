@@ -11,7 +11,7 @@ from math import log
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.baselines.roots import falling_root, power_norms, power_shares
+from priormtl.baselines.roots import falling_root
 
 __all__ = ["SharedWeights"]
 
@@ -65,16 +65,21 @@ class SharedWeights:
         if self.p == 2.0:
             return np.maximum(norms - shrinkage, 0.0)
         alive = _norms(lengths, self.p / (self.p - 1.0)) > shrinkage
-        rows = np.ascontiguousarray(lengths.T)
-        return power_norms(rows, np.where(alive, norms, 0.0), shrinkage, self.p)
+        from priormtl.baselines.shrinkage import power_norms  # noqa: PLC0415
+
+        rows, high = np.ascontiguousarray(lengths.T), np.where(alive, norms, 0.0)
+        return np.asarray(power_norms(rows, high, shrinkage, self.p))
 
     def _shrink(self, lengths: Array, shrinkage: float) -> Array:
         """Proximal points (m, k) of shrinkage · p-norm of each kernel's lengths."""
         norms = self._kernel_norms(lengths, shrinkage)
         if self.p == 2.0:
             return np.asarray(lengths * (norms / (norms + shrinkage)))
+        from priormtl.baselines.shrinkage import power_shares  # noqa: PLC0415
+
         rows = np.ascontiguousarray(lengths.T)
-        return (power_shares(rows, norms, shrinkage, self.p) * norms[:, None]).T
+        shares = power_shares(rows, norms, shrinkage, self.p)
+        return np.asarray((shares * norms[:, np.newaxis]).T)
 
 
 def _lengths(F: Array) -> Array:
