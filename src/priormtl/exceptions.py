@@ -1,12 +1,22 @@
-"""Every error class we own, and the wording for unknown names."""
+"""Every error and warning class we own, and the wording for unknown names."""
 
 from collections.abc import Hashable, Iterable
 from difflib import get_close_matches
 
-__all__ = ["DataFileError", "MissingDataError", "ModelFileError", "unknown_name"]
+__all__ = [
+    "ApproximationWarning",
+    "DataFileError",
+    "MissingDataError",
+    "ModelFileError",
+    "unknown_name",
+]
 
 MOST_NAMES_SHOWN = 8
 LONGEST_NAME_COMPARED = 200
+
+
+class ApproximationWarning(UserWarning):
+    """A method was too large for the data as they are and was fitted more coarsely."""
 
 
 class ModelFileError(ValueError):
