@@ -31,6 +31,7 @@ TESTED_ELSEWHERE = {
     "estimators/searching.py": "estimators/test_cross_validated.py",
     "estimators/settings.py": "estimators/test_regressor.py",
     "estimators/splits.py": "estimators/test_cross_validated.py",
+    "experiments/training.py": "experiments/test_methods.py",
     "losses/base.py": "protocols only",
     "penalties/base.py": "protocols only",
     "penalties/l21.py": "penalties/test_penalties.py",

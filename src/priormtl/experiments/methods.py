@@ -7,21 +7,23 @@ join.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array
 from priormtl.data import centre_samples, to_tasks
-from priormtl.datasets import Rows, TaskSet
+from priormtl.datasets import TaskSet
 from priormtl.estimators import (
     CopyFeatures,
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
+from priormtl.experiments.compared import COMPARED, build_compared
 from priormtl.experiments.experts import expert_prior, spoil_prior
-from priormtl.experiments.protocol import Budget, Split
+from priormtl.experiments.protocol import Split
 from priormtl.experiments.simple import (
     MixedModel,
     PooledRidge,
@@ -30,6 +32,7 @@ from priormtl.experiments.simple import (
     mean_auc,
     negative_error,
 )
+from priormtl.experiments.training import Training
 from priormtl.priors import FeaturePrior
 from priormtl.selection import split_by_fold
 
@@ -40,35 +43,6 @@ TIES = ("chain", "mean")
 INTERCEPTS: tuple[bool | str, ...] = (True, "tied")
 STRENGTHS = ("lam", "theta", "epsilon", "alpha")
 COPIED_SHARE = 0.05
-
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """What a method may look at: a training set, its folds and its budget."""
-
-    data: TaskSet  # names and notes, not rows
-    rows: Rows
-    folds: Index
-    budget: Budget
-    tol: float
-    seed: int
-    wrong: float = 0.0  # share of the relations that are replaced by random ones
-
-    @property
-    def rows_per_task(self) -> float:
-        """Training rows of a task, on average."""
-        n = len(self.rows.y)
-        return float(n if self.rows.task is None else n / len(self.data.task_names))
-
-    @property
-    def lam_max(self) -> float:
-        """The lam at which all coefficients vanish: largest row of the slopes at 0."""
-        X, y, task = self.rows
-        if task is None:
-            return _largest_row((X - X.mean(axis=0)).T @ (y - y.mean(axis=0)))
-        groups = [task == name for name in np.unique(task)]
-        slopes = [(y[r] - y[r].mean()) @ (X[r] - X[r].mean(axis=0)) for r in groups]
-        return _largest_row(np.array(slopes).T)
 
 
 class Fitted(NamedTuple):
@@ -105,10 +79,12 @@ def _score(model: Any, X: Array, task: np.ndarray | None) -> Array:
 
 def _chosen_strengths(model: Any) -> dict[str, float]:
     """What the model has chosen, of the strengths that it has."""
+    named = {name: getattr(model, f"{name}_", None) for name in STRENGTHS}
+    chosen = {**named, **getattr(model, "best_params_", {})}
     return {
-        name: float(getattr(model, f"{name}_"))
-        for name in STRENGTHS
-        if hasattr(model, f"{name}_")
+        name: float(value)
+        for name, value in chosen.items()
+        if isinstance(value, int | float)
     }
 
 
@@ -187,10 +163,6 @@ def _relations(prior: str, training: Training) -> FeaturePrior | None:
     return relations
 
 
-def _largest_row(slopes: Array) -> float:
-    return float(np.sqrt(np.max(np.sum(slopes**2, axis=1))))
-
-
 def _alphas(training: Training) -> Array:
     """As many strengths of ridge as every method may try."""
     relative = np.geomspace(1e-3, 1e3, training.budget.settings)
@@ -255,6 +227,10 @@ METHODS: Mapping[str, Method] = {
         Ours("none", "mean", "tied", "adaptive"),
         lambda data: data.kind == "regression",
     ),
+    **{
+        name: Method(label, partial(build_compared, name))
+        for name, label in COMPARED.items()
+    },
     "ridge-single": Method("ridge per task", _ridge(RidgePerTask)),
     "ridge-pooled": Method("ridge, tasks pooled", _ridge(PooledRidge), _can_be_pooled),
     "mixed": Method(
