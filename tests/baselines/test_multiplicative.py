@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -48,6 +50,15 @@ def test_penalty_is_what_the_best_shared_part_leaves(p, k):
         best = minimize_scalar(cost, bracket=(-1, 1), options={"xtol": 1e-10})
         assert value == pytest.approx(best.fun, rel=1e-10)
         assert v == pytest.approx(np.exp(best.x), rel=1e-6)
+
+
+@pytest.mark.parametrize(("p", "k"), PAIRS)
+def test_shared_part_without_its_factor_is_best_for_equal_norms_only(p, k):
+    W = np.random.default_rng(0).standard_normal((6, 4))
+    sums = np.sum(np.abs(W) ** p, axis=1)
+    v = sums ** (1 / (p + k))
+    excess = np.sum(sums / v**p + v**k) - JointPenalty(p, k, 1.0).value(W)
+    assert excess == pytest.approx(0.0) if p == k else excess > 0.1
 
 
 def test_penalties_by_hand():
@@ -118,6 +129,28 @@ def test_rows_that_are_left_out_change_nothing(p, k):
     W = state.whole(40)
     objective = fit.evaluate(W).value + penalty.value(W)
     assert state.objective == pytest.approx(objective, rel=1e-10)
+
+
+@pytest.mark.parametrize(("p", "k"), [(1, 1), (1, 2), (2, 1)])
+def test_starts_elsewhere_are_seldom_better(p, k):
+    fit, penalty = random_fit(Squared(), seed=3), JointPenalty(p, k, 1.0)
+    rng = np.random.default_rng(0)
+    start = begin(STEPS[p][0](fit), fit.evaluate(np.zeros(fit.shape)))
+    others = [replace(start, shared=rng.exponential(size=6) ** 3) for _ in range(20)]
+    ends = [[*alternate(state, penalty, 1e-8)][-1].objective for state in others]
+    from_one = [*alternate(start, penalty, 1e-8)][-1].objective
+    assert from_one <= min(ends) * 1.05
+    assert from_one < np.median(ends) + 1e-6
+
+
+@pytest.mark.parametrize(("p", "k"), [(1, 1), (1, 2), (2, 1)])
+def test_rows_that_are_zero_stay_zero(p, k):
+    fit, penalty = random_fit(Squared()), JointPenalty(p, k, 0.1)
+    start = begin(STEPS[p][0](fit), fit.evaluate(np.zeros(fit.shape)))
+    v = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    end = [*alternate(replace(start, shared=v), penalty, 1e-8)][-1]
+    assert not end.whole(6)[0].any()
+    assert end.objective > run(fit, penalty)[-1].objective + 1.0
 
 
 def test_all_ways_to_step_agree():

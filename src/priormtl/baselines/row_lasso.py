@@ -29,7 +29,7 @@ class LassoStep:
 
     def move(self, place: Place) -> Array:
         """Minimise the quadratic model until passes gain little."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             weight = place.lam / place.shared
         limits = (place.enough / place.coef.shape[1], MOST_PASSES)
         if self.fit.is_quadratic:

@@ -7,7 +7,7 @@ take long, by a few conjugate gradients, which lower the objective too.
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -59,9 +59,9 @@ class GramRidge:
         change = found[0] if len(gram) == 1 else found[:, :, 0].T
         return place.coef + v[:, np.newaxis] * change
 
-    def restrict(self, features: Index) -> Self:
-        """Same for these features only."""
-        return type(self)(self.fit.restrict(features))
+    def restrict(self, features: Index) -> RowStep:
+        """The cheapest way for these features only."""
+        return _restrict(self.fit, features)
 
     def _gram(self, place: Place) -> Array:
         if self.fit.is_quadratic:
@@ -92,9 +92,9 @@ class SampleRidge:
                 change[:, i] = _solve_by_samples(rows, pull[:, i], place.lam)
         return place.coef + v * change
 
-    def restrict(self, features: Index) -> Self:
-        """Same for these features only."""
-        return type(self)(self.fit.restrict(features))
+    def restrict(self, features: Index) -> RowStep:
+        """The cheapest way for these features only."""
+        return _restrict(self.fit, features)
 
     @cached_property
     def _form(self) -> SampleForm:
@@ -128,16 +128,17 @@ class ProductRidge:
         return place.coef + v * change
 
     def restrict(self, features: Index) -> RowStep:
-        """Same for these features only, perhaps few enough to solve directly."""
-        return ridge_step(_tasks_first(self.fit.restrict(features)))
+        """The cheapest way for these features only."""
+        return _restrict(self.fit, features)
 
 
-def _tasks_first(fit: DataFit[Any]) -> DataFit[Any]:
-    """Same fit with each task's moments in one piece, which products read faster."""
-    if not isinstance(fit, SquaredFit) or not isinstance(fit.moments, TaskStatistics):
-        return fit
-    moments = replace(fit.moments, xx=np.ascontiguousarray(fit.moments.xx))
-    return replace(fit, moments=moments)
+def _restrict(fit: DataFit[Any], features: Index) -> RowStep:
+    part = fit.restrict(features)
+    if isinstance(part, SquaredFit) and isinstance(part.moments, TaskStatistics):
+        # Products read each task's moments faster in one piece.
+        moments = replace(part.moments, xx=np.ascontiguousarray(part.moments.xx))
+        part = replace(part, moments=moments)
+    return ridge_step(part)
 
 
 def _pull(place: Place) -> Array:
