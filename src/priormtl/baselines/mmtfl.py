@@ -42,7 +42,8 @@ from priormtl.solvers import Method, Solution, default_method
 
 __all__ = ["MMTFL", "MMTFLClassifier"]
 
-LARGEST, SMALLEST = 10.0, 1e-3  # strengths worth trying, by the steepest row at W = 0
+# Strengths worth trying, by the steepest row at W = 0; beyond it little but 0 is left.
+LARGEST, SMALLEST = 1.0, 1e-3
 
 
 class _MMTFL(ConvexBaseline):
