@@ -19,7 +19,7 @@ from priormtl.data import TaskData, summarize_tasks
 from priormtl.estimators import check_choice, check_strength
 from priormtl.losses import DataFit, FreeIntercepts, NoIntercepts, Squared
 from priormtl.problem import Point, Problem
-from priormtl.solvers import Progress, StopReason, StopRule
+from priormtl.solvers import Method, Progress, StopReason, StopRule, no_progress
 
 __all__ = [
     "MOST_ALTERNATIONS",
@@ -41,6 +41,7 @@ __all__ = [
 SOLVERS = ("fista", "alternating")
 MOST_UNKNOWNS = 6000  # of a linear system that is written out
 MOST_ALTERNATIONS = 200
+MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
 FEW_GRAM_NUMBERS = 2**20  # 8 MB
 
 
@@ -63,6 +64,13 @@ class CoupledBaseline(ConvexBaseline):
         if self._solves_systems:
             return check_positive("lam", value)
         return check_strength("lam", value)
+
+    def _rules(self, method: Method[Any]) -> list[StopRule]:
+        rules = super()._rules(method)
+        if method.look_every == 1 and not self._alternates:
+            # Newton's steps: what does not shrink the gap is rounding.
+            rules.append(no_progress(MOST_IDLE_STEPS))
+        return rules
 
     def _bind(self, data: TaskData) -> DataFit[Any]:
         """Small Gram matrices even of few rows: one product serves all tasks.

@@ -9,7 +9,6 @@ its trace. So the problem is solved in W alone, by FISTA, and Ω follows.
 
 from collections.abc import Mapping
 from functools import partial
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,11 @@ from priormtl.solvers import Method, Solution, StopRule, default_method, max_ite
 
 __all__ = ["MTRL", "MTRLClassifier", "relationship_step", "task_covariance"]
 
+# Ridges, as shares of the gradient's largest singular value at zero. Both penalties
+# shrink, so that a strong one hides what the other can do; lam needs the finer grid.
+RIDGES = (1e-2, 1e-4)
+ENOUGH = 8  # settings from which more than one ridge is tried
+DEPTH = 4.0  # decades of lam
 BLUR = 1e-6  # share of the mean eigenvalue of WᵀW that is added to each
 
 
@@ -101,10 +105,11 @@ class _MTRL(CoupledBaseline):
         return {"task_covariance_": task_covariance(solution.coef)}
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
-        top = 10.0 * (self._problem(bound).lam_max or 1.0)
-        k = isqrt(n)
-        ridges = [{"ridge": float(ridge)} for ridge in decades(top, 5.0, k)]
-        return list(crossed(ridges, "lam", decades(top, 5.0, n // k)))
+        scale = self._problem(bound).lam_max or 1.0
+        shares = RIDGES if n >= ENOUGH else RIDGES[-1:]
+        ridges = [{"ridge": share * scale} for share in shares]
+        lams = decades(scale, DEPTH, n // len(ridges))
+        return list(crossed(ridges, "lam", lams))
 
 
 def task_covariance(W: Array) -> Array:
