@@ -17,7 +17,7 @@ from priormtl.baselines.task_groups import TaskGroups
 
 __all__ = ["LatticeNorm", "Levels"]
 
-SMOOTHING = 1e-9  # least share of Ω that weights let a group have: so it can return
+SMOOTHING = 1e-8  # least share of Ω that weights let a group have: so it can return
 LARGEST_LEVEL = 1e100
 TINY = 1e-280
 

@@ -22,6 +22,7 @@ __all__ = ["LatticePoint", "LatticeProblem", "reweight"]
 ROUNDING = 1e-13  # relative to the objective at zero, below which gaps mean nothing
 LOOSEST = 1e-2  # relative gap above which ridge regressions are not solved more loosely
 INNER_SHARE = 1e-2  # of the squared relative gap that a ridge regression may be off
+FINEST = 1e-26  # of the objective at zero: squares of residuals at rounding
 MOST_INNER = 1000
 FRESH = 0.1  # share of starting weights in those from another strength
 MOST_RISE, MOST_FALL = 1.0, 10.0  # logarithms of a guessed weight to the next one's
@@ -89,7 +90,7 @@ class LatticeProblem:
         """Move to other weights, as exactly as the gap is worth."""
         relative = point.gap / point.objective if point.objective > 0 else 0.0
         accuracy = self._accuracy(relative) * point.objective / (self.unit or 1.0)
-        moved = self.at(weights, point.ridge.inner, max(accuracy, 1e-17 * self.unit))
+        moved = self.at(weights, point.ridge.inner, max(accuracy, FINEST * self.unit))
         return replace(moved, dual=max(moved.dual, point.dual))
 
     def is_solved(self, point: LatticePoint, tol: float) -> bool:
@@ -121,7 +122,7 @@ def reweight(
         guess = memory.guess(np.sqrt(point.weights * point.squares).ravel())
         if guess is not None:
             tried = problem.follow(point, _near(guess, plain))
-            if tried.objective <= point.objective:
+            if tried.objective <= (1.0 + ROUNDING) * point.objective:
                 point = tried
                 continue
             memory = Anderson()
