@@ -36,10 +36,10 @@ def reference(X, y, task, model):
             lengths.append(cp.norm(U @ root, "fro"))
             for column, i in enumerate(group):
                 coef[i][j] = coef[i][j] + U[:, column]
-        constraints.append(Q[k] >= cp.pnorm(cp.hstack(lengths), model.p))
+        constraints.append(Q[k] >= cp.pnorm(cp.hstack(lengths), model.p, approx=False))
     above = [[k for k, g in enumerate(sets) if set(v) <= set(g)] for v in sets]
     norm = sum(
-        model.growth ** (len(v) - 1) * cp.pnorm(Q[places], model.q)
+        model.growth ** (len(v) - 1) * cp.pnorm(Q[places], model.q, approx=False)
         for v, places in zip(sets, above, strict=True)
     )
     loss = sum(

@@ -22,7 +22,7 @@ def make_problem(seed=0, C=1.0, y_scale=1.0):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_objectives_fall_and_bounds_rise(seed):
-    points = list(islice(reweight(make_problem(seed)), 60))
+    points = list(islice(reweight(make_problem(seed)), 200))
     objectives = np.array([point.objective for point in points])
     duals = np.array([point.dual for point in points])
     # Ridge regressions are solved only as exactly as the gap is worth.

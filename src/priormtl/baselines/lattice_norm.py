@@ -17,7 +17,7 @@ from priormtl.baselines.task_groups import TaskGroups
 
 __all__ = ["LatticeNorm", "Levels"]
 
-SMOOTHING = 1e-8  # least share of Ω that weights let a group have: so it can return
+LEAST_SHARE = 1e-14  # of Ω that weights let a group have, so that it can return
 LARGEST_LEVEL = 1e100
 TINY = 1e-280
 
@@ -77,9 +77,9 @@ class LatticeNorm:
         """Ω of lengths Θ."""
         return self.levels(lengths).total
 
-    def weights(self, lengths: Array) -> Array:
-        """κ (k, g) at which ½ Σ Θ² / κ is ½ Ω²."""
-        lengths = self._lift(lengths)
+    def weights(self, lengths: Array, least: float = LEAST_SHARE) -> Array:
+        """κ (k, g) at which ½ Σ Θ² / κ is ½ Ω², every group having a least share."""
+        lengths = self._lift(lengths, least)
         group, above, total = self.levels(lengths)
         slope = self.groups.below.T @ (self.level_weight * above ** (1.0 - self.q))
         share = (lengths / group) ** (2.0 - self.p)
@@ -93,7 +93,7 @@ class LatticeNorm:
         of the norm's gradient at ``near`` are the best ones where it is optimal.
         """
         group = self._dual_lengths(lengths)
-        _, above, _ = self.levels(self._lift(near))
+        _, above, _ = self.levels(self._lift(near, LEAST_SHARE))
         force = self.level_weight * above ** (1.0 - self.q)
         portion = group / (self.groups.below.T @ force)
         parts = force * self._conjugate_above(portion)
@@ -125,10 +125,9 @@ class LatticeNorm:
             ]
         )
 
-    def _lift(self, lengths: Array) -> Array:
+    def _lift(self, lengths: Array, least: float) -> Array:
         total = self.value(lengths)
-        least = SMOOTHING * total if total > 0 else 1.0
-        return np.hypot(lengths, least * self.start)
+        return np.hypot(lengths, (least * total if total > 0 else 1.0) * self.start)
 
     def _dual_lengths(self, lengths: Array) -> Array:
         """Joined over blocks by the conjugate of p (g,)."""

@@ -394,7 +394,7 @@ class MTFL(RegressionTasks, _MTFL):
     >>> model = MTFL(mean_share=0.05, growth=0.7).fit(X, y, task=task)
     >>> used = model.group_weights_ > 0.01
     >>> [group for group, keep in zip(model.groups_, used) if keep]
-    []
+    [('a',), ('b',), ('c',), ('a', 'b')]
     """
 
     loss = "squared"

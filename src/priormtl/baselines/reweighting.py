@@ -24,6 +24,8 @@ LOOSEST = 1e-2  # relative gap above which ridge regressions are not solved more
 INNER_SHARE = 1e-2  # of the squared relative gap that a ridge regression may be off
 FINEST = 1e-26  # of the objective at zero: squares of residuals at rounding
 MOST_INNER = 1000
+SMOOTHING = 0.1  # of the relative gap, that unused groups may cost together
+LEAST, MOST = 1e-14, 1e-6  # bounds of what one of them may
 FRESH = 0.1  # share of starting weights in those from another strength
 MOST_RISE, MOST_FALL = 1.0, 10.0  # logarithms of a guessed weight to the next one's
 
@@ -88,10 +90,16 @@ class LatticeProblem:
 
     def follow(self, point: LatticePoint, weights: Array) -> LatticePoint:
         """Move to other weights, as exactly as the gap is worth."""
-        relative = point.gap / point.objective if point.objective > 0 else 0.0
-        accuracy = self._accuracy(relative) * point.objective / (self.unit or 1.0)
+        accuracy = self._accuracy(_relative_gap(point))
+        accuracy *= point.objective / (self.unit or 1.0)
         moved = self.at(weights, point.ridge.inner, max(accuracy, FINEST * self.unit))
         return replace(moved, dual=max(moved.dual, point.dual))
+
+    def next_weights(self, point: LatticePoint) -> Array:
+        """Best weights, but none so small that its group could not return."""
+        share = SMOOTHING * _relative_gap(point) / len(self.norm.groups)
+        least = float(np.clip(share, LEAST, MOST))
+        return self.norm.weights(point.lengths, least)
 
     def is_solved(self, point: LatticePoint, tol: float) -> bool:
         """Whether the gap is at most ``tol`` times the objective, or rounding."""
@@ -108,6 +116,10 @@ class LatticeProblem:
         return 0.5 * ridge.agreement**2 / height if height > 0 else 0.0
 
 
+def _relative_gap(point: LatticePoint) -> float:
+    return point.gap / point.objective if point.objective > 0 else 0.0
+
+
 def reweight(
     problem: LatticeProblem, last: LatticePoint | None = None
 ) -> Iterator[LatticePoint]:
@@ -116,7 +128,7 @@ def reweight(
     memory = Anderson()
     while True:
         yield point
-        plain = problem.norm.weights(point.lengths)
+        plain = problem.next_weights(point)
         logs = np.log(point.weights).ravel()
         memory = memory.remember(logs, np.log(plain).ravel() - logs)
         guess = memory.guess(np.sqrt(point.weights * point.squares).ravel())
