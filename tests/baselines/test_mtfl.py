@@ -1,3 +1,5 @@
+from itertools import combinations
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -165,6 +167,24 @@ def test_active_groups_obey_their_rule():
     assert active.group_choice_ == "active"
     assert active.objective_ >= whole.objective_ * (1 - 1e-8)
     assert active.objective_ == pytest.approx(whole.objective_, rel=1e-2)
+
+
+def test_pairs_become_active_where_they_pull_more_than_they_cost():
+    X, y, task = make_rows(m=4, seed=3)
+    setting = {"growth": 1.38, "tol": 1e-9, "fit_intercept": False}
+    alone = MTFL(groups=[[0], [1], [2], [3]], **setting).fit(X, y, task=task)
+    residual = y - alone.predict(X, task=task)
+    H = np.array([X[task == i].T @ residual[task == i] for i in range(4)])
+    norm = np.sqrt(2.0 * alone.objective_ - residual @ residual)
+    pulled = {
+        pair
+        for pair in combinations(range(4), 2)
+        if np.sum(H[list(pair)] ** 2) + 4.5 * np.sum(H[list(pair)].sum(axis=0) ** 2)
+        > (norm * 1.38) ** 2
+    }
+    assert 0 < len(pulled) < 6
+    active = MTFL(groups="active", **setting).fit(X, y, task=task)
+    assert pulled <= set(active.groups_)
 
 
 def test_no_group_is_active_where_groups_cost_much():

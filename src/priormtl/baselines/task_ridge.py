@@ -6,6 +6,7 @@ be singular.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,8 +51,75 @@ class _TaskAxes:
         return np.hstack([matrix @ X[:, columns] for matrix, columns in pairs])
 
 
-def _norm(rest: Array, axes: _TaskAxes) -> float:
-    return float(np.vdot(rest, axes.values * rest))
+class _Descent(NamedTuple):
+    """Where conjugate gradients stand, in the kernels' coordinates."""
+
+    inner: Array  # H
+    coef: Array  # W
+    rest: Array  # C Xᵀ(y − X w) − H, which vanishes at the optimum
+    step: Array  # next direction of H
+    coef_step: Array  # the same of W
+    energy: float  # ⟨rest, preconditioned rest⟩
+
+
+class _System:
+    """C G(W) + H = C Xᵀy with W = B H, where B is diagonal."""
+
+    def __init__(self, curvature: TaskCurvature, C: float, kernels: Array) -> None:
+        r = curvature.linear.shape[1]
+        self._curvature, self._C = curvature, C
+        self._axes = _TaskAxes(kernels, curvature.blocks, r)
+        self._linear = self._axes.enter(curvature.linear)
+        self._damping = 1.0 / (1.0 + C * self._axes.values * curvature.mean)
+
+    def start(self, inner: Array) -> _Descent:
+        H = self._axes.enter(inner)
+        W = self._axes.values * H
+        rest = self._C * self._linear
+        if inner.any():
+            rest = rest - self._C * self._multiply(W) - H
+        step = self._damping * rest
+        coef_step = self._axes.values * step
+        return _Descent(H, W, rest, step, coef_step, float(np.vdot(rest, coef_step)))
+
+    def advance(self, at: _Descent) -> _Descent:
+        turn = self._C * self._multiply(at.coef_step) + at.step
+        length = at.energy / float(np.vdot(at.coef_step, turn))
+        rest = at.rest - length * turn
+        step = self._damping * rest
+        coef_step = self._axes.values * step
+        energy = float(np.vdot(rest, coef_step))
+        kept = energy / at.energy
+        return _Descent(
+            at.inner + length * at.step,
+            at.coef + length * at.coef_step,
+            rest,
+            step + kept * at.step,
+            coef_step + kept * at.coef_step,
+            energy,
+        )
+
+    def error(self, at: _Descent) -> float:
+        """Square of the rest in the kernels' norm: what a dual value would miss."""
+        return 0.5 * float(np.vdot(at.rest, self._axes.values * at.rest))
+
+    def look(self, at: _Descent, n_products: int) -> RidgePoint:
+        pull = at.inner + at.rest
+        overlap = float(np.vdot(self._linear, at.coef))
+        agreement = self._C * (self._curvature.constant - overlap)
+        misfit = 0.5 * (agreement - float(np.vdot(at.coef, pull)))
+        leave = self._axes.leave
+        return RidgePoint(
+            leave(at.inner),
+            leave(at.coef),
+            leave(pull),
+            max(misfit, 0.0),
+            agreement,
+            n_products,
+        )
+
+    def _multiply(self, W: Array) -> Array:
+        return self._axes.enter(self._curvature.product(self._axes.leave(W)))
 
 
 def solve_ridge(
@@ -63,34 +131,9 @@ def solve_ridge(
     accuracy: float,
     max_iter: int,
 ) -> RidgePoint:
-    """Solve until the objective is within about ``accuracy`` of its minimum."""
-    axes = _TaskAxes(kernels, curvature.blocks, curvature.linear.shape[1])
-    linear = axes.enter(curvature.linear)
-    damping = 1.0 / (1.0 + C * axes.values * curvature.mean)
-
-    def multiply(W: Array) -> Array:
-        return axes.enter(curvature.product(axes.leave(W)))
-
-    H = axes.enter(start)
-    W = axes.values * H
-    rest = C * (linear - multiply(W)) - H if start.any() else C * linear
-    step_H = damping * rest
-    step_W = axes.values * step_H
-    energy = float(np.vdot(rest, step_W))
-    n = 1
-    while _norm(rest, axes) > 2.0 * accuracy and n < max_iter:
-        turn = C * multiply(step_W) + step_H
-        length = energy / float(np.vdot(step_W, turn))
-        H, W, rest = H + length * step_H, W + length * step_W, rest - length * turn
-        next_H = damping * rest
-        next_W = axes.values * next_H
-        before, energy = energy, float(np.vdot(rest, next_W))
-        step_H = next_H + energy / before * step_H
-        step_W = next_W + energy / before * step_W
-        n += 1
-    pull = H + rest
-    agreement = C * (curvature.constant - float(np.vdot(linear, W)))
-    misfit = 0.5 * (agreement - float(np.vdot(W, pull)))
-    return RidgePoint(
-        axes.leave(H), axes.leave(W), axes.leave(pull), max(misfit, 0.0), agreement, n
-    )
+    """Solve until the dual objective is within about ``accuracy`` of its maximum."""
+    system = _System(curvature, C, kernels)
+    at, n = system.start(start), 1
+    while system.error(at) > accuracy and at.energy > 0 and n < max_iter:
+        at, n = system.advance(at), n + 1
+    return system.look(at, n)
