@@ -1,0 +1,244 @@
+"""FedEM: tasks as mixtures of shared components.
+
+O. Marfoq, G. Neglia, A. Bellet, L. Kameni, R. Vidal: Federated Multi-Task Learning
+under a Mixture of Distributions. NeurIPS 2021. Regression is our adaptation: there the
+components are Gaussian with one variance of the noise, which is learned.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl._lazy import cached_property
+from priormtl.baselines.base import Baseline, Outcome, Prepared, Settings, crossed
+from priormtl.baselines.components import LinearFamily, LinearParts
+from priormtl.baselines.distinct import Cells, gather_cells
+from priormtl.baselines.features import Features, plain_features, rotated_features
+from priormtl.baselines.federated import Descent, run_rounds, start_at_random
+from priormtl.baselines.mixing import LinearScorer, MixtureModel, NetworkScorer
+from priormtl.baselines.mixture import Family, Fitted, fit_mixture, start_mixtures
+from priormtl.baselines.models import LinearModel, TaskModel
+from priormtl.baselines.networks import NetworkFamily, check_networks
+from priormtl.baselines.responses import Bernoulli, Gaussian, Response
+from priormtl.data import TaskData
+from priormtl.estimators import (
+    ClassificationTasks,
+    RegressionTasks,
+    check_choice,
+    check_count,
+    check_strength,
+    check_tolerance,
+)
+
+__all__ = ["FedEM", "FedEMClassifier"]
+
+MODES = ("exact", "federated")
+COMPONENTS = ("linear", "mlp")
+WIDEST, NARROWEST = 10.0, 1e-3  # suggested ridges, relative to the mean curvature
+
+
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """Cells, and their rows as linear components see them."""
+
+    cells: Cells
+    response: Response
+    rotate: bool
+    fit_intercept: bool
+
+    @cached_property
+    def features(self) -> Features:
+        """Turned for speed, or as they are where descent must be the published one."""
+        make = rotated_features if self.rotate else plain_features
+        return make(self.cells, fit_intercept=self.fit_intercept)
+
+    @cached_property
+    def curvature(self) -> float:
+        """Mean second derivative of the negative log-likelihood in a coefficient."""
+        penalised = self.features.penalised > 0
+        spread = float(np.sum(self.features.spectrum[penalised]))
+        cells = self.cells
+        even = np.zeros((1, cells.X.shape[0]))
+        everyone = np.ones((1, len(cells.y)))
+        noise = self.response.learn_variance(cells, even, everyone)
+        bend = float(self.response.curvature(np.zeros(1))[0])
+        return (spread * bend / noise / cells.X.shape[1]) or 1.0
+
+
+class _FedEM(Baseline):
+    followed: ClassVar[str] = "ridge"
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        ridge: float = 0.01,
+        *,
+        mode: str = "exact",
+        component: str = "linear",
+        hidden: tuple[int, ...] = (100,),
+        n_init: int = 3,
+        learning_rate: float = 0.1,
+        epochs: int = 1,
+        batch_size: int = 128,
+        fit_intercept: bool = True,
+        task_weight: str = "sum",
+        standardize: bool = False,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        random_state: Any = 0,
+        task: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.ridge = ridge
+        self.mode = mode
+        self.component = component
+        self.hidden = hidden
+        self.n_init = n_init
+        self.learning_rate = learning_rate
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.fit_intercept = fit_intercept
+        self.task_weight = task_weight
+        self.standardize = standardize
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.task = task
+
+    def _bind(self, data: TaskData) -> _Bound:
+        response = Gaussian() if self.loss == "squared" else Bernoulli()
+        rotate = not self._is_federated and not self._is_neural
+        return _Bound(gather_cells(data), response, rotate, bool(self.fit_intercept))
+
+    def _follow(self, bound: _Bound, strengths: Sequence[float]) -> Iterator[Outcome]:
+        for ridge in strengths:
+            yield self._fit_once(bound, check_strength("ridge", ridge))
+
+    def _suggest(self, bound: _Bound, n: int) -> list[Settings]:
+        counts = _component_counts(n)
+        ridges = np.geomspace(WIDEST, NARROWEST, max(1, n // len(counts)))
+        outer = [{"n_components": count} for count in counts]
+        return list(crossed(outer, "ridge", bound.curvature * ridges))[:n]
+
+    @property
+    def _is_federated(self) -> bool:
+        return check_choice("mode", self.mode, MODES) == "federated"
+
+    @property
+    def _is_neural(self) -> bool:
+        return check_choice("component", self.component, COMPONENTS) == "mlp"
+
+    def _fit_once(self, bound: _Bound, ridge: float) -> Outcome:
+        """Every fit starts afresh: a path would carry one local optimum along."""
+        if self._is_neural:
+            return self._fit_networks(bound, ridge)
+        family = LinearFamily(bound.cells, bound.features, bound.response, ridge)
+        run = self._run_rounds(family) if self._is_federated else self._run_em(family)
+        return self._describe_linear(bound, run)
+
+    def _fit_networks(self, bound: _Bound, ridge: float) -> Outcome:
+        if self._is_federated:
+            raise ValueError(
+                'mode must be "exact" for component="mlp": got "federated"; federated '
+                "rounds average linear components only."
+            )
+        check_networks()
+        hidden = tuple(check_count("every one of hidden", size) for size in self.hidden)
+        epochs = check_count("epochs", self.epochs)
+        family = NetworkFamily(bound.cells, bound.response, ridge, hidden, epochs)
+        run = self._run_em(family)
+        parts = run.mixture.parts
+        has_classes = not bound.response.is_quadratic
+        scorer = NetworkScorer(parts.networks)
+        model = MixtureModel(scorer, run.mixture.shares, has_classes)
+        return self._describe(bound, run, model, {"components_": list(parts.networks)})
+
+    def _run_em(self, family: Family[Any]) -> Fitted[Any]:
+        count = check_count("n_components", self.n_components)
+        n_init = check_count("n_init", self.n_init)
+        starts = start_mixtures(family, count, n_init, self._rng)
+        tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
+        return fit_mixture(family, starts, tol, most)
+
+    def _run_rounds(self, family: LinearFamily) -> Fitted[LinearParts]:
+        count, rng = check_count("n_components", self.n_components), self._rng
+        descent = Descent(
+            check_strength("learning_rate", self.learning_rate),
+            check_count("epochs", self.epochs),
+            check_count("batch_size", self.batch_size),
+        )
+        start = start_at_random(family, count, rng)
+        rounds = check_count("max_iter", self.max_iter)
+        return run_rounds(family, start, descent, rounds, rng)
+
+    @property
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.random_state)
+
+    def _describe_linear(self, bound: _Bound, run: Fitted[LinearParts]) -> Outcome:
+        shares = run.mixture.shares
+        coef, intercept = bound.features.leave(run.mixture.parts.coef)
+        learned = {"components_": coef, "component_intercepts_": intercept}
+        model: TaskModel = LinearModel(shares @ coef, shares @ intercept)
+        if not bound.response.is_quadratic:
+            model = MixtureModel(LinearScorer(coef, intercept), shares, True)
+        return self._describe(bound, run, model, learned)
+
+    def _describe(
+        self,
+        bound: _Bound,
+        run: Fitted[Any],
+        model: TaskModel,
+        learned: Mapping[str, Any],
+    ) -> Outcome:
+        learned = {
+            **learned,
+            "mixture_": run.mixture.shares,
+            "log_likelihood_": run.expectation.log_likelihood,
+            "residual_": abs(run.gain),
+        }
+        if bound.response.is_quadratic:
+            learned["noise_variance_"] = run.mixture.parts.variance
+        objective = run.expectation.objective
+        return Outcome(model, objective, run.n_iter, learned, self._shortfall(run))
+
+    def _shortfall(self, run: Fitted[Any]) -> str | None:
+        """None for federated rounds, whose number is a setting of the method."""
+        if self._is_federated or abs(run.gain) <= self.tol:
+            return None
+        return (
+            f"the last of {run.n_iter} steps of EM changed the log-likelihood per "
+            f"sample by {abs(run.gain):.3g}, above tol={self.tol:g}; raise max_iter or "
+            "tol."
+        )
+
+    def _publish(self, outcome: Outcome, prepared: Prepared) -> None:
+        super()._publish(outcome, prepared)
+        if isinstance(self.components_, np.ndarray):
+            self.components_ = self.components_ / prepared.scale
+
+    components_: Array | list[Any]
+
+
+def _component_counts(n: int) -> tuple[int, ...]:
+    """How many components to try, with n settings in all."""
+    if n < 2:
+        return (3,)
+    if n < 6:
+        return (1, 3)
+    return (1, 3, 5) if n < 12 else (1, 2, 3, 5)
+
+
+class FedEM(RegressionTasks, _FedEM):
+    """Regression."""
+
+    loss = "squared"
+
+
+class FedEMClassifier(ClassificationTasks, _FedEM):
+    """Classification."""
+
+    loss = "logistic"
