@@ -18,9 +18,10 @@ __all__ = ["Counts", "LinearFamily", "LinearParts"]
 
 DIRECT_SIZE = 2000  # coordinates up to which normal equations are written out
 MOST_PRODUCTS = 30  # of conjugate gradients per Newton step
-FORCING = 0.1  # how much of the gradient a Newton step may leave
+FORCING = 0.3  # how much of the gradient a Newton step may leave
 EXACT, MANY_PRODUCTS = 1e-10, 1000  # the same for normal equations
 MOST_HALVINGS = 20
+FIRST_STEPS = 4  # of Newton's method, before components are first compared
 APART = 0.5  # how far first components lie apart, in units of the noise
 VANISHING = 1e-13  # relative size below which curvature counts as none
 
@@ -69,7 +70,9 @@ class LinearFamily:
     def start(self, part_of: Array, rng: np.random.Generator) -> LinearParts:
         """Components that fit these cells, moved apart."""
         M, p = len(part_of), len(self.features.penalised)
-        parts = self.improve(self.at(np.zeros((M, p))), part_of)
+        parts = self.at(np.zeros((M, p)))
+        for _ in range(1 if self.response.is_quadratic else FIRST_STEPS):
+            parts = self.improve(parts, part_of)
         if M == 1:
             return parts
         push = self._push(M, rng) * np.sqrt(parts.variance)
@@ -100,7 +103,7 @@ class LinearFamily:
 
     def multiply(self, coef: Array) -> Array:
         """Scores of all rows (M, r)."""
-        return np.asarray((self.features.matrix @ coef.T).T)
+        return np.asarray(coef @ self.features.matrix.T)
 
     def adjoint(self, values: Array) -> Array:
         """Sums of x v over the rows: (M, r) to (M, p)."""

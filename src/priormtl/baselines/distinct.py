@@ -16,6 +16,7 @@ from priormtl.data import StackedRows, TaskData
 __all__ = ["Cells", "find_distinct", "gather_cells"]
 
 CHUNK = 2048  # rows compared at a time
+WRITTEN_OUT = 10**7  # numbers up to which sparse features are made dense, for accuracy
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,8 @@ class Cells:
 def gather_cells(data: TaskData) -> Cells:
     """Cells of either layout; stacked rows that are equal become one."""
     m = data.shape[1]
+    if issparse(data.X) and data.X.shape[0] * data.X.shape[1] <= WRITTEN_OUT:
+        data = data.with_matrix(data.X.toarray())
     if isinstance(data, StackedRows):
         first, row = find_distinct(data.X)
         X = data.X if len(first) == len(row) else data.X[first]

@@ -37,7 +37,7 @@ __all__ = ["FedEM", "FedEMClassifier"]
 
 MODES = ("exact", "federated")
 COMPONENTS = ("linear", "mlp")
-WIDEST, NARROWEST = 10.0, 1e-3  # suggested ridges, relative to the mean curvature
+WIDEST, NARROWEST = 10.0, 1e-5  # ridges to try lie between, times the curvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +70,8 @@ class _Bound:
 
 class _FedEM(Baseline):
     followed: ClassVar[str] = "ridge"
+    fit_intercept: bool | str
+    components_: Array | list[Any]
 
     def __init__(
         self,
@@ -119,7 +121,7 @@ class _FedEM(Baseline):
 
     def _suggest(self, bound: _Bound, n: int) -> list[Settings]:
         counts = _component_counts(n)
-        ridges = np.geomspace(WIDEST, NARROWEST, max(1, n // len(counts)))
+        ridges = np.geomspace(WIDEST, NARROWEST, n // len(counts) + 2)[1:-1]
         outer = [{"n_components": count} for count in counts]
         return list(crossed(outer, "ridge", bound.curvature * ridges))[:n]
 
@@ -219,8 +221,6 @@ class _FedEM(Baseline):
         super()._publish(outcome, prepared)
         if isinstance(self.components_, np.ndarray):
             self.components_ = self.components_ / prepared.scale
-
-    components_: Array | list[Any]
 
 
 def _component_counts(n: int) -> tuple[int, ...]:

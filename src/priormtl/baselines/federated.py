@@ -60,8 +60,9 @@ def run_rounds(
     run = Fitted(start, expect(family, start), np.inf, 0)
     for n in range(rounds):
         pace = descent.slower(n / rounds)
-        mixture = federated_round(family, run.mixture, run.expectation, pace, rng)
-        expectation = expect(family, mixture)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mixture = federated_round(family, run.mixture, run.expectation, pace, rng)
+            expectation = expect(family, mixture)
         gain = run.expectation.objective - expectation.objective
         if not np.isfinite(expectation.objective):
             raise ValueError(
@@ -125,7 +126,7 @@ class _Client:
         cells, response = self.family.cells, self.family.response
         rows = self.family.features.matrix[cells.row[batch]]
         share = cells.weight[batch] / cells.weight[batch].sum()
-        expected = response.mean(np.asarray((rows @ coef.T).T))
+        expected = response.mean(np.asarray(coef @ rows.T))
         pull = self.part_of[:, batch] * (expected - response.targets(cells)[batch])
         return np.asarray((pull * share) @ rows)
 

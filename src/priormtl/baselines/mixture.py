@@ -115,7 +115,8 @@ def fit_mixture(
     family: Family[S], starts: Iterator[Mixture[S]], tol: float, max_iter: int
 ) -> Fitted[S]:
     """Go on from the best of several short runs."""
-    runs = [_continue(family, _begin(family, start), tol, SHORT) for start in starts]
+    short = min(SHORT, max_iter)
+    runs = [_continue(family, _begin(family, start), tol, short) for start in starts]
     best = min(runs, key=lambda run: run.expectation.objective)
     return _continue(family, best, tol, max_iter)
 

@@ -66,7 +66,7 @@ class NetworkFamily:
 
     def _make(self, seed: int) -> Any:
         kind = MLPRegressor if self.response.is_quadratic else MLPClassifier
-        return kind(self.hidden, random_state=seed)
+        return kind(hidden_layer_sizes=self.hidden, random_state=seed)
 
     def _train(self, network: Any, share: Array) -> Any:
         X, y, weight = self._table(share * self.cells.weight)
