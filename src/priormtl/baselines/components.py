@@ -22,7 +22,7 @@ FORCING = 0.3  # how much of the gradient a Newton step may leave
 EXACT, MANY_PRODUCTS = 1e-10, 1000  # the same for normal equations
 MOST_HALVINGS = 20
 FIRST_STEPS = 4  # of Newton's method, before components are first compared
-APART = 0.5  # how far first components lie apart, in units of the noise
+APART = 0.2  # how far first components lie apart, in units of the noise
 VANISHING = 1e-13  # relative size below which curvature counts as none
 
 

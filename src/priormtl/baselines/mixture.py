@@ -124,18 +124,19 @@ def fit_mixture(
 def start_mixtures(
     family: Family[S], n_components: int, n_init: int, rng: np.random.Generator
 ) -> Iterator[Mixture[S]]:
-    """Components of random halves of the tasks, in even shares."""
+    """Components of random parts of the tasks (halves, for two), in even shares."""
     m = family.cells.n_tasks
     shares = np.full((m, n_components), 1.0 / n_components)
     for _ in range(n_init if n_components > 1 else 1):
-        halves = _random_halves(n_components, m, rng)
-        yield Mixture(family.start(halves[:, family.cells.task], rng), shares)
+        dealt = _deal_tasks(n_components, m, rng)
+        yield Mixture(family.start(dealt[:, family.cells.task], rng), shares)
 
 
-def _random_halves(n_components: int, m: int, rng: np.random.Generator) -> Array:
-    """Masks of tasks (M, m); all of them for a single component."""
-    size = m if n_components == 1 else (m + 1) // 2
-    return np.array([rng.permutation(m) < size for _ in range(n_components)], float)
+def _deal_tasks(n_components: int, m: int, rng: np.random.Generator) -> Array:
+    """Masks of tasks (M, m); some are the same where tasks are too few."""
+    parts = min(n_components, m)
+    hand = rng.permutation(m) % parts
+    return (hand == np.arange(n_components)[:, np.newaxis] % parts).astype(float)
 
 
 def _begin(family: Family[S], mixture: Mixture[S]) -> Fitted[S]:
