@@ -14,7 +14,7 @@ from priormtl.losses import (
     Squared,
     TiedIntercepts,
 )
-from priormtl.penalties import L21, Nuclear, Schatten, SquaredNuclear, TaskKernel
+from priormtl.penalties import L21, Nuclear
 from priormtl.priors import (
     FeaturePrior,
     QuadraticPrior,
@@ -79,13 +79,6 @@ PENALTIES = {  # for five features
     "l21": L21(),
     "weighted": L21(np.array([0.5, 1.0, 2.0, 1.0, 0.3])),
     "nuclear": Nuclear(),
-}
-POWERS = {  # for three tasks
-    "squared-nuclear": SquaredNuclear(),
-    "schatten-4/3": Schatten(4.0 / 3.0),
-    "schatten-1.1": Schatten(1.1),
-    "schatten-1.9": Schatten(1.9),
-    "kernel": TaskKernel.of_matrix(np.eye(3) + 0.5),
 }
 INTERCEPTS = ("free", "absent", "tied")
 LAYOUTS = ("stacked", "weighted", "wide", "sparse", "shared", "shared-wide", "gaps")

@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from golden import golden_rows, golden_tasks
 from priormtl.baselines.base_kernels import Gaussian, Linear, Polynomial
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
+from priormtl.baselines.mtrl import MTRL
 from priormtl.data import from_columns, from_labels
 from priormtl.exceptions import ApproximationWarning
 
@@ -110,19 +111,17 @@ def test_low_rank_kernels_agree_with_cvxpy(rows, q):
     assert model.dual_gap_ <= 1e-9 * model.objective_
 
 
-def test_linear_kernel_is_the_squared_nuclear_norm(rows):
-    """MTRL with lambda1 = 0, lambda2 = 1 and task weights 2 C."""
+def test_linear_kernel_is_mtrl(rows):
+    """Without ridge, with task weights 2 C; our linear kernel is divided by d."""
     X, y, task = rows
-    settings = {**RAW, "kernels": (Linear(),)}
-    model = MKMTL(C=2, variant="low-rank", **settings).fit(X, y, task=task)
-    W = cp.Variable((3, 3))
-    own = (task[:, None] == np.arange(3)).astype(float)
-    misfit = y - cp.sum(cp.multiply(own, X @ W / 3**0.5), axis=1)
-    optimum = solve(0.5 * cp.square(cp.normNuc(W)) + 2 * cp.sum_squares(misfit))
-    assert model.objective_ == pytest.approx(optimum, rel=1e-6)
-    W = W.value / 3**0.5
-    expected = np.einsum("ij,ij->i", X, W.T[task])
-    np.testing.assert_allclose(model.predict(X, task=task), expected, atol=1e-4)
+    settings = {**RAW, "kernels": (Linear(),), "tol": 1e-11}
+    model = MKMTL(C=2.0, variant="low-rank", **settings).fit(X, y, task=task)
+    lam = X.shape[1] / 4.0
+    twin = MTRL(lam, ridge=0.0, fit_intercept=False, tol=1e-11).fit(X, y, task=task)
+    assert model.objective_ == pytest.approx(4.0 * twin.objective_, rel=1e-8)
+    np.testing.assert_allclose(
+        model.predict(X, task=task), twin.predict(X, task=task), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -194,12 +194,3 @@ def test_gaps_at_the_level_of_rounding_are_as_good_as_none(gap, reason):
     certificate = SimpleNamespace(gap=gap)
     progress = SimpleNamespace(n_iter=0, problem=problem, certificate=certificate)
     assert gap_below(1e-300)(progress) is reason
-
-
-def test_divergence_is_looked_at_as_often_as_asked():
-    def progress(n):
-        return SimpleNamespace(n_iter=n, objective=np.nan)
-
-    rule = diverged(every=3)
-    found = [rule(progress(n)) for n in range(1, 7)]
-    assert found == [None, None, StopReason.DIVERGED] * 2

@@ -2,8 +2,6 @@
 
 from priormtl.baselines.catalogue import BASELINES, CLASSIFIERS
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
-from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
-from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
 from priormtl.baselines.tuned import TunedClassifier, TunedRegressor, tuned
 
@@ -11,12 +9,8 @@ __all__ = [
     "BASELINES",
     "CLASSIFIERS",
     "CLMT",
-    "MKMTL",
-    "MMTFL",
     "MTRL",
     "CLMTClassifier",
-    "MKMTLClassifier",
-    "MMTFLClassifier",
     "MTRLClassifier",
     "TunedClassifier",
     "TunedRegressor",

@@ -4,25 +4,19 @@ from collections.abc import Mapping
 
 from priormtl.baselines.base import Baseline
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
-from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
-from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
 from priormtl.exceptions import unknown_name
 
 __all__ = ["BASELINES", "CLASSIFIERS", "find_baseline"]
 
 BASELINES: Mapping[str, type[Baseline]] = {
-    "mmtfl": MMTFL,
     "mtrl": MTRL,
     "clmt": CLMT,
-    "mkmtl": MKMTL,
 }
 
 CLASSIFIERS: Mapping[str, type[Baseline]] = {
-    "mmtfl": MMTFLClassifier,
     "mtrl": MTRLClassifier,
     "clmt": CLMTClassifier,
-    "mkmtl": MKMTLClassifier,
 }
 
 

@@ -20,7 +20,6 @@ from priormtl.baselines.coupling import (
     Alternation,
     CoupledBaseline,
     check_alternation,
-    check_positive,
     coupled_ridge,
     decades,
     kernel_from,
@@ -97,10 +96,10 @@ class _CLMT(CoupledBaseline):
     def _gamma(self) -> float | None:
         if self.gamma is None:
             return None
-        return check_positive("gamma", self.gamma)
+        return _check_positive("gamma", self.gamma)
 
     @property
-    def _solves_systems(self) -> bool:
+    def _wants_samples(self) -> bool:
         return self._alternates or self._is_fixed
 
     def _problem(self, fit: DataFit[Any]) -> Problem:
@@ -115,10 +114,9 @@ class _CLMT(CoupledBaseline):
 
     def _strength(self, value: float) -> float:
         """κ = (1 + 1/p) lam^(p/(p+1)) (p gamma)^(1/(p+1)), or lam for a fixed A."""
-        lam = super()._strength(value)
         if self._is_fixed:
-            return lam
-        p = self._power
+            return _check_positive("lam", value)
+        lam, p = check_strength("lam", value), self._power
         gamma = lam if self._gamma is None else self._gamma
         kappa = (1.0 + 1.0 / p) * lam ** (p / (p + 1.0))
         return float(kappa * (p * gamma) ** (1.0 / (p + 1.0)))
@@ -183,6 +181,13 @@ class _CLMT(CoupledBaseline):
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
         strengths = decades(self._problem(bound).lam_max or 1.0, DEPTH, n)
         return list(crossed([{}], "lam", map(self._lam_of, strengths)))
+
+
+def _check_positive(name: str, value: Any) -> float:
+    strength = check_strength(name, value)
+    if strength == 0:
+        raise ValueError(f"{name} must be above 0: got {value!r}.")
+    return strength
 
 
 def _check_kernel(value: Any, m: int) -> Array:

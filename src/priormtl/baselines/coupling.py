@@ -16,7 +16,7 @@ from scipy.sparse import issparse
 from priormtl._arrays import Array, Index
 from priormtl.baselines.convex import ConvexBaseline
 from priormtl.data import TaskData, summarize_tasks
-from priormtl.estimators import check_choice, check_strength
+from priormtl.estimators import check_choice
 from priormtl.losses import DataFit, FreeIntercepts, NoIntercepts, Squared
 from priormtl.problem import Point, Problem
 from priormtl.solvers import Progress, StopReason, StopRule
@@ -30,7 +30,6 @@ __all__ = [
     "PrimalRidge",
     "SharedRidge",
     "check_alternation",
-    "check_positive",
     "coupled_ridge",
     "decades",
     "kernel_from",
@@ -54,24 +53,15 @@ class CoupledBaseline(ConvexBaseline):
         return check_choice("solver", self.solver, SOLVERS) == "alternating"
 
     @property
-    def _solves_systems(self) -> bool:
-        """Whether linear systems for a kernel are solved instead."""
+    def _wants_samples(self) -> bool:
+        """Whether linear systems are solved, which can be smaller for samples."""
         return self._alternates
 
-    def _strength(self, value: float) -> float:
-        """Lam itself, above zero where kernels are divided by it."""
-        if self._solves_systems:
-            return check_positive("lam", value)
-        return check_strength("lam", value)
-
     def _bind(self, data: TaskData) -> DataFit[Any]:
-        """Small Gram matrices even of few rows: one product serves all tasks.
-
-        Linear systems can be smaller for samples.
-        """
+        """Small Gram matrices even of few rows: one product serves all tasks."""
         d, m = data.shape
         few = m * d * d <= FEW_GRAM_NUMBERS and not issparse(data.X)
-        if self.loss == "logistic" or self._solves_systems or not few:
+        if self.loss == "logistic" or self._wants_samples or not few:
             return super()._bind(data)
         intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
         return Squared().bind(summarize_tasks(data), intercepts)
@@ -224,14 +214,6 @@ def check_alternation(problem: Problem) -> CoupledRidge:
             'use solver="fista".'
         )
     return ridge
-
-
-def check_positive(name: str, value: Any) -> float:
-    """Finite number above zero."""
-    strength = check_strength(name, value)
-    if strength == 0:
-        raise ValueError(f"{name} must be above 0: got {value!r}.")
-    return strength
 
 
 def settled(tol: float) -> StopRule:

@@ -15,7 +15,6 @@ __all__ = ["Shrunk", "decompose", "shrink_spectrum", "singular_values"]
 # where there are none but such that vanish.
 LEAST_SHARE = 1e-5
 VANISHING = 1e-13
-SMALLEST, LARGEST = 1e-100, 1e100  # numbers whose squares have all digits
 
 
 class Shrunk(NamedTuple):
@@ -46,17 +45,10 @@ def shrink_spectrum(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
     """
     if P.size == 0:
         return P.copy()
-    largest = float(np.abs(P).max())
-    if not SMALLEST < largest < LARGEST:
-        return _shrink_exactly(P, shrink)
+    _refuse_not_finite(P)
     if P.shape[0] <= P.shape[1]:
         return _shrink_rows(P, shrink)
     return np.ascontiguousarray(_shrink_rows(P.T, shrink).T)
-
-
-def _shrink_exactly(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
-    left, values, right = decompose(P)
-    return np.asarray((left * shrink(values).values) @ right)
 
 
 def _shrink_rows(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
@@ -69,13 +61,16 @@ def _shrink_rows(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
     values = lengths[order]
     after = shrink(values)
     if not _has_digits(values, after.edge):
-        return _shrink_exactly(P, shrink)
+        left, values, right = decompose(P)
+        return np.asarray((left * shrink(values).values) @ right)
     share = np.divide(after.values, values, out=np.zeros_like(values), where=values > 0)
     return np.asarray((left[:, order] * share) @ turned[order])
 
 
 def _has_digits(values: Array, edge: float) -> bool:
     largest = float(values[0])
+    if not 1e-100 < largest < 1e100:
+        return False
     low = LEAST_SHARE * largest
     return edge >= low or not np.any((values < low) & (values > VANISHING * largest))
 

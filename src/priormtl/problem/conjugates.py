@@ -21,8 +21,8 @@ class PowerDual(NamedTuple):
     degree: float  # q
 
     def best(self) -> float:
-        """Best of a few trials, among them 1, which is the best at the optimum."""
-        scale, best = self._begin(), self._value(1.0)
+        """Best of a few trials; squares need only one."""
+        scale, best = 1.0, self._value(1.0)
         for _ in range(1 if self.degree == 2.0 else TRIALS):
             scale = self._improve(scale)
             if scale <= 0:
@@ -30,20 +30,12 @@ class PowerDual(NamedTuple):
             best = max(best, self._value(scale))
         return best
 
-    def _begin(self) -> float:
-        """Scale at which the power is no larger than the misfit, at most 1."""
-        if self.cost <= self.fit.value:
-            return 1.0
-        return float((self.fit.value / self.cost) ** (1.0 / self._power))
-
     def _improve(self, scale: float) -> float:
         """Scale that is best where the square of equal slope stands for the power.
 
         The loss knows that one. Damping by q − 1 makes the step exact where the
         power outweighs all else, which undamped steps would jump about.
         """
-        if scale <= 0:
-            return 0.0
         r = self._power
         square = 0.5 * r * self.cost * scale ** (r - 2.0)
         found = self.fit.best_scale(float("inf"), self.prior_value + square)
