@@ -4,14 +4,18 @@ from collections.abc import Mapping
 
 from priormtl.baselines.base import Baseline
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
+from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
+from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
 from priormtl.exceptions import unknown_name
 
 __all__ = ["BASELINES", "CLASSIFIERS", "find_baseline"]
 
 BASELINES: Mapping[str, type[Baseline]] = {
+    "fedem": FedEM,
+    "mtfl": MTFL,
     "mmtfl": MMTFL,
     "mtrl": MTRL,
     "clmt": CLMT,
@@ -19,6 +23,8 @@ BASELINES: Mapping[str, type[Baseline]] = {
 }
 
 CLASSIFIERS: Mapping[str, type[Baseline]] = {
+    "fedem": FedEMClassifier,
+    "mtfl": MTFLClassifier,
     "mmtfl": MMTFLClassifier,
     "mtrl": MTRLClassifier,
     "clmt": CLMTClassifier,

@@ -50,7 +50,7 @@ __all__ = ["MTFL", "MTFLClassifier"]
 CHOICES = ("auto", "all", "tree", "active")
 LEAST_POWER = 1.05  # below, weights lose their closed form
 NEGLIGIBLE = 1e-5  # share of the norm below which a group counts as unused
-STRENGTHS = (1e-1, 1e3)  # relative to the natural strength, around those worth trying
+STRENGTHS = (1e-2, 1e3)  # relative to C0, as the specification has them
 # Of mean_share and growth: groups that cost little first, single tasks last.
 PAIRS = (
     (0.1, 1.0),

@@ -7,6 +7,7 @@ The least tr(W Ω⁻¹ Wᵀ) over covariances Ω of trace one is ‖W‖_*², at
 its trace. So the problem is solved in W alone, by FISTA, and Ω follows.
 """
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -39,11 +40,7 @@ from priormtl.solvers import Method, Solution, StopRule, default_method, max_ite
 
 __all__ = ["MTRL", "MTRLClassifier", "relationship_step", "task_covariance"]
 
-# Ridges, as shares of the gradient's largest singular value at zero. Both penalties
-# shrink, so that a strong one hides what the other can do; lam needs the finer grid.
-RIDGES = (1e-2, 1e-4)
-ENOUGH = 8  # settings from which more than one ridge is tried
-DEPTH = 4.0  # decades of lam
+DECADES = 5.0  # of both strengths, from ten times the gradient's largest singular value
 BLUR = 1e-6  # share of the mean eigenvalue of WᵀW that is added to each
 
 
@@ -105,11 +102,10 @@ class _MTRL(CoupledBaseline):
         return {"task_covariance_": task_covariance(solution.coef)}
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
-        scale = self._problem(bound).lam_max or 1.0
-        shares = RIDGES if n >= ENOUGH else RIDGES[-1:]
-        ridges = [{"ridge": share * scale} for share in shares]
-        lams = decades(scale, DEPTH, n // len(ridges))
-        return list(crossed(ridges, "lam", lams))
+        largest = 10.0 * (self._problem(bound).lam_max or 1.0)
+        ridges = decades(largest, DECADES, max(1, math.isqrt(n)))
+        lams = decades(largest, DECADES, n // len(ridges))
+        return list(crossed([{"ridge": ridge} for ridge in ridges], "lam", lams))
 
 
 def task_covariance(W: Array) -> Array:
