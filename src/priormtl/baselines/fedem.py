@@ -76,7 +76,7 @@ class _FedEM(Baseline):
     def __init__(
         self,
         n_components: int = 2,
-        ridge: float = 0.01,
+        ridge: float = 0.1,
         *,
         mode: str = "exact",
         component: str = "linear",
