@@ -76,7 +76,7 @@ class _FedEM(Baseline):
     def __init__(
         self,
         n_components: int = 2,
-        ridge: float = 0.01,
+        ridge: float = 0.1,
         *,
         mode: str = "exact",
         component: str = "linear",
@@ -89,7 +89,7 @@ class _FedEM(Baseline):
         task_weight: str = "sum",
         standardize: bool = False,
         tol: float = 1e-6,
-        max_iter: int = 500,
+        max_iter: int = 2000,
         random_state: Any = 0,
         task: Any = None,
     ) -> None:
@@ -351,7 +351,7 @@ residual_, n_iter_, tasks_, n_features_in_, feature_names_in_
     >>> from priormtl import one_vs_one
     >>> from priormtl.baselines.fedem import FedEMClassifier
     >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
-    >>> model = FedEMClassifier(n_components=3).fit(X, y, task=task)
+    >>> model = FedEMClassifier(n_components=3, tol=1e-4).fit(X, y, task=task)
     >>> model.mixture_.shape, bool(model.score(X, y, task=task) > 0.9)
     ((3, 3), True)
     """
