@@ -114,7 +114,7 @@ def compare(
 
     Examples
     --------
-    >>> from priormtl.baselines import compare
+    >>> from priormtl.baselines.compare import compare
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> table = compare(X, y, task=task, methods=["priormtl", "clmt"], cv=3)
@@ -251,9 +251,7 @@ def _summarize(tries: Sequence[Attempt]) -> Summary:
     # A metric may have no value on a split, for every method alike: one class only.
     known = [row[~np.isnan(row)] for row in scores]
     seconds = float(np.mean([attempt.seconds for attempt in tries]))
-    return Summary(
-        [_mean(row) for row in known], [_spread(row) for row in known], seconds
-    )
+    return Summary([*map(_mean, known)], [*map(_spread, known)], seconds)
 
 
 def _mean(values: Array) -> float:

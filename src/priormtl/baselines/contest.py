@@ -93,7 +93,8 @@ class Contest:
     def _held_out_rows(self, number: int) -> Index:
         """Those that ``take_test`` takes."""
         rows = self.splits[number].test
-        return rows[self.table.measured().any(axis=1)[rows]]
+        counted = np.asarray(self.table.measured().any(axis=1))
+        return rows[counted[rows]]
 
     def _task_argument(self, rows: Index) -> Mapping[str, Any]:
         return {} if self.labels is None else {"task": take_rows(self.labels, rows)}

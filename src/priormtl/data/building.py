@@ -13,20 +13,20 @@ __all__ = ["build_frame", "find_frame_library"]
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
-def find_frame_library(like: Any) -> nw.Implementation:
-    """Library of a frame; for anything else the first that is installed."""
+def find_frame_library(like: Any) -> Any:
+    """Library of a frame, as narwhals calls it; else the first that is installed."""
     frame = as_frame(like)
     if frame is not None:
         return frame.implementation
     for name in LIBRARIES:
         if find_spec(name) is not None:
-            return nw.Implementation.from_backend(name)
+            return name
     raise ImportError(
         "results are a data frame: install pandas, polars or pyarrow, for example by "
         "pip install pandas."
     )
 
 
-def build_frame(columns: Mapping[str, list[Any]], library: nw.Implementation) -> Any:
+def build_frame(columns: Mapping[str, list[Any]], library: Any) -> Any:
     """Data frame of these columns."""
     return nw.from_dict(dict(columns), backend=library).to_native()
