@@ -117,7 +117,8 @@ def compare(
     >>> from priormtl.baselines.compare import compare
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> table = compare(X, y, task=task, methods=["priormtl", "clmt"], cv=3)
+    >>> chosen = ["priormtl", "clmt"]
+    >>> table = compare(X, y, task=task, methods=chosen, cv=3, n_settings=5)
     >>> table.columns.tolist()
     ['method', 'metric', 'mean', 'sd', 'seconds']
     >>> sorted(table["method"].unique())

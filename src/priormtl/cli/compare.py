@@ -143,7 +143,8 @@ def _show(rows: Any, found: Sequence[Row], cv: int) -> None:
     what = _describe(rows)
     words = f"{what['rows']} rows, {what['tasks']} tasks, {what['features']} features"
     if what["encoded"]:
-        words += f"; text became one column per value: {', '.join(what['encoded'])}"
+        names = ", ".join(map(repr, what["encoded"]))
+        words += f"; of text, every value became one: {names}"
     console.print(f"{words}.", markup=False, highlight=False, soft_wrap=True)
     console.print(_table(found))
     console.print(
@@ -183,9 +184,9 @@ def _cells(metric: str, column: Sequence[Row]) -> list[str]:
     best = pick(means, default=math.nan)
     digits = _decimals(means)
     return [
-        f"[bold]{_cell(row, digits)} *[/]"
+        f"[bold]* {_cell(row, digits)}[/]"
         if row["mean"] == best
-        else f"{_cell(row, digits)}  "
+        else _cell(row, digits)
         for row in column
     ]
 

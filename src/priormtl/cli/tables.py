@@ -48,9 +48,7 @@ def split_table(table: pa.Table, *, task: str, target: str) -> Rows:
         _refuse_missing(name, table[name])
     features = table.drop_columns([task, target])
     if not features.num_columns:
-        raise ValueError(
-            f"no columns are left as features beside {task!r}, {target!r}."
-        )
+        raise ValueError("a table needs features beside its task and target: got none.")
     X, encoded = encode_text(features)
     return Rows(X, table[target], table[task], encoded)
 
@@ -97,7 +95,7 @@ def _read_file(path: Path) -> pa.Table:
         kind, read = ("CSV", _read_csv)
     try:
         return read(path)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         reason = str(error).splitlines()[0][:LONGEST_REASON].rstrip(".")
         raise DataFileError(f"{path} cannot be read as {kind}: {reason}.") from None
 
@@ -140,8 +138,8 @@ def _refuse_missing(name: str, column: pa.ChunkedArray) -> None:
         missing = pc.sum(pc.is_null(column, nan_is_null=True)).as_py()
     if missing:
         raise ValueError(
-            f"column {name!r} has {missing} missing values in {len(column)} rows: fill "
-            "them, or drop the rows or the column."
+            f"column {name!r} lacks {missing} of {len(column)} values: fill them, or "
+            "drop the rows or the column."
         )
 
 
