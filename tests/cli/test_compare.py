@@ -153,7 +153,7 @@ def test_failures_are_a_line_and_null(table, monkeypatch):
     assert json.loads(result.stdout)["results"][1]["mean"] is None
     shown = ask(table).stdout
     assert "failed" in shown
-    assert "* 1.000 ± 0.500" in shown
+    assert "* 1.00 ± 0.50" in shown
 
 
 @pytest.mark.parametrize(
@@ -204,3 +204,18 @@ def test_without_pyarrow_the_command_says_what_to_install(monkeypatch):
     refuse(
         run("x.csv", "--task", "a", "--target", "b"), "needs pyarrow", "priormtl[cli]"
     )
+
+
+@pytest.mark.parametrize(
+    ("spreads", "decimals"),
+    [
+        ([0.0597, 0.3], 2),
+        ([0.012], 3),
+        ([140.0], 0),
+        ([1e-30], 12),
+        ([0.0, math.nan], 3),
+        ([], 3),
+    ],
+)
+def test_decimals_follow_the_deviations(spreads, decimals):
+    assert command._decimals([{"sd": spread} for spread in spreads]) == decimals

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 from typer import Argument, Exit, Option, echo
@@ -19,7 +20,7 @@ __all__ = ["compare"]
 
 NEEDED = "pip install 'priormtl[cli]'"
 COLUMNS = ("method", "metric", "mean", "sd", "seconds")
-DIGITS = 4
+DECIMALS = 3  # where no deviation says how many matter
 
 Row = dict[str, Any]  # one of the result, by COLUMNS
 
@@ -94,7 +95,8 @@ def _import_tools() -> tuple[Any, Any]:
 def _short_warnings() -> Iterator[None]:
     """Warnings as lines on standard error, without places in the source."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default")
+        for kind in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("default", kind)
         yield
     for warning in caught:
         echo(f"Warning: {warning.message}", err=True)
@@ -182,7 +184,7 @@ def _cells(metric: str, column: Sequence[Row]) -> list[str]:
     means = [row["mean"] for row in column if not math.isnan(row["mean"])]
     pick = min if metric in SMALLER_IS_BETTER else max
     best = pick(means, default=math.nan)
-    digits = _decimals(means)
+    digits = _decimals(column)
     return [
         f"[bold]* {_cell(row, digits)}[/]"
         if row["mean"] == best
@@ -197,9 +199,9 @@ def _cell(row: Row, digits: int) -> str:
     return f"{row['mean']:.{digits}f} ± {row['sd']:.{digits}f}"
 
 
-def _decimals(values: Sequence[float]) -> int:
-    """Decimals that show the largest value to ``DIGITS`` digits."""
-    largest = max((abs(value) for value in values), default=0.0)
-    if not largest:
-        return DIGITS
-    return min(12, max(0, DIGITS - 1 - math.floor(math.log10(largest))))
+def _decimals(column: Sequence[Row]) -> int:
+    """Decimals that show a usual deviation to two digits."""
+    spreads = [row["sd"] for row in column if row["sd"] > 0]
+    if not spreads:
+        return DECIMALS
+    return min(12, max(0, 1 - math.floor(math.log10(median(spreads)))))
