@@ -60,7 +60,7 @@ def complain(X, y, task):
 
 def test_the_table_is_tidy_and_best_first(rows):
     X, y, task = rows
-    found = compare(X, y, task=task, methods=["clmt", "priormtl"], **FAST)
+    found = compare(X, y, task=task, methods=["ridge-single", "priormtl"], **FAST)
     assert list(found.columns) == COLUMNS
     metrics = ["rmse", "variance_explained", "variance_explained_by_task"]
     assert found["metric"].tolist() == np.repeat(metrics, 2).tolist()
@@ -112,7 +112,9 @@ def test_means_and_deviations_are_over_splits(rows):
 def test_runs_are_equal_but_for_seconds_whatever_the_jobs(rows):
     X, y, task = rows
     again = [
-        compare(X, y, task=task, methods=["priormtl", "clmt"], n_jobs=jobs, **FAST)
+        compare(
+            X, y, task=task, methods=["priormtl", "ridge-single"], n_jobs=jobs, **FAST
+        )
         for jobs in (None, 1, 2)
     ]
     for other in again[1:]:
@@ -138,7 +140,7 @@ def test_frames_in_frames_out(rows, library):
 def test_columns_of_targets_with_gaps(rows):
     Y = rows.X @ np.random.default_rng(0).normal(size=(4, 3))
     Y[::5, 0] = np.nan
-    found = compare(rows.X, Y, methods=["priormtl", "clmt"], **FAST)
+    found = compare(rows.X, Y, methods=["priormtl", "ridge-single"], **FAST)
     assert found["mean"].notna().all()
 
 
@@ -214,7 +216,7 @@ def test_one_bar_for_all(rows, monkeypatch, capsys):
     monkeypatch.setattr(progress, "SHORT", 0.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    compare(X, y, task=task, methods=["priormtl", "clmt"], **FAST)
+    compare(X, y, task=task, methods=["priormtl", "ridge-single"], **FAST)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "2 methods, 2 splits" in shown.err

@@ -19,7 +19,7 @@ from priormtl.cli import compare as command
 from priormtl.cli.main import app
 from priormtl.datasets import make_related_tasks
 
-FAST = ("--methods", "priormtl,clmt", "--cv", "2", "--settings", "2")
+FAST = ("--methods", "priormtl,ridge-single", "--cv", "2", "--settings", "2")
 METRICS = ["rmse", "variance_explained", "variance_explained_by_task"]
 
 
@@ -67,7 +67,7 @@ def test_a_plain_table_marks_the_best(table):
     assert "36 rows, 3 tasks, 4 features." in result.stdout
     for word in (
         "priormtl",
-        "clmt",
+        "ridge-single",
         "rmse",
         "variance explained by task",
         "±",
@@ -86,7 +86,7 @@ def test_json_tells_what_the_library_finds(table, rows):
     assert (told["rows"], told["tasks"], told["features"]) == (36, 3, 4)
     X, y, task = rows
     found = compare(
-        X, y, task=task, methods=["priormtl", "clmt"], cv=2, n_settings=2
+        X, y, task=task, methods=["priormtl", "ridge-single"], cv=2, n_settings=2
     ).to_dict("records")
     for ours, theirs in zip(told["results"], found, strict=True):
         assert list(ours) == ["method", "metric", "mean", "sd", "seconds"]
@@ -133,10 +133,10 @@ def test_classes(table):
 
 def half(*_, **settings):
     """Results of a comparison in which one method failed."""
-    warnings.warn("clmt failed", FitFailedWarning, stacklevel=1)
+    warnings.warn("ridge failed", FitFailedWarning, stacklevel=1)
     return pa.table(
         {
-            "method": ["priormtl", "clmt"],
+            "method": ["priormtl", "ridge-single"],
             "metric": ["rmse", "rmse"],
             "mean": [1.0, math.nan],
             "sd": [0.5, math.nan],
@@ -149,7 +149,7 @@ def test_failures_are_a_line_and_null(table, monkeypatch):
     tables, _ = command._import_tools()
     monkeypatch.setattr(command, "_import_tools", lambda: (tables, half))
     result = ask(table, "--json")
-    assert result.stderr == "Warning: clmt failed\n"
+    assert result.stderr == "Warning: ridge failed\n"
     assert json.loads(result.stdout)["results"][1]["mean"] is None
     shown = ask(table).stdout
     assert "failed" in shown

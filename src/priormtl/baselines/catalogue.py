@@ -10,6 +10,12 @@ from priormtl.baselines.clmt import CLMT, CLMTClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
+from priormtl.baselines.ridge import (
+    PooledRidge,
+    PooledRidgeClassifier,
+    SingleTaskRidge,
+    SingleTaskRidgeClassifier,
+)
 from priormtl.exceptions import unknown_name
 
 __all__ = [
@@ -34,9 +40,15 @@ CLASSIFIERS: Mapping[str, type[Baseline]] = {
     "mkmtl": MKMTLClassifier,
 }
 
-REFERENCES: Mapping[str, type[Baseline]] = {}
+REFERENCES: Mapping[str, type[Baseline]] = {
+    "ridge-single": SingleTaskRidge,
+    "ridge-pooled": PooledRidge,
+}
 
-REFERENCE_CLASSIFIERS: Mapping[str, type[Baseline]] = {}
+REFERENCE_CLASSIFIERS: Mapping[str, type[Baseline]] = {
+    "ridge-single": SingleTaskRidgeClassifier,
+    "ridge-pooled": PooledRidgeClassifier,
+}
 
 
 def find_baseline(name: str, *, classify: bool = False) -> type[Baseline]:

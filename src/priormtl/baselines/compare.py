@@ -117,12 +117,12 @@ def compare(
     >>> from priormtl.baselines.compare import compare
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> chosen = ["priormtl", "clmt"]
+    >>> chosen = ["priormtl", "ridge-single"]
     >>> table = compare(X, y, task=task, methods=chosen, cv=3, n_settings=5)
     >>> table.columns.tolist()
     ['method', 'metric', 'mean', 'sd', 'seconds']
     >>> sorted(table["method"].unique())
-    ['clmt', 'priormtl']
+    ['priormtl', 'ridge-single']
     >>> bool((table.query("metric == 'variance_explained'")["mean"] > 0.5).all())
     True
     """
