@@ -36,9 +36,7 @@ class Contest:
     labels: Any  # task of each row, or None
     table: Table
     splits: list[Split]
-    classes: (
-        np.ndarray | None
-    )  # (m, 2) negative and positive; None: targets are numbers
+    classes: np.ndarray | None  # (m, 2) negative and positive; None for numbers
 
     @property
     def metrics(self) -> tuple[str, ...]:
