@@ -8,7 +8,7 @@ import pytest
 from priormtl import MultiTaskRegressorCV
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import progress
-from priormtl.estimators.progress import LOGGER, show_progress
+from priormtl.estimators.progress import LOGGER, hide_progress, show_progress
 
 DATA = make_related_tasks(2, 3, 12, random_state=0)
 
@@ -121,3 +121,23 @@ def test_the_bar_of_scikit_learn_works(capsys):
     model = search().set_callbacks(callback.ProgressBar())
     model.fit(DATA.X, DATA.y, task=DATA.task)
     assert "MultiTaskRegressorCV" in capsys.readouterr().out
+
+
+def test_parts_have_a_name(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "monotonic", Clock(3.0))
+    with (
+        caplog.at_level(logging.INFO, "priormtl"),
+        show_progress(None, None, "contest", 2, "fits") as advance,
+    ):
+        advance()
+    assert caplog.records[0].getMessage() == "contest: 1 of 2 fits, 3 s left"
+
+
+def test_what_runs_inside_can_be_hidden(monkeypatch, caplog, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with caplog.at_level(logging.INFO, "priormtl"), hide_progress():
+        count(5, monkeypatch, 1.0)
+    assert not caplog.records
+    assert capsys.readouterr() == ("", "")
+    count(5, monkeypatch, 1.0)
+    assert "search" in capsys.readouterr().err

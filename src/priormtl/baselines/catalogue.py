@@ -1,4 +1,7 @@
-"""BASELINES: the compared methods by name, in the order of the paper's columns."""
+"""BASELINES: the compared methods by name, in the order of the paper's columns.
+
+REFERENCES are simpler methods, which say what learning tasks together is worth.
+"""
 
 from collections.abc import Mapping
 
@@ -9,9 +12,21 @@ from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
+from priormtl.baselines.ridge import (
+    PooledRidge,
+    PooledRidgeClassifier,
+    SingleTaskRidge,
+    SingleTaskRidgeClassifier,
+)
 from priormtl.exceptions import unknown_name
 
-__all__ = ["BASELINES", "CLASSIFIERS", "find_baseline"]
+__all__ = [
+    "BASELINES",
+    "CLASSIFIERS",
+    "REFERENCES",
+    "REFERENCE_CLASSIFIERS",
+    "find_baseline",
+]
 
 BASELINES: Mapping[str, type[Baseline]] = {
     "fedem": FedEM,
@@ -31,9 +46,22 @@ CLASSIFIERS: Mapping[str, type[Baseline]] = {
     "mkmtl": MKMTLClassifier,
 }
 
+REFERENCES: Mapping[str, type[Baseline]] = {
+    "ridge-single": SingleTaskRidge,
+    "ridge-pooled": PooledRidge,
+}
+
+REFERENCE_CLASSIFIERS: Mapping[str, type[Baseline]] = {
+    "ridge-single": SingleTaskRidgeClassifier,
+    "ridge-pooled": PooledRidgeClassifier,
+}
+
 
 def find_baseline(name: str, *, classify: bool = False) -> type[Baseline]:
     """Class of a method for numbers, or for two classes per task."""
-    if name not in BASELINES:
-        raise unknown_name("method", name, BASELINES)
-    return (CLASSIFIERS if classify else BASELINES)[name]
+    known = {**BASELINES, **REFERENCES}
+    if classify:
+        known = {**CLASSIFIERS, **REFERENCE_CLASSIFIERS}
+    if name not in known:
+        raise unknown_name("method", name, known)
+    return known[name]

@@ -5,6 +5,7 @@ from typing import Annotated
 from typer import Exit, Option, Typer, echo
 
 from priormtl import __version__
+from priormtl.cli.compare import compare
 from priormtl.cli.data import app as data
 from priormtl.cli.demo import demo
 from priormtl.cli.reproduce import reproduce
@@ -18,6 +19,7 @@ app = Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(compare)
 app.command()(reproduce)
 app.add_typer(data, name="data")
 

@@ -1,5 +1,6 @@
 """What was observed: samples of many tasks, and the statistics that replace them."""
 
+from priormtl.data.building import build_frame, find_frame_library
 from priormtl.data.classes import one_vs_one, one_vs_rest
 from priormtl.data.condense import (
     accumulate,
@@ -20,6 +21,7 @@ from priormtl.data.labels import encode_labels, find_labels
 from priormtl.data.lists import from_lists, stack_tasks
 from priormtl.data.moments import Moments, pooled_scale, pooled_variance
 from priormtl.data.names import from_plain, to_plain
+from priormtl.data.rows import take_rows
 from priormtl.data.samples import CentredSamples, centre_samples, shift_samples
 from priormtl.data.statistics import (
     TaskStatistics,
@@ -48,10 +50,12 @@ __all__ = [
     "accumulate",
     "align_tasks",
     "as_frame",
+    "build_frame",
     "centre_samples",
     "column_names",
     "condense",
     "encode_labels",
+    "find_frame_library",
     "find_labels",
     "from_codes",
     "from_columns",
@@ -72,6 +76,7 @@ __all__ = [
     "statistics_pay",
     "summarize",
     "summarize_tasks",
+    "take_rows",
     "to_plain",
     "to_tasks",
 ]

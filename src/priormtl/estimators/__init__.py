@@ -10,7 +10,7 @@ from priormtl.estimators.cross_validated import (
 from priormtl.estimators.labels import refuse_lone_classes
 from priormtl.estimators.linear import task_array
 from priormtl.estimators.paths import RegularizationPath, regularization_path
-from priormtl.estimators.progress import show_progress
+from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.scoring import with_task_column
 from priormtl.estimators.settings import (
@@ -39,6 +39,7 @@ __all__ = [
     "check_jobs",
     "check_strength",
     "check_tolerance",
+    "hide_progress",
     "load",
     "make_splits",
     "refuse_lone_classes",

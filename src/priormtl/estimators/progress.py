@@ -4,14 +4,16 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from time import monotonic
 from typing import Any
 
-__all__ = ["CallbackSupport", "show_progress", "with_callbacks"]
+__all__ = ["CallbackSupport", "hide_progress", "show_progress", "with_callbacks"]
 
 LOGGER = logging.getLogger("priormtl")
 SHORT = 2.0  # seconds below which nothing is shown
 BETWEEN_LINES = 5.0  # seconds from log line to log line
+HIDDEN: ContextVar[bool] = ContextVar("HIDDEN", default=False)
 
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupport
@@ -27,10 +29,20 @@ except ImportError:  # before scikit-learn 1.9
 
 
 @contextmanager
+def hide_progress() -> Iterator[None]:
+    """No bars and no lines of what runs inside: something larger shows its own."""
+    before = HIDDEN.set(True)
+    try:
+        yield
+    finally:
+        HIDDEN.reset(before)
+
+
+@contextmanager
 def show_progress(
-    estimator: Any, root: Any, name: str, total: int
+    estimator: Any, root: Any, name: str, total: int, parts: str = "paths"
 ) -> Iterator[Callable[[], None]]:
-    """Yield a function to be called after each of ``total`` parts.
+    """Yield a function to be called after each of ``total`` parts, named ``parts``.
 
     Callbacks of scikit-learn are told, where the estimator has any (``root`` is their
     context). Else terminals show a bar, once it is worth it, and other outputs get
@@ -40,8 +52,11 @@ def show_progress(
         with _tell_callbacks(estimator, root, name, total) as advance:
             yield advance
         return
+    if HIDDEN.get():
+        yield _say_nothing
+        return
     show = _open_bar() if sys.stderr.isatty() and not LOGGER.disabled else None
-    progress = _Progress(name, total, show or _log)
+    progress = _Progress(name, total, show or _Lines(parts))
     try:
         yield progress.advance
     finally:
@@ -89,10 +104,20 @@ class _Progress:
             close()
 
 
-def _log(name: str, done: int, total: int, left: float) -> float:
-    """Write a line; returns the seconds until the next one is due."""
-    LOGGER.info("%s: %d of %d paths, %.0f s left", name, done, total, left)
-    return BETWEEN_LINES
+def _say_nothing() -> None:
+    """Count nothing."""
+
+
+class _Lines:
+    """Log lines that say how many parts are done."""
+
+    def __init__(self, parts: str) -> None:
+        self.words = f"%s: %d of %d {parts}, %.0f s left"
+
+    def __call__(self, name: str, done: int, total: int, left: float) -> float:
+        """Write a line; returns the seconds until the next one is due."""
+        LOGGER.info(self.words, name, done, total, left)
+        return BETWEEN_LINES
 
 
 def _open_bar() -> "_Bar | None":

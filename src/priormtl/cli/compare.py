@@ -1,0 +1,207 @@
+"""priormtl compare: which method predicts the rows of a table best."""
+
+import csv
+import io
+import json
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+from typer import Argument, Exit, Option, echo
+
+from priormtl._files import write_whole
+from priormtl.cli.errors import one_sentence
+
+__all__ = ["compare"]
+
+NEEDED = "pip install 'priormtl[cli]'"
+COLUMNS = ("method", "metric", "mean", "sd", "seconds")
+DECIMALS = 3  # where no deviation says how many matter
+
+Row = dict[str, Any]  # one of the result, by COLUMNS
+
+
+def compare(
+    data: Annotated[Path, Argument(help="CSV, Parquet, or folder of Parquet files.")],
+    task: Annotated[str, Option(metavar="COL", help="Column of the tasks.")],
+    target: Annotated[str, Option(metavar="COL", help="Column of the targets.")],
+    classify: Annotated[
+        bool | None,
+        Option(
+            "--classify/--no-classify",
+            help="Targets are two classes per task, or numbers; else as they look.",
+        ),
+    ] = None,
+    methods: Annotated[
+        str, Option(metavar="A,B,C", help="Names of methods, with commas.")
+    ] = "all",
+    cv: Annotated[int, Option(min=2, help="Folds, each held out once.")] = 5,
+    settings: Annotated[
+        int, Option(min=1, help="Settings that each method tries, about.")
+    ] = 20,
+    jobs: Annotated[int, Option(min=1, help="Processes; scores are the same.")] = 1,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+    out: Annotated[
+        Path | None, Option(dir_okay=False, help="Write the results as CSV, too.")
+    ] = None,
+) -> None:
+    """Compare methods on held-out rows, each tuned on the other rows alone.
+
+    Numeric columns are features; of text columns, every value becomes one. Fewer
+    settings and folds are faster.
+
+    Example: priormtl compare exams.csv --task school --target score
+
+    Example: priormtl compare exams.csv --task school --target passed --classify
+    --methods priormtl,clmt --out results.csv
+    """
+    tables, compare_methods = _import_tools()
+    with one_sentence(), _short_warnings():
+        _refuse_folder(out)
+        rows = tables.split_table(tables.read_table(data), task=task, target=target)
+        found = compare_methods(
+            rows.X,
+            rows.y,
+            task=rows.task,
+            methods=_read_methods(methods),
+            cv=cv,
+            classify=classify,
+            n_settings=settings,
+            n_jobs=jobs,
+        ).to_pylist()
+        if out is not None:
+            write_whole(out, _to_csv(found))
+    if as_json:
+        echo(json.dumps(_describe(rows) | {"results": [_plain(row) for row in found]}))
+    else:
+        _show(rows, found, cv)
+
+
+def _import_tools() -> tuple[Any, Any]:
+    try:
+        from priormtl.baselines.compare import compare as methods  # noqa: PLC0415
+        from priormtl.cli import tables  # noqa: PLC0415
+    except ImportError as error:
+        echo(f"Error: compare needs {error.name}: {NEEDED}", err=True)
+        raise Exit(2) from None
+    return tables, methods
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Warnings as lines on standard error, without places in the source."""
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("default", kind)
+        yield
+    for warning in caught:
+        echo(f"Warning: {warning.message}", err=True)
+
+
+def _refuse_folder(out: Path | None) -> None:
+    """Fail before the work if its results have no place."""
+    if out is not None and not out.parent.is_dir():
+        raise FileNotFoundError(f"folder {out.parent} does not exist: make it first.")
+
+
+def _read_methods(methods: str) -> str | list[str]:
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    return "all" if names == ["all"] else names
+
+
+def _to_csv(found: Sequence[Row]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found)
+    return text.getvalue().encode()
+
+
+def _describe(rows: Any) -> dict[str, Any]:
+    return {
+        "rows": rows.X.num_rows,
+        "tasks": len(rows.task.unique()),
+        "features": rows.X.num_columns,
+        "encoded": list(rows.encoded),
+    }
+
+
+def _plain(row: Row) -> Row:
+    """JSON has no NaN."""
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in row.items()
+    }
+
+
+def _show(rows: Any, found: Sequence[Row], cv: int) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(width=None if Console().is_terminal else 120)
+    what = _describe(rows)
+    words = f"{what['rows']} rows, {what['tasks']} tasks, {what['features']} features"
+    if what["encoded"]:
+        names = ", ".join(map(repr, what["encoded"]))
+        words += f"; of text, every value became one: {names}"
+    console.print(f"{words}.", markup=False, highlight=False, soft_wrap=True)
+    console.print(_table(found))
+    console.print(
+        f"Mean ± sd over {cv} folds, each held out once and never used for tuning; "
+        "* is best.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _table(found: Sequence[Row]) -> Any:
+    from rich.table import Table  # noqa: PLC0415
+
+    methods = list(dict.fromkeys(row["method"] for row in found))
+    metrics = list(dict.fromkeys(row["metric"] for row in found))
+    cells = {row["method"]: [row["method"]] for row in found}
+    for metric in metrics:
+        column = [row for row in found if row["metric"] == metric]
+        for row, text in zip(column, _cells(metric, column), strict=True):
+            cells[row["method"]].append(text)
+    table = Table()
+    table.add_column("method")
+    for name in (*metrics, "seconds"):
+        table.add_column(name.replace("_", " "), justify="right")
+    seconds = {row["method"]: f"{row['seconds']:.1f}" for row in found}
+    for method in methods:
+        table.add_row(*cells[method], seconds[method])
+    return table
+
+
+def _cells(metric: str, column: Sequence[Row]) -> list[str]:
+    """Mean ± sd of each method, the best one marked."""
+    from priormtl.baselines.contest import SMALLER_IS_BETTER  # noqa: PLC0415
+
+    means = [row["mean"] for row in column if not math.isnan(row["mean"])]
+    pick = min if metric in SMALLER_IS_BETTER else max
+    best = pick(means, default=math.nan)
+    digits = _decimals(column)
+    return [
+        f"[bold]* {_cell(row, digits)}[/]"
+        if row["mean"] == best
+        else _cell(row, digits)
+        for row in column
+    ]
+
+
+def _cell(row: Row, digits: int) -> str:
+    if math.isnan(row["mean"]):
+        return "failed"
+    return f"{row['mean']:.{digits}f} ± {row['sd']:.{digits}f}"
+
+
+def _decimals(column: Sequence[Row]) -> int:
+    """Decimals that show a usual deviation to two digits."""
+    spreads = [row["sd"] for row in column if row["sd"] > 0]
+    if not spreads:
+        return DECIMALS
+    return min(12, max(0, 1 - math.floor(math.log10(median(spreads)))))
