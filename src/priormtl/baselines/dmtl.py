@@ -21,7 +21,7 @@ from priormtl.losses import DataFit
 from priormtl.penalties import Dirty
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
-from priormtl.solvers import Solution
+from priormtl.solvers import Method, Solution, default_method
 
 __all__ = ["DMTL", "DMTLClassifier"]
 
@@ -55,6 +55,9 @@ class _DMTL(ConvexBaseline):
 
     def _problem(self, fit: DataFit[Any]) -> Problem:
         return _pose(fit, check_ratio(self.ratio, fit.shape[1] ** 0.5))
+
+    def _choose_method(self, problem: Problem) -> Method[Any]:
+        return default_method(problem)
 
     def _parts(self, problem: Problem, solution: Solution) -> Mapping[str, Array]:
         penalty = problem.penalty

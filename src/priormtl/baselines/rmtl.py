@@ -21,7 +21,7 @@ from priormtl.losses import DataFit, SumFit
 from priormtl.penalties import Columns, Nuclear, Penalty, Robust, halve
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
-from priormtl.solvers import Fista, Method, Solution, default_method
+from priormtl.solvers import Method, Solution, default_method
 
 __all__ = ["RMTL", "RMTLClassifier"]
 
@@ -61,8 +61,7 @@ class _RMTL(ConvexBaseline):
         return super()._strength(value) * min(1.0, check_ratio(self.ratio, 1.0))
 
     def _choose_method(self, problem: Problem) -> Method[Any]:
-        plain = problem.lam == 0 or isinstance(problem.penalty, Nuclear)
-        return default_method(problem) if plain else Fista(restart=True)
+        return default_method(problem)
 
     def _coef(self, problem: Problem, P: Array) -> Array:
         L, S = _blocks(problem, P)

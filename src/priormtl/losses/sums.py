@@ -126,6 +126,18 @@ class SumFit:
         """There is none."""
         raise TypeError("two blocks have no sample form: take that of their sum.")
 
+    @property
+    def shifted_size(self) -> int | None:
+        """As for the fit."""
+        return self.fit.shifted_size
+
+    def solve_shifted(self, shift: float, V: Array) -> Array:
+        """The sum has twice the curvature; the difference has none."""
+        A, B = self._halves(V)
+        half = 0.5 * self.fit.solve_shifted(0.5 * shift, 0.5 * (A + B))
+        rest = (A - B) / (2.0 * shift)
+        return np.concatenate([half + rest, half - rest], axis=1)
+
     def intercept(self, P: Array) -> Array:
         """Best intercepts for the sum (m,)."""
         return self.fit.intercept(self.total(P))
@@ -136,8 +148,12 @@ class SumFit:
 
     def total(self, P: Array) -> Array:
         """A + B (d, m)."""
+        A, B = self._halves(P)
+        return A + B
+
+    def _halves(self, P: Array) -> tuple[Array, Array]:
         m = self.fit.shape[1]
-        return P[:, :m] + P[:, m:]
+        return P[:, :m], P[:, m:]
 
 
 def _twice(G: Array) -> Array:
