@@ -96,4 +96,5 @@ def _lay_out(problem: Problem) -> "DirtyRows":
         own = np.ascontiguousarray(np.einsum("jji->ji", whole))
         problem.memo[MEMO] = whole, own
     ratio = problem.penalty.ratio  # type: ignore[attr-defined]
-    return DirtyRows(*problem.memo[MEMO], float(problem.lam), float(ratio))
+    strengths = float(problem.lam), float(ratio)
+    return DirtyRows(*problem.memo[MEMO], *strengths, np.zeros(d))

@@ -18,18 +18,22 @@ class DirtyRows(NamedTuple):
     own: Array  # (d, m) its diagonals
     lam: float
     ratio: float
+    shift: Array  # (d,) of each row's last projection, where the next one starts
 
 
 @compiled
-def find_shift(sizes: Array, own: Array, most: float, total: float) -> float:
-    """Least μ ≥ 0 at which Σ min(own · (size − μ)₊, most) ≤ total.
+def find_shift(
+    sizes: Array, own: Array, most: float, total: float, near: float
+) -> float:
+    """Least μ ≥ 0 at which Σ min(own · (size − μ)₊, most) ≤ total; ``near`` is a guess.
 
     The sum is piecewise linear: Newton's steps end on the right piece, and halvings
     of the bracket stand in where they leave it.
     """
-    low, high, shift = 0.0, 0.0, 0.0
+    low, high = -1.0, 0.0  # below zero: nothing is known from below
     for i in range(len(sizes)):
         high = max(high, sizes[i])
+    shift = near if near < high else 0.0
     for _ in range(MOST_STEPS):
         above, slope = -total, 0.0
         for i in range(len(sizes)):
@@ -43,8 +47,10 @@ def find_shift(sizes: Array, own: Array, most: float, total: float) -> float:
         else:
             high = shift
         trial = shift + above / slope if slope > 0.0 else -1.0
-        if not (low < trial < high):
-            trial = 0.5 * (low + high)
+        if trial <= 0.0 and low < 0.0:
+            trial = 0.0
+        elif not (low < trial < high):
+            trial = 0.5 * (max(low, 0.0) + high)
         if trial in (shift, low, high):
             break
         shift = trial
@@ -73,7 +79,8 @@ def _update_row(rows: DirtyRows, j: int, q: Array, slope: Array, move: Array) ->
     own = rows.own[j]
     for i in range(len(q)):
         move[i] = abs(q[i] - slope[i] / own[i]) if own[i] > 0.0 else 0.0
-    shift = find_shift(move, own, rows.lam, rows.lam * rows.ratio)
+    shift = find_shift(move, own, rows.lam, rows.lam * rows.ratio, rows.shift[j])
+    rows.shift[j] = shift
     change = 0.0
     for i in range(len(q)):
         new = 0.0
