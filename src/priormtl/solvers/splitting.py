@@ -20,6 +20,8 @@ RELAXATION = 1.6  # beyond the fit's point, towards where it pulls
 MOST_ADAPTED = 30  # rounds after which the price stays, so that all converges
 TOLERATED = 2.0  # imbalance of the two misfits
 MOST_CHANGE = 5.0
+LEAST_SHARE = 1e-3  # of the curvature: below, the fit's side would not listen
+LEAST_PRICE = 1e-5  # same, once both sides are known
 MEMO = "curvature along the gradient at zero"
 
 
@@ -62,8 +64,11 @@ class Splitting:
         if MEMO not in problem.memo:
             problem.memo[MEMO] = initial_curvature(problem, problem.null_point)
         share = problem.lam / problem.lam_max if problem.lam_max > 0 else 1.0
-        price = problem.memo[MEMO] * min(1.0, share)
-        return SplittingState(point, -point.gradient, price, 0)
+        price = problem.memo[MEMO] * min(max(share, LEAST_SHARE), 1.0)
+        # More than lam no penalty can bear: the first exchanges would leap far away.
+        length = problem.penalty.dual_norm(point.gradient)
+        bearable = min(1.0, problem.lam / length) if length > 0 else 1.0
+        return SplittingState(point, -bearable * point.gradient, price, 0)
 
     def step(self, problem: Problem, state: SplittingState) -> SplittingState:
         """A round of exchanges, then a look at both misfits."""
@@ -72,7 +77,8 @@ class Splitting:
         for _ in range(ROUND):
             before, now = now, _exchange(problem, now, price)
         if state.n_rounds < MOST_ADAPTED:
-            price *= _rebalance(now, before, price)
+            least = LEAST_PRICE * problem.memo[MEMO]
+            price = max(least, price * _rebalance(now, before, price))
         point = problem.at(now.coef, near=state.point)
         return SplittingState(point, now.pull, price, state.n_rounds + 1)
 
