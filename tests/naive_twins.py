@@ -44,7 +44,7 @@ class Tasks(NamedTuple):
     def gradient(self, W: Matrix) -> Matrix:
         columns = []
         for i, (X, y) in enumerate(zip(*self, strict=True)):
-            columns.append(X.T @ (X @ W[:, i] - y))  # noqa: PERF401
+            columns.append(X.T @ (X @ W[:, i] - y))
         return np.column_stack(columns)
 
 

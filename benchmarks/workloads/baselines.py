@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from tests.naive_twins import Run, naive_dirty, naive_robust, naive_trace
 
 from benchmarks.data import MissingDataError, Rows, load_school, take_rows
 from benchmarks.report import Bar, Report, Section, Table, milliseconds, times
@@ -14,7 +15,6 @@ from priormtl.penalties import Dirty, Nuclear, Penalty, Robust
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
 from priormtl.solvers import default_method, gap_below, max_iter, solve_path
-from tests.naive_twins import Run, naive_dirty, naive_robust, naive_trace
 
 TITLE = "Compared methods"
 GAP = 1e-6
@@ -56,8 +56,8 @@ def measure(quick: bool) -> Report:
     duels = [_fight(case, 3 if quick else 9) for case in cases(rows, quick)]
     bars = [_bar(name, duels) for name in ("DMTL", "RMTL", "trace norm")]
     note = (
-        f"{source}, {ROWS_PER_TASK} rows of each of 139 tasks, features scaled, squared "
-        f"loss. CPU time from rows to a relative gap of {GAP:g}; twins that are not "
+        f"{source}, {ROWS_PER_TASK} rows of each of 139 tasks, features scaled, "
+        f"squared loss. CPU time from rows to a relative gap of {GAP:g}; twins that are not "
         f"there after {MOST_STEPS} steps count as finished."
     )
     return Report(TITLE, note, bars, [_section(duels)])

@@ -31,7 +31,7 @@ def check_ratio(value: Any, default: float) -> float:
 def cross_ratios(
     ratios: Iterable[float], largest: Callable[[float], float], n: int
 ) -> list[Settings]:
-    """At most ``n`` settings: for the first ratios a path of lam, each from its own end.
+    """At most ``n`` settings: for the first ratios a path of lam from its own end.
 
     ``largest`` is the lam at which a ratio's solution becomes zero.
     """

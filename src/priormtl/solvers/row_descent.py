@@ -86,15 +86,21 @@ class RowDescent:
 
 
 def _lay_out(problem: Problem) -> "DirtyRows":
-    """Gram matrices with tasks last; known where only lam has changed."""
+    """Gram matrices with tasks last; known where only strengths have changed."""
     from priormtl.solvers.kernels.dirty import DirtyRows  # noqa: PLC0415
 
-    d, m = problem.shape
-    if MEMO not in problem.memo:
-        gram = problem.fit.normal_form().gram.transpose(1, 2, 0)
-        whole = np.ascontiguousarray(np.broadcast_to(gram, (d, d, m)))
-        own = np.ascontiguousarray(np.einsum("jji->ji", whole))
-        problem.memo[MEMO] = whole, own
+    fit, gram, own = problem.memo.get(MEMO, (None, None, None))
+    if fit is not problem.fit:
+        gram = _tasks_last(problem)
+        own = np.ascontiguousarray(np.einsum("jji->ji", gram))
+        problem.memo[MEMO] = problem.fit, gram, own
     ratio = problem.penalty.ratio  # type: ignore[attr-defined]
     strengths = float(problem.lam), float(ratio)
-    return DirtyRows(*problem.memo[MEMO], *strengths, np.zeros(d))
+    return DirtyRows(gram, own, *strengths, np.zeros(problem.shape[0]))
+
+
+def _tasks_last(problem: Problem) -> Array:
+    """Gram matrices (d, d, m)."""
+    d, m = problem.shape
+    gram = problem.fit.normal_form().gram.transpose(1, 2, 0)
+    return np.ascontiguousarray(np.broadcast_to(gram, (d, d, m)))

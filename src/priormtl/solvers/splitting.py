@@ -39,6 +39,7 @@ class SplittingState:
     point: Point
     pull: Array  # (d, m)
     price: float  # of a difference between the two sides
+    curvature: float  # of the fit, along its gradient at zero
     n_rounds: int
 
 
@@ -61,14 +62,13 @@ class Splitting:
 
     def start(self, problem: Problem, point: Point) -> SplittingState:
         """Begin at a price that grows with lam: its size is that of lam over P."""
-        if MEMO not in problem.memo:
-            problem.memo[MEMO] = initial_curvature(problem, problem.null_point)
+        curvature = _curvature(problem)
         share = problem.lam / problem.lam_max if problem.lam_max > 0 else 1.0
-        price = problem.memo[MEMO] * min(max(share, LEAST_SHARE), 1.0)
+        price = curvature * min(max(share, LEAST_SHARE), 1.0)
         # More than lam no penalty can bear: the first exchanges would leap far away.
         length = problem.penalty.dual_norm(point.gradient)
         bearable = min(1.0, problem.lam / length) if length > 0 else 1.0
-        return SplittingState(point, -bearable * point.gradient, price, 0)
+        return SplittingState(point, -bearable * point.gradient, price, curvature, 0)
 
     def step(self, problem: Problem, state: SplittingState) -> SplittingState:
         """A round of exchanges, then a look at both misfits."""
@@ -77,10 +77,20 @@ class Splitting:
         for _ in range(ROUND):
             before, now = now, _exchange(problem, now, price)
         if state.n_rounds < MOST_ADAPTED:
-            least = LEAST_PRICE * problem.memo[MEMO]
+            least = LEAST_PRICE * state.curvature
             price = max(least, price * _rebalance(now, before, price))
         point = problem.at(now.coef, near=state.point)
-        return SplittingState(point, now.pull, price, state.n_rounds + 1)
+        n_rounds = state.n_rounds + 1
+        return SplittingState(point, now.pull, price, state.curvature, n_rounds)
+
+
+def _curvature(problem: Problem) -> float:
+    """Of the fit, along its gradient at zero; looked for once."""
+    fit, curvature = problem.memo.get(MEMO, (None, 1.0))
+    if fit is not problem.fit:
+        curvature = initial_curvature(problem, problem.null_point)
+        problem.memo[MEMO] = problem.fit, curvature
+    return float(curvature)
 
 
 def _exchange(problem: Problem, now: Exchange, price: float) -> Exchange:
