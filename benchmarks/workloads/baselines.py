@@ -57,8 +57,8 @@ def measure(quick: bool) -> Report:
     bars = [_bar(name, duels) for name in ("DMTL", "RMTL", "trace norm")]
     note = (
         f"{source}, {ROWS_PER_TASK} rows of each of 139 tasks, features scaled, "
-        f"squared loss. CPU time from rows to a relative gap of {GAP:g}; twins that are not "
-        f"there after {MOST_STEPS} steps count as finished."
+        f"squared loss. CPU time from rows to a relative gap of {GAP:g}; twins that "
+        f"are not there after {MOST_STEPS} steps count as finished."
     )
     return Report(TITLE, note, bars, [_section(duels)])
 
