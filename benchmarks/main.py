@@ -10,6 +10,7 @@ from benchmarks.data import MissingDataError
 from benchmarks.machine import describe_machine
 from benchmarks.report import Bar, Report, write_index, write_report
 from benchmarks.workloads import (
+    baselines,
     cross_validation,
     growth,
     images,
@@ -33,6 +34,7 @@ WORKLOADS = {
     "growth": growth,
     "latency": latency,
     "mixed_model": mixed_model,
+    "baselines": baselines,
 }
 
 

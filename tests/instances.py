@@ -14,7 +14,16 @@ from priormtl.losses import (
     Squared,
     TiedIntercepts,
 )
-from priormtl.penalties import L21, Nuclear, Schatten, SquaredNuclear, TaskKernel
+from priormtl.penalties import (
+    L21,
+    Columns,
+    Dirty,
+    Nuclear,
+    Robust,
+    Schatten,
+    SquaredNuclear,
+    TaskKernel,
+)
 from priormtl.priors import (
     FeaturePrior,
     QuadraticPrior,
@@ -79,6 +88,11 @@ PENALTIES = {  # for five features
     "l21": L21(),
     "weighted": L21(np.array([0.5, 1.0, 2.0, 1.0, 0.3])),
     "nuclear": Nuclear(),
+    "columns": Columns(),
+    "dirty": Dirty(1.7),
+    "dirty-shared": Dirty(0.8),
+    "dirty-own": Dirty(9.0),
+    "robust": Robust(1.3),
 }
 POWERS = {  # for three tasks
     "squared-nuclear": SquaredNuclear(),

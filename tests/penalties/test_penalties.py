@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 
 from instances import PENALTIES, random_coef
-from priormtl.penalties import L21, Nuclear, RowSeparable, is_by_rows, spectrum
+from priormtl.penalties import (
+    L21,
+    Columns,
+    Dirty,
+    Nuclear,
+    Robust,
+    RowSeparable,
+    halve,
+    is_by_rows,
+    spectrum,
+)
 
 EVERY_PENALTY = pytest.mark.parametrize(
     "penalty", PENALTIES.values(), ids=PENALTIES.keys()
@@ -19,6 +29,13 @@ def weights_of(penalty, d):
 
 def naive_value(penalty, P):
     """Twin of ``value``, from the definition."""
+    if isinstance(penalty, Columns):
+        return naive_value(L21(), P.T)
+    if isinstance(penalty, Robust):
+        L, S = halve(P)
+        return penalty.ratio * naive_value(Nuclear(), L) + naive_value(Columns(), S)
+    if isinstance(penalty, Dirty):
+        return sum(naive_row_value(penalty.ratio, row) for row in P)
     if isinstance(penalty, Nuclear):
         return np.sqrt(np.maximum(np.linalg.eigvalsh(P.T @ P), 0.0)).sum()
     rows = zip(weights_of(penalty, len(P)), P, strict=True)
@@ -27,6 +44,14 @@ def naive_value(penalty, P):
 
 def naive_prox(penalty, P, step):
     """Twin of ``prox``: row by row, or through the eigenvectors of PᵀP."""
+    if isinstance(penalty, Columns):
+        return naive_prox(L21(), P.T, step).T
+    if isinstance(penalty, Robust):
+        L, S = halve(P)
+        low = naive_prox(Nuclear(), L, step * penalty.ratio)
+        return np.hstack([low, naive_prox(Columns(), S, step)])
+    if isinstance(penalty, Dirty):
+        return np.array([naive_row_prox(penalty.ratio, row, step) for row in P])
     if isinstance(penalty, Nuclear):
         squares, V = np.linalg.eigh(P.T @ P)
         lengths = np.sqrt(np.maximum(squares, 1e-300))
@@ -35,6 +60,29 @@ def naive_prox(penalty, P, step):
     for j, weight in enumerate(weights_of(penalty, len(P))):
         U[j] = max(0.0, 1.0 - step * weight / np.linalg.norm(P[j])) * P[j]
     return U
+
+
+def naive_row_value(ratio, row):
+    """Least Σ|s| + ratio · max|b| over s + b = row: b cuts the row at some level."""
+    sizes = np.abs(row)
+    levels = [0.0, *sizes]
+    return min(np.maximum(sizes - t, 0.0).sum() + ratio * t for t in levels)
+
+
+def naive_row_prox(ratio, row, step):
+    """By bisection for the shift of the projection."""
+    sizes, low, high = np.abs(row), 0.0, np.abs(row).max()
+
+    def project(shift):
+        return np.clip(sizes - shift, 0.0, step)
+
+    if project(0.0).sum() <= ratio * step:
+        high = 0.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        above = project(middle).sum() > ratio * step
+        low, high = (middle, high) if above else (low, middle)
+    return row - np.sign(row) * project(high)
 
 
 @SHAPES
@@ -192,10 +240,19 @@ def test_nuclear_norm_survives_a_failing_driver(monkeypatch):
             raise spectrum.LinAlgError
         return svd(P, lapack_driver=lapack_driver, **options)
 
-    expected = Nuclear().prox(P, 0.3)
+    expected = Nuclear().shrink(P, 0.3).product
     monkeypatch.setattr(spectrum, "svd", fragile)
-    np.testing.assert_allclose(Nuclear().prox(P, 0.3), expected, atol=1e-13)
+    np.testing.assert_allclose(Nuclear().shrink(P, 0.3).product, expected, atol=1e-13)
     assert drivers == ["gesdd", "gesvd"]
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (40, 6), (4, 1)])
+@pytest.mark.parametrize("share", [1.1e-3, 0.01, 0.3, 0.9])
+def test_both_ways_to_shrink_singular_values_agree(shape, share):
+    P = random_coef(shape)
+    step = share * np.linalg.norm(P)
+    whole = Nuclear().shrink(P, step).product
+    np.testing.assert_allclose(Nuclear().prox(P, step), whole, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (0, 4), (4, 1)])

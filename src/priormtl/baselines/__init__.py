@@ -1,30 +1,61 @@
 """Who else solves it: the methods that the paper compares with, behind our calls."""
 
-from priormtl.baselines.catalogue import BASELINES, CLASSIFIERS
+from priormtl.baselines.base_kernels import Gaussian, Linear, Polynomial
+from priormtl.baselines.catalogue import (
+    BASELINES,
+    CLASSIFIERS,
+    REFERENCE_CLASSIFIERS,
+    REFERENCES,
+)
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
+from priormtl.baselines.compare import compare
+from priormtl.baselines.contestants import list_methods
+from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
+from priormtl.baselines.ridge import (
+    PooledRidge,
+    PooledRidgeClassifier,
+    SingleTaskRidge,
+    SingleTaskRidgeClassifier,
+)
+from priormtl.baselines.rmtl import RMTL, RMTLClassifier
 from priormtl.baselines.tuned import TunedClassifier, TunedRegressor, tuned
 
 __all__ = [
     "BASELINES",
     "CLASSIFIERS",
     "CLMT",
+    "DMTL",
     "MKMTL",
     "MMTFL",
     "MTFL",
     "MTRL",
+    "REFERENCES",
+    "REFERENCE_CLASSIFIERS",
+    "RMTL",
     "CLMTClassifier",
+    "DMTLClassifier",
     "FedEM",
     "FedEMClassifier",
+    "Gaussian",
+    "Linear",
     "MKMTLClassifier",
     "MMTFLClassifier",
     "MTFLClassifier",
     "MTRLClassifier",
+    "Polynomial",
+    "PooledRidge",
+    "PooledRidgeClassifier",
+    "RMTLClassifier",
+    "SingleTaskRidge",
+    "SingleTaskRidgeClassifier",
     "TunedClassifier",
     "TunedRegressor",
+    "compare",
+    "list_methods",
     "tuned",
 ]

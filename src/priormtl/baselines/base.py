@@ -10,6 +10,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ class Outcome(NamedTuple):
     n_iter: int
     learned: Mapping[str, Any]  # further attributes, by name: dual_gap_ and the like
     shortfall: str | None = None  # why it is not as exact as was asked; None: it is
+    parts: Mapping[str, Array] = MappingProxyType({})  # further coefficients (m, d)
 
 
 class Prepared(NamedTuple):
@@ -101,6 +103,8 @@ class Baseline(MultiTaskEstimator):
         self.n_iter_ = outcome.n_iter
         for name, value in outcome.learned.items():
             setattr(self, name, value)
+        for name, part in outcome.parts.items():
+            setattr(self, name, part / prepared.scale)
 
     def _task_scores(self, X: Matrix, i: int) -> Array:
         return self._model.scores(X, i)

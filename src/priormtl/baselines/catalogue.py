@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from priormtl.baselines.base import Baseline
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
+from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
@@ -18,6 +19,7 @@ from priormtl.baselines.ridge import (
     SingleTaskRidge,
     SingleTaskRidgeClassifier,
 )
+from priormtl.baselines.rmtl import RMTL, RMTLClassifier
 from priormtl.exceptions import unknown_name
 
 __all__ = [
@@ -30,18 +32,22 @@ __all__ = [
 
 BASELINES: Mapping[str, type[Baseline]] = {
     "fedem": FedEM,
+    "dmtl": DMTL,
     "mtfl": MTFL,
     "mmtfl": MMTFL,
     "mtrl": MTRL,
+    "rmtl": RMTL,
     "clmt": CLMT,
     "mkmtl": MKMTL,
 }
 
 CLASSIFIERS: Mapping[str, type[Baseline]] = {
     "fedem": FedEMClassifier,
+    "dmtl": DMTLClassifier,
     "mtfl": MTFLClassifier,
     "mmtfl": MMTFLClassifier,
     "mtrl": MTRLClassifier,
+    "rmtl": RMTLClassifier,
     "clmt": CLMTClassifier,
     "mkmtl": MKMTLClassifier,
 }

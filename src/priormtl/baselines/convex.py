@@ -50,7 +50,11 @@ class ConvexBaseline(Baseline):
         """Attributes of a fit beside its coefficients."""
         return {}
 
-    def _coef(self, P: Array) -> Array:
+    def _parts(self, problem: Problem, solution: Solution) -> Mapping[str, Array]:
+        """Coefficients (m, d) of the parts of a fit, by attribute."""
+        return {}
+
+    def _coef(self, problem: Problem, P: Array) -> Array:
         """Coefficients (d, m) of what the problem is solved for."""
         return P
 
@@ -86,7 +90,7 @@ class ConvexBaseline(Baseline):
 
     def _describe(self, problem: Problem, solution: Solution) -> Outcome:
         certificate = solution.certificate
-        coef = np.ascontiguousarray(self._coef(solution.coef).T)
+        coef = np.ascontiguousarray(self._coef(problem, solution.coef).T)
         learned = {"dual_gap_": certificate.gap, **self._learned(problem, solution)}
         return Outcome(
             LinearModel(coef, solution.intercept),
@@ -94,6 +98,7 @@ class ConvexBaseline(Baseline):
             solution.n_iter,
             learned,
             self._shortfall(solution, problem.null_objective),
+            self._parts(problem, solution),
         )
 
     def _shortfall(self, solution: Solution, unit: float) -> str | None:

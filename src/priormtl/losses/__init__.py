@@ -9,6 +9,7 @@ from priormtl.losses.intercepts import (
 )
 from priormtl.losses.logistic import Logistic, LogisticEvaluation, LogisticFit
 from priormtl.losses.squared import Squared, SquaredFit
+from priormtl.losses.sums import SumFit
 
 __all__ = [
     "DataFit",
@@ -24,5 +25,6 @@ __all__ = [
     "SampleForm",
     "Squared",
     "SquaredFit",
+    "SumFit",
     "TiedIntercepts",
 ]

@@ -115,6 +115,13 @@ class DataFit(Protocol[E]):
     def sample_form(self) -> SampleForm:
         """The fit as least squares, for quadratic ones whose samples are at hand."""
 
+    @property
+    def shifted_size(self) -> int | None:
+        """Numbers that ``solve_shifted`` looks at; None where it is not to be had."""
+
+    def solve_shifted(self, shift: float, V: Array) -> Array:
+        """X that solves (Hessian + shift · I) X = V, for quadratic fits."""
+
     def intercept(self, P: Array) -> Array:
         """Best intercepts (m,)."""
 

@@ -216,6 +216,14 @@ class LogisticFit:
         """Not least squares."""
         raise TypeError("logistic loss is not least squares.")
 
+    @property
+    def shifted_size(self) -> None:
+        """None: the Hessian changes from point to point."""
+
+    def solve_shifted(self, shift: float, V: Array) -> Array:
+        """Not to be had."""
+        raise TypeError("logistic loss has no fixed Hessian: take its quadratic model.")
+
     def intercept(self, P: Array) -> Array:
         """Best intercepts for P, where features count from zero again."""
         return self.evaluate(P).b - np.sum(self.shift.T * P, axis=0)

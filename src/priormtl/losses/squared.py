@@ -11,6 +11,7 @@ from priormtl.data import Moments, TaskData, TaskStatistics, condense
 from priormtl.graphs import Laplacian
 from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
+from priormtl.losses.modes import Modes
 
 __all__ = ["Squared", "SquaredFit"]
 
@@ -201,6 +202,25 @@ class SquaredFit:
         # Compiled steps read features one after the other.
         values, target = map(np.ascontiguousarray, (values, target))
         return SampleForm(values, target, starts, ties)
+
+    @property
+    def shifted_size(self) -> int | None:
+        """Numbers in the modes; None where tied intercepts make tasks one system."""
+        if self.intercept_graph is not None:
+            return None
+        d, size = self.shape[0], self.moments.gram_size
+        return int(size * min(d, self.rows_per_task or d) / d) if d else 0
+
+    def solve_shifted(self, shift: float, V: Array) -> Array:
+        """By the modes, which are looked for once."""
+        return self._modes.solve(shift, V)
+
+    @cached_property
+    def _modes(self) -> Modes:
+        rows = self.rows_per_task
+        if rows is not None and rows < self.shape[0]:
+            return Modes.from_samples(self.sample_form())
+        return Modes.from_gram(self.normal_form())
 
     def intercept(self, P: Array) -> Array:
         """Best intercepts for P, in closed form."""

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.penalties.spectrum import decompose
+from priormtl.penalties.spectrum import Shrunk, decompose, shrink_spectrum
 
 __all__ = ["Factors", "Nuclear"]
 
@@ -34,7 +34,7 @@ class Nuclear:
 
     def prox(self, P: Array, step: float) -> Array:
         """Shrink the singular values by ``step``."""
-        return self.shrink(P, step).product
+        return shrink_spectrum(P, lambda s: Shrunk(np.maximum(s - step, 0.0), step))
 
     def shrink(self, P: Array, step: float) -> Factors:
         """Proximal point in factors, as many as its rank."""

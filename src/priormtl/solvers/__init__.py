@@ -19,6 +19,8 @@ from priormtl.solvers.newton import Newton
 from priormtl.solvers.nuclear_newton import NuclearNewton
 from priormtl.solvers.path import lam_grid, solve_path
 from priormtl.solvers.proximal_newton import ProximalNewton
+from priormtl.solvers.row_descent import RowDescent
+from priormtl.solvers.splitting import Splitting
 from priormtl.solvers.stopping import (
     diverged,
     gap_below,
@@ -45,7 +47,9 @@ __all__ = [
     "NuclearNewton",
     "Progress",
     "ProximalNewton",
+    "RowDescent",
     "Solution",
+    "Splitting",
     "StopReason",
     "StopRule",
     "WorkingSet",

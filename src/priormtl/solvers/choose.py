@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from priormtl.exceptions import unknown_name
-from priormtl.penalties import Nuclear, is_by_rows
+from priormtl.penalties import Columns, Dirty, Nuclear, Robust, is_by_rows
 from priormtl.problem import BlockQuadratic, Problem
 from priormtl.solvers.block_newton import BlockNewton
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
@@ -12,6 +12,8 @@ from priormtl.solvers.loop import Method
 from priormtl.solvers.newton import Newton
 from priormtl.solvers.nuclear_newton import NuclearNewton
 from priormtl.solvers.proximal_newton import ProximalNewton
+from priormtl.solvers.row_descent import RowDescent
+from priormtl.solvers.splitting import Splitting
 from priormtl.solvers.working_set import WorkingSet
 
 __all__ = ["METHODS", "default_method", "method_by_name"]
@@ -21,6 +23,7 @@ MOST_MODES = 256  # features whose modes cost less than the steps they save
 MOST_GRAM_NUMBERS = 2**26  # 512 MB of Gram matrices at most
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
 MOST_GRAM_SHARE = 1  # of the samples that they summarise
+MOST_MODE_NUMBERS = 2**22  # 32 MB: beyond, modes cost more than the steps they save
 
 METHODS: dict[str, Callable[[], Method[Any]]] = {
     "gd": Gd,
@@ -36,8 +39,10 @@ def default_method(problem: Problem) -> Method[Any]:
 
     No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices or samples,
     for many features inside a working set. Nuclear norm: Newton along matrices of one
-    rank, on Gram matrices. Logistic loss: these inside proximal Newton. Gram matrices
-    too large to hold, and nuclear norms of very many features: FISTA.
+    rank, on Gram matrices. Dirty norm: row by row on small Gram matrices. Other norms
+    of dirty, robust or separate tasks: splitting. Logistic loss: these inside proximal
+    Newton. Gram matrices too large to hold, and nuclear norms of very many features:
+    FISTA.
     """
     if problem.lam == 0:
         return Newton()
@@ -50,6 +55,8 @@ def default_method(problem: Problem) -> Method[Any]:
 def _method_for_all_rows(problem: Problem) -> Method[Any]:
     if isinstance(problem.penalty, Nuclear):
         return _method_for_nuclear_norm(problem)
+    if isinstance(problem.penalty, Dirty | Robust | Columns):
+        return _method_for_parts(problem)
     if not problem.fit.is_quadratic:
         return ProximalNewton(default_method)
     pays = BlockQuadratic.keeps_samples(problem) or _gram_pays(problem)
@@ -65,6 +72,18 @@ def _method_for_nuclear_norm(problem: Problem) -> Method[Any]:
     return (
         NuclearNewton() if problem.fit.is_quadratic else ProximalNewton(default_method)
     )
+
+
+def _method_for_parts(problem: Problem) -> Method[Any]:
+    d, m = problem.shape
+    if not problem.fit.is_quadratic:
+        few = m * d * min(d, problem.fit.size // d) <= MOST_MODE_NUMBERS
+        return ProximalNewton(default_method) if few else Fista(restart=True)
+    if RowDescent.fits(problem) and m * d * d <= FEW_GRAM_NUMBERS:
+        return RowDescent()
+    size = problem.fit.shifted_size
+    few = size is not None and size <= MOST_MODE_NUMBERS
+    return Splitting() if few and Splitting.fits(problem) else Fista(restart=True)
 
 
 def _gram_pays(problem: Problem) -> bool:

@@ -1,15 +1,12 @@
 """Sweeps with jumps ahead, for many rows."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from priormtl._arrays import Array
 
-if TYPE_CHECKING:
-    from priormtl.solvers.engines import Descent
-
-__all__ = ["MOST_SWEEPS", "descend_jumping", "extrapolate"]
+__all__ = ["MOST_SWEEPS", "Sweeps", "descend_jumping", "extrapolate"]
 
 MOST_SWEEPS = 10  # in a step with few rows
 STEP = 8  # sweeps from one look to the next, with many
@@ -18,10 +15,24 @@ FIRST_JUMP, PERIOD = 4, 2  # in sweeps: the first ones only find the rows
 RIDGE = 1e-10
 
 
+class Sweeps(Protocol):
+    """What jumps need of sweeps under way."""
+
+    @property
+    def trail(self) -> tuple[Array, ...]:
+        """Rows, and all that is kept for them and affine in them."""
+
+    def sweep(self) -> float:
+        """Minimise over one row after the other; how far rows moved, squared."""
+
+    def value(self) -> float:
+        """Objective, but for a constant."""
+
+
 class Trace:
     """The last few sweeps: how each moved the rows, and where it led."""
 
-    def __init__(self, descent: "Descent") -> None:
+    def __init__(self, descent: Sweeps) -> None:
         self._descent = descent
         self._moves = np.empty((WINDOW, descent.trail[0].size))
         self._places = [np.empty((WINDOW, array.size)) for array in descent.trail]
@@ -53,7 +64,7 @@ class Trace:
             array[:] = (weights @ place[: len(weights)]).reshape(array.shape)
 
 
-def descend_jumping(descent: "Descent") -> bool:
+def descend_jumping(descent: Sweeps) -> bool:
     """Sweep, and jump ahead every few sweeps; whether rows still move."""
     trace = Trace(descent)
     for count in range(1, STEP + 1):

@@ -1,0 +1,195 @@
+"""Compared methods: ours against the loops over tasks that are usually written."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from tests.naive_twins import Run, naive_dirty, naive_robust, naive_trace
+
+from benchmarks.data import MissingDataError, Rows, load_school, take_rows
+from benchmarks.report import Bar, Report, Section, Table, milliseconds, times
+from benchmarks.timing import cpu_seconds, geometric_mean
+from priormtl.data import TaskData, from_labels
+from priormtl.losses import NoIntercepts, Squared, SumFit
+from priormtl.penalties import Dirty, Nuclear, Penalty, Robust
+from priormtl.priors import QuadraticPrior
+from priormtl.problem import Problem
+from priormtl.solvers import default_method, gap_below, max_iter, solve_path
+
+TITLE = "Compared methods"
+GAP = 1e-6
+SHARES = (0.3, 0.1, 0.03)
+MOST_STEPS = 5000  # of a twin, which then counts as finished
+ROWS_PER_TASK = 20
+LEAST = 20.0
+
+Reached = Callable[[list[np.ndarray]], bool]
+Twin = Callable[[Reached], Run]
+
+
+class Case(NamedTuple):
+    """One problem, posed for both."""
+
+    name: str
+    pose: Callable[[], Problem]  # from rows: what we do with them counts
+    certificate: Problem  # in blocks side by side, as the twin has them
+    twin: Twin
+
+
+class Duel(NamedTuple):
+    """CPU seconds of both, and where the twin ended."""
+
+    name: str
+    ours: float
+    naive: float
+    gap: float  # of the twin, as a share
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long the twin takes."""
+        return self.naive / self.ours
+
+
+def measure(quick: bool) -> Report:
+    """Three methods over strengths, on School or on tasks of its shape."""
+    source, rows = _rows()
+    duels = [_fight(case, 3 if quick else 9) for case in cases(rows, quick)]
+    bars = [_bar(name, duels) for name in ("DMTL", "RMTL", "trace norm")]
+    note = (
+        f"{source}, {ROWS_PER_TASK} rows of each of 139 tasks, features scaled, "
+        f"squared loss. CPU time from rows to a relative gap of {GAP:g}; twins that "
+        f"are not there after {MOST_STEPS} steps count as finished."
+    )
+    return Report(TITLE, note, bars, [_section(duels)])
+
+
+def _bar(method: str, duels: list[Duel]) -> Bar:
+    ratios = [duel.ratio for duel in duels if duel.name.startswith(method)]
+    mean = geometric_mean(ratios)
+    words = f"mean {times(mean)}×, least {times(min(ratios))}×"
+    goal = f"{method} ≥ {LEAST:.0f}× faster than loops, geometric mean over strengths"
+    return Bar(goal, words, mean >= LEAST)
+
+
+def cases(rows: Rows, quick: bool) -> Iterator[Case]:
+    """Each method at a few shares of its lam_max."""
+    tables, targets = _centred(rows)
+    m = len(tables)
+    task = np.repeat(np.arange(m), [len(y) for y in targets])
+    data = from_labels(np.vstack(tables), np.concatenate(targets), task)
+    for share in SHARES[:1] if quick else SHARES:
+        yield _dirty_case(data, (tables, targets), share, m**0.5)
+        yield _robust_case(data, (tables, targets), share, m**0.25)
+        yield _trace_case(data, (tables, targets), share)
+
+
+def _dirty_case(data: TaskData, tasks: tuple, share: float, ratio: float) -> Case:
+    pose, problem = _posed(data, Dirty(ratio), share)
+    lam = problem.lam
+
+    def twin(reached: Reached) -> Run:
+        return naive_dirty(tasks, lam, ratio * lam, reached, MOST_STEPS)
+
+    return Case(f"DMTL, {share:g} λ_max", pose, problem, twin)
+
+
+def _trace_case(data: TaskData, tasks: tuple, share: float) -> Case:
+    pose, problem = _posed(data, Nuclear(), share)
+
+    def twin(reached: Reached) -> Run:
+        return naive_trace(tasks, problem.lam, reached, MOST_STEPS)
+
+    return Case(f"trace norm, {share:g} λ_max", pose, problem, twin)
+
+
+def _robust_case(data: TaskData, tasks: tuple, share: float, ratio: float) -> Case:
+    pose, problem = _posed(data, Robust(ratio), share)
+    lam = problem.lam
+
+    def twin(reached: Reached) -> Run:
+        return naive_robust(tasks, ratio * lam, lam, reached, MOST_STEPS)
+
+    return Case(f"RMTL, {share:g} λ_max", pose, problem, twin)
+
+
+def _posed(
+    data: TaskData, penalty: Penalty, share: float
+) -> tuple[Callable[[], Problem], Problem]:
+    lam = share * _pose(data, penalty, 1.0).lam_max
+    return lambda: _pose(data, penalty, lam), _pose(data, penalty, lam)
+
+
+def _pose(data: TaskData, penalty: Penalty, lam: float) -> Problem:
+    plain = Squared().bind(data, NoIntercepts())
+    fit = SumFit(plain) if isinstance(penalty, Robust) else plain
+    return Problem(fit, QuadraticPrior.none(*fit.shape), penalty, lam)
+
+
+def _fight(case: Case, repeats: int) -> Duel:
+    _solve(case.pose())  # compiled code is loaded, not timed
+    ours = cpu_seconds(lambda: _solve(case.pose()), repeats)
+    ends: list[Run] = []
+    naive = cpu_seconds(lambda: ends.append(case.twin(_reached(case))), 1)
+    gap = _gap(case.certificate, ends[0].blocks)
+    words = f"{milliseconds(ours)} ms, loops {milliseconds(naive)} ms (gap {gap:.0e})"
+    print(f"  {case.name}: {words}", flush=True)
+    return Duel(case.name, ours, naive, gap)
+
+
+def _solve(problem: Problem) -> None:
+    (solution,) = solve_path(
+        problem,
+        [problem.lam],
+        choose=default_method,
+        rules=lambda method: [gap_below(GAP, method.look_every), max_iter(10_000)],
+    )
+    if solution.certificate.gap > GAP * problem.null_objective:
+        raise RuntimeError(f"not solved: {solution.reason.value}.")
+
+
+def _reached(case: Case) -> Reached:
+    return lambda blocks: _gap(case.certificate, blocks) <= GAP
+
+
+def _gap(problem: Problem, blocks: list[np.ndarray]) -> float:
+    """Relative gap of blocks: side by side for the robust norm, else of their sum."""
+    side_by_side = isinstance(problem.penalty, Robust)
+    P = np.hstack(blocks) if side_by_side else np.sum(blocks, axis=0)
+    return problem.certify(problem.at(P)).gap / problem.null_objective
+
+
+def _rows() -> tuple[str, Rows]:
+    try:
+        return "School", take_rows(load_school(), ROWS_PER_TASK)
+    except MissingDataError as reason:
+        print(f"  {reason}", flush=True)
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(139), ROWS_PER_TASK)
+    X = rng.standard_normal((len(task), 27))
+    P = rng.standard_normal((27, 3)) @ rng.standard_normal((3, 139))
+    y = np.sum(X * P.T[task], axis=1) + rng.standard_normal(len(task))
+    return "Random tasks", Rows(X, y, task)
+
+
+def _centred(rows: Rows) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Tables and targets of each task about their means: intercepts are gone."""
+    deviation = rows.X.std(axis=0)
+    X = rows.X / np.where(deviation > 0, deviation, 1.0)
+    parts = [rows.task == i for i in np.unique(rows.task)]
+    tables = [X[part] - X[part].mean(axis=0) for part in parts]
+    return tables, [rows.y[part] - rows.y[part].mean() for part in parts]
+
+
+def _section(duels: list[Duel]) -> Section:
+    rows = [
+        [
+            duel.name,
+            milliseconds(duel.ours),
+            milliseconds(duel.naive),
+            f"{duel.gap:.0e}",
+            times(duel.ratio),
+        ]
+        for duel in duels
+    ]
+    head = ["problem", "ours, ms", "loops, ms", "gap of loops", "loops / ours"]
+    return Section("Time of one fit", "", Table(head, rows))

@@ -1,0 +1,160 @@
+"""SumFit: a loss of the sum of two blocks, for coefficients with two structures.
+
+The gradient of (A, B) ↦ F(A + B) is F's own, twice: its curvature is up to **twice**
+that of F, and steps that F alone would bear make two blocks diverge.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
+from priormtl.graphs import Laplacian
+from priormtl.losses.base import DataFit, Evaluation
+
+__all__ = ["SumFit"]
+
+
+@dataclass(frozen=True, eq=False)
+class SumEvaluation:
+    """Misfit at A + B."""
+
+    inner: Evaluation
+
+    @property
+    def value(self) -> float:
+        """Misfit of the sum."""
+        return self.inner.value
+
+    @cached_property
+    def gradient(self) -> Array:
+        """The same for both blocks (d, 2m)."""
+        return _twice(self.inner.gradient)
+
+    def dual_value(self, scale: float) -> float:
+        """Residuals are those of the sum."""
+        return self.inner.dual_value(scale)
+
+    def best_scale(self, limit: float, prior_value: float) -> float:
+        """Residuals are those of the sum."""
+        return self.inner.best_scale(limit, prior_value)
+
+
+@dataclass(frozen=True, eq=False)
+class SumFit:
+    """A data fit as a function of two blocks [A, B] side by side (d, 2m)."""
+
+    fit: DataFit[Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, 2m)."""
+        d, m = self.fit.shape
+        return d, 2 * m
+
+    @property
+    def is_quadratic(self) -> bool:
+        """As the fit is."""
+        return self.fit.is_quadratic
+
+    def evaluate(self, P: Array, near: SumEvaluation | None = None) -> SumEvaluation:
+        """Look at the sum."""
+        known = None if near is None else near.inner
+        return SumEvaluation(self.fit.evaluate(self.total(P), known))
+
+    def extrapolate(
+        self, current: SumEvaluation, previous: SumEvaluation, amount: float
+    ) -> SumEvaluation:
+        """Sums of extrapolated blocks are extrapolated sums."""
+        inner = self.fit.extrapolate(current.inner, previous.inner, amount)
+        return SumEvaluation(inner)
+
+    def hessian(self, at: SumEvaluation, V: Array) -> Array:
+        """Hessian at the sum times the sum, for both blocks."""
+        return _twice(self.fit.hessian(at.inner, self.total(V)))
+
+    def majorant(self, V: Array) -> Array:
+        """Majorant times the sum, for both blocks."""
+        return _twice(self.fit.majorant(self.total(V)))
+
+    def newton_dual(self, at: SumEvaluation, V: Array, product: Array) -> float:
+        """Residuals are those of the sum."""
+        half = product[:, : self.fit.shape[1]]
+        return self.fit.newton_dual(at.inner, self.total(V), half)
+
+    def task_spectra(self) -> tuple[Array, Array]:
+        """No curvature against the sum, twice the fit's along it."""
+        _, highest = self.fit.task_spectra()
+        return np.zeros(2 * len(highest)), np.tile(2.0 * highest, 2)
+
+    @property
+    def size(self) -> int:
+        """Numbers that a product looks at."""
+        return self.fit.size
+
+    @property
+    def magnitude(self) -> float:
+        """Size of the numbers from which values are computed."""
+        return self.fit.magnitude
+
+    @property
+    def intercept_graph(self) -> Laplacian | None:
+        """Graph that ties the intercepts, if they are tied."""
+        return self.fit.intercept_graph
+
+    @property
+    def normal_size(self) -> None:
+        """Blocks see each other: there is no normal form by tasks."""
+        return
+
+    @property
+    def rows_per_task(self) -> None:
+        """Nor one by samples."""
+        return
+
+    def quadratic_model(self, at: SumEvaluation) -> Self:
+        """Sum of blocks in the model of the fit."""
+        return replace(self, fit=self.fit.quadratic_model(at.inner))
+
+    def normal_form(self) -> NoReturn:
+        """There is none."""
+        raise TypeError("two blocks have no normal form: take that of their sum.")
+
+    def sample_form(self) -> NoReturn:
+        """There is none."""
+        raise TypeError("two blocks have no sample form: take that of their sum.")
+
+    @property
+    def shifted_size(self) -> int | None:
+        """As for the fit."""
+        return self.fit.shifted_size
+
+    def solve_shifted(self, shift: float, V: Array) -> Array:
+        """The sum has twice the curvature; the difference has none."""
+        A, B = self._halves(V)
+        half = 0.5 * self.fit.solve_shifted(0.5 * shift, 0.5 * (A + B))
+        rest = (A - B) / (2.0 * shift)
+        return np.concatenate([half + rest, half - rest], axis=1)
+
+    def intercept(self, P: Array) -> Array:
+        """Best intercepts for the sum (m,)."""
+        return self.fit.intercept(self.total(P))
+
+    def restrict(self, features: Index) -> Self:
+        """Only these features, in both blocks."""
+        return replace(self, fit=self.fit.restrict(features))
+
+    def total(self, P: Array) -> Array:
+        """A + B (d, m)."""
+        A, B = self._halves(P)
+        return A + B
+
+    def _halves(self, P: Array) -> tuple[Array, Array]:
+        m = self.fit.shape[1]
+        return P[:, :m], P[:, m:]
+
+
+def _twice(G: Array) -> Array:
+    return np.concatenate([G, G], axis=1)
