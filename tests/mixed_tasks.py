@@ -3,11 +3,11 @@
 import numpy as np
 from scipy.special import expit
 
-from priormtl.baselines.components import LinearFamily
-from priormtl.baselines.distinct import gather_cells
-from priormtl.baselines.features import plain_features, rotated_features
-from priormtl.baselines.mixture import Mixture
-from priormtl.baselines.responses import Bernoulli, Gaussian
+from priormtl.baselines.mixtures.cells import gather_cells
+from priormtl.baselines.mixtures.components import LinearFamily
+from priormtl.baselines.mixtures.features import plain_features, rotated_features
+from priormtl.baselines.mixtures.mixture import Mixture
+from priormtl.baselines.mixtures.responses import Bernoulli, Gaussian
 from priormtl.data import from_labels
 
 __all__ = ["family_of", "labelled", "planted", "random_mixture"]

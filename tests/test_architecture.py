@@ -21,9 +21,11 @@ TESTED_ELSEWHERE = {
     "baselines/base.py": "baselines/test_methods.py",
     "baselines/catalogue.py": "baselines/test_methods.py",
     "baselines/convex.py": "baselines/test_methods.py",
-    "baselines/kernels/lasso.py": "baselines/test_row_lasso.py",
+    "baselines/multiplicative/lasso_kernels.py": (
+        "baselines/multiplicative/test_row_lasso.py"
+    ),
     "baselines/models.py": "baselines/test_methods.py",
-    "baselines/row_steps.py": "protocols only",
+    "baselines/multiplicative/row_steps.py": "protocols only",
     "cli/demo.py": "cli/test_main.py",
     "estimators/base.py": "estimators/test_regressor.py",
     "estimators/labels.py": "estimators/test_classifier.py",

@@ -23,3 +23,16 @@ def test_the_order_depends_on_contents_alone():
     np.testing.assert_array_equal(
         X[find_distinct(X).first], X[order][find_distinct(X[order]).first]
     )
+
+
+@pytest.mark.parametrize("kind", ["normal", "small whole numbers", "bits"])
+def test_equal_rows_are_found(kind):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 7))
+    if kind != "normal":
+        X = rng.integers(0, 2 if kind == "bits" else 5, X.shape).astype(float)
+    known, size = np.unique(X, axis=0, return_index=True)
+    X = np.asfortranarray(X[rng.integers(0, 50, 300)])
+    first, place = find_distinct(X)
+    np.testing.assert_array_equal(X[first][place], X)
+    assert len(first) == len(np.unique(X, axis=0)) <= len(known) == len(size)

@@ -10,8 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from golden import golden_rows
 from mixed_tasks import labelled, planted
-from priormtl.baselines import components, distinct
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
+from priormtl.baselines.mixtures import cells, components
 from priormtl.data import from_columns, from_labels
 
 
@@ -166,7 +166,7 @@ def test_columns_and_stacked_rows_agree(kind):
 @pytest.mark.parametrize("written_out", [0, 10**6])
 @pytest.mark.parametrize("direct", [0, 100])
 def test_sparse_features_give_the_same(kind, written_out, direct, monkeypatch):
-    monkeypatch.setattr(distinct, "WRITTEN_OUT", written_out)
+    monkeypatch.setattr(cells, "WRITTEN_OUT", written_out)
     monkeypatch.setattr(components, "DIRECT_SIZE", direct)
     X, y, task = labelled(m=4, n=30)
     dense = kind(1, 0.2, tol=1e-12).fit(X, y, task=task)

@@ -7,9 +7,9 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from golden import golden_rows, golden_tasks
-from priormtl.baselines.base_kernels import Gaussian, Linear, Polynomial
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mtrl import MTRL
+from priormtl.baselines.multikernel.base_kernels import Gaussian, Linear, Polynomial
 from priormtl.data import from_columns, from_labels
 from priormtl.exceptions import ApproximationWarning
 

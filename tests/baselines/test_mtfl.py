@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from golden import golden_rows
+from priormtl.baselines.lattice.task_groups import all_groups
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
-from priormtl.baselines.task_groups import all_groups
 from priormtl.data import from_columns, from_labels
 
 HALVES = [[0, 1], [2, 3, 4]]

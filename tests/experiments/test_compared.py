@@ -32,7 +32,7 @@ def test_kinds_of_targets_decide_what_is_built(name):
 def test_misfit_is_counted_as_ours_where_there_is_a_choice(name):
     method = build_compared(name, training_of("yale")).method
     assert method.get_params().get("loss", "squared") == "squared"
-    assert method.tol == 1e-2
+    assert method.tol == (1e-3 if name == "fedem" else 1e-2)
 
 
 def test_no_method_may_try_more_settings_than_the_budget():

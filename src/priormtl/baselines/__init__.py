@@ -1,6 +1,5 @@
 """Who else solves it: the methods that the paper compares with, behind our calls."""
 
-from priormtl.baselines.base_kernels import Gaussian, Linear, Polynomial
 from priormtl.baselines.catalogue import (
     BASELINES,
     CLASSIFIERS,
@@ -16,6 +15,7 @@ from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
+from priormtl.baselines.multikernel.base_kernels import Gaussian, Linear, Polynomial
 from priormtl.baselines.ridge import (
     PooledRidge,
     PooledRidgeClassifier,

@@ -14,15 +14,24 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl._lazy import cached_property
 from priormtl.baselines.base import Baseline, Outcome, Prepared, Settings, crossed
-from priormtl.baselines.components import LinearFamily, LinearParts
-from priormtl.baselines.distinct import Cells, gather_cells
-from priormtl.baselines.features import Features, plain_features, rotated_features
-from priormtl.baselines.federated import Descent, run_rounds, start_at_random
-from priormtl.baselines.mixing import LinearScorer, MixtureModel, NetworkScorer
-from priormtl.baselines.mixture import Family, Fitted, fit_mixture, start_mixtures
+from priormtl.baselines.mixtures.cells import Cells, gather_cells
+from priormtl.baselines.mixtures.components import LinearFamily, LinearParts
+from priormtl.baselines.mixtures.features import (
+    Features,
+    plain_features,
+    rotated_features,
+)
+from priormtl.baselines.mixtures.federated import Descent, run_rounds, start_at_random
+from priormtl.baselines.mixtures.mixing import LinearScorer, MixtureModel, NetworkScorer
+from priormtl.baselines.mixtures.mixture import (
+    Family,
+    Fitted,
+    fit_mixture,
+    start_mixtures,
+)
+from priormtl.baselines.mixtures.networks import NetworkFamily, check_networks
+from priormtl.baselines.mixtures.responses import Bernoulli, Gaussian, Response
 from priormtl.baselines.models import LinearModel, TaskModel
-from priormtl.baselines.networks import NetworkFamily, check_networks
-from priormtl.baselines.responses import Bernoulli, Gaussian, Response
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,

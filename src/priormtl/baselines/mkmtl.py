@@ -14,20 +14,25 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
-from priormtl.baselines.base_kernels import KernelSet, check_kernels
 from priormtl.baselines.equal_rows import find_distinct
-from priormtl.baselines.kernel_features import (
+from priormtl.baselines.multikernel.base_kernels import KernelSet, check_kernels
+from priormtl.baselines.multikernel.kernel_features import (
     KernelFeatures,
     KernelTasks,
     common_features,
     make_model,
     own_features,
 )
-from priormtl.baselines.low_rank_kernels import LowRankKernels
-from priormtl.baselines.nystroem import choose_landmarks
-from priormtl.baselines.shared_weights import SharedWeights
-from priormtl.baselines.splitting import Found, SplitProblem, SplitState, minimise
-from priormtl.baselines.task_rows import TaskRows, merge_rows
+from priormtl.baselines.multikernel.low_rank_kernels import LowRankKernels
+from priormtl.baselines.multikernel.nystroem import choose_landmarks
+from priormtl.baselines.multikernel.shared_weights import SharedWeights
+from priormtl.baselines.multikernel.splitting import (
+    Found,
+    SplitProblem,
+    SplitState,
+    minimise,
+)
+from priormtl.baselines.multikernel.task_rows import TaskRows, merge_rows
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,
@@ -197,9 +202,8 @@ class _MKMTL(Baseline):
         most = check_count("max_rows", self.max_rows)
         fits = {"low-rank": data.u <= most, "shared": data.sizes.max() <= most}
         if variant == "auto":
-            fits["low-rank"] &= data.common_cells <= MOST_CELLS
-            fits["shared"] &= data.own_cells <= MOST_CELLS
-            variant = "shared" if fits["shared"] > fits["low-rank"] else "low-rank"
+            variant = "low-rank"
+            fits[variant] &= data.common_cells <= MOST_CELLS
         return Plan(variant, self._landmarks(data, bool(fits[variant])))
 
     def _landmarks(self, data: KernelTasks, fits: bool) -> tuple[int, int] | None:
@@ -244,9 +248,9 @@ class MKMTL(RegressionTasks, _MKMTL):
     variant : {"auto", "shared", "low-rank"}
         "low-rank" keeps, for k kernels on u distinct rows, k u² doubles, and k u for
         each row of each task unless all tasks have the same rows and weights; "shared"
-        keeps k n_i² for each task of n_i rows. "auto" takes the first of them that has
-        at most ``max_rows`` rows (u, or the largest n_i) and keeps at most 10 million
-        doubles, and else "low-rank" on landmarks.
+        keeps k n_i² for each task of n_i rows, and ties tasks by their choice of
+        kernels alone. "auto" is "low-rank", on landmarks where that would keep more
+        than 10 million doubles.
     p : float
         At least 2; for "shared": the larger, the less tasks are alike.
     q : float

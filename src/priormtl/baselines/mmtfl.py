@@ -17,16 +17,16 @@ from priormtl._arrays import Array
 from priormtl.baselines.base import Outcome, Settings, crossed
 from priormtl.baselines.convex import ConvexBaseline
 from priormtl.baselines.models import LinearModel
-from priormtl.baselines.multiplicative import (
+from priormtl.baselines.multiplicative.alternation import (
     JointPenalty,
     State,
     alternate,
     begin,
     stationarity,
 )
-from priormtl.baselines.row_lasso import LassoStep, as_own_rows
-from priormtl.baselines.row_ridge import ridge_step
-from priormtl.baselines.row_steps import RowStep
+from priormtl.baselines.multiplicative.row_lasso import LassoStep, as_own_rows
+from priormtl.baselines.multiplicative.row_ridge import ridge_step
+from priormtl.baselines.multiplicative.row_steps import RowStep
 from priormtl.data import SharedRows, TaskData
 from priormtl.estimators import (
     ClassificationTasks,

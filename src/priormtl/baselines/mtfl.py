@@ -19,11 +19,14 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
-from priormtl.baselines.lattice_norm import LatticeNorm
-from priormtl.baselines.models import LinearModel
-from priormtl.baselines.reweighting import LatticePoint, LatticeProblem, reweight
-from priormtl.baselines.task_curvature import TaskCurvature, rotate_fit
-from priormtl.baselines.task_groups import (
+from priormtl.baselines.lattice.lattice_norm import LatticeNorm
+from priormtl.baselines.lattice.reweighting import (
+    LatticePoint,
+    LatticeProblem,
+    reweight,
+)
+from priormtl.baselines.lattice.task_curvature import TaskCurvature, rotate_fit
+from priormtl.baselines.lattice.task_groups import (
     MOST_GROUPS,
     MOST_TASKS_OF_ALL,
     TaskGroups,
@@ -33,7 +36,8 @@ from priormtl.baselines.task_groups import (
     single_groups,
     tree_groups,
 )
-from priormtl.baselines.task_ridge import solve_ridge
+from priormtl.baselines.lattice.task_ridge import solve_ridge
+from priormtl.baselines.models import LinearModel
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,

@@ -1,0 +1,1 @@
+"""Parts of MTFL: groups of tasks, the norm over their lattice, and its reweighting."""

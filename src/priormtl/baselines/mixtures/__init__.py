@@ -1,0 +1,1 @@
+"""Parts of FedEM: components that all tasks share, and each task's shares of them."""

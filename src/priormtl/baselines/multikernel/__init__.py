@@ -1,0 +1,1 @@
+"""Parts of MKMTL: kernels, their features, and norms over kernels and tasks."""

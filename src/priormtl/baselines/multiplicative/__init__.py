@@ -1,0 +1,1 @@
+"""Parts of MMTFL: alternation between shared scales and the tasks' own weights."""
