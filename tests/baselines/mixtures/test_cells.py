@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from priormtl.baselines.mixtures import cells as cells_module
 from priormtl.baselines.mixtures.cells import gather_cells
 from priormtl.data import from_columns, from_labels
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from priormtl.baselines.mixtures import cells, features
+from priormtl.baselines.mixtures import cells as cells_module
+from priormtl.baselines.mixtures import features
 from priormtl.baselines.mixtures.cells import gather_cells
 from priormtl.baselines.mixtures.features import plain_features, rotated_features
 from priormtl.data import from_labels
@@ -51,7 +52,7 @@ def test_turned_features_are_uncorrelated(intercept, shape):
 
 
 def test_sparse_features_stay_as_they_are(monkeypatch):
-    monkeypatch.setattr(cells, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(cells_module, "WRITTEN_OUT", 0)
     X = csr_array(np.eye(4))
     cells = gather_cells(from_labels(X, np.arange(4.0), [0, 0, 1, 1]))
     made = rotated_features(cells, fit_intercept=True)
