@@ -102,7 +102,7 @@ class _MKMTL(Baseline):
         fit_intercept: bool = True,
         task_weight: str = "sum",
         standardize: bool = False,
-        tol: float = 1e-6,
+        tol: float = 1e-4,
         max_iter: int = 10_000,
         random_state: int = 0,
         task: Any = None,

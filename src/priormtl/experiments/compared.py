@@ -15,8 +15,10 @@ from priormtl.selection import split_by_fold
 __all__ = ["COMPARED", "MOST_SETTINGS", "build_compared"]
 
 MOST_SETTINGS = 20  # one or two strengths need no finer grid
-# FedEM stops by what a step gains per sample, not by a gap: images need more of it.
+# FedEM stops by what a step gains per sample, which must be small for images too;
+# MKMTL by a gap relative to the objective reached, of which a thousandth will do.
 LARGEST_TOL = {"fedem": 1e-3}
+LEAST_TOL = {"mkmtl": 1e-3}
 COMPARED: Mapping[str, str] = {
     "fedem": "FedEM",
     "dmtl": "DMTL",
@@ -34,8 +36,12 @@ def build_compared(name: str, training: Training) -> Any:
     classify = training.data.kind == "classification"
     settings = min(training.budget.settings, MOST_SETTINGS)
     folds = [tuple(split) for split in split_by_fold(training.folds)]
-    fixed: dict[str, Any] = {"tol": min(training.tol, LARGEST_TOL.get(name, 1.0))}
+    fixed: dict[str, Any] = {"tol": _tolerance(name, training.tol)}
     kind = (CLASSIFIERS if classify else BASELINES)[name]
     if "loss" in kind().get_params():
         fixed["loss"] = "squared"
     return tuned(name, classify=classify, n_settings=settings, cv=folds, **fixed)
+
+
+def _tolerance(name: str, tol: float) -> float:
+    return max(LEAST_TOL.get(name, 0.0), min(tol, LARGEST_TOL.get(name, 1.0)))

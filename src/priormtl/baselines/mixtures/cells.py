@@ -64,13 +64,18 @@ def gather_cells(data: TaskData) -> Cells:
     if issparse(data.X) and data.X.shape[0] * data.X.shape[1] <= WRITTEN_OUT:
         data = data.with_matrix(data.X.toarray())
     if isinstance(data, StackedRows):
-        first, row = find_distinct(data.X)
-        X = data.X if len(first) == len(row) else data.X[first]
+        X, row = _distinct_rows(data.X)
         task = np.repeat(np.arange(m), np.diff(data.starts))
         return Cells(X, row, task, data.y, data.weight, m)
     weight = np.broadcast_to(data.weight, data.y.shape)
     row, task = np.nonzero(weight)
     return Cells(data.X, row, task, data.y[row, task], weight[row, task], m)
+
+
+def _distinct_rows(X: Matrix) -> tuple[Matrix, Index]:
+    """Each row once, and where each row is among them; as they are if all differ."""
+    first, row = find_distinct(X)
+    return (X, np.arange(len(row))) if len(first) == len(row) else (X[first], row)
 
 
 def _sums(values: Array, place: Index, size: int) -> Array:
