@@ -257,10 +257,10 @@ def test_too_many_rows_are_announced(rows):
     assert model.variant_ == "low-rank"
 
 
-def test_small_tasks_of_many_rows_share_weights(rows):
+def test_tasks_are_tied_by_more_than_weights_unless_told_otherwise(rows):
     X, y, task = rows
-    assert MKMTL(max_rows=10).fit(X, y, task=task).variant_ == "shared"
     assert MKMTL().fit(X, y, task=task).variant_ == "low-rank"
+    assert MKMTL(variant="shared").fit(X, y, task=task).variant_ == "shared"
 
 
 def test_a_path_ends_where_single_fits_do(rows):
