@@ -54,7 +54,8 @@ def measure(quick: bool) -> Report:
     """Three methods over strengths, on School or on tasks of its shape."""
     source, rows = _rows()
     duels = [_fight(case, 3 if quick else 9) for case in cases(rows, quick)]
-    bars = [_bar(name, duels) for name in ("DMTL", "RMTL", "trace norm")]
+    methods = ("DMTL", "RMTL", "trace norm")
+    bars = [bar for name in methods for bar in _bars(name, duels)]
     note = (
         f"{source}, {ROWS_PER_TASK} rows of each of 139 tasks, features scaled, "
         f"squared loss. CPU time from rows to a relative gap of {GAP:g}; twins that "
@@ -63,12 +64,15 @@ def measure(quick: bool) -> Report:
     return Report(TITLE, note, bars, [_section(duels)])
 
 
-def _bar(method: str, duels: list[Duel]) -> Bar:
+def _bars(method: str, duels: list[Duel]) -> list[Bar]:
     ratios = [duel.ratio for duel in duels if duel.name.startswith(method)]
-    mean = geometric_mean(ratios)
-    words = f"mean {times(mean)}×, least {times(min(ratios))}×"
-    goal = f"{method} ≥ {LEAST:.0f}× faster than loops, geometric mean over strengths"
-    return Bar(goal, words, mean >= LEAST)
+    mean, least = geometric_mean(ratios), min(ratios)
+    words = f"mean {times(mean)}×, least {times(least)}×"
+    goal = f"{method} ≥ {LEAST:.0f}× faster than loops"
+    return [
+        Bar(f"{goal}, geometric mean over strengths", words, mean >= LEAST),
+        Bar(f"{goal} at every strength", words, least >= LEAST),
+    ]
 
 
 def cases(rows: Rows, quick: bool) -> Iterator[Case]:

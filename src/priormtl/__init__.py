@@ -1,5 +1,8 @@
 """Multi-task learning with prior information, certified and native to scikit-learn."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from priormtl import datasets, metrics
 from priormtl.data import (
     TaskStatistics,
@@ -20,6 +23,10 @@ from priormtl.estimators import (
 )
 from priormtl.priors import FeaturePrior, TaskPrior
 
+if TYPE_CHECKING:
+    from priormtl import baselines
+    from priormtl.baselines import compare
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -32,6 +39,8 @@ __all__ = [
     "TaskPrior",
     "TaskStatistics",
     "__version__",
+    "baselines",
+    "compare",
     "datasets",
     "load",
     "metrics",
@@ -42,3 +51,12 @@ __all__ = [
     "stack_tasks",
     "summarize",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Compared methods are loaded when they are first asked for."""
+    if name == "baselines":
+        return import_module("priormtl.baselines")
+    if name == "compare":
+        return import_module("priormtl.baselines").compare
+    raise AttributeError(f"module 'priormtl' has no attribute {name!r}")

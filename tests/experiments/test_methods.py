@@ -69,7 +69,7 @@ def test_the_names_agreed_on_are_there():
         for suffix in ("", "-chain-tied", "-mean", "-mean-tied")
     }
     simple = {"ridge-single", "ridge-pooled", "mixed", "multitask-lasso"}
-    assert set(METHODS) == variants | simple | set(COMPARED) | {"adaptive"}
+    assert set(METHODS) == variants | simple | set(COMPARED) | {"adaptive", "fedem-mlp"}
 
 
 @pytest.mark.parametrize("prior", PRIORS)
@@ -155,7 +155,8 @@ def count_settings(model):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "name"), [case for case in CASES if case[1] != "mixed"]
+    ("dataset", "name"),
+    [case for case in CASES if case[1] not in {"mixed", "fedem-mlp"}],
 )
 def test_every_method_tries_as_many_settings(dataset, name):
     _, training = prepare(dataset, budget=BUDGET)
@@ -212,6 +213,7 @@ def test_every_method_fits_and_does_better_than_nothing(dataset, name):
         return
     assert set(json.loads(json.dumps(strengths))) == {
         "mixed": set(),
+        "fedem-mlp": set(),
         "ridge-single": {"alpha"},
         "ridge-pooled": {"alpha"},
         "multitask-lasso": {"alpha"},

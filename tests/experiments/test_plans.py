@@ -78,7 +78,7 @@ def test_the_papers_cells_are_planned_ten_times(dataset, prior):
 
 
 def test_every_method_is_in_a_table():
-    assert {unit.method for unit in scores("table1")} == set(METHODS)
+    assert {unit.method for unit in scores("table1")} == set(METHODS) - {"fedem-mlp"}
 
 
 def test_all_methods_of_a_cell_see_the_same_repeats():

@@ -7,7 +7,7 @@ from priormtl.baselines.catalogue import (
     REFERENCES,
 )
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
-from priormtl.baselines.compare import compare
+from priormtl.baselines.comparison import compare
 from priormtl.baselines.contestants import list_methods
 from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier

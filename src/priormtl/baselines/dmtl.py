@@ -113,7 +113,7 @@ class DMTL(RegressionTasks, _DMTL):
 
     Examples
     --------
-    >>> from priormtl.baselines.dmtl import DMTL
+    >>> from priormtl.baselines import DMTL
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = DMTL(lam=5.0, ratio=2.0).fit(X, y, task=task)
@@ -136,7 +136,7 @@ class DMTLClassifier(ClassificationTasks, _DMTL):
 
     Examples
     --------
-    >>> from priormtl.baselines.dmtl import DMTLClassifier
+    >>> from priormtl.baselines import DMTLClassifier
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = DMTLClassifier(lam=1.0).fit(X, y > 0, task=task)

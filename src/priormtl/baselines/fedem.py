@@ -315,7 +315,7 @@ class FedEM(RegressionTasks, _FedEM):
     Examples
     --------
     >>> import numpy as np
-    >>> from priormtl.baselines.fedem import FedEM
+    >>> from priormtl.baselines import FedEM
     >>> rng = np.random.default_rng(0)
     >>> X, task = rng.standard_normal((80, 2)), np.repeat(np.arange(4), 20)
     >>> y = np.where(task < 2, X[:, 0], 3 * X[:, 1]) + 0.1 * rng.standard_normal(80)
@@ -358,7 +358,7 @@ residual_, n_iter_, tasks_, n_features_in_, feature_names_in_
     --------
     >>> from sklearn.datasets import load_iris
     >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines.fedem import FedEMClassifier
+    >>> from priormtl.baselines import FedEMClassifier
     >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
     >>> model = FedEMClassifier(n_components=3, tol=1e-4).fit(X, y, task=task)
     >>> model.mixture_.shape, bool(model.score(X, y, task=task) > 0.9)

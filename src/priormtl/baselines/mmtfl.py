@@ -194,7 +194,7 @@ class MMTFL(RegressionTasks, _MMTFL):
 
     Examples
     --------
-    >>> from priormtl.baselines.mmtfl import MMTFL
+    >>> from priormtl.baselines import MMTFL
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = MMTFL(lam=2.0).fit(X, y, task=task)
@@ -229,7 +229,7 @@ class MMTFLClassifier(ClassificationTasks, _MMTFL):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines.mmtfl import MMTFLClassifier
+    >>> from priormtl.baselines import MMTFLClassifier
     >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
     >>> model = MMTFLClassifier(lam=0.5).fit(X, y, task=task)
     >>> bool(model.score(X, y, task=task) > 0.95)

@@ -390,7 +390,7 @@ class MTFL(RegressionTasks, _MTFL):
     Examples
     --------
     >>> import numpy as np
-    >>> from priormtl.baselines.mtfl import MTFL
+    >>> from priormtl.baselines import MTFL
     >>> rng = np.random.default_rng(0)
     >>> X, task = rng.standard_normal((30, 4)), np.repeat(["a", "b", "c"], 10)
     >>> direction = np.where(task == "c", -1.0, 1.0)
@@ -428,7 +428,7 @@ dual_gap_, n_iter_, n_features_in_, feature_names_in_
     --------
     >>> from sklearn.datasets import load_iris
     >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines.mtfl import MTFLClassifier
+    >>> from priormtl.baselines import MTFLClassifier
     >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
     >>> model = MTFLClassifier(C=0.1).fit(X, y, task=task)
     >>> bool(model.score(X, y, task=task) > 0.95)

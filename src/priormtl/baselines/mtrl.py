@@ -185,7 +185,7 @@ class MTRL(RegressionTasks, _MTRL):
 
     Examples
     --------
-    >>> from priormtl.baselines.mtrl import MTRL
+    >>> from priormtl.baselines import MTRL
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = MTRL(lam=2.0, ridge=0.1).fit(X, y, task=task)
@@ -211,7 +211,7 @@ class MTRLClassifier(ClassificationTasks, _MTRL):
 
     Examples
     --------
-    >>> from priormtl.baselines.mtrl import MTRLClassifier
+    >>> from priormtl.baselines import MTRLClassifier
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = MTRLClassifier(lam=2.0, ridge=0.1).fit(X, y > 0, task=task)

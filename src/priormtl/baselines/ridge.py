@@ -116,7 +116,7 @@ class SingleTaskRidge(RegressionTasks, _Ridge):
 
     Examples
     --------
-    >>> from priormtl.baselines.ridge import SingleTaskRidge
+    >>> from priormtl.baselines import SingleTaskRidge
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> SingleTaskRidge(lam=2.0).fit(X, y, task=task).coef_.shape
@@ -133,7 +133,7 @@ class SingleTaskRidgeClassifier(ClassificationTasks, _Ridge):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines.ridge import SingleTaskRidgeClassifier
+    >>> from priormtl.baselines import SingleTaskRidgeClassifier
     >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
     >>> model = SingleTaskRidgeClassifier().fit(X, y, task=task)
     >>> bool(model.score(X, y, task=task) > 0.9)
@@ -151,7 +151,7 @@ class PooledRidge(RegressionTasks, _PooledRidge):
 
     Examples
     --------
-    >>> from priormtl.baselines.ridge import PooledRidge
+    >>> from priormtl.baselines import PooledRidge
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = PooledRidge().fit(X, y, task=task)
@@ -169,7 +169,7 @@ class PooledRidgeClassifier(ClassificationTasks, _PooledRidge):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines.ridge import PooledRidgeClassifier
+    >>> from priormtl.baselines import PooledRidgeClassifier
     >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
     >>> PooledRidgeClassifier().fit(X, y, task=task).coef_.shape
     (3, 4)

@@ -141,7 +141,7 @@ class RMTL(RegressionTasks, _RMTL):
 
     Examples
     --------
-    >>> from priormtl.baselines.rmtl import RMTL
+    >>> from priormtl.baselines import RMTL
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = RMTL(lam=5.0, ratio=1.5).fit(X, y, task=task)
@@ -164,7 +164,7 @@ class RMTLClassifier(ClassificationTasks, _RMTL):
 
     Examples
     --------
-    >>> from priormtl.baselines.rmtl import RMTLClassifier
+    >>> from priormtl.baselines import RMTLClassifier
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = RMTLClassifier(lam=1.0).fit(X, y > 0, task=task)

@@ -83,7 +83,7 @@ def compare(
 
 def _import_tools() -> tuple[Any, Any]:
     try:
-        from priormtl.baselines.compare import compare as methods  # noqa: PLC0415
+        from priormtl.baselines.comparison import compare as methods  # noqa: PLC0415
         from priormtl.cli import tables  # noqa: PLC0415
     except ImportError as error:
         echo(f"Error: compare needs {error.name}: {NEEDED}", err=True)

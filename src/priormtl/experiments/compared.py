@@ -8,11 +8,11 @@ in the paper's own model, where a method has the choice.
 from collections.abc import Mapping
 from typing import Any
 
-from priormtl.baselines import BASELINES, CLASSIFIERS, tuned
+from priormtl.baselines import BASELINES, CLASSIFIERS, FedEMClassifier, tuned
 from priormtl.experiments.training import Training
 from priormtl.selection import split_by_fold
 
-__all__ = ["COMPARED", "MOST_SETTINGS", "build_compared"]
+__all__ = ["COMPARED", "MOST_SETTINGS", "build_compared", "build_neural"]
 
 MOST_SETTINGS = 20  # one or two strengths need no finer grid
 # FedEM stops by what a step gains per sample, which must be small for images too;
@@ -41,6 +41,19 @@ def build_compared(name: str, training: Training) -> Any:
     if "loss" in kind().get_params():
         fixed["loss"] = "squared"
     return tuned(name, classify=classify, n_settings=settings, cv=folds, **fixed)
+
+
+def build_neural(training: Training) -> FedEMClassifier:
+    """FedEM with small networks, at one setting: a search would take hours."""
+    return FedEMClassifier(
+        5,
+        1.0,
+        component="mlp",
+        n_init=1,
+        max_iter=50,
+        tol=_tolerance("fedem", training.tol),
+        random_state=training.seed,
+    )
 
 
 def _tolerance(name: str, tol: float) -> float:

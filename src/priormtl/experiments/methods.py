@@ -21,7 +21,7 @@ from priormtl.estimators import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
-from priormtl.experiments.compared import COMPARED, build_compared
+from priormtl.experiments.compared import COMPARED, build_compared, build_neural
 from priormtl.experiments.experts import expert_prior, spoil_prior
 from priormtl.experiments.protocol import Split
 from priormtl.experiments.simple import (
@@ -231,6 +231,11 @@ METHODS: Mapping[str, Method] = {
         name: Method(label, partial(build_compared, name))
         for name, label in COMPARED.items()
     },
+    "fedem-mlp": Method(
+        "FedEM, neural components, not tuned",
+        build_neural,
+        lambda data: data.name == "mnist",
+    ),
     "ridge-single": Method("ridge per task", _ridge(RidgePerTask)),
     "ridge-pooled": Method("ridge, tasks pooled", _ridge(PooledRidge), _can_be_pooled),
     "mixed": Method(

@@ -114,7 +114,7 @@ def compare(
 
     Examples
     --------
-    >>> from priormtl.baselines.compare import compare
+    >>> from priormtl.baselines import compare
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> chosen = ["priormtl", "ridge-single"]
