@@ -42,7 +42,7 @@ def describe_protocol(*, quick: bool) -> str:
             "classification by the mean AUC (scikit-learn's lasso by its own "
             "squared error). Nothing was tuned towards the paper's "
             "figures; grids were laid out by hand before the run, on splits outside "
-            "the repeats and on the first one, and are the same for all methods.",
+            "the repeats and on the first one.",
             "**Ours** is the paper's model with squared loss, a chain of tasks and "
             "free intercepts, unless a row says otherwise. Priors: natural (as many of "
             "the strongest correlations of the training rows as there are features), "

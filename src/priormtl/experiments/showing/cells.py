@@ -15,6 +15,7 @@ __all__ = [
     "CountCell",
     "DifferenceCell",
     "ScoreCell",
+    "SecondsCell",
     "Table",
     "TableRow",
 ]
@@ -122,16 +123,8 @@ class DifferenceCell:
         return False
 
 
-@dataclass(frozen=True)
-class CountCell:
-    """Wins, ties and losses."""
-
-    counts: Counts
-
-    @property
-    def text(self) -> str:
-        """Three numbers."""
-        return " / ".join(str(count) for count in self.counts)
+class Unadorned:
+    """A cell of words alone."""
 
     @property
     def mark(self) -> str:
@@ -147,6 +140,32 @@ class CountCell:
     def bold(self) -> bool:
         """Never."""
         return False
+
+
+@dataclass(frozen=True)
+class CountCell(Unadorned):
+    """Wins, ties and losses."""
+
+    counts: Counts
+
+    @property
+    def text(self) -> str:
+        """Three numbers."""
+        return " / ".join(str(count) for count in self.counts)
+
+
+@dataclass(frozen=True)
+class SecondsCell(Unadorned):
+    """A time, or that there is none."""
+
+    seconds: float | None
+
+    @property
+    def text(self) -> str:
+        """Seconds, to two digits where they are few."""
+        if self.seconds is None:
+            return NOTHING
+        return f"{self.seconds:.{1 if self.seconds < 10 else 0}f}"
 
 
 @dataclass(frozen=True)

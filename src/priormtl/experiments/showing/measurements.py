@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple, Self
 
@@ -67,6 +67,7 @@ class Measurements:
     planned: Mapping[Setting, int]
     labels: Mapping[str, str]  # of methods, in the order in which they appear
     test_to_train: TestToTrain
+    seconds: Mapping[Setting, Repeats] = field(default_factory=dict)  # of one core
 
     @classmethod
     def of(
@@ -79,11 +80,13 @@ class Measurements:
     ) -> Self:
         """Read rows of scores (a pyarrow table); the tasks' own values stay out."""
         rows = scores.filter(pc.is_null(scores["task"]))
-        columns = [*KEYS, "metric", "repeat", "value"]
+        columns = [*KEYS, "metric", "repeat", "value", "seconds"]
         values: dict[tuple[Setting, str], dict[int, float]] = defaultdict(dict)
+        seconds: dict[Setting, dict[int, float]] = defaultdict(dict)
         for row in rows.select(columns).to_pylist():
             setting = Setting(*(row[key] for key in KEYS))
             repeats = values[setting, row["metric"]]
+            seconds[setting][row["repeat"]] = row["seconds"]
             if row["repeat"] in repeats:
                 raise ValueError(
                     f"scores must hold each repeat once: got repeat {row['repeat']} of "
@@ -92,7 +95,7 @@ class Measurements:
             if row["value"] is not None and isfinite(row["value"]):
                 repeats[row["repeat"]] = row["value"]
         counts = Counter(Setting(*cell[:4]) for cell in set(planned))
-        return cls(dict(values), counts, labels, test_to_train)
+        return cls(dict(values), counts, labels, test_to_train, dict(seconds))
 
     @cached_property
     def settings(self) -> frozenset[Setting]:
@@ -155,6 +158,11 @@ class Measurements:
             return None
         sd = float(values.std(ddof=1)) if len(values) > 1 else float("nan")
         return Estimate(float(values.mean()), sd)
+
+    def mean_seconds(self, setting: Setting) -> float | None:
+        """Time of one core to tune and fit, on average; None where nothing was run."""
+        times = list(self.seconds.get(setting, {}).values())
+        return float(np.mean(times)) if times else None
 
     def compare(
         self, setting: Setting, reference: Setting, metric: str

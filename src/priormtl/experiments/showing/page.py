@@ -11,6 +11,7 @@ from priormtl.experiments.showing.account import (
     describe_robustness,
     prior_table,
 )
+from priormtl.experiments.showing.costs import cost_table
 from priormtl.experiments.showing.figures import CAPTIONS
 from priormtl.experiments.showing.layouts import to_markdown
 from priormtl.experiments.showing.measurements import Measurements
@@ -74,6 +75,7 @@ def results_page(
         "## All methods",
         *map(to_markdown, (*table_1(measurements), table_2(measurements))),
         *_comparisons(measurements, reference),
+        *_costs(measurements),
         *_figures(facts, _sensitivity(surfaces)),
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
@@ -124,6 +126,13 @@ def _comparisons(measurements: Measurements, reference: str) -> Iterable[str]:
         for name in datasets:
             yield to_markdown(difference_table(measurements, name, reference))
         yield "</details>"
+
+
+def _costs(measurements: Measurements) -> Iterable[str]:
+    costs = cost_table(measurements)
+    if costs is not None:
+        yield "## What it costs"
+        yield to_markdown(costs)
 
 
 def _figures(facts: Facts, sensitivity: list[str]) -> Iterable[str]:
