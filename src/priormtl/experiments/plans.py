@@ -5,6 +5,7 @@ from itertools import chain, product
 from typing import NamedTuple
 
 from priormtl.exceptions import unknown_name
+from priormtl.experiments.compared import COMPARED
 from priormtl.experiments.experts import expert_prior
 from priormtl.experiments.methods import METHODS, PRIORS
 from priormtl.experiments.protocol import PROTOCOLS, find_protocol, load_rows
@@ -32,7 +33,14 @@ FEW_VARIANTS = (
     "none-mean-tied",
     *(name for name in METHODS if not name.startswith(PRIORS)),
 )
-QUICK_METHODS = (*PRIORS, "none-mean-tied", "ridge-single", "ridge-pooled", "mixed")
+QUICK_METHODS = (
+    *PRIORS,
+    "none-mean-tied",
+    *COMPARED,
+    "ridge-single",
+    "ridge-pooled",
+    "mixed",
+)
 # Training rows per task, or images per class, at which relations are spoiled.
 SPOILED = {"school": 5, "yale": 3, "mnist": 5, "letter": 5, "orl": 2}
 WRONG = (0.0, 0.25, 0.5, 0.75, 1.0)
