@@ -8,16 +8,24 @@ except ImportError:
         name="pyarrow",
     ) from None
 
+from priormtl.engines.accumulate import accumulate_batches
 from priormtl.engines.batches import summarize_batch
+from priormtl.engines.parquet import summarize, summarize_source
 from priormtl.engines.partial import Partial, Summary
 from priormtl.engines.recipe import Recipe
+from priormtl.engines.sources import Source, open_source
 from priormtl.engines.wire import from_bytes, to_bytes
 
 __all__ = [
     "Partial",
     "Recipe",
+    "Source",
     "Summary",
+    "accumulate_batches",
     "from_bytes",
+    "open_source",
+    "summarize",
     "summarize_batch",
+    "summarize_source",
     "to_bytes",
 ]
