@@ -145,3 +145,17 @@ def test_every_fold_needs_rows():
     table = to_arrow(mixed_frame(3))
     with pytest.raises(ValueError, match="folds=50 must leave rows for every fold"):
         summarize_batch(recipe(folds=50), table).finish()
+
+
+def test_small_tasks_are_left_out():
+    frame = mixed_frame()
+    summary = summarize_batch(recipe(folds=2), to_arrow(frame)).finish()
+    least = sorted(summary.counts.values())[2]
+    large = summary.without_small(least)
+    assert min(large.counts.values()) == least
+    assert large.whole.tasks == tuple(large.counts)
+    place = [summary.whole.tasks.index(task) for task in large.counts]
+    np.testing.assert_array_equal(large.whole.xx, summary.whole.xx[place])
+    assert summary.without_small(1) is summary
+    with pytest.raises(ValueError, match="min_rows=1000 must leave some tasks: none"):
+        summary.without_small(1000)

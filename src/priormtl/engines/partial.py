@@ -16,7 +16,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data import TaskStatistics
+from priormtl.data import TaskStatistics, align_tasks
 from priormtl.engines.layout import Layout, join_layouts
 
 __all__ = ["Partial", "Summary", "no_rows"]
@@ -40,6 +40,25 @@ class Summary:
     def whole(self) -> TaskStatistics:
         """Statistics of all rows."""
         return reduce(add, self.parts)
+
+    def without_small(self, min_rows: int) -> "Summary":
+        """Only tasks of so many rows, for statistics that leave a house.
+
+        Names of categories, and means that fill gaps, stay those of all rows.
+        """
+        kept = [task for task in self.parts[0].tasks if self.counts[task] >= min_rows]
+        if len(kept) == len(self.counts):
+            return self
+        if not kept:
+            raise ValueError(
+                f"min_rows={min_rows} must leave some tasks: none of "
+                f"{len(self.counts)} has so many rows."
+            )
+        return replace(
+            self,
+            parts=tuple(align_tasks(part, tuple(kept)) for part in self.parts),
+            counts={task: self.counts[task] for task in kept},
+        )
 
 
 @dataclass(frozen=True, eq=False)
