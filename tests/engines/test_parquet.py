@@ -1,6 +1,7 @@
 """One pass over files gives what the rows in memory give."""
 
 import gc
+import threading
 import weakref
 
 import numpy as np
@@ -11,6 +12,7 @@ from pyarrow import csv, feather, parquet
 
 from mixed_rows import assert_same, mixed_frame, naive, to_arrow
 from priormtl.engines import accumulate, open_source, summarize
+from priormtl.engines import parquet as engine
 from priormtl.exceptions import DataFileError
 
 COLUMNS = {
@@ -125,6 +127,37 @@ def test_rows_are_dropped_as_they_are_summed_up(tmp_path, monkeypatch):
         return add(recipe, table)
 
     monkeypatch.setattr(accumulate, "summarize_batch", spy)
+    monkeypatch.setattr(engine, "count_threads", lambda: 2)
     assert summarize(folder, **COLUMNS, batch_rows=100).rows == 2000
     assert len(seen) >= 15
-    assert most[0] <= 2
+    assert most[0] <= 3
+
+
+@pytest.mark.parametrize("large", [0, 2**26])
+def test_threads_do_not_matter(tmp_path, monkeypatch, large):
+    folder = write_folder(mixed_frame(gaps=0.1), tmp_path, "csv")
+    monkeypatch.setattr(engine, "LARGE", large)
+    found = []
+    for threads in (1, 2, 4):
+        monkeypatch.setattr(engine, "count_threads", lambda count=threads: count)
+        ways = {"missing": "mean", "batch_rows": 9}
+        one, twin = (summarize(folder, **COLUMNS, **ways).whole for _ in range(2))
+        assert one.xx.tolist() == twin.xx.tolist()
+        found.append(one)
+    assert_same(found[0], found[1], rtol=1e-12)
+    assert_same(found[0], found[2], rtol=1e-12)
+
+
+def test_threads_end_with_the_pass(tmp_path):
+    frame = mixed_frame()
+    frame.loc[150, "size"] = None
+    folder = write_folder(frame, tmp_path, "parquet")
+    with pytest.raises(DataFileError):
+        summarize(folder, **COLUMNS, batch_rows=10)
+    summarize(folder, **COLUMNS, missing="drop")
+    ours = [t for t in threading.enumerate() if t.name.startswith("priormtl")]
+    assert ours == []
+
+
+def test_there_is_a_thread_at_least():
+    assert 1 <= engine.count_threads() <= engine.MOST_THREADS

@@ -14,7 +14,13 @@ from priormtl.engines.batches import summarize_batch
 from priormtl.engines.partial import Partial
 from priormtl.engines.recipe import Recipe
 
-__all__ = ["accumulate_batches", "add_rows", "choose_rows", "regroup"]
+__all__ = [
+    "accumulate_batches",
+    "choose_rows",
+    "count_slots",
+    "regroup",
+    "summarize_rows",
+]
 
 CELLS = 2**22  # numbers of a piece: 32 MB
 FIRST_ROWS = 4096  # of which it is not yet known how many features they have
@@ -32,19 +38,28 @@ def accumulate_batches(recipe: Recipe, batches: Iterable[Any]) -> Partial | None
     """
     total = None
     for table in regroup(batches):
-        total = add_rows(recipe, total, table)
+        part = summarize_rows(recipe, table, count_slots(total))
+        total = part if total is None else total + part
     return total
 
 
-def add_rows(recipe: Recipe, total: Partial | None, table: pa.Table) -> Partial:
-    """Partial of all rows so far and those of a table."""
-    begin = 0
+def summarize_rows(
+    recipe: Recipe, table: pa.Table, slots: int | None = None
+) -> Partial:
+    """Partial of a table; ``slots``: how many columns of statistics are expected."""
+    begin, total = 0, None
     while total is None or begin < table.num_rows:
-        rows = FIRST_ROWS if total is None else choose_rows(len(total.centre))
+        slots = count_slots(total) or slots
+        rows = FIRST_ROWS if slots is None else choose_rows(slots)
         part = summarize_batch(recipe, table.slice(begin, rows))
         total = part if total is None else total + part
         begin += rows
     return total
+
+
+def count_slots(partial: Partial | None) -> int | None:
+    """Columns of the statistics so far."""
+    return None if partial is None else len(partial.centre)
 
 
 def choose_rows(columns: int) -> int:

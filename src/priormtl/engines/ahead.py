@@ -1,6 +1,6 @@
 """read_ahead: the next item is made by another thread while one is worked on."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -9,7 +9,7 @@ __all__ = ["read_ahead"]
 Item = TypeVar("Item")
 
 
-def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+def read_ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
     """Same items, the next one always under way; two are held at most.
 
     Examples

@@ -125,7 +125,7 @@ def _sort_rows(
     if columns.weight is not None:
         weight = columns.weight.values.astype(np.float64)
     rows = np.flatnonzero(usable & (weight != 0.0))
-    used, codes = np.unique(columns.task.values[rows], return_inverse=True)
+    used, codes = _compact(columns.task.values[rows])
     folds = np.zeros(len(rows), dtype=np.intp)
     if recipe.folds is not None:
         folds = _deal(recipe, table)[rows]
@@ -135,8 +135,14 @@ def _sort_rows(
     order = np.argsort(small, kind="stable")
     labels = columns.task.labels or ()
     tasks = tuple(labels[i] for i in used)
-    rows, codes = rows[order], codes[order].astype(np.intp)
-    return _Rows(rows, folds[order], codes, tasks, weight[rows])
+    rows = rows[order]
+    return _Rows(rows, folds[order], codes[order], tasks, weight[rows])
+
+
+def _compact(codes: Index) -> tuple[Index, Index]:
+    """Codes that occur, and of each row the place of its code among them."""
+    present = np.bincount(codes) > 0
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[codes]
 
 
 def _deal(recipe: Recipe, table: Mapping[str, Any]) -> Index:
@@ -150,7 +156,9 @@ def _take(column: Values, rows: _Rows) -> Values:
     gaps = None if column.gaps is None else column.gaps[rows.order]
     if gaps is not None and not gaps.any():
         gaps = None
-    return Values(column.values[rows.order], gaps, column.labels)
+    # Places are right; looking for wrong ones takes as long as the copy.
+    values = column.values.take(rows.order, mode="clip")
+    return Values(values, gaps, column.labels)
 
 
 def _describe(name: str, column: Values, recipe: Recipe) -> Column:
@@ -228,7 +236,6 @@ def _summarize_rows(
     """Statistics of one fold over all tasks of the batch."""
     if not len(y):
         return no_rows(tasks, X.shape[1])
-    used, own = np.unique(codes, return_inverse=True)
-    found = tuple(tasks[i] for i in used)
-    data = from_codes(X, y, own.astype(np.intp), found, weight)
+    used, own = _compact(codes)
+    data = from_codes(X, y, own, tuple(tasks[i] for i in used), weight)
     return align_tasks(summarize_tasks(data), tasks)

@@ -1,17 +1,25 @@
-"""summarize: one pass over files, in bounded memory, reading ahead of the sums."""
+"""summarize: one pass over files, in bounded memory, with all processors at work."""
 
+import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
 
-from priormtl.engines.accumulate import add_rows
+from threadpoolctl import threadpool_limits
+
+from priormtl.engines.accumulate import count_slots, summarize_rows
 from priormtl.engines.ahead import read_ahead
 from priormtl.engines.partial import Partial, Summary
 from priormtl.engines.recipe import Recipe
 from priormtl.engines.sources import Source, open_source
 from priormtl.exceptions import DataFileError
 
-__all__ = ["summarize", "summarize_source"]
+__all__ = ["count_threads", "summarize", "summarize_source"]
+
+MOST_THREADS = 4
+LARGE = 2**26  # bytes of statistics, of which there are not to be many
 
 Advance = Callable[[int], None]
 
@@ -34,8 +42,8 @@ def summarize(
 ) -> Summary:
     """Statistics of tables in files, however large.
 
-    Memory holds the statistics, one piece of rows that is summed up, and one that is
-    being read.
+    Memory holds the statistics, for each processor (up to four) a piece of rows that is
+    summed up, and one that is being read.
 
     Parameters
     ----------
@@ -77,14 +85,54 @@ def summarize_source(
 ) -> Partial:
     """Partial of all rows of a source."""
     total: Partial | None = None
-    for piece in read_ahead(source.pieces(recipe, batch_rows)):
-        with _naming(piece.file):
-            total = add_rows(recipe, total, piece.table)
-        if advance is not None:
-            advance(piece.size)
+    waiting: deque[_Job] = deque()
+    # Many small products: threads of our own do better than those of BLAS.
+    with (
+        threadpool_limits(1, user_api="blas"),
+        closing(read_ahead(source.pieces(recipe, batch_rows))) as pieces,
+        ThreadPoolExecutor(count_threads(), "priormtl-sum") as pool,
+    ):
+        for piece in pieces:
+            if piece.table.num_rows or not (waiting or total):
+                slots = count_slots(total)
+                part = pool.submit(summarize_rows, recipe, piece.table, slots)
+                waiting.append(_Job(piece.file, part))
+            while len(waiting) > _most_waiting(total):
+                total = _add_first(total, waiting)
+            if advance is not None:
+                advance(piece.size)
+        while waiting:
+            total = _add_first(total, waiting)
     if total is None:
         raise DataFileError(f"{source.name} has no rows that where lets through.")
     return total
+
+
+class _Job(NamedTuple):
+    """A piece that is being summed up."""
+
+    file: str
+    part: Future[Partial]
+
+
+def count_threads() -> int:
+    """Threads that sum up pieces, each of which it holds in memory."""
+    ours = getattr(os, "sched_getaffinity", None)
+    return min(MOST_THREADS, len(ours(0)) if ours else os.cpu_count() or 1)
+
+
+def _most_waiting(total: Partial | None) -> int:
+    """Pieces under way: as many as threads, but few large statistics."""
+    size = 0 if total is None else sum(part.xx.nbytes for part in total.parts)
+    return count_threads() if size <= LARGE else 1
+
+
+def _add_first(total: Partial | None, waiting: deque[_Job]) -> Partial:
+    """Add in the order of the files, so that results do not depend on the clock."""
+    job = waiting.popleft()
+    with _naming(job.file):
+        part = job.part.result()
+        return part if total is None else total + part
 
 
 @contextmanager
