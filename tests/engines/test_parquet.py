@@ -48,11 +48,12 @@ def test_files_give_what_memory_gives(tmp_path, kind, missing, rows):
 
 
 @pytest.mark.parametrize("kind", WRITERS)
-def test_folds_are_the_same_from_any_file(tmp_path, kind):
+@pytest.mark.parametrize("key", ["id", None])
+def test_folds_are_the_same_from_any_file(tmp_path, kind, key):
     frame = mixed_frame()
     folder = write_folder(frame.sample(frac=1.0, random_state=1), tmp_path, kind)
-    expected = summarize(ds.dataset(to_arrow(frame)), **COLUMNS, folds=4, key="id")
-    found = summarize(folder, **COLUMNS, folds=4, key="id", batch_rows=11)
+    expected = summarize(ds.dataset(to_arrow(frame)), **COLUMNS, folds=4, key=key)
+    found = summarize(folder, **COLUMNS, folds=4, key=key, batch_rows=11)
     for part, twin in zip(found.parts, expected.parts, strict=True):
         assert_same(part, twin)
     assert_same(found.whole, naive(frame))
@@ -105,7 +106,7 @@ def test_a_file_of_other_types_is_named(tmp_path):
 
 def test_no_rows_are_an_error(tmp_path):
     folder = write_folder(mixed_frame(), tmp_path, "parquet")
-    with pytest.raises(ValueError, match="there must be rows to learn from"):
+    with pytest.raises(ValueError, match=f"{folder}: there must be rows to learn from"):
         summarize(folder, **COLUMNS, where="id < 0")
     for year in (1, 2):
         (tmp_path / "parts" / f"year={year}").mkdir(parents=True)

@@ -89,9 +89,10 @@ def test_data_sets_of_arrow_are_sources(folder):
     kind = files(folder)[0].suffix[1:]
     table, _ = read(open_source(ds.dataset(folder, format=kind)))
     assert table.num_rows == 12
-    table, pieces = read(open_source(ds.dataset(TABLE)))
-    assert table.num_rows == 4
-    assert sum(piece.size for piece in pieces) == 0
+    for source in (ds.dataset(TABLE), TABLE, TABLE.to_batches()[0]):
+        table, pieces = read(open_source(source))
+        assert table.num_rows == 4
+        assert sum(piece.size for piece in pieces) == 0
     both = ds.dataset([ds.dataset(TABLE), ds.dataset(TABLE)])
     assert read(open_source(both))[0].num_rows == 8
 
@@ -167,6 +168,8 @@ def test_columns_may_come_in_another_order(folder):
 
 
 def test_what_is_no_source_is_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"source must be a path.*: got int"):
+        open_source(3)
     with pytest.raises(FileNotFoundError, match="none is not a file or folder"):
         open_source(tmp_path / "none")
     with pytest.raises(DataFileError, match=r"has no files that end in \.parquet"):

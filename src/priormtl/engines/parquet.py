@@ -74,7 +74,9 @@ def summarize(
         task, target, weight, features, categories, missing, folds, key, seed
     )
     opened = open_source(source, where)
-    return summarize_source(recipe, opened, batch_rows, advance).finish()
+    partial = summarize_source(recipe, opened, batch_rows, advance)
+    with _naming(opened.name):
+        return partial.finish()
 
 
 def summarize_source(

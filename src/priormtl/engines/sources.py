@@ -132,7 +132,7 @@ def open_source(source: Any, where: Any = None) -> Source:
 
     Parameters
     ----------
-    source : path, list of paths, or pyarrow.dataset.Dataset
+    source : path, list of paths, pyarrow.dataset.Dataset or pyarrow.Table
         A CSV, Parquet or Arrow file, or a folder of such files, of one kind, also in
         folders below it; folders named like ``year=2010`` add a column.
     where : text or pyarrow expression, optional
@@ -144,6 +144,8 @@ def open_source(source: Any, where: Any = None) -> Source:
         where = source.where if where is None else where
     elif isinstance(source, ds.Dataset):
         dataset, name = source, "the data set"
+    elif isinstance(source, pa.Table | pa.RecordBatch):
+        dataset, name = ds.dataset(source), "the table"
     else:
         dataset, name = _open_files(source)
     _refuse_names(name, dataset.schema.names)
@@ -168,8 +170,13 @@ def _open_files(source: Any) -> tuple[Any, str]:
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         files, base = (_list_files(path), path) if path.is_dir() else ([path], None)
-    else:
+    elif isinstance(source, list | tuple):
         files, base = [Path(path) for path in source], None
+    else:
+        raise TypeError(
+            "source must be a path, a list of paths, or a data set of pyarrow: got "
+            f"{type(source).__name__}."
+        )
     if not files:
         raise DataFileError(f"{source} must name files: got none.")
     kind = _one_kind(files)
