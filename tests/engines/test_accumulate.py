@@ -11,7 +11,7 @@ RECIPE = Recipe("school", "score", "w", ("size", "colour", "count"), missing="me
 
 
 @pytest.mark.parametrize("rows", [1, 7, 64, 1000])
-@pytest.mark.parametrize("cells", [1, 900, 2**22])
+@pytest.mark.parametrize("cells", [1, 900, 2**21])
 def test_any_batches_and_pieces_give_the_whole(rows, cells, monkeypatch):
     monkeypatch.setattr(accumulate, "CELLS", cells)
     monkeypatch.setattr(accumulate, "FEWEST_ROWS", 16)
@@ -57,6 +57,6 @@ def test_small_batches_become_tables_of_some_rows():
 
 
 def test_rows_follow_the_number_of_columns():
-    assert choose_rows(32) == 2**17
+    assert choose_rows(32) == 2**16
     assert choose_rows(10**9) == accumulate.FEWEST_ROWS
-    assert choose_rows(0) == 2**22
+    assert choose_rows(0) == 2**21

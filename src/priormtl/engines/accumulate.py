@@ -22,7 +22,7 @@ __all__ = [
     "summarize_rows",
 ]
 
-CELLS = 2**22  # numbers of a piece: 32 MB
+CELLS = 2**21  # numbers of a piece: 16 MB
 FIRST_ROWS = 4096  # of which it is not yet known how many features they have
 FEWEST_ROWS = 256
 
