@@ -120,6 +120,14 @@ def test_files_without_a_known_ending_are_looked_into(tmp_path):
         assert read(open_source(tmp_path / name))[0].num_rows == 4
 
 
+def test_compressed_csv_files_are_read(tmp_path):
+    for name in ("a", "b"):
+        with pa.output_stream(tmp_path / f"{name}.csv.gz") as file:
+            csv.write_csv(TABLE, file)
+    assert read(open_source(tmp_path / "a.csv.gz"))[0].num_rows == 4
+    assert read(open_source(tmp_path))[0].num_rows == 8
+
+
 def test_hidden_and_other_files_are_left_alone(tmp_path):
     parquet.write_table(TABLE, tmp_path / "a.parquet")
     for name in ("_SUCCESS", ".a.parquet.crc", "_metadata.parquet", "README.md"):

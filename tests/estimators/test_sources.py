@@ -1,6 +1,7 @@
 """fit_source: files give the model that their rows give."""
 
 import logging
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -137,3 +138,12 @@ def test_rows_in_memory_are_a_source(frame):
     source = ds.dataset(to_arrow(frame))
     model.fit_source(source, task="school", missing="drop", **COLUMNS)
     assert model.coef_.shape == (5, 6)
+
+
+def test_without_pyarrow_a_sentence_says_what_to_install(folder, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("priormtl.engines")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("priormtl.engines", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'priormtl\[arr"):
+        MultiTaskRegressor().fit_source(folder, task="school", **COLUMNS)

@@ -196,13 +196,19 @@ def _list_files(folder: Path) -> list[Path]:
     files = sorted(
         path
         for path in folder.rglob("*")
-        if path.suffix.lower() in SUFFIXES
+        if _suffix(path) in SUFFIXES
         and not any(part[0] in "._" for part in path.relative_to(folder).parts)
         and path.is_file()
     )
     if not files:
         raise DataFileError(f"{folder} has no files that end in {', '.join(SUFFIXES)}.")
     return files
+
+
+def _suffix(file: Path) -> str:
+    """Ending of a name; CSV files may be compressed."""
+    name = file.name.lower()
+    return ".csv" if name.endswith((".csv.gz", ".csv.bz2")) else Path(name).suffix
 
 
 def _one_kind(files: Sequence[Path]) -> str:
@@ -219,7 +225,7 @@ def _kind(file: Path) -> str:
         raise FileNotFoundError(f"{file} is not a file or folder.")
     if not file.stat().st_size:
         raise DataFileError(f"{file} is empty.")
-    known = SUFFIXES.get(file.suffix.lower())
+    known = SUFFIXES.get(_suffix(file))
     if known is not None:
         return known
     with file.open("rb") as content:
