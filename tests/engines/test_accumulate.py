@@ -5,7 +5,7 @@ import pytest
 
 from mixed_rows import assert_same, mixed_frame, naive, to_arrow
 from priormtl.engines import Recipe, accumulate, accumulate_batches
-from priormtl.engines.accumulate import choose_rows, regroup
+from priormtl.engines.accumulate import choose_rows, enough_rows, regroup
 
 RECIPE = Recipe("school", "score", "w", ("size", "colour", "count"), missing="mean")
 
@@ -44,16 +44,33 @@ def test_no_piece_is_larger_than_its_share(monkeypatch):
     assert sum(seen) == 200
 
 
-def test_small_batches_become_tables_of_some_rows():
+def test_small_tables_are_put_together():
     schema = pa.schema({"x": pa.int64()})
-    batches = [
-        pa.record_batch({"x": range(i)}, schema=schema) for i in (1, 2, 3, 0, 9, 1)
-    ]
-    assert [table.num_rows for table in regroup(batches, 5)] == [6, 9, 1]
-    other = pa.record_batch({"x": [0.5]})
-    assert [table.num_rows for table in regroup([batches[1], other], 5)] == [2, 1]
-    empty = pa.table({"x": pa.array([], pa.int64())})
-    assert [table.num_rows for table in regroup([empty], 5)] == [0]
+    tables = [pa.table({"x": range(i)}, schema=schema) for i in (1, 2, 3, 0, 9, 1)]
+
+    def counts(tables):
+        groups = regroup(tables, lambda: 5)
+        return [[table.num_rows for table in group] for group in groups]
+
+    assert counts(tables) == [[1, 2, 3], [0, 9], [1]]
+    assert counts([tables[1], pa.table({"x": [0.5]})]) == [[2], [1]]
+    assert counts([tables[3]]) == [[0]]
+
+
+def test_large_statistics_want_many_rows():
+    tasks = range(3000)
+    table = pa.table({"x": tasks, "z": tasks, "t": tasks, "y": tasks})
+    partial = accumulate_batches(Recipe("t", "y"), [table])
+    assert enough_rows(partial) == choose_rows(2)
+    assert enough_rows(None) == accumulate.FIRST_ROWS
+
+
+def test_rows_of_large_statistics_are_half_as_large(monkeypatch):
+    monkeypatch.setattr(accumulate, "CELLS", 2)
+    tasks = range(3000)
+    table = pa.table({"x": tasks, "z": tasks, "t": tasks, "y": tasks})
+    partial = accumulate_batches(Recipe("t", "y"), [table])
+    assert enough_rows(partial) * 2 == partial.parts[0].xx.size / 2
 
 
 def test_rows_follow_the_number_of_columns():

@@ -1,12 +1,13 @@
 """Many batches, one partial: small ones are put together, large ones cut.
 
 A merge costs as much as the statistics are large, so that rows are summarised in
-pieces of many cells; and no piece is larger than that, so that memory stays bounded
-whatever comes in, also where texts become many features.
+pieces of many cells: 16 MB, or half of the statistics where these are larger. No piece
+is larger than that, so that memory stays bounded whatever comes in, also where texts
+become many features.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from priormtl.engines.recipe import Recipe
 __all__ = [
     "accumulate_batches",
     "choose_rows",
-    "count_slots",
+    "enough_rows",
     "regroup",
     "summarize_rows",
 ]
@@ -25,6 +26,21 @@ __all__ = [
 CELLS = 2**21  # numbers of a piece: 16 MB
 FIRST_ROWS = 4096  # of which it is not yet known how many features they have
 FEWEST_ROWS = 256
+
+
+class HasRows(Protocol):
+    """A table, or something around one."""
+
+    @property
+    def schema(self) -> Any:
+        """Names and types of its columns."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of its rows."""
+
+
+Piece = TypeVar("Piece", bound=HasRows)
 
 
 def accumulate_batches(recipe: Recipe, batches: Iterable[Any]) -> Partial | None:
@@ -36,56 +52,66 @@ def accumulate_batches(recipe: Recipe, batches: Iterable[Any]) -> Partial | None
     >>> accumulate_batches(Recipe("t", "y"), rows.to_batches()).rows
     2
     """
-    total = None
-    for table in regroup(batches):
-        part = summarize_rows(recipe, table, count_slots(total))
+    total: Partial | None = None
+
+    def enough() -> int:
+        return enough_rows(total)
+
+    for tables in regroup(map(_to_table, batches), enough):
+        part = summarize_rows(recipe, pa.concat_tables(tables), total)
         total = part if total is None else total + part
     return total
 
 
 def summarize_rows(
-    recipe: Recipe, table: pa.Table, slots: int | None = None
+    recipe: Recipe,
+    table: pa.Table,
+    like: Partial | None = None,
+    rows: int | None = None,
 ) -> Partial:
-    """Partial of a table; ``slots``: how many columns of statistics are expected."""
+    """Partial of a table, by so many rows; else as many as suit statistics ``like``."""
     begin, total = 0, None
     while total is None or begin < table.num_rows:
-        slots = count_slots(total) or slots
-        rows = FIRST_ROWS if slots is None else choose_rows(slots)
-        part = summarize_batch(recipe, table.slice(begin, rows))
+        count = rows or enough_rows(like, total)
+        part = summarize_batch(recipe, table.slice(begin, count))
         total = part if total is None else total + part
-        begin += rows
+        begin += count
     return total
 
 
-def count_slots(partial: Partial | None) -> int | None:
-    """Columns of the statistics so far."""
-    return None if partial is None else len(partial.centre)
+def choose_rows(columns: int, cells: int = 0) -> int:
+    """Rows of a piece with this many columns, and at least so many cells."""
+    return max(FEWEST_ROWS, max(CELLS, cells) // max(1, columns))
 
 
-def choose_rows(columns: int) -> int:
-    """Rows of a piece with this many columns."""
-    return max(FEWEST_ROWS, CELLS // max(1, columns))
+def enough_rows(total: Partial | None, part: Partial | None = None) -> int:
+    """Rows that are worth a merge; their cells are half of large statistics.
+
+    ``part`` knows better how many columns there are.
+    """
+    known = part or total
+    if known is None:
+        return FIRST_ROWS
+    cells = 0 if total is None else sum(one.xx.size for one in total.parts)
+    return choose_rows(len(known.centre), cells // 2)
 
 
-def regroup(batches: Iterable[Any], rows: int | None = None) -> Iterator[pa.Table]:
-    """Tables of at least so many rows, but the last of each schema."""
-    waiting: list[Any] = []
-    count = 0
-    for batch in batches:
-        if waiting and batch.schema != waiting[0].schema:
-            yield pa.Table.from_batches(waiting)
-            waiting, count = [], 0
-        waiting += _to_batches(batch)
-        count += batch.num_rows
-        if count >= (rows or choose_rows(batch.num_columns)):
-            yield pa.Table.from_batches(waiting)
-            waiting, count = [], 0
+def regroup(
+    tables: Iterable[Piece], enough: Callable[[], int]
+) -> Iterator[list[Piece]]:
+    """Tables of one schema that together have enough rows, but the last of each."""
+    waiting: list[Piece] = []
+    for table in tables:
+        if waiting and table.schema != waiting[0].schema:
+            yield waiting
+            waiting = []
+        waiting.append(table)
+        if sum(one.num_rows for one in waiting) >= enough():
+            yield waiting
+            waiting = []
     if waiting:
-        yield pa.Table.from_batches(waiting)
+        yield waiting
 
 
-def _to_batches(batch: Any) -> list[Any]:
-    if not isinstance(batch, pa.Table):
-        return [batch]
-    empty = pa.RecordBatch.from_pylist([], schema=batch.schema)
-    return batch.to_batches() or [empty]
+def _to_table(batch: Any) -> pa.Table:
+    return batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])

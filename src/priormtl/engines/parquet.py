@@ -2,18 +2,19 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from priormtl.engines.accumulate import count_slots, summarize_rows
+from priormtl.engines.accumulate import enough_rows, regroup, summarize_rows
 from priormtl.engines.ahead import read_ahead
 from priormtl.engines.partial import Partial, Summary
 from priormtl.engines.recipe import Recipe
-from priormtl.engines.sources import Source, open_source
+from priormtl.engines.sources import Piece, Source, open_source
 from priormtl.exceptions import DataFileError
 
 __all__ = ["count_threads", "summarize", "summarize_source"]
@@ -88,33 +89,44 @@ def summarize_source(
     """Partial of all rows of a source."""
     total: Partial | None = None
     waiting: deque[_Job] = deque()
+
+    def enough() -> int:
+        return batch_rows or enough_rows(total)
+
     # Many small products: threads of our own do better than those of BLAS.
     with (
         threadpool_limits(1, user_api="blas"),
         closing(read_ahead(source.pieces(recipe, batch_rows))) as pieces,
         ThreadPoolExecutor(count_threads(), "priormtl-sum") as pool,
     ):
-        for piece in pieces:
-            if piece.table.num_rows or not (waiting or total):
-                slots = count_slots(total)
-                part = pool.submit(summarize_rows, recipe, piece.table, slots)
-                waiting.append(_Job(piece.file, part))
+        told = _tell(pieces, advance)
+        for group in regroup(told, enough):
+            table = pa.concat_tables([piece.table for piece in group])
+            part = pool.submit(summarize_rows, recipe, table, total, batch_rows)
+            waiting.append(_Job(group, part))
             while len(waiting) > _most_waiting(total):
-                total = _add_first(total, waiting)
-            if advance is not None:
-                advance(piece.size)
+                total = _add_first(recipe, total, waiting)
         while waiting:
-            total = _add_first(total, waiting)
+            total = _add_first(recipe, total, waiting)
     if total is None:
         raise DataFileError(f"{source.name} has no rows that where lets through.")
     return total
 
 
 class _Job(NamedTuple):
-    """A piece that is being summed up."""
+    """Pieces that are being summed up."""
 
-    file: str
+    pieces: list[Piece]
     part: Future[Partial]
+
+
+def _tell(pieces: Iterable[Piece], advance: Advance | None) -> Iterator[Piece]:
+    """Same pieces, but those without rows beside the first; tell their bytes."""
+    for number, piece in enumerate(pieces):
+        if advance is not None:
+            advance(piece.size)
+        if piece.num_rows or not number:
+            yield piece
 
 
 def count_threads() -> int:
@@ -129,12 +141,17 @@ def _most_waiting(total: Partial | None) -> int:
     return count_threads() if size <= LARGE else 1
 
 
-def _add_first(total: Partial | None, waiting: deque[_Job]) -> Partial:
+def _add_first(recipe: Recipe, total: Partial | None, waiting: deque[_Job]) -> Partial:
     """Add in the order of the files, so that results do not depend on the clock."""
     job = waiting.popleft()
-    with _naming(job.file):
+    try:
         part = job.part.result()
         return part if total is None else total + part
+    except ValueError as error:
+        for piece in job.pieces:
+            with _naming(piece.file):
+                summarize_rows(recipe, piece.table)
+        raise DataFileError(f"{job.pieces[0].file}: {error}") from None
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from pyarrow import csv
 
 from priormtl._lazy import cached_property
-from priormtl.engines.accumulate import choose_rows, regroup
+from priormtl.engines.accumulate import choose_rows
 from priormtl.engines.filters import read_filter
 from priormtl.engines.recipe import Recipe
 from priormtl.exceptions import DataFileError
@@ -43,6 +43,16 @@ class Piece(NamedTuple):
     file: str
     table: pa.Table
     size: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self.table.schema
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return int(self.table.num_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +105,8 @@ class Source:
                 fragment_readahead=1,
             )
             left = size = _file_size(fragment)
-            for table in regroup(scanner.to_batches(), rows):
+            for batch in scanner.to_batches():
+                table = pa.Table.from_batches([batch])
                 part = min(left, _bytes_of(table, fragment, size))
                 left -= part
                 yield Piece(file, table, part)
