@@ -21,7 +21,7 @@ import numpy as np
 from priormtl._files import write_whole
 from priormtl.exceptions import ModelFileError
 
-__all__ = ["read_archive", "write_archive"]
+__all__ = ["pack_archive", "read_archive", "unpack_archive", "write_archive"]
 
 FORMAT_VERSION = 1
 MOST_HEADER_BYTES = 100_000_000
@@ -38,7 +38,7 @@ def write_archive(
     path: str | os.PathLike[str], kind: str, settings: Mapping[str, Any], arrays: Arrays
 ) -> None:
     """Write all or nothing: the file appears complete or not at all."""
-    write_whole(path, _encode(kind, settings, arrays))
+    write_whole(path, pack_archive(kind, settings, arrays))
 
 
 def read_archive(
@@ -52,12 +52,13 @@ def read_archive(
         raise ModelFileError(f"{source} is larger than {MOST_FILE_BYTES} bytes.")
     content = source.read_bytes()
     try:
-        return _decode(content, kind)
+        return unpack_archive(content, kind)
     except ModelFileError as error:
         raise ModelFileError(f"{source}: {error}") from None
 
 
-def _encode(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> bytes:
+def pack_archive(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> bytes:
+    """Bytes of such a file."""
     stored = {name: _storable(array) for name, array in arrays.items()}
     meta = {"kind": kind, "version": FORMAT_VERSION, "settings": dict(settings)}
     header: dict[str, Any] = {"__metadata__": {"priormtl": _to_json(meta)}}
@@ -73,7 +74,10 @@ def _encode(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> bytes:
     return content + _digest(content)
 
 
-def _decode(content: bytes, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def unpack_archive(
+    content: bytes, kind: str
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Settings and arrays in the bytes of such a file."""
     header, start = _read_header(content)
     if _digest(content[:-DIGEST_BYTES]) != content[-DIGEST_BYTES:]:
         raise ModelFileError(

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from typer import Argument, Exit, Option, echo
 
 from priormtl._files import write_whole
-from priormtl.cli.errors import one_sentence
+from priormtl.cli.errors import one_sentence, refuse_folder
 
 __all__ = ["compare"]
 
@@ -61,7 +61,7 @@ def compare(
     """
     tables, compare_methods = _import_tools()
     with one_sentence(), _short_warnings():
-        _refuse_folder(out)
+        refuse_folder(out)
         rows = tables.split_table(tables.read_table(data), task=task, target=target)
         found = compare_methods(
             rows.X,
@@ -100,12 +100,6 @@ def _short_warnings() -> Iterator[None]:
         yield
     for warning in caught:
         echo(f"Warning: {warning.message}", err=True)
-
-
-def _refuse_folder(out: Path | None) -> None:
-    """Fail before the work if its results have no place."""
-    if out is not None and not out.parent.is_dir():
-        raise FileNotFoundError(f"folder {out.parent} does not exist: make it first.")
 
 
 def _read_methods(methods: str) -> str | list[str]:

@@ -8,7 +8,9 @@ from priormtl import __version__
 from priormtl.cli.compare import compare
 from priormtl.cli.data import app as data
 from priormtl.cli.demo import demo
+from priormtl.cli.merge import merge
 from priormtl.cli.reproduce import reproduce
+from priormtl.cli.stats import stats
 
 __all__ = ["app"]
 
@@ -21,6 +23,8 @@ app = Typer(
 app.command()(demo)
 app.command()(compare)
 app.command()(reproduce)
+app.command()(stats)
+app.command()(merge)
 app.add_typer(data, name="data")
 
 

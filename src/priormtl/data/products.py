@@ -62,7 +62,7 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
     mean[:, d] = np.add.reduceat(share * y, starts[:-1])
     y_centred = y - np.repeat(mean[:, d], counts)
     # One small table for all tasks stays in cache.
-    table, ends = np.empty((counts.max(initial=0), d + 1)), starts.tolist()
+    table, ends = _empty_like(X, counts.max(initial=0), d + 1), starts.tolist()
     for i in range(m):
         rows = slice(ends[i], ends[i + 1])
         x, z, x_mean = X[rows], table[: counts[i]], mean[i, :d]
@@ -89,6 +89,12 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
     return found
 
 
+def _empty_like(X: Matrix, rows: int, columns: int) -> Array:
+    """Table by rows or by columns, as X is: copying across is slow."""
+    by_columns = not issparse(X) and X.strides[0] < X.strides[1]
+    return np.empty((rows, columns), order="F" if by_columns else "C")
+
+
 def _silence_constants(products: Array, mean: Array, total: Array) -> Index:
     """What rounding leaves of a constant is noise, not data.
 
@@ -105,7 +111,7 @@ def _silence_constants(products: Array, mean: Array, total: Array) -> Index:
 
 def _chunk_products(X: Matrix, Y: Array, weight: Array) -> Products:
     d = X.shape[1]
-    Z = np.empty((X.shape[0], d + Y.shape[1]))
+    Z = _empty_like(X, X.shape[0], d + Y.shape[1])
     Z[:, :d] = X.toarray() if issparse(X) else X
     Z[:, d:] = Y
     total = weight.sum()

@@ -1,6 +1,6 @@
 """MultiTaskRegressorCV, MultiTaskClassifierCV: strengths chosen on folds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +29,7 @@ from priormtl.estimators.searching import (
     merge_folds,
     shared_settings,
 )
+from priormtl.estimators.sources import count_folds, hold_back, read_source
 from priormtl.selection import (
     MeanAuc,
     RowError,
@@ -122,18 +123,71 @@ feature_names_in_, feature_prior_, statistics_
         self
         """
         check_parts(parts)
+        self._refuse_scorings()
+        return self._fit_parts(*align_parts(parts))
+
+    @with_callbacks
+    def fit_source(
+        self,
+        source: Any,
+        *,
+        target: str,
+        task: str | None = None,
+        weight: str | None = None,
+        features: Sequence[str] | None = None,
+        categories: Mapping[str, Sequence[str]] | None = None,
+        where: Any = None,
+        missing: str = "error",
+        key: str | None = None,
+    ) -> Self:
+        """Choose strengths and learn from tables in files, however large, in one pass.
+
+        Parameters
+        ----------
+        source, target, task, weight, features, categories, where, missing
+            As in :meth:`MultiTaskRegressor.fit_source`. Means that take the place of
+            missing values are those of all rows, held out or not.
+        key : str, optional
+            Column whose values decide into which of ``cv`` folds (a number) a row
+            comes, in the same way everywhere; else all columns in use. Tasks whose
+            rows all come into one fold stay in training.
+
+        Returns
+        -------
+        self
+        """
+        self._refuse_scorings()
+        summary = read_source(
+            self,
+            source,
+            task=task,
+            target=target,
+            weight=weight,
+            features=features,
+            categories=categories,
+            where=where,
+            missing=missing,
+            folds=count_folds(self.cv),
+            key=key,
+        )
+        return self._fit_parts(*hold_back(summary.parts))
+
+    def _refuse_scorings(self) -> None:
         if not self._scores_by_default:
             raise ValueError(
                 f"scoring={self.scoring!r} needs rows: statistics suffice for "
                 "scoring=None only."
             )
+
+    def _fit_parts(self, *parts: TaskStatistics) -> Self:
+        """Hold out all parts in turn but the last, which always trains."""
         root = self._begin_callbacks(None, None)
         with unchanged_on_error(self):
-            *tests, nothing = align_parts(parts)
+            *tests, always = parts
             self._targets_are_columns = False
-            self._adopt_features(tests[0])
+            self._adopt_features(always)
             scores = [StatisticsError(test) for test in tests]
-            self._choose_and_fit(merge_folds(tests, nothing, scores), root)
+            self._choose_and_fit(merge_folds(tests, always, scores), root)
         if root is not None:
             root.call_on_fit_task_end(estimator=self)
         return self

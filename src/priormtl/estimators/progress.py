@@ -41,8 +41,10 @@ def hide_progress() -> Iterator[None]:
 @contextmanager
 def show_progress(
     estimator: Any, root: Any, name: str, total: int, parts: str = "paths"
-) -> Iterator[Callable[[], None]]:
+) -> Iterator[Callable[..., None]]:
     """Yield a function to be called after each of ``total`` parts, named ``parts``.
+
+    It takes the number of parts that are done, one by default.
 
     Callbacks of scikit-learn are told, where the estimator has any (``root`` is their
     context). Else terminals show a bar, once it is worth it, and other outputs get
@@ -88,13 +90,13 @@ class _Progress:
         self.begin = monotonic()
         self.next_line = self.begin + SHORT
 
-    def advance(self) -> None:
-        """Count one part."""
-        self.done += 1
+    def advance(self, count: int = 1) -> None:
+        """Count one part, or several."""
+        self.done += count
         now = monotonic()
         if now < self.next_line:
             return
-        left = (now - self.begin) * (self.total / self.done - 1.0)
+        left = (now - self.begin) * (self.total / max(1, self.done) - 1.0)
         self.next_line = now + self.show(self.name, self.done, self.total, left)
 
     def close(self) -> None:
@@ -104,7 +106,7 @@ class _Progress:
             close()
 
 
-def _say_nothing() -> None:
+def _say_nothing(count: int = 1) -> None:
     """Count nothing."""
 
 

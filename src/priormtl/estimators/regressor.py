@@ -1,6 +1,6 @@
 """MultiTaskRegressor: squared loss."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from priormtl._arrays import Array, Index
 from priormtl.data import TaskStatistics, as_frame, read_targets, summarize_tasks
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
 from priormtl.estimators.linear import LinearMultiTask
+from priormtl.estimators.sources import read_source
 
 __all__ = ["MultiTaskRegressor", "RegressionTasks"]
 
@@ -164,6 +165,63 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         with unchanged_on_error(self):
             self._targets_are_columns = False
             return self._adopt_statistics(statistics)
+
+    def fit_source(
+        self,
+        source: Any,
+        *,
+        target: str,
+        task: str | None = None,
+        weight: str | None = None,
+        features: Sequence[str] | None = None,
+        categories: Mapping[str, Sequence[str]] | None = None,
+        where: Any = None,
+        missing: str = "error",
+    ) -> Self:
+        """Learn from tables in files, however large, in one pass.
+
+        Parameters
+        ----------
+        source : path, list of paths, or pyarrow.dataset.Dataset
+            CSV, Parquet or Arrow file, or a folder of such files.
+        target, task, weight : str
+            Columns of targets, task labels and (optionally) weights; ``task`` may have
+            been given to the constructor.
+        features : sequence of str, optional
+            Columns of features; all others where absent. Each value of a text becomes
+            a feature named like ``colour=red``.
+        categories : mapping from columns to values, optional
+            Values of texts, where they are not to be learned from the rows.
+        where : text or pyarrow expression, optional
+            Which rows to read, such as ``"year >= 2010"``.
+        missing : {"error", "drop", "mean"}
+            What missing values mean: an error, a row that is dropped, or the mean of
+            their column.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import pyarrow as pa, pyarrow.dataset as ds
+        >>> rows = pa.table({"x": [1.0, 2.0, 4.0], "y": [0.0, 1.0, 3.0], "t": [1] * 3})
+        >>> model = MultiTaskRegressor(0.0, task_prior=None)
+        >>> model.fit_source(ds.dataset(rows), task="t", target="y").coef_.round(6)
+        array([[1.]])
+        """
+        summary = read_source(
+            self,
+            source,
+            task=task,
+            target=target,
+            weight=weight,
+            features=features,
+            categories=categories,
+            where=where,
+            missing=missing,
+        )
+        return self.fit_statistics(summary.whole)
 
     def partial_fit(
         self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None

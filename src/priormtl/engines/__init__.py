@@ -1,0 +1,31 @@
+"""What if it does not fit here: statistics of rows in files, in batches, elsewhere."""
+
+try:
+    import pyarrow as _pyarrow  # noqa: F401
+except ImportError:
+    raise ImportError(
+        "priormtl.engines needs pyarrow: pip install 'priormtl[arrow]'",
+        name="pyarrow",
+    ) from None
+
+from priormtl.engines.accumulate import accumulate_batches
+from priormtl.engines.batches import summarize_batch
+from priormtl.engines.parquet import summarize, summarize_source
+from priormtl.engines.partial import Partial, Summary
+from priormtl.engines.recipe import Recipe
+from priormtl.engines.sources import Source, open_source
+from priormtl.engines.wire import from_bytes, to_bytes
+
+__all__ = [
+    "Partial",
+    "Recipe",
+    "Source",
+    "Summary",
+    "accumulate_batches",
+    "from_bytes",
+    "open_source",
+    "summarize",
+    "summarize_batch",
+    "summarize_source",
+    "to_bytes",
+]

@@ -1,0 +1,241 @@
+"""summarize_batch: the map step, from one batch of rows to partial statistics.
+
+Rows are sorted by fold and task inside the batch only. Columns are gathered in that
+order one by one, so that no second copy of the features is made.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from priormtl._arrays import Array, Index
+from priormtl.data import TaskStatistics, align_tasks, from_codes, summarize_tasks
+from priormtl.engines.columns import Values, read_column, read_numbers, read_tasks
+from priormtl.engines.hashing import deal_folds
+from priormtl.engines.layout import Column, Layout, refuse_many
+from priormtl.engines.partial import Partial, no_rows
+from priormtl.engines.recipe import Recipe
+
+__all__ = ["summarize_batch"]
+
+
+class _Rows(NamedTuple):
+    """Rows that count, sorted by fold and task."""
+
+    order: Index  # their places in the batch
+    folds: Index  # of each
+    codes: Index  # of each: its task
+    tasks: tuple[Any, ...]
+    weight: Array  # of each
+
+
+class _Columns(NamedTuple):
+    """All columns of a batch."""
+
+    task: Values
+    target: Values
+    weight: Values | None
+    features: Mapping[str, Values]
+
+
+def summarize_batch(recipe: Recipe, batch: pa.RecordBatch | pa.Table) -> Partial:
+    """Statistics of the rows of one batch.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        What the columns mean.
+    batch : pyarrow.RecordBatch or pyarrow.Table
+        Some rows. Columns that the recipe does not use are ignored.
+
+    Returns
+    -------
+    Partial
+        Adds to those of other batches.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"x": [1.0, 3.0], "y": [0.0, 1.0], "t": ["u", "u"]})
+    >>> summary = summarize_batch(Recipe("t", "y"), rows).finish()
+    >>> summary.whole.tasks, summary.whole.x_mean
+    (('u',), array([[2.]]))
+    """
+    names = recipe.used_columns(batch.schema.names)
+    table = {name: batch.column(name) for name in names}
+    columns = _read(recipe, table, recipe.feature_columns(batch.schema.names))
+    usable = _usable_rows(recipe, columns, batch.num_rows)
+    rows = _sort_rows(recipe, table, columns, usable)
+    features = {name: _take(values, rows) for name, values in columns.features.items()}
+    layout = Layout(tuple(_describe(*item, recipe) for item in features.items()))
+    X, centre, observed = _fill(layout, list(features.values()), rows.weight)
+    y = columns.target.values[rows.order].astype(np.float64)
+    parts = tuple(_summarize_folds(recipe.folds or 1, X, y, rows))
+    counts = np.bincount(rows.codes, minlength=len(rows.tasks)).astype(np.intp)
+    dropped = batch.num_rows - int(np.count_nonzero(usable))
+    return Partial(parts, layout, centre, observed, counts, batch.num_rows, dropped)
+
+
+def _read(recipe: Recipe, table: Mapping[str, Any], names: Sequence[str]) -> _Columns:
+    declared = recipe.categories or {}
+    weight = recipe.weight
+    return _Columns(
+        read_tasks(recipe.task, table[recipe.task]),
+        read_numbers(recipe.target, table[recipe.target]),
+        None if weight is None else read_numbers(weight, table[weight]),
+        {name: read_column(name, table[name], declared.get(name)) for name in names},
+    )
+
+
+def _usable_rows(recipe: Recipe, columns: _Columns, n: int) -> NDArray[np.bool_]:
+    """Which rows lack nothing that they need."""
+    special = (recipe.task, recipe.target, recipe.weight)
+    needed = [*zip(special, columns[:3], strict=True)]
+    if recipe.missing != "mean":
+        needed += columns.features.items()
+    usable = np.ones(n, dtype=bool)
+    for name, values in needed:
+        if values is not None and values.missing:
+            _refuse_gaps(recipe, name, values.missing, n)
+            usable &= ~values.gaps  # type: ignore[operator]
+    return usable
+
+
+def _refuse_gaps(recipe: Recipe, name: str | None, count: int, n: int) -> None:
+    if recipe.missing == "error":
+        raise ValueError(
+            f"column {name!r} lacks {count} of {n} values: fill them, or say "
+            "missing='drop' to drop such rows, missing='mean' to fill features with "
+            "their means."
+        )
+
+
+def _sort_rows(
+    recipe: Recipe,
+    table: Mapping[str, Any],
+    columns: _Columns,
+    usable: NDArray[np.bool_],
+) -> _Rows:
+    """Rows that count, those of one fold and task together."""
+    weight = np.ones(len(usable))
+    if columns.weight is not None:
+        weight = columns.weight.values.astype(np.float64)
+    rows = np.flatnonzero(usable & (weight != 0.0))
+    used, codes = _compact(columns.task.values[rows])
+    folds = np.zeros(len(rows), dtype=np.intp)
+    if recipe.folds is not None:
+        folds = _deal(recipe, table)[rows]
+    group = folds * max(1, len(used)) + codes
+    # Numbers of 16 bits are sorted by counting.
+    small = group.astype(np.min_scalar_type(int(group.max(initial=0))))
+    order = np.argsort(small, kind="stable")
+    labels = columns.task.labels or ()
+    tasks = tuple(labels[i] for i in used)
+    rows = rows[order]
+    return _Rows(rows, folds[order], codes[order], tasks, weight[rows])
+
+
+def _compact(codes: Index) -> tuple[Index, Index]:
+    """Codes that occur, and of each row the place of its code among them."""
+    present = np.bincount(codes) > 0
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[codes]
+
+
+def _deal(recipe: Recipe, table: Mapping[str, Any]) -> Index:
+    """Fold of each row of the batch."""
+    keys = table if recipe.key is None else {recipe.key: table[recipe.key]}
+    return deal_folds(keys, recipe.folds or 1, recipe.seed)
+
+
+def _take(column: Values, rows: _Rows) -> Values:
+    """Values of the sorted rows."""
+    gaps = None if column.gaps is None else column.gaps[rows.order]
+    if gaps is not None and not gaps.any():
+        gaps = None
+    # Places are right; looking for wrong ones takes as long as the copy.
+    values = column.values.take(rows.order, mode="clip")
+    return Values(values, gaps, column.labels)
+
+
+def _describe(name: str, column: Values, recipe: Recipe) -> Column:
+    """The column as features; of text those values that were seen, or declared."""
+    gaps = column.gaps is not None
+    if column.labels is None:
+        return Column(name, None, gaps)
+    declared = (recipe.categories or {}).get(name)
+    if declared is not None:
+        return Column(name, tuple(declared), gaps)
+    codes = column.values if column.gaps is None else column.values[~column.gaps]
+    seen = tuple(sorted(column.labels[i] for i in np.unique(codes)))
+    refuse_many(name, seen)
+    return Column(name, seen, gaps)
+
+
+def _fill(
+    layout: Layout, columns: Sequence[Values], weight: Array
+) -> tuple[Array, Array, Array]:
+    """Slots of all rows, what fills gaps, and weights of the rows without."""
+    starts = layout.starts()
+    X = np.zeros((len(weight), starts[-1]), order="F")
+    centre, observed = np.zeros(starts[-1]), np.zeros(len(columns))
+    total = weight.sum()
+    for number, (column, values) in enumerate(
+        zip(layout.columns, columns, strict=True)
+    ):
+        block = X[:, starts[number] : starts[number + 1]]
+        _write(block, column, values)
+        observed[number] = total
+        if values.gaps is not None:
+            place = slice(starts[number], starts[number] + column.width)
+            observed[number] = weight[~values.gaps].sum()
+            centre[place] = _fill_gaps(block, values.gaps, weight)
+    return X, centre, observed
+
+
+def _write(block: Array, column: Column, values: Values) -> None:
+    """Numbers as they are, or ones in the slots of texts."""
+    if column.values is None or values.labels is None:
+        block[:, 0] = values.values
+        return
+    position = {value: i for i, value in enumerate(column.values)}
+    place = np.array([position.get(label, -1) for label in values.labels] or [-1])
+    slots = place[values.values]
+    rows = np.arange(len(block))
+    if values.gaps is not None:
+        rows, slots = rows[~values.gaps], slots[~values.gaps]
+    block[rows, slots] = 1.0
+
+
+def _fill_gaps(block: Array, gaps: NDArray[np.bool_], weight: Array) -> Array:
+    """Fill gaps with the mean of the other rows, and mark them in the last slot."""
+    features, seen = block[:, :-1], weight[~gaps]
+    total = seen.sum()
+    centre = seen @ features[~gaps] / total if total > 0 else np.zeros(len(features.T))
+    features[gaps] = centre
+    block[:, -1] = gaps
+    return np.asarray(centre)
+
+
+def _summarize_folds(
+    folds: int, X: Array, y: Array, rows: _Rows
+) -> list[TaskStatistics]:
+    ends = np.searchsorted(rows.folds, np.arange(folds + 1)).tolist()
+    return [
+        _summarize_rows(X[a:b], y[a:b], rows.codes[a:b], rows.weight[a:b], rows.tasks)
+        for a, b in pairwise(ends)
+    ]
+
+
+def _summarize_rows(
+    X: Array, y: Array, codes: Index, weight: Array, tasks: tuple[Any, ...]
+) -> TaskStatistics:
+    """Statistics of one fold over all tasks of the batch."""
+    if not len(y):
+        return no_rows(tasks, X.shape[1])
+    used, own = _compact(codes)
+    data = from_codes(X, y, own, tuple(tasks[i] for i in used), weight)
+    return align_tasks(summarize_tasks(data), tasks)

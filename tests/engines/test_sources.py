@@ -1,0 +1,206 @@
+"""Sources: files of three kinds, folders, filters; every error names its file."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+from pyarrow import csv, feather, parquet
+
+from priormtl.engines import Recipe, open_source
+from priormtl.exceptions import DataFileError
+
+TABLE = pa.table(
+    {
+        "x": [1.0, 2.5, 3.0, 4.0],
+        "c": ["u", "v", None, "u"],
+        "y": [1, 2, 3, 4],
+        "t": [1] * 4,
+    }
+)
+WRITERS = {
+    "csv": csv.write_csv,
+    "parquet": parquet.write_table,
+    "arrow": lambda table, path: feather.write_feather(
+        table, path, compression="uncompressed"
+    ),
+}
+RECIPE = Recipe("t", "y", missing="drop")
+
+
+def read(source, recipe=RECIPE, **settings):
+    pieces = list(source.pieces(recipe, **settings))
+    return pa.concat_tables([piece.table for piece in pieces]), pieces
+
+
+@pytest.fixture(params=WRITERS)
+def folder(request, tmp_path):
+    """Three files of one kind, with the table's rows in each."""
+    for name in "abc":
+        WRITERS[request.param](TABLE, tmp_path / f"{name}.{request.param}")
+    return tmp_path
+
+
+def files(folder):
+    return sorted(path for path in folder.iterdir() if path.is_file())
+
+
+@pytest.mark.parametrize("rows", [None, 1, 3])
+def test_rows_of_files_and_folders_come_once(folder, rows):
+    for source, count in ((folder, 3), (files(folder)[0], 1), (files(folder)[:2], 2)):
+        table, _ = read(open_source(source), batch_rows=rows)
+        assert table["x"].to_pylist() == TABLE["x"].to_pylist() * count
+        assert table["c"].to_pylist() == TABLE["c"].to_pylist() * count
+
+
+def test_bytes_add_up(folder):
+    source = open_source(folder)
+    _, pieces = read(source, batch_rows=1)
+    assert source.size == sum(path.stat().st_size for path in files(folder))
+    assert sum(piece.size for piece in pieces) == source.size
+    assert sorted({piece.file for piece in pieces}) == list(map(str, files(folder)))
+
+
+def test_only_columns_in_use_are_read(folder):
+    table, _ = read(open_source(folder), Recipe("t", "y", features=["x"]))
+    assert table.column_names == ["t", "y", "x"]
+
+
+@pytest.mark.parametrize("where", ["x > 2 and c != 'v'", pc.field("x") == 4.0])
+def test_filters_choose_rows(folder, where):
+    source = open_source(folder, where)
+    table, pieces = read(source, Recipe("t", "y", features=["x"]))
+    assert table["x"].to_pylist() == [4.0] * 3
+    assert sum(piece.size for piece in pieces) == source.size
+
+
+def test_folders_may_name_partitions(tmp_path):
+    for year in (2009, 2010):
+        folder = tmp_path / f"year={year}"
+        folder.mkdir()
+        parquet.write_table(TABLE, folder / "part.parquet")
+    table, _ = read(open_source(tmp_path))
+    assert table["year"].to_pylist() == [2009] * 4 + [2010] * 4
+    later = open_source(tmp_path, "year >= 2010")
+    assert later.size < open_source(tmp_path).size
+    assert read(later)[0]["year"].to_pylist() == [2010] * 4
+
+
+def test_data_sets_of_arrow_are_sources(folder):
+    kind = files(folder)[0].suffix[1:]
+    table, _ = read(open_source(ds.dataset(folder, format=kind)))
+    assert table.num_rows == 12
+    for source in (ds.dataset(TABLE), TABLE, TABLE.to_batches()[0]):
+        table, pieces = read(open_source(source))
+        assert table.num_rows == 4
+        assert sum(piece.size for piece in pieces) == 0
+    both = ds.dataset([ds.dataset(TABLE), ds.dataset(TABLE)])
+    assert read(open_source(both))[0].num_rows == 8
+
+
+def test_a_source_may_be_opened_again(folder):
+    source = open_source(folder, "x > 2")
+    assert read(open_source(source))[0].num_rows == 9
+    assert read(open_source(source, "x > 3"))[0].num_rows == 3
+
+
+def test_numbers_of_a_csv_file_may_become_fractions(tmp_path):
+    path = tmp_path / "a.csv"
+    lines = ["x,t,y", *(f"{i},{i % 3},1" for i in range(200_000)), "0.5,1,2.5"]
+    path.write_text("\n".join(lines))
+    table, _ = read(open_source(path))
+    assert table["x"][-1].as_py() == 0.5
+    assert pa.types.is_integer(table["t"].type)
+
+
+def test_files_without_a_known_ending_are_looked_into(tmp_path):
+    parquet.write_table(TABLE, tmp_path / "part-0")
+    feather.write_feather(TABLE, tmp_path / "part-1", compression="uncompressed")
+    csv.write_csv(TABLE, tmp_path / "part-2")
+    for name in ("part-0", "part-1", "part-2"):
+        assert read(open_source(tmp_path / name))[0].num_rows == 4
+
+
+def test_compressed_csv_files_are_read(tmp_path):
+    for name in ("a", "b"):
+        with pa.output_stream(tmp_path / f"{name}.csv.gz") as file:
+            csv.write_csv(TABLE, file)
+    assert read(open_source(tmp_path / "a.csv.gz"))[0].num_rows == 4
+    assert read(open_source(tmp_path))[0].num_rows == 8
+
+
+def test_hidden_and_other_files_are_left_alone(tmp_path):
+    parquet.write_table(TABLE, tmp_path / "a.parquet")
+    for name in ("_SUCCESS", ".a.parquet.crc", "_metadata.parquet", "README.md"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "b.parquet").write_text("x")
+    assert read(open_source(tmp_path))[0].num_rows == 4
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_cut_off_file_is_named(folder, number):
+    path = files(folder)[number]
+    if path.suffix == ".csv":
+        content = path.read_text().replace("2.5", "2.5,9")
+        path.write_text(content)
+    else:
+        path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(DataFileError, match=f"{path} cannot be read: "):
+        read(open_source(folder))
+
+
+def test_a_file_that_disappears_is_named(folder):
+    source = open_source(folder)
+    files(folder)[2].unlink()
+    with pytest.raises(DataFileError, match=f"{folder}/c.* cannot be read"):
+        read(source)
+
+
+def test_a_file_with_other_columns_is_named(folder):
+    path = files(folder)[1]
+    write = WRITERS[path.suffix[1:]]
+    write(TABLE.drop_columns(["c"]), path)
+    with pytest.raises(DataFileError, match=rf"{path} must have .* lacks \['c'\]"):
+        read(open_source(folder))
+    table, _ = read(open_source(folder), Recipe("t", "y", features=["x"]))
+    assert table.num_rows == 12
+    write(TABLE.append_column("z", TABLE["x"]), path)
+    with pytest.raises(DataFileError, match=rf"{path} .* has besides \['z'\]"):
+        read(open_source(folder))
+
+
+def test_columns_may_come_in_another_order(folder):
+    path = files(folder)[1]
+    WRITERS[path.suffix[1:]](TABLE.select(["t", "y", "c", "x"]), path)
+    assert read(open_source(folder))[0]["x"].to_pylist() == [1.0, 2.5, 3.0, 4.0] * 3
+
+
+def test_what_is_no_source_is_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"source must be a path.*: got int"):
+        open_source(3)
+    with pytest.raises(FileNotFoundError, match="none is not a file or folder"):
+        open_source(tmp_path / "none")
+    with pytest.raises(DataFileError, match=r"has no files that end in \.parquet"):
+        open_source(tmp_path)
+    with pytest.raises(DataFileError, match="must name files: got none"):
+        open_source([])
+    (tmp_path / "a.csv").write_text("")
+    with pytest.raises(DataFileError, match=r"a\.csv is empty"):
+        open_source(tmp_path)
+    (tmp_path / "a.csv").write_text("x,x\n1,2\n")
+    with pytest.raises(DataFileError, match="multiple columns named x"):
+        open_source(tmp_path)
+    with pytest.raises(DataFileError, match="2 columns have the name 'x'"):
+        open_source(ds.dataset(pa.table([TABLE["x"]] * 2, ["x", "x"])))
+    (tmp_path / "a.csv").write_text("x,\n1,2\n")
+    with pytest.raises(DataFileError, match="without a name at position 2"):
+        open_source(tmp_path)
+    parquet.write_table(TABLE, tmp_path / "b.parquet")
+    with pytest.raises(DataFileError, match=r"of one kind: got .*CSV.* and |Parquet"):
+        open_source(tmp_path)
+
+
+@pytest.mark.parametrize("where", [pc.field("z") > 1, pc.field("c") > 1, 3, "c > 1"])
+def test_filters_that_do_not_fit_are_refused(where):
+    with pytest.raises(ValueError, match="where cannot be used on these columns"):
+        open_source(ds.dataset(TABLE), where)

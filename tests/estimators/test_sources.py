@@ -1,0 +1,149 @@
+"""fit_source: files give the model that their rows give."""
+
+import logging
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow.dataset as ds
+import pytest
+from pyarrow import parquet
+
+from mixed_rows import encode, mixed_frame, to_arrow
+from priormtl import MultiTaskRegressor, MultiTaskRegressorCV, summarize
+from priormtl.engines import summarize as summarize_files
+from priormtl.estimators import progress
+from priormtl.estimators.sources import hold_back
+from priormtl.exceptions import DataFileError
+
+COLUMNS = {"target": "score", "weight": "w", "features": ["size", "colour", "count"]}
+FAST = {"lams": 3, "thetas": [1.0], "epsilons": [0.1, 10.0]}
+
+
+@pytest.fixture
+def frame():
+    return mixed_frame(gaps=0.1)
+
+
+@pytest.fixture
+def folder(frame, tmp_path):
+    for i, rows in enumerate(np.array_split(np.arange(len(frame)), 3)):
+        parquet.write_table(to_arrow(frame.iloc[rows]), tmp_path / f"{i}.parquet")
+    return tmp_path
+
+
+def fit_rows(model, frame, missing):
+    X, rows, weight = encode(frame, missing)
+    return model.fit(
+        X, rows["score"], task=rows["school"].to_list(), sample_weight=weight
+    )
+
+
+@pytest.mark.parametrize("missing", ["drop", "mean"])
+def test_files_give_the_model_of_their_rows(folder, frame, missing):
+    settings = {"lam": 0.5, "standardize": True, "tol": 1e-12}
+    model = MultiTaskRegressor(**settings)
+    model.fit_source(folder, task="school", missing=missing, **COLUMNS)
+    expected = fit_rows(MultiTaskRegressor(**settings), frame, missing)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-7, atol=1e-9)
+    assert model.tasks_.tolist() == expected.tasks_.tolist()
+    assert model.feature_names_in_.tolist() == expected.feature_names_in_.tolist()
+    X, rows, _ = encode(frame, missing)
+    task = rows["school"].to_list()
+    np.testing.assert_allclose(
+        model.predict(X, task=task), expected.predict(X, task=task), rtol=1e-5
+    )
+
+
+def test_strengths_are_chosen_on_parts_of_one_pass(folder):
+    model = MultiTaskRegressorCV(**FAST, cv=3, standardize=True)
+    model.fit_source(folder, task="school", missing="mean", key="id", **COLUMNS)
+    parts = summarize_files(
+        folder, task="school", missing="mean", key="id", folds=3, **COLUMNS
+    ).parts
+    twin = MultiTaskRegressorCV(**FAST, standardize=True).fit_statistics(parts)
+    assert model.n_splits_ == 3
+    assert model.best_score_ == pytest.approx(twin.best_score_, rel=1e-12)
+    np.testing.assert_allclose(model.coef_, twin.coef_, rtol=1e-9)
+
+
+def test_tasks_of_one_part_stay_in_training(folder, frame, tmp_path):
+    alone = frame.iloc[:1].assign(school="z", size=1.0, colour="red", count=1.0)
+    parquet.write_table(to_arrow(alone), tmp_path / "9.parquet")
+    model = MultiTaskRegressorCV(**FAST, cv=3)
+    model.fit_source(folder, task="school", missing="mean", **COLUMNS)
+    assert model.tasks_.tolist() == ["a", "b", "c", "d", "e", "z"]
+
+
+def test_held_back_tasks_are_all_of_their_rows():
+    X, y = np.arange(6.0)[:, np.newaxis], np.arange(6.0)
+    a = summarize(X[:3], y[:3], ["u", "u", "v"])
+    b = summarize(X[3:], y[3:], ["v", "v", "w"])
+    *tests, always = hold_back([a, b])
+    assert [part.weight.tolist() for part in tests] == [[0, 1, 0], [0, 2, 0]]
+    assert always.weight.tolist() == [2, 0, 1]
+    assert always.x_mean[:, 0].tolist() == [0.5, 0, 5]
+    whole = (tests[0] + tests[1]) + always
+    assert whole.xx.tolist() == (a + b).xx.tolist()
+    with pytest.raises(ValueError, match="cv=2 must leave rows for every fold"):
+        hold_back([a, summarize(X[3:], y[3:], ["w", "w", "w"])])
+
+
+def test_the_task_may_come_from_the_constructor(folder):
+    model = MultiTaskRegressor(task="school")
+    model.fit_source(folder, missing="drop", **COLUMNS)
+    assert len(model.tasks_) == 5
+    with pytest.raises(ValueError, match="task must name the column of the tasks"):
+        MultiTaskRegressor(task=3).fit_source(folder, **COLUMNS)
+
+
+@pytest.mark.parametrize("cv", [1, True, [([0], [1])], None, 2.0])
+def test_folds_must_be_a_number(folder, cv):
+    model = MultiTaskRegressorCV(cv=cv)
+    with pytest.raises(ValueError, match="cv must be a number of folds"):
+        model.fit_source(folder, task="school", **COLUMNS)
+
+
+def test_scorings_that_need_rows_are_refused_before_reading(folder):
+    model = MultiTaskRegressorCV(scoring="r2")
+    with pytest.raises(ValueError, match="scoring='r2' needs rows"):
+        model.fit_source(folder / "none", task="school", **COLUMNS)
+
+
+@pytest.mark.parametrize("kind", [MultiTaskRegressor, MultiTaskRegressorCV])
+def test_errors_leave_the_model_as_it_was(folder, kind):
+    model = kind().fit_source(folder, task="school", missing="drop", **COLUMNS)
+    before = dict(vars(model))
+    (folder / "1.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataFileError, match=r"1\.parquet cannot be read"):
+        model.fit_source(folder, task="school", missing="drop", **COLUMNS)
+    assert vars(model) == before
+
+
+def test_long_readings_are_told_by_bytes(folder, monkeypatch, caplog):
+    ticks = iter(range(0, 10**6, 10))
+    monkeypatch.setattr(progress, "monotonic", lambda: next(ticks))
+    stderr = SimpleNamespace(isatty=lambda: False)
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=stderr))
+    caplog.set_level(logging.INFO, "priormtl")
+    model = MultiTaskRegressor()
+    model.fit_source(folder, task="school", missing="drop", **COLUMNS)
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    assert "MultiTaskRegressor, reading:" in caplog.text
+    assert f"of {size} bytes" in caplog.text
+
+
+def test_rows_in_memory_are_a_source(frame):
+    model = MultiTaskRegressor()
+    source = ds.dataset(to_arrow(frame))
+    model.fit_source(source, task="school", missing="drop", **COLUMNS)
+    assert model.coef_.shape == (5, 6)
+
+
+def test_without_pyarrow_a_sentence_says_what_to_install(folder, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("priormtl.engines")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("priormtl.engines", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'priormtl\[arr"):
+        MultiTaskRegressor().fit_source(folder, task="school", **COLUMNS)
