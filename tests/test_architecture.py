@@ -85,6 +85,8 @@ def loaded_by(code):
         "rich",
         "numba",
         "safetensors",
+        "dask",
+        "distributed",
     ]
     report = f"import sys; print(*sorted(set({watched!r}) & set(sys.modules)))"
     command = [sys.executable, "-c", f"{code}\n{report}"]

@@ -8,6 +8,7 @@ except ImportError:
         name="pyarrow",
     ) from None
 
+from priormtl.engines import dask
 from priormtl.engines.accumulate import accumulate_batches
 from priormtl.engines.batches import summarize_batch
 from priormtl.engines.parquet import summarize, summarize_source
@@ -22,6 +23,7 @@ __all__ = [
     "Source",
     "Summary",
     "accumulate_batches",
+    "dask",
     "from_bytes",
     "open_source",
     "summarize",

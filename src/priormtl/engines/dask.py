@@ -1,0 +1,300 @@
+"""summarize: one pass over partitions that Dask holds, done where they are.
+
+Every partition becomes partial statistics, as bytes; those of neighbours are merged by
+the workers, a few at a time, until one is left, which alone travels to the client. All
+steps are pure, and each result replaces an equal one: what a lost worker had done is
+done again elsewhere and never counts twice.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from threadpoolctl import threadpool_limits
+
+from priormtl.data import as_frame
+from priormtl.engines.accumulate import summarize_rows
+from priormtl.engines.filters import read_filter
+from priormtl.engines.partial import Summary
+from priormtl.engines.recipe import Recipe
+from priormtl.engines.wire import from_bytes, to_bytes
+from priormtl.exceptions import DataFileError
+
+__all__ = ["summarize"]
+
+FAN_IN = 8  # statistics that are merged at a time
+LONGEST_REASON = 300
+
+Compute = Callable[[Any], Any]
+
+
+class _Span(NamedTuple):
+    """Consecutive partitions, by number."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        if self.first == self.last:
+            return f"partition {self.first}"
+        return f"partitions {self.first} to {self.last}"
+
+
+def summarize(
+    table: Any,
+    *,
+    task: str,
+    target: str,
+    weight: str | None = None,
+    features: Sequence[str] | None = None,
+    categories: Mapping[str, Sequence[str]] | None = None,
+    where: Any = None,
+    missing: str = "error",
+    folds: int | None = None,
+    key: str | None = None,
+    seed: int = 0,
+    client: Any = None,
+) -> Summary:
+    """Statistics of a table of Dask, however large.
+
+    Workers hold the partitions that they work on, and statistics; the client receives
+    one object.
+
+    Parameters
+    ----------
+    table : dask.dataframe.DataFrame, or list of partitions
+        Partitions are delayed or future tables of pandas, polars or Arrow, or (small)
+        such tables themselves. Results do not depend on which rows are in which.
+    where : text or pyarrow expression, optional
+        Which rows count; see ``open_source``. To have Dask read no other ones, filter
+        the data frame instead.
+    task, target, weight, features, categories, missing, folds, key, seed
+        What columns mean; see ``Recipe``.
+    client : distributed.Client, optional
+        Cluster that does the work: without one the current client's or, where there
+        is none, threads of this process.
+
+    Returns
+    -------
+    Summary
+        ``whole`` is what ``fit_statistics`` of regressors takes, ``parts`` (with
+        ``folds``) what those that search take.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dask.dataframe as dd
+    >>> from priormtl.engines.dask import summarize
+    >>> rows = pd.DataFrame({"x": [1.0, 3.0], "y": [0.0, 1.0], "school": ["u", "u"]})
+    >>> table = dd.from_pandas(rows, npartitions=2)
+    >>> summarize(table, task="school", target="y").whole
+    TaskStatistics(1 tasks, 1 features, weight 2)
+    """
+    recipe = Recipe(
+        task, target, weight, features, categories, missing, folds, key, seed
+    )
+    delayed = _find_delayed()
+    parts, columns = _split(recipe, where, table, delayed)
+    compute = _compute_here if client is None else partial(client.compute, sync=True)
+    root = _plan(partial(summarize_partition, recipe, where), columns, parts, delayed)
+    try:
+        content = compute(root)
+    except DataFileError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        # Dask itself failed to make a partition, and does not tell which.
+        _name_failing(parts, delayed, compute)
+        raise
+    return from_bytes(content).finish()
+
+
+def _find_delayed() -> Any:
+    try:
+        from dask import delayed  # noqa: PLC0415
+    except ImportError:
+        raise ImportError(
+            "priormtl.engines.dask needs dask: pip install 'priormtl[dask]'",
+            name="dask",
+        ) from None
+    return delayed
+
+
+def _compute_here(step: Any) -> Any:
+    # Threads of Dask do better than those of BLAS, and not well with them.
+    with threadpool_limits(1, user_api="blas"):
+        return step.compute()
+
+
+def _split(
+    recipe: Recipe, where: Any, table: Any, delayed: Any
+) -> tuple[list[Any], Any]:
+    """Partitions, and the names of their columns where these can be known."""
+    if hasattr(table, "to_delayed") and hasattr(table, "columns"):
+        columns = _name_all(table.columns)
+        used = recipe.used_columns(columns)
+        if isinstance(where, str):
+            read_filter(where, columns)
+        if where is None:  # else columns may be in use that only the filter knows
+            columns = list(used)
+        # No more than simplified, which has files read by these columns: optimised
+        # further, partitions would be put together and have other numbers.
+        narrow = table[columns].simplify()
+        return list(narrow.to_delayed(optimize_graph=False)), columns
+    if not isinstance(table, Sequence) or not table:
+        kind = type(table).__name__
+        raise ValueError(
+            "table must be a data frame of Dask or a list of partitions: got "
+            f"{f'an empty {kind}' if isinstance(table, Sequence) else kind}."
+        )
+    own = recipe.features is None
+    return list(table), delayed(name_columns, pure=True)(table[0]) if own else None
+
+
+def _plan(
+    step: Callable[..., bytes], columns: Any, parts: Sequence[Any], delayed: Any
+) -> Any:
+    """Tree of steps, from the partitions to one object."""
+    leaf, merge = delayed(step, pure=True), delayed(merge_partitions, pure=True)
+    nodes = [(_Span(i, i), leaf(columns, i, part)) for i, part in enumerate(parts)]
+    while len(nodes) > 1:
+        groups = [nodes[i : i + FAN_IN] for i in range(0, len(nodes), FAN_IN)]
+        nodes = [_join(group, merge) for group in groups]
+    return nodes[0][1]
+
+
+def _join(group: Sequence[tuple[_Span, Any]], merge: Any) -> tuple[_Span, Any]:
+    spans, contents = zip(*group, strict=True)
+    if len(group) == 1:
+        return group[0]
+    return _Span(spans[0].first, spans[-1].last), merge(list(spans), *contents)
+
+
+def name_columns(rows: Any) -> list[str]:
+    """Names of the columns of a partition."""
+    with _naming("partition 0"):
+        return _name_all(_open(rows).columns)
+
+
+def summarize_partition(
+    recipe: Recipe, where: Any, columns: Sequence[str] | None, number: int, rows: Any
+) -> bytes:
+    """Map step, done by a worker."""
+    with _naming(f"partition {number}"):
+        table = _read(recipe, where, columns, _open(rows))
+        return to_bytes(summarize_rows(recipe, table))
+
+
+def merge_partitions(spans: Sequence[Sequence[int]], *contents: bytes) -> bytes:
+    """Merge step, done by a worker: statistics of neighbouring partitions."""
+    total, done = from_bytes(contents[0]), _Span(*spans[0])
+    for span, content in zip(spans[1:], contents[1:], strict=True):
+        part, new = from_bytes(content), _Span(*span)
+        with _naming(f"{done} and {new} do not go together"):
+            total += part
+        done = _Span(done.first, new.last)
+    return to_bytes(total)
+
+
+def _open(rows: Any) -> Any:
+    """See a partition as a data frame."""
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    frame = as_frame(rows)
+    if frame is None:
+        raise ValueError(
+            "a partition must be a table of pandas, polars or Arrow: got "
+            f"{type(rows).__name__}."
+        )
+    return frame
+
+
+def _read(
+    recipe: Recipe, where: Any, columns: Sequence[str] | None, frame: Any
+) -> pa.Table:
+    """Rows that count, by the columns in use, always in the same order."""
+    names = _name_all(frame.columns)
+    if columns is not None:
+        _refuse_columns(recipe, names, columns)
+    used = list(recipe.used_columns(names if columns is None else columns))
+    if where is None:
+        return frame.select(used).to_arrow().select(used)
+    return _filter(frame.to_arrow(), where, names).select(used)
+
+
+def _name_all(columns: Iterable[Any]) -> list[str]:
+    """Names of columns, which must be texts."""
+    names = list(columns)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise ValueError(f"column names must be texts: got {wrong[0]!r}; rename it.")
+    return names
+
+
+def _refuse_columns(
+    recipe: Recipe, names: Sequence[str], expected: Sequence[str]
+) -> None:
+    lacking = [name for name in recipe.used_columns(expected) if name not in names]
+    besides = [name for name in names if name not in expected]
+    if lacking or (besides and recipe.features is None):
+        verb = "lacks" if lacking else "has besides"
+        raise ValueError(
+            f"partitions must have the columns of their table: this one {verb} "
+            f"{(lacking or besides)[:8]}; mend it, leave it out, or name the features."
+        )
+
+
+def _filter(table: pa.Table, where: Any, names: Sequence[str]) -> pa.Table:
+    if isinstance(where, str):
+        where = read_filter(where, names)
+    try:
+        return table.filter(where)
+    except (pa.ArrowException, TypeError) as error:
+        raise ValueError(
+            f"where cannot be used on these columns: {_say(error)}."
+        ) from None
+
+
+@contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """Say in which partition something is wrong."""
+    try:
+        yield
+    except (pa.ArrowException, TypeError) as error:
+        raise DataFileError(f"{place} cannot be read: {_say(error)}.") from None
+    except ValueError as error:
+        raise DataFileError(f"{place}: {' '.join(str(error).split())}") from None
+
+
+def _say(error: Exception) -> str:
+    """What an error of others says, on one line."""
+    lines = "\n".join(map(str, error.args)).splitlines()
+    told = " ".join(line for line in lines if line.strip("+- "))
+    return (told or type(error).__name__)[:LONGEST_REASON].rstrip(". ")
+
+
+def _name_failing(parts: Sequence[Any], delayed: Any, compute: Compute) -> None:
+    """Fail with the number of the first partition that cannot be made, if any.
+
+    It is searched for by halves, so that all workers take part.
+    """
+    touch = delayed(_touch, pure=True)
+    low, high = 0, len(parts)
+    while low < high:
+        middle = (low + high - 1) // 2
+        steps = [touch(part) for part in parts[low : middle + 1]]
+        try:
+            compute(delayed(_touch)(steps))
+        except Exception as error:
+            if middle == low:
+                raise DataFileError(
+                    f"partition {low} cannot be made: {_say(error)}."
+                ) from error
+            high = middle + 1
+        else:
+            low = middle + 1
+
+
+def _touch(_: Any) -> None:
+    """Nothing, once its argument has been made."""

@@ -1,0 +1,367 @@
+"""Partitions that Dask holds give what their rows in memory give, whatever happens."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+
+from mixed_rows import FIELDS, assert_same, mixed_frame, naive, to_arrow
+from priormtl import MultiTaskRegressor
+from priormtl.engines import dask as engine
+from priormtl.engines import parquet
+from priormtl.exceptions import DataFileError, ModelFileError
+
+dask = pytest.importorskip("dask")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+
+COLUMNS = {
+    "task": "school",
+    "target": "score",
+    "weight": "w",
+    "features": ["size", "colour", "count"],
+}
+KINDS = {
+    "pandas": lambda frame: frame,
+    "polars": pl.from_pandas,
+    "table": to_arrow,
+    "batch": lambda frame: to_arrow(frame).combine_chunks().to_batches()[0],
+}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """Two worker processes, which are gone afterwards; no default for other tests."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",  # any port, since tests run side by side
+            silence_logs=logging.CRITICAL,
+            local_directory=str(tmp_path_factory.mktemp("workers")),
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def shuffle(frame, seed=0):
+    return frame.sample(frac=1.0, random_state=seed).reset_index(drop=True)
+
+
+def cut(frame, count):
+    pieces = np.array_split(np.arange(len(frame)), count)
+    return [frame.iloc[rows] for rows in pieces]
+
+
+def later(pieces):
+    """Partitions that are made by the workers."""
+    return [dask.delayed(piece, pure=True) for piece in pieces]
+
+
+def assert_identical(a, b):
+    assert a.tasks == b.tasks
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+# Laws: no scheduler, partitioning or order of rows changes the result.
+
+
+@pytest.mark.parametrize("missing", ["drop", "mean"])
+def test_a_cluster_gives_what_memory_gives(client, missing):
+    frame = mixed_frame(gaps=0.15)
+    table = dd.from_pandas(shuffle(frame), npartitions=11)
+    found = engine.summarize(table, **COLUMNS, missing=missing, client=client)
+    assert_same(found.whole, naive(frame, missing))
+    assert found.rows == 200
+    assert found.counts.keys() == set("abcde")
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 70])
+@pytest.mark.parametrize("missing", ["drop", "mean"])
+def test_any_partitioning_gives_what_memory_gives(count, missing):
+    frame = mixed_frame(gaps=0.15)
+    table = later(cut(shuffle(frame, count), count))
+    found = engine.summarize(table, **COLUMNS, missing=missing)
+    assert_same(found.whole, naive(frame, missing))
+
+
+def test_coefficients_agree(client):
+    frame = mixed_frame()
+    table = dd.from_pandas(shuffle(frame), npartitions=5)
+    statistics = engine.summarize(table, **COLUMNS, client=client).whole
+    found = MultiTaskRegressor(0.3, tol=1e-12).fit_statistics(statistics)
+    twin = MultiTaskRegressor(0.3, tol=1e-12).fit_statistics(naive(frame))
+    np.testing.assert_allclose(found.coef_, twin.coef_, rtol=1e-9, atol=1e-9)
+
+
+def test_tasks_and_categories_may_come_in_the_last_partition():
+    frame = mixed_frame()
+    late = (frame["school"] == "e") | (frame["colour"] == "amber")
+    table = later([*cut(frame[~late], 9), frame[late]])
+    found = engine.summarize(table, **COLUMNS)
+    assert_same(found.whole, naive(frame))
+    assert found.categories == {"colour": ("amber", "blue", "green", "red")}
+
+
+@pytest.mark.parametrize("dealing", [{"folds": 4, "key": "id"}, {"folds": 3}])
+def test_folds_are_those_of_files(client, dealing):
+    frame = mixed_frame()
+    expected = parquet.summarize(ds.dataset(to_arrow(frame)), **COLUMNS, **dealing)
+    table = dd.from_pandas(shuffle(frame), npartitions=7)
+    found = engine.summarize(table, **COLUMNS, **dealing, client=client)
+    for part, twin in zip(found.parts, expected.parts, strict=True):
+        assert_same(part, twin)
+
+
+def test_threads_and_processes_give_the_same_bits(client):
+    table = dd.from_pandas(mixed_frame(gaps=0.15), npartitions=10)
+    here = engine.summarize(table, **COLUMNS, missing="mean")
+    there = engine.summarize(table, **COLUMNS, missing="mean", client=client)
+    assert_identical(here.whole, there.whole)
+
+
+def test_threads_need_no_cluster():
+    """In a process of its own, since Dask remembers whether it found distributed."""
+    code = (
+        "import sys; sys.modules['distributed'] = None\n"
+        "import pyarrow as pa\n"
+        "from priormtl.engines import dask\n"
+        "rows = pa.table({'x': [1.0, 3.0], 'y': [0.0, 1.0], 't': ['u', 'v']})\n"
+        "print(dask.summarize([rows] * 9, task='t', target='y').whole)"
+    )
+    command = [sys.executable, "-W", "error", "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == "TaskStatistics(2 tasks, 1 features, weight 18)\n"
+
+
+def test_the_current_client_is_used(client, monkeypatch):
+    def tell(*_):
+        import os  # noqa: PLC0415
+
+        from priormtl.exceptions import DataFileError  # noqa: PLC0415
+
+        raise DataFileError(f"process {os.getpid()}")
+
+    monkeypatch.setattr(engine, "summarize_partition", tell)
+    table = later(cut(mixed_frame(), 3))
+    with client.as_current(), pytest.raises(DataFileError, match="process") as caught:
+        engine.summarize(table, **COLUMNS)
+    assert f"process {os.getpid()}" not in str(caught.value)
+
+
+def test_merges_are_a_tree_and_the_client_gets_one_object(monkeypatch):
+    merge, unpack = engine.merge_partitions, engine.from_bytes
+    sizes, arrived = [], []
+
+    def spy(spans, *contents):
+        sizes.append(len(contents))
+        return merge(spans, *contents)
+
+    monkeypatch.setattr(engine, "merge_partitions", spy)
+    monkeypatch.setattr(engine, "from_bytes", lambda x: arrived.append(x) or unpack(x))
+    with dask.config.set(scheduler="synchronous"):
+        engine.summarize(later(cut(mixed_frame(), 65)), **COLUMNS)
+    assert sorted(sizes) == [2, *[8] * 9]
+    assert len(arrived) == sum(sizes) + 1
+
+
+# Kinds of partitions.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_partitions_may_be_tables_of_any_kind(kind):
+    frame = mixed_frame()
+    pieces = [KINDS[kind](piece) for piece in cut(frame, 4)]
+    assert_same(engine.summarize(pieces, **COLUMNS).whole, naive(frame))
+    found = engine.summarize(later(pieces), task="school", target="score", key="id")
+    assert found.whole.features[-2:] == ("count", "w")
+
+
+def test_partitions_may_be_futures(client):
+    frame = mixed_frame()
+    futures = client.scatter(cut(frame, 4))
+    found = engine.summarize(futures, **COLUMNS, client=client)
+    assert_same(found.whole, naive(frame))
+
+
+def test_partitions_may_have_no_rows():
+    frame = mixed_frame()
+    pieces = cut(frame, 3)
+    table = later([frame.iloc[:0], *pieces, frame.iloc[:0]])
+    assert_same(engine.summarize(table, **COLUMNS).whole, naive(frame))
+
+
+def test_partitions_may_be_the_end_of_a_pipeline(client, tmp_path):
+    frame = mixed_frame()
+    shuffle(frame).to_parquet(tmp_path / "a.parquet", row_group_size=20)
+    table = dd.read_parquet(tmp_path, split_row_groups=True)
+    table = table[table["id"] >= 50].assign(count=table["count"] * 2.0)
+    found = engine.summarize(table.shuffle("school"), **COLUMNS, client=client)
+    kept = frame[frame["id"] >= 50]
+    assert_same(found.whole, naive(kept.assign(count=kept["count"] * 2.0)))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id >= 50 and colour != 'red'",
+        (pc.field("id") >= 50) & (pc.field("colour") != "red"),
+    ],
+)
+def test_filters_leave_rows_out(client, where):
+    frame = mixed_frame()
+    table = dd.from_pandas(frame, npartitions=4)
+    found = engine.summarize(table, **COLUMNS, where=where, client=client)
+    kept = frame[(frame["id"] >= 50) & (frame["colour"] != "red")]
+    assert_same(found.whole, naive(kept))
+
+
+def test_files_are_read_by_the_columns_in_use(tmp_path, monkeypatch):
+    frame = mixed_frame()
+    for i, piece in enumerate(cut(frame, 3)):
+        piece.assign(text="long").to_parquet(tmp_path / f"{i}.parquet")
+    table = dd.read_parquet(tmp_path)
+    assert_same(engine.summarize(table, **COLUMNS).whole, naive(frame))
+    step, seen = engine.summarize_partition, []
+
+    def spy(recipe, where, columns, number, rows):
+        seen.append(set(rows.columns))
+        return step(recipe, where, columns, number, rows)
+
+    monkeypatch.setattr(engine, "summarize_partition", spy)
+    engine.summarize(table, **COLUMNS)
+    assert seen == [{"school", "score", "w", "size", "colour", "count"}] * 3
+
+
+# Faults.
+
+
+def test_a_killed_worker_changes_nothing(client, monkeypatch, tmp_path):
+    """Partials that die with a worker are made again, and count once."""
+    table = later(cut(mixed_frame(gaps=0.15), 20))
+    expected = engine.summarize(table, **COLUMNS, missing="mean").whole
+    step = engine.summarize_partition
+
+    def dying(recipe, where, columns, number, rows):
+        import os  # noqa: PLC0415
+
+        (tmp_path / f"{number}-{os.getpid()}").touch()
+        if number == 12 and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os._exit(1)
+        return step(recipe, where, columns, number, rows)
+
+    monkeypatch.setattr(engine, "summarize_partition", dying)
+    found = engine.summarize(table, **COLUMNS, missing="mean", client=client)
+    assert_identical(found.whole, expected)
+    assert found.rows == 200
+    tries = [path.name for path in Path(tmp_path).iterdir() if path.name != "died"]
+    assert len([name for name in tries if name.startswith("12-")]) == 2
+    client.wait_for_workers(2, timeout=20)
+
+
+def test_a_partition_that_lacks_a_column_is_named(client):
+    pieces = cut(mixed_frame(), 12)
+    pieces[10] = pieces[10].drop(columns="size")
+    with pytest.raises(DataFileError, match=r"^partition 10: .*'size'"):
+        engine.summarize(later(pieces), **COLUMNS, client=client)
+    whole = {"task": "school", "target": "score"}
+    with pytest.raises(DataFileError, match=r"^partition 10: .* lacks \['size'\]"):
+        engine.summarize(later(pieces), **whole)
+    pieces[10] = mixed_frame(20).assign(extra=1.0)
+    with pytest.raises(DataFileError, match=r"^partition 10: .* besides \['extra'\]"):
+        engine.summarize(later(pieces), **whole)
+
+
+@pytest.mark.parametrize("number", [0, 1, 4, 6])
+def test_a_partition_that_dask_cannot_make_is_named(number):
+    pieces = cut(mixed_frame(), 7)
+    meta = pieces[0].iloc[:0]
+    pieces[number] = pieces[number].drop(columns="size")
+    table = dd.from_delayed(later(pieces), meta=meta, verify_meta=False)
+    message = rf"^partition {number} cannot be made: .*'size'"
+    with pytest.raises(DataFileError, match=message):
+        engine.summarize(table, **COLUMNS)
+
+
+def test_a_file_that_lacks_a_column_is_named(client, tmp_path):
+    for i, piece in enumerate(cut(mixed_frame(), 5)):
+        lacking = piece.drop(columns="size") if i == 3 else piece
+        lacking.to_parquet(tmp_path / f"{i}.parquet")
+    table = dd.read_parquet(tmp_path)
+    with pytest.raises(DataFileError, match=r"^partition 3 cannot be made: .*'size'"):
+        engine.summarize(table, **COLUMNS, client=client)
+
+
+@pytest.mark.parametrize("number", [1, 9])
+def test_a_partition_of_other_types_is_named(number):
+    pieces = cut(mixed_frame(), 12)
+    pieces[number] = pieces[number].assign(size="big")
+    message = rf"partition {number} do not go together: column 'size' must hold numb"
+    with pytest.raises(DataFileError, match=message):
+        engine.summarize(later(pieces), **COLUMNS)
+    pieces[number] = mixed_frame(20).assign(school=1)
+    with pytest.raises(DataFileError, match=rf"partition {number} do not go .*tasks"):
+        engine.summarize(later(pieces), **COLUMNS)
+
+
+def test_values_that_cannot_be_used_name_their_partition():
+    frame = mixed_frame()
+    frame.loc[199, "size"] = None
+    with pytest.raises(DataFileError, match=r"^partition 4: column 'size' lacks 1 of"):
+        engine.summarize(later(cut(frame, 5)), **COLUMNS)
+    pieces = cut(mixed_frame(), 3)
+    pieces[2] = pieces[2].assign(size=[1, "x"] * 33)
+    with pytest.raises(DataFileError, match=r"^partition 2 cannot be read: .* size"):
+        engine.summarize(pieces, **COLUMNS)
+    with pytest.raises(DataFileError, match=r"^partition 0: .* Arrow: got list"):
+        engine.summarize([[1, 2]], **COLUMNS)
+
+
+def test_what_dask_raises_passes_where_every_partition_can_be_made(monkeypatch):
+    def fail(*_):
+        raise KeyError("once")
+
+    monkeypatch.setattr(engine, "summarize_partition", fail)
+    with pytest.raises(KeyError, match="once"):
+        engine.summarize(later(cut(mixed_frame(), 3)), **COLUMNS)
+
+
+def test_damaged_statistics_are_refused(monkeypatch):
+    monkeypatch.setattr(engine, "summarize_partition", lambda *_: b"nonsense")
+    with pytest.raises(ModelFileError, match="did not arrive as sent"):
+        engine.summarize(later([mixed_frame()]), **COLUMNS)
+
+
+def test_wrong_arguments_are_refused_at_once():
+    table = dd.from_pandas(mixed_frame(), npartitions=2)
+    with pytest.raises(ValueError, match=r"unknown column 'schol'.*'school'"):
+        engine.summarize(table, task="schol", target="score")
+    with pytest.raises(ValueError, match="unknown column 'yaer'"):
+        engine.summarize(table, **COLUMNS, where="yaer > 3")
+    with pytest.raises(DataFileError, match="where cannot be used on these columns"):
+        engine.summarize(table, **COLUMNS, where="colour > 3")
+    numbered = mixed_frame().rename(columns={"id": 0})
+    for wrong in (dd.from_pandas(numbered, npartitions=2), [numbered]):
+        with pytest.raises(ValueError, match="must be texts: got 0; rename it"):
+            engine.summarize(wrong, **COLUMNS)
+    with pytest.raises(ValueError, match="list of partitions: got DataFrame"):
+        engine.summarize(mixed_frame(), **COLUMNS)
+    with pytest.raises(ValueError, match="list of partitions: got an empty list"):
+        engine.summarize([], **COLUMNS)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with pytest.raises(ImportError, match=r"pip install 'priormtl\[dask\]'"):
+        engine.summarize([mixed_frame()], **COLUMNS)
