@@ -15,7 +15,7 @@ BETWEEN_NOTES = 10.0  # seconds of a run that a kill may leave out of the count
 
 
 class Taken(NamedTuple):
-    """Time of all runs so far, and the processes of the last one."""
+    """Time of all runs so far, and the most processes of one of them."""
 
     seconds: float = 0.0
     jobs: int = 1
@@ -39,13 +39,14 @@ class Clock:
     begin: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        self._before = read_taken(self.folder).seconds
+        before = read_taken(self.folder)
+        self._before, self._most = before.seconds, max(before.jobs, self.jobs)
         self._last = self.begin
 
     def note(self) -> None:
         """Write down the time so far."""
         self._last = time.monotonic()
-        taken = Taken(self._before + self._last - self.begin, self.jobs)
+        taken = Taken(self._before + self._last - self.begin, self._most)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / FILE, json.dumps(taken._asdict()).encode())
 

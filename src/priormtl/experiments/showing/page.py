@@ -106,7 +106,7 @@ def _account(measurements: Measurements, facts: Facts) -> Iterable[str]:
 def _describe_run(facts: Facts) -> str:
     versions = ", ".join(f"{name} {text}" for name, text in facts.versions.items())
     repeats = "1 repeat" if facts.n_repeats == 1 else f"{facts.n_repeats} repeats"
-    jobs = "1 job" if facts.n_jobs == 1 else f"{facts.n_jobs} jobs at a time"
+    jobs = "1 job" if facts.n_jobs == 1 else f"up to {facts.n_jobs} jobs at a time"
     return (
         f"{repeats} of every split; {jobs}; {_spell_time(facts.seconds)} in all, on "
         f"{facts.machine}. Versions: {versions}."
