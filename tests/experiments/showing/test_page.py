@@ -32,7 +32,7 @@ def page():
 
 
 def test_the_run_is_described(page):
-    assert "10 repeats of every split; up to 2 jobs at a time; 50 minutes in all" in page
+    assert "10 repeats of every split; up to 2 jobs at a time; 50 minutes" in page
     assert "Versions: priormtl 0.1.0, numpy 2.0." in page
     assert "Repeats are paired." in page
 
