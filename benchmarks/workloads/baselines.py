@@ -9,7 +9,7 @@ from tests.naive_twins import Run, naive_dirty, naive_robust, naive_trace
 from benchmarks.data import MissingDataError, Rows, load_school, take_rows
 from benchmarks.report import Bar, Report, Section, Table, milliseconds, times
 from benchmarks.timing import cpu_seconds, geometric_mean
-from priormtl.data import TaskData, from_labels
+from priormtl.data import TaskData, from_labels, summarize_tasks
 from priormtl.losses import NoIntercepts, Squared, SumFit
 from priormtl.penalties import Dirty, Nuclear, Penalty, Robust
 from priormtl.priors import QuadraticPrior
@@ -124,7 +124,7 @@ def _posed(
 
 
 def _pose(data: TaskData, penalty: Penalty, lam: float) -> Problem:
-    plain = Squared().bind(data, NoIntercepts())
+    plain = Squared().bind(summarize_tasks(data), NoIntercepts())  # as the methods do
     fit = SumFit(plain) if isinstance(penalty, Robust) else plain
     return Problem(fit, QuadraticPrior.none(*fit.shape), penalty, lam)
 

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.sparse import issparse
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome
 from priormtl.baselines.models import LinearModel
-from priormtl.data import TaskData
+from priormtl.data import TaskData, summarize_tasks
 from priormtl.estimators import check_count, check_strength, check_tolerance
 from priormtl.losses import DataFit, FreeIntercepts, Logistic, NoIntercepts, Squared
 from priormtl.problem import Problem
@@ -27,6 +28,8 @@ from priormtl.solvers import (
 )
 
 __all__ = ["ConvexBaseline"]
+
+FEW_GRAM_NUMBERS = 2**20  # 8 MB
 
 
 class ConvexBaseline(Baseline):
@@ -62,10 +65,16 @@ class ConvexBaseline(Baseline):
         return Fista(restart=True)
 
     def _bind(self, data: TaskData) -> Any:
-        loss = Logistic() if self.loss == "logistic" else Squared()
-        return loss.bind(
-            data, FreeIntercepts() if self.fit_intercept else NoIntercepts()
-        )
+        intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
+        if self.loss == "logistic":
+            return Logistic().bind(data, intercepts)
+        rows = summarize_tasks(data) if self._prefers_grams(data) else data
+        return Squared().bind(rows, intercepts)
+
+    def _prefers_grams(self, data: TaskData) -> bool:
+        """Whether Gram matrices are small: one product then serves all tasks."""
+        d, m = data.shape
+        return m * d * d <= FEW_GRAM_NUMBERS and not issparse(data.X)
 
     def _follow(
         self, bound: DataFit[Any], strengths: Sequence[float]

@@ -11,13 +11,12 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
 from priormtl.baselines.convex import ConvexBaseline
-from priormtl.data import TaskData, summarize_tasks
+from priormtl.data import TaskData
 from priormtl.estimators import check_choice, check_strength
-from priormtl.losses import DataFit, FreeIntercepts, NoIntercepts, Squared
+from priormtl.losses import DataFit
 from priormtl.problem import Point, Problem
 from priormtl.solvers import Method, Progress, StopReason, StopRule, no_progress
 
@@ -42,7 +41,6 @@ SOLVERS = ("fista", "alternating")
 MOST_UNKNOWNS = 6000  # of a linear system that is written out
 MOST_ALTERNATIONS = 200
 MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
-FEW_GRAM_NUMBERS = 2**20  # 8 MB
 
 
 class CoupledBaseline(ConvexBaseline):
@@ -72,17 +70,9 @@ class CoupledBaseline(ConvexBaseline):
             rules.append(no_progress(MOST_IDLE_STEPS))
         return rules
 
-    def _bind(self, data: TaskData) -> DataFit[Any]:
-        """Small Gram matrices even of few rows: one product serves all tasks.
-
-        Linear systems can be smaller for samples.
-        """
-        d, m = data.shape
-        few = m * d * d <= FEW_GRAM_NUMBERS and not issparse(data.X)
-        if self.loss == "logistic" or self._solves_systems or not few:
-            return super()._bind(data)
-        intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
-        return Squared().bind(summarize_tasks(data), intercepts)
+    def _prefers_grams(self, data: TaskData) -> bool:
+        # Linear systems can be smaller for samples.
+        return not self._solves_systems and super()._prefers_grams(data)
 
 
 class CoupledRidge(Protocol):

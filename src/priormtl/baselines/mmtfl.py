@@ -78,6 +78,10 @@ class _MMTFL(ConvexBaseline):
             data = as_own_rows(data)
         return super()._bind(data)
 
+    def _prefers_grams(self, data: TaskData) -> bool:
+        # Its own steps choose between rows and Gram matrices.
+        return False
+
     def _needs_own_rows(self, data: TaskData) -> bool:
         """Whether coordinate descent could not read the data as they are."""
         if not isinstance(data, SharedRows):
