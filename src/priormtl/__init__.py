@@ -54,9 +54,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Compared methods are loaded when they are first asked for."""
-    if name == "baselines":
-        return import_module("priormtl.baselines")
+    """Compared methods and engines are loaded when they are first asked for."""
+    if name in {"baselines", "engines"}:
+        return import_module(f"priormtl.{name}")
     if name == "compare":
         return import_module("priormtl.baselines").compare
     raise AttributeError(f"module 'priormtl' has no attribute {name!r}")
