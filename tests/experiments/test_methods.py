@@ -214,8 +214,8 @@ def test_every_method_fits_and_does_better_than_nothing(dataset, name):
     assert set(json.loads(json.dumps(strengths))) == {
         "mixed": set(),
         "fedem-mlp": set(),
-        "ridge-single": {"alpha"},
-        "ridge-pooled": {"alpha"},
+        "ridge-single": {"lam"},
+        "ridge-pooled": {"lam"},
         "multitask-lasso": {"alpha"},
     }.get(name, {"lam", "theta", "epsilon"})
 

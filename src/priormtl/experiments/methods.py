@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.baselines import tuned
 from priormtl.data import centre_samples, to_tasks
 from priormtl.datasets import TaskSet
 from priormtl.estimators import (
@@ -24,14 +25,7 @@ from priormtl.estimators import (
 from priormtl.experiments.compared import COMPARED, build_compared, build_neural
 from priormtl.experiments.experts import expert_prior, spoil_prior
 from priormtl.experiments.protocol import Split
-from priormtl.experiments.simple import (
-    MixedModel,
-    PooledRidge,
-    RidgePerTask,
-    SharedLasso,
-    mean_auc,
-    negative_error,
-)
+from priormtl.experiments.simple import MixedModel, SharedLasso
 from priormtl.experiments.training import Training
 from priormtl.priors import FeaturePrior
 from priormtl.selection import split_by_fold
@@ -163,18 +157,16 @@ def _relations(prior: str, training: Training) -> FeaturePrior | None:
     return relations
 
 
-def _alphas(training: Training) -> Array:
-    """As many strengths of ridge as every method may try."""
+def _ridge(name: str, training: Training) -> Any:
+    """Ridge with as many strengths as every method may try."""
     relative = np.geomspace(1e-3, 1e3, training.budget.settings)
-    return relative * training.rows_per_task
-
-
-def _ridge(kind: Callable[..., Any]) -> Callable[[Training], Any]:
-    def build(training: Training) -> Any:
-        judge = negative_error if training.data.kind == "regression" else mean_auc
-        return kind(_alphas(training), training.folds, judge)
-
-    return build
+    strengths = relative * training.rows_per_task
+    return tuned(
+        name,
+        classify=training.data.kind == "classification",
+        settings=[{"lam": float(value)} for value in strengths],
+        cv=[tuple(split) for split in split_by_fold(training.folds)],
+    )
 
 
 def _shared_lasso(training: Training) -> SharedLasso:
@@ -236,8 +228,10 @@ METHODS: Mapping[str, Method] = {
         build_neural,
         lambda data: data.name == "mnist",
     ),
-    "ridge-single": Method("ridge per task", _ridge(RidgePerTask)),
-    "ridge-pooled": Method("ridge, tasks pooled", _ridge(PooledRidge), _can_be_pooled),
+    "ridge-single": Method("ridge per task", partial(_ridge, "ridge-single")),
+    "ridge-pooled": Method(
+        "ridge, tasks pooled", partial(_ridge, "ridge-pooled"), _can_be_pooled
+    ),
     "mixed": Method(
         "mixed model, random intercept", lambda training: MixedModel(), _grouped_rows
     ),
