@@ -4,15 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Each peer has its own environment beside ours; the benchmark builds them on demand.
 BENCH := .venv-bench/ours
+# Spark is large and needs Java 17: the other tests do without.
+SPARK := .venv-spark
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Two workers must not each start as many threads as there are cores; the second
 # setting turns on the last of scikit-learn's estimator checks.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
-.PHONY: demo test lint types imports unit bench reproduce fix forget clean help
+.PHONY: demo test lint types imports unit test-spark bench reproduce fix forget clean help
 
 help:  ## Show the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 demo: $(VENV)/.demo  ## Fit related tasks with and without prior, in under a minute
 	$(BIN)/priormtl demo
@@ -32,6 +34,9 @@ imports: $(VENV)/.dev  ## Rooms only look down
 unit: $(VENV)/.dev  ## Tests and doctests
 	$(TEST_ENV) $(BIN)/pytest -n 2
 
+test-spark: $(SPARK)/.ready  ## Tests of Spark, in an environment of their own; needs Java 17
+	$(TEST_ENV) $(SPARK)/bin/pytest tests/engines/test_spark.py
+
 bench: $(BENCH)/.ready  ## Ours, the paper's methods and peers side by side; QUICK=1, ONLY=name
 	$(BENCH)/bin/python -m benchmarks.main $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
@@ -46,7 +51,7 @@ forget:  ## Forget compiled loops, after an edit of one that others call
 	find src -name '*.nb[ci]' -delete
 
 clean: forget  ## Forget the environment and all caches
-	rm -rf $(VENV) .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(SPARK) .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -68,4 +73,10 @@ $(BENCH)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/pip install --quiet --upgrade pip
 	$(BENCH)/bin/pip install --quiet --editable '.[bench]'
+	touch $@
+
+$(SPARK)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/pip install --quiet --upgrade pip
+	$(SPARK)/bin/pip install --quiet --editable '.[spark]' 'pytest>=8.3'
 	touch $@

@@ -87,6 +87,7 @@ def loaded_by(code):
         "safetensors",
         "dask",
         "distributed",
+        "pyspark",
     ]
     report = f"import sys; print(*sorted(set({watched!r}) & set(sys.modules)))"
     command = [sys.executable, "-c", f"{code}\n{report}"]

@@ -8,7 +8,7 @@ except ImportError:
         name="pyarrow",
     ) from None
 
-from priormtl.engines import dask
+from priormtl.engines import dask, spark
 from priormtl.engines.accumulate import accumulate_batches
 from priormtl.engines.batches import summarize_batch
 from priormtl.engines.parquet import summarize, summarize_source
@@ -26,6 +26,7 @@ __all__ = [
     "dask",
     "from_bytes",
     "open_source",
+    "spark",
     "summarize",
     "summarize_batch",
     "summarize_source",

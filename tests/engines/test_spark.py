@@ -1,0 +1,290 @@
+"""Partitions that Spark holds give what their rows in memory give, whatever happens."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.dataset as ds
+import pytest
+
+import priormtl
+from mixed_rows import FIELDS, assert_same, mixed_frame, naive, to_arrow
+from priormtl import MultiTaskRegressor
+from priormtl.engines import parquet
+from priormtl.engines import spark as engine
+from priormtl.exceptions import DataFileError, ModelFileError
+
+COLUMNS = {
+    "task": "school",
+    "target": "score",
+    "weight": "w",
+    "features": ["size", "colour", "count"],
+}
+SCHEMA = (
+    "size double, colour string, count double, school string, score double, "
+    "w double, id long"
+)
+LEVELS = engine.LEVELS
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """Two executors, in processes of their own, which are gone afterwards."""
+    reason = "pyspark is not installed: make test-spark"
+    sql = pytest.importorskip("pyspark.sql", reason=reason)
+    settings = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.executorEnv.PYTHONPATH": Path(priormtl.__file__).parents[1],
+        "spark.local.dir": tmp_path_factory.mktemp("spark"),
+        "spark.log.level": "OFF",
+        "spark.task.maxFailures": 3,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]")
+    for name, value in settings.items():
+        builder = builder.config(name, str(value))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
+
+
+@pytest.fixture(autouse=True)
+def few_merges(monkeypatch):
+    """Most of 73 tasks would have nothing to do."""
+    monkeypatch.setattr(engine, "LEVELS", (4, 2, 1))
+
+
+def shuffle(frame, seed=0):
+    return frame.sample(frac=1.0, random_state=seed).reset_index(drop=True)
+
+
+def share(session, frame, count):
+    """Table of these rows in order, in so many partitions."""
+    rows = [
+        tuple(None if value != value else value for value in row)  # noqa: PLR0124
+        for row in frame.astype(object).itertuples(index=False)
+    ]
+    return session.createDataFrame(
+        session.sparkContext.parallelize(rows, count), SCHEMA
+    )
+
+
+def assert_identical(a, b):
+    assert a.tasks == b.tasks
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+# Laws: no partitioning and no order of rows changes the result.
+
+
+@pytest.mark.parametrize(
+    ("missing", "count"), [("drop", 1), ("drop", 9), ("mean", 2), ("mean", 70)]
+)
+def test_any_partitioning_gives_what_memory_gives(session, missing, count):
+    frame = mixed_frame(gaps=0.15)
+    table = share(session, shuffle(frame, count), count)
+    found = engine.summarize(table, **COLUMNS, missing=missing)
+    assert_same(found.whole, naive(frame, missing))
+    assert found.rows == 200
+    assert found.counts.keys() == set("abcde")
+
+
+def test_coefficients_agree(session, monkeypatch):
+    monkeypatch.setattr(engine, "LEVELS", LEVELS)
+    frame = mixed_frame()
+    table = share(session, shuffle(frame), 5).repartition(7)
+    statistics = engine.summarize(table, **COLUMNS).whole
+    found = MultiTaskRegressor(0.3, tol=1e-12).fit_statistics(statistics)
+    twin = MultiTaskRegressor(0.3, tol=1e-12).fit_statistics(naive(frame))
+    np.testing.assert_allclose(found.coef_, twin.coef_, rtol=1e-9, atol=1e-9)
+
+
+def test_tasks_and_categories_may_come_in_the_last_partition(session):
+    frame = mixed_frame()
+    late = (frame["school"] == "e") | (frame["colour"] == "amber")
+    table = share(session, frame[~late], 9).union(share(session, frame[late], 1))
+    found = engine.summarize(table, **COLUMNS)
+    assert_same(found.whole, naive(frame))
+    assert found.categories == {"colour": ("amber", "blue", "green", "red")}
+
+
+@pytest.mark.parametrize("dealing", [{"folds": 4, "key": "id"}, {"folds": 3}])
+def test_folds_are_those_of_files(session, dealing):
+    frame = mixed_frame()
+    expected = parquet.summarize(ds.dataset(to_arrow(frame)), **COLUMNS, **dealing)
+    found = engine.summarize(share(session, shuffle(frame), 7), **COLUMNS, **dealing)
+    for part, twin in zip(found.parts, expected.parts, strict=True):
+        assert_same(part, twin)
+
+
+def test_rows_may_count_alike(session):
+    frame = mixed_frame()
+    columns = {**COLUMNS, "weight": None}
+    found = engine.summarize(share(session, frame, 3), **columns)
+    assert_same(found.whole, naive(frame, weighted=False))
+
+
+# Kinds of tables.
+
+
+def test_partitions_may_have_no_rows(session):
+    frame = mixed_frame(6)
+    found = engine.summarize(share(session, frame, 10), **COLUMNS)
+    assert_same(found.whole, naive(frame))
+    with pytest.raises(ValueError, match="there must be rows to learn from"):
+        engine.summarize(share(session, frame, 2), **COLUMNS, where="id < 0")
+
+
+def test_files_are_read_by_the_columns_in_use(session, tmp_path, capsys):
+    frame = mixed_frame().rename(columns={"size": "size.of `x`"})
+    frame.to_parquet(tmp_path / "a.parquet")
+    columns = {**COLUMNS, "features": ["size.of `x`", "colour", "count"]}
+    table = session.read.parquet(str(tmp_path))
+    found = engine.summarize(table, **columns, where="id >= 50 and colour != 'red'")
+    kept = mixed_frame()
+    kept = kept[(kept["id"] >= 50) & (kept["colour"] != "red")]
+    assert found.whole.features[0] == "size.of `x`"
+    np.testing.assert_allclose(found.whole.x_mean, naive(kept).x_mean, rtol=1e-9)
+    engine._narrow(engine.Recipe(**columns), None, table).explain()
+    read = capsys.readouterr().out.split("ReadSchema:")[1]
+    assert "school" in read
+    assert "id:" not in read
+
+
+def test_filters_may_be_columns(session):
+    frame = mixed_frame()
+    table = share(session, frame, 4)
+    where = (table["id"] >= 50) & (table["colour"] != "red")
+    found = engine.summarize(table, **COLUMNS, where=where)
+    kept = frame[(frame["id"] >= 50) & (frame["colour"] != "red")]
+    assert_same(found.whole, naive(kept))
+
+
+# Faults.
+
+
+def kill_worker():
+    import os  # noqa: PLC0415
+
+    os._exit(1)
+
+
+def kill_executor():
+    """The machine that Python works for, two processes above."""
+    import os  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    with open(f"/proc/{os.getppid()}/stat") as file:
+        os.kill(int(file.read().split()[3]), signal.SIGKILL)
+    signal.pause()
+
+
+@pytest.mark.parametrize(
+    ("step", "kill"),
+    [
+        ("summarize_partition", kill_worker),
+        ("summarize_partition", kill_executor),
+        ("merge_partitions", kill_executor),
+    ],
+)
+def test_what_is_killed_changes_nothing(session, monkeypatch, tmp_path, step, kill):
+    """Partials that die with an executor are made again, and count once."""
+    if kill is kill_executor and not sys.platform.startswith("linux"):
+        pytest.skip("processes are looked up in /proc")
+    table = share(session, mixed_frame(gaps=0.15), 20)
+    expected = engine.summarize(table, **COLUMNS, missing="mean")
+    work, deadly, marker = getattr(engine, step), by_value(kill), tmp_path / "died"
+
+    def dying(*arguments):
+        from pyspark import TaskContext  # noqa: PLC0415
+
+        if TaskContext.get().partitionId() == 3 and not marker.exists():
+            marker.touch()
+            deadly()
+        yield from work(*arguments)
+
+    monkeypatch.setattr(engine, step, dying)
+    found = engine.summarize(table, **COLUMNS, missing="mean")
+    assert marker.exists()
+    assert_identical(found.whole, expected.whole)
+    assert found.rows == 200
+
+
+def by_value(function):
+    """The function so that it travels without this file."""
+    from types import FunctionType  # noqa: PLC0415
+
+    return FunctionType(function.__code__, {"__name__": "__main__"}, function.__name__)
+
+
+def test_values_that_cannot_be_used_name_their_partition(session):
+    frame = mixed_frame()
+    frame.loc[199, "size"] = None
+    table = share(session, frame, 5)
+    with pytest.raises(DataFileError) as caught:
+        engine.summarize(table, **COLUMNS)
+    told = str(caught.value)
+    assert told.startswith("partition 4: column 'size' lacks 1 of 40 values: fill them")
+    assert "\n" not in told
+    assert "Traceback" not in told
+    assert caught.value.__suppress_context__
+
+
+def test_statistics_that_do_not_go_together_are_refused(session):
+    frame = mixed_frame(1500).assign(colour=[str(i) for i in range(1500)])
+    with pytest.raises(DataFileError, match="do not go together: column 'colour' hold"):
+        engine.summarize(share(session, frame, 4), **COLUMNS)
+
+
+def test_damaged_statistics_are_refused(session, monkeypatch):
+    def damaged(_):
+        import pyarrow as pa  # noqa: PLC0415
+
+        yield pa.RecordBatch.from_pydict(
+            {"number": pa.array([0], pa.int32()), "content": [b"nonsense"]}
+        )
+
+    monkeypatch.setattr(engine, "merge_partitions", damaged)
+    with pytest.raises(ModelFileError, match=r"^statistics did not arrive as sent"):
+        engine.summarize(share(session, mixed_frame(), 2), **COLUMNS)
+
+
+def test_executors_without_the_package_are_told_of(session, monkeypatch):
+    def absent(*_):
+        raise ModuleNotFoundError("No module named 'priormtl'")
+
+    monkeypatch.setattr(engine, "summarize_partition", absent)
+    with pytest.raises(ImportError, match="executors of Spark must find priormtl"):
+        engine.summarize(share(session, mixed_frame(), 2), **COLUMNS)
+
+
+def test_what_spark_itself_raises_passes(session, tmp_path):
+    mixed_frame().to_parquet(tmp_path / "a.parquet")
+    table = session.read.parquet(str(tmp_path))
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(Exception, match=r"a\.parquet"):
+        engine.summarize(table, **COLUMNS)
+
+
+def test_wrong_arguments_are_refused_at_once(session):
+    table = share(session, mixed_frame(), 2)
+    with pytest.raises(ValueError, match=r"unknown column 'schol'.*'school'"):
+        engine.summarize(table, task="schol", target="score")
+    with pytest.raises(ValueError, match=r"^where cannot be used .*yaer[^\n]*$"):
+        engine.summarize(table, **COLUMNS, where="yaer > 3")
+    twice = table.withColumnRenamed("id", "size")
+    with pytest.raises(ValueError, match=r"^table cannot be read .*size[^\n]*$"):
+        engine.summarize(twice, **COLUMNS)
+    with pytest.raises(ValueError, match="data frame of Spark: got DataFrame"):
+        engine.summarize(mixed_frame(), **COLUMNS)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(ImportError, match=r"pip install 'priormtl\[spark\]'"):
+        engine.summarize(mixed_frame(), **COLUMNS)
