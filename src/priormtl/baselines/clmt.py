@@ -241,19 +241,8 @@ class CLMT(RegressionTasks, _CLMT):
         one linear system with "fixed" where it is not too large. Or the published
         alternation of both, at most 200 times, which can end above the optimum. The
         alternation needs squared loss and few rows or coefficients.
-    fit_intercept : bool
-        One intercept per task, not penalised, or none.
-    task_weight : {"sum", "mean"}
-        Whether a task counts as its rows do, or as much as any other.
-    standardize : bool
-        Divide features by their pooled standard deviation inside the fit;
-        ``coef_`` stays in the units of X.
-    tol : float
-        Stop at a duality gap of ``tol`` times the objective at W = 0.
-    max_iter : int
-        Most steps; reached before ``tol``, a ConvergenceWarning names the gap.
-    task : str or int, optional
-        Column of X that holds the task.
+    fit_intercept, task_weight, standardize, tol, max_iter, task
+        As in :class:`DMTL`.
 
     Attributes
     ----------

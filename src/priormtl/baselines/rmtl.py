@@ -114,18 +114,8 @@ class RMTL(RegressionTasks, _RMTL):
     ratio : float, optional
         Strength of the trace norm over ``lam``; None: m^¼ for m tasks. Up to 1 there
         are no outliers, from √m on nothing but outliers.
-    fit_intercept : bool, default=True
-        Whether each task has an intercept, which no penalty counts.
-    task_weight : {"sum", "mean"}, default="sum"
-        Whether losses of rows are summed, or averaged within each task.
-    standardize : bool, default=False
-        Whether to divide features by their pooled standard deviation before learning.
-    tol : float, default=1e-6
-        Duality gap to reach, as a share of the objective without features.
-    max_iter : int, default=10000
-        Steps after which to stop in any case.
-    task : column name or index, optional
-        Column of X that holds the task of each row.
+    fit_intercept, task_weight, standardize, tol, max_iter, task
+        As in :class:`DMTL`.
 
     Attributes
     ----------
