@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import Lasso
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from compared_tasks import AWKWARD, golden_classes, split_tasks
+from compared_tasks import golden_classes, split_tasks
 from golden import golden_rows
 from naive_twins import naive_dirty
 from priormtl.baselines.dmtl import DMTL, DMTLClassifier
@@ -136,41 +136,3 @@ def test_shared_rows_and_single_entries_are_told_apart():
     assert np.abs(model.own_[2, 1]) > 2.0
     assert np.abs(np.delete(model.own_, 1, axis=1)).max() < 0.5
     assert np.abs(model.shared_[:, 1:]).max() < 0.2
-
-
-@pytest.mark.parametrize("kind", [DMTL, DMTLClassifier])
-@pytest.mark.parametrize("name", AWKWARD)
-def test_awkward_tasks_are_fitted(name, kind):
-    if name == "one row each" and kind is DMTLClassifier:
-        pytest.skip("every task needs two classes")
-    X, y, task = AWKWARD[name]()
-    y = y if kind is DMTL else (np.arange(len(y)) // 2) % 2
-    lam = 1e-2 if kind is DMTL else 0.5
-    if name in {"huge", "tiny"} and kind is DMTLClassifier:
-        lam *= np.abs(X).max()
-    model = kind(lam, tol=1e-4).fit(X, y, task=task)
-    assert np.all(np.isfinite(model.coef_))
-    assert np.all(np.isfinite(model.predict(X, task=task)))
-
-
-def test_classes_that_can_be_separated_stay_finite():
-    X = np.linspace(-1, 1, 20)[:, None]
-    y, task = (X[:, 0] > 0).astype(int), np.arange(20) % 2
-    model = DMTLClassifier(0.01).fit(X, y, task=task)
-    assert model.score(X, y, task=task) == 1.0
-    assert np.all(np.isfinite(model.coef_))
-
-
-def test_without_a_penalty_tasks_are_least_squares():
-    X, y, task = make_related_tasks(3, 4, 12, noise=0.5, random_state=0)
-    model = DMTL(0.0).fit(X, y, task=task)
-    for i in range(3):
-        rows = np.column_stack([np.ones(12), X[task == i]])
-        exact = np.linalg.lstsq(rows, y[task == i], rcond=None)[0]
-        np.testing.assert_allclose(model.coef_[i], exact[1:], atol=1e-6)
-
-
-def test_unknown_ratios_are_refused():
-    X, y, task = golden_rows(4, 5)
-    with pytest.raises(ValueError, match="ratio must be a positive finite number"):
-        DMTL(ratio=-1.0).fit(X, y, task=task)
