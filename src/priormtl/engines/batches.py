@@ -108,9 +108,9 @@ def _usable_rows(recipe: Recipe, columns: _Columns, n: int) -> NDArray[np.bool_]
 def _refuse_gaps(recipe: Recipe, name: str | None, count: int, n: int) -> None:
     if recipe.missing == "error":
         raise ValueError(
-            f"column {name!r} lacks {count} of {n} values: fill them, or say "
-            "missing='drop' to drop such rows, missing='mean' to fill features with "
-            "their means."
+            f"column {name!r} lacks {count} of {n} values: fill them, or set missing "
+            "to 'drop' to leave such rows out, to 'mean' to fill features with their "
+            "means."
         )
 
 
