@@ -54,8 +54,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Compared methods and engines are loaded when they are first asked for."""
-    if name in {"baselines", "engines"}:
+    """Compared methods, engines and figures are loaded when first asked for."""
+    if name in {"baselines", "engines", "plotting"}:
         return import_module(f"priormtl.{name}")
     if name == "compare":
         return import_module("priormtl.baselines").compare

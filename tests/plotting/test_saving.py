@@ -6,12 +6,12 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from priormtl.plotting import plot_roc, plot_surface, save_figure
+from priormtl.plotting import plot_roc_curves, plot_surface, save_figure
 
 
 def draw():
     fpr = np.linspace(0, 1, 20)
-    return plot_roc(fpr, np.stack([fpr**0.1, fpr**0.3]), zoom=0.2).figure
+    return plot_roc_curves(fpr, np.stack([fpr**0.1, fpr**0.3]), zoom=0.2).figure
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from priormtl.estimators.paths import RegularizationPath, regularization_path
 from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.scoring import with_task_column
+from priormtl.estimators.separation import TaskScores, separate_tasks
 from priormtl.estimators.settings import (
     check_choice,
     check_count,
@@ -22,11 +23,13 @@ from priormtl.estimators.settings import (
 )
 from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
 from priormtl.estimators.storage import load, save
+from priormtl.estimators.tracing import FitTrace, trace_fit
 
 __all__ = [
     "DEFAULT_FOLDS",
     "ClassificationTasks",
     "CopyFeatures",
+    "FitTrace",
     "MultiTaskClassifier",
     "MultiTaskClassifierCV",
     "MultiTaskEstimator",
@@ -34,6 +37,7 @@ __all__ = [
     "MultiTaskRegressorCV",
     "RegressionTasks",
     "RegularizationPath",
+    "TaskScores",
     "check_choice",
     "check_count",
     "check_jobs",
@@ -45,8 +49,10 @@ __all__ = [
     "refuse_lone_classes",
     "regularization_path",
     "save",
+    "separate_tasks",
     "show_progress",
     "task_array",
+    "trace_fit",
     "unchanged_on_error",
     "with_task_column",
 ]

@@ -1,6 +1,6 @@
 """regularization_path: coefficients for many values of lam, in the user's units."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ class RegularizationPath:
     objectives: Array  # (l,)
     dual_gaps: Array  # (l,)
     tasks: np.ndarray  # (m,)
+    features: tuple[str, ...] | None = None  # names of features, where X has any
 
 
 def regularization_path(
@@ -58,7 +59,8 @@ def regularization_path(
     -------
     RegularizationPath
         ``lams`` in decreasing order with ``coefs`` (l, m, d), ``intercepts`` (l, m),
-        ``active`` features (l, d), ``objectives`` and ``dual_gaps`` (l,), ``tasks``.
+        ``active`` features (l, d), ``objectives`` and ``dual_gaps`` (l,), ``tasks``
+        and ``features``, their names where X has any.
 
     Examples
     --------
@@ -81,7 +83,9 @@ def regularization_path(
     )
     for solution in solutions:
         model._warn_unless_converged(solution, setup.problem.null_objective)
-    return _publish(values, solutions, setup.scale, task_array(data.tasks))
+    path = _publish(values, solutions, setup.scale, task_array(data.tasks))
+    names = getattr(model, "feature_names_in_", None)
+    return path if names is None else replace(path, features=tuple(names))
 
 
 def _column(task: Any) -> Any:

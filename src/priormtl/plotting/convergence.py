@@ -2,12 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.plotting.style import Axes, add_legend, choose_looks, new_axes, styled
+from priormtl.estimators import FitTrace
+from priormtl.plotting.style import (
+    Axes,
+    Look,
+    add_legend,
+    choose_looks,
+    new_axes,
+    styled,
+)
 
 __all__ = ["Descent", "plot_convergence"]
 
@@ -36,18 +44,20 @@ class Descent:
 
 
 def plot_convergence(
-    descents: Sequence[Descent],
+    runs: Descent | FitTrace | Sequence[Descent] | Sequence[FitTrace],
     *,
     against: Literal["iterations", "seconds"] = "iterations",
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Objective minus optimum, both axes logarithmic.
+    """How fast runs come down to the optimum, both axes logarithmic.
 
     Parameters
     ----------
-    descents : sequence of Descent
-        One line each.
+    runs : FitTrace or Descent, or a sequence of them
+        One line each. A FitTrace, from ``trace_fit(model, X, y, task=task)``, shows
+        the duality gap, and dotted the tolerance at which the model counts as solved;
+        a Descent shows the objective minus an optimum that is known.
     against : {"iterations", "seconds"}
         The horizontal axis.
     ax : matplotlib Axes, optional
@@ -61,36 +71,53 @@ def plot_convergence(
 
     Notes
     -----
-    A line ends where the optimum is reached to the last digit, or below.
+    The start, at iteration 0, has no place on a logarithmic axis. A line ends where
+    the optimum is reached to the last digit, or below.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> steps = np.arange(1.0, 50.0)
-    >>> ax = plot_convergence([Descent("gd", steps, steps / 1e3, 0.9**steps)])
-    >>> ax.get_yscale()
-    'log'
+    >>> from priormtl import MultiTaskRegressor
+    >>> from priormtl.datasets import make_related_tasks
+    >>> from priormtl.plotting import trace_fit
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> model = MultiTaskRegressor()
+    >>> names = ["ista", "fista"]
+    >>> traces = [trace_fit(model, X, y, task=task, solver=name) for name in names]
+    >>> plot_convergence(traces).get_ylabel()
+    'Duality gap'
     """
+    if against not in LABELS:
+        raise ValueError(f"against must be one of {list(LABELS)}: got {against!r}.")
+    listed: list[Any] = [runs] if isinstance(runs, Descent | FitTrace) else [*runs]
+    label = _check_kind(listed)
     with styled():
         ax = new_axes(ax)
-        looks = choose_looks([descent.name for descent in descents])
-        for descent in descents:
-            place, excess = _visible(getattr(descent, against), descent.excess)
-            look = looks[descent.name]
-            ax.plot(
-                place,
-                excess,
-                color=look.colour,
-                linestyle=look.line,
-                marker=look.marker,
-                markevery=_spread(place),
-                label=descent.name,
-            )
+        looks = choose_looks([run.name for run in listed])
+        for run in listed:
+            _draw(ax, run, against, looks[run.name])
         ax.set(xscale="log", yscale="log")
-        ax.set(xlabel=LABELS[against], ylabel="Objective − optimum")
-        if legend:
+        ax.set(xlabel=LABELS[against], ylabel=label)
+        if legend and listed:
             add_legend(ax)
     return ax
+
+
+def _check_kind(runs: Sequence[Any]) -> str:
+    """What is measured: the same for all runs, since they share an axis."""
+    kinds = {type(run) for run in runs}
+    if not kinds <= {Descent} and not kinds <= {FitTrace}:
+        found = sorted(kind.__name__ for kind in kinds)
+        raise TypeError(f"runs must all be FitTrace or all be Descent: got {found}.")
+    return "Duality gap" if kinds == {FitTrace} else "Objective − optimum"
+
+
+def _draw(ax: Axes, run: Descent | FitTrace, against: str, look: Look) -> None:
+    height = run.gaps if isinstance(run, FitTrace) else run.excess
+    place, height = _visible(getattr(run, against), height)
+    (line,) = ax.plot(place, height, label=run.name, markevery=_spread(place))
+    line.set(color=look.colour, linestyle=look.line, marker=look.marker)
+    if isinstance(run, FitTrace) and run.tolerance > 0:
+        ax.axhline(run.tolerance, color="#808080", linewidth=0.8, linestyle=":")
 
 
 def _visible(place: Array, excess: Array) -> tuple[Array, Array]:

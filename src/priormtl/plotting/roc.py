@@ -1,37 +1,50 @@
-"""How well classes are told apart at every threshold."""
+"""How well a fitted classifier tells classes apart, task by task."""
+
+from typing import Any
+
+import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.estimators import TaskScores, separate_tasks
+from priormtl.plotting.names import count_words, shorten
+from priormtl.plotting.roc_curves import frame_rates, plot_roc_curves
 from priormtl.plotting.style import (
     LOOKS,
-    REFERENCE_LOOK,
     Axes,
+    Look,
     add_legend,
     new_axes,
+    say_missing,
     styled,
 )
 
 __all__ = ["plot_roc"]
 
+COMMON_RATES = np.linspace(0.0, 1.0, 501)
+
 
 def plot_roc(
-    fpr: Array,
-    tpr: Array,
+    model: Any,
+    X: Any,
+    y: Any,
     *,
-    zoom: float | None = None,
+    task: Any = None,
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """ROC curves of all tasks, their mean, and a band of one standard deviation.
+    """ROC curve of each task of a fitted classifier.
+
+    Up to six tasks are told apart and named with their areas. Of more, all curves are
+    thin, with their mean at equal false positive rates and a band of one standard
+    deviation over the tasks. Tasks of which only one class is there have no curve;
+    the title counts them.
 
     Parameters
     ----------
-    fpr : (k,) array
-        False positive rates, the same for all tasks.
-    tpr : (m, k) array
-        True positive rates, task by task.
-    zoom : float, optional
-        Side of the upper left corner that is shown enlarged below the diagonal, in
-        place of it.
+    model : fitted classifier of tasks
+        Such as ``MultiTaskClassifier``.
+    X, y, task
+        Rows that the model has not seen, as in :meth:`MultiTaskClassifier.fit`.
     ax : matplotlib Axes, optional
         Where to draw; a new figure if not given.
     legend : bool
@@ -43,42 +56,66 @@ def plot_roc(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> fpr = np.linspace(0.0, 1.0, 11)
-    >>> ax = plot_roc(fpr, np.stack([fpr**0.2, fpr**0.5]))
-    >>> ax.get_xlabel()
-    'False positive rate'
+    >>> from sklearn.datasets import load_iris
+    >>> from priormtl import MultiTaskClassifier, one_vs_one
+    >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
+    >>> model = MultiTaskClassifier().fit(X, y, task=task)
+    >>> ax = plot_roc(model, X, y, task=task)
+    >>> ax.get_title()
+    '3 tasks, mean AUC 99.8 %'
     """
+    parts = separate_tasks(model, X, y, task=task)
+    judged = [part for part in parts if 0 < part.positive.sum() < len(part.positive)]
+    curves = [_curve(part) for part in judged]
     with styled():
-        ax = new_axes(ax)
-        _draw(ax, fpr, tpr)
-        # A margin keeps curves that run along the frame visible.
-        ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-        ax.set(xlabel="False positive rate", ylabel="True positive rate")
+        ax = new_axes(ax, 5.6, 4.0)
+        if not curves:
+            return say_missing(ax, "every task shows one class only")
+        if len(curves) > len(LOOKS):
+            table = [_at_common_rates(curve) for curve in curves]
+            plot_roc_curves(COMMON_RATES, np.stack(table), ax=ax, legend=False)
+        else:
+            for part, curve, look in zip(judged, curves, LOOKS, strict=False):
+                _draw(ax, part, curve, look)
+            frame_rates(ax)
+        ax.set_title(_describe(curves, len(parts)))
         if legend:
             add_legend(ax)
-        if zoom is None:
-            ax.plot([0, 1], [0, 1], color="#808080", linewidth=0.8, linestyle=":")
-        else:
-            _enlarge(ax, fpr, tpr, zoom)
     return ax
 
 
-def _draw(ax: Axes, fpr: Array, tpr: Array) -> None:
-    mean, sd = tpr.mean(axis=0), tpr.std(axis=0)
-    lines = ax.plot(fpr, tpr.T, color=LOOKS[0].colour, linewidth=0.5, alpha=0.45)
-    lines[0].set_label("each task")
-    ends = (mean - sd).clip(0.0, 1.0), (mean + sd).clip(0.0, 1.0)
-    band = ax.fill_between(fpr, *ends, color="#808080", alpha=0.35, linewidth=0)
-    band.set_label("±1 sd of tasks")
-    ax.plot(fpr, mean, color=REFERENCE_LOOK.colour, linewidth=2.0, label="mean")
+def _curve(part: TaskScores) -> Array:
+    """False and true positive rates (2, k), from (0, 0) to (1, 1)."""
+    order = np.argsort(-part.scores, kind="stable")
+    positive, scores = part.positive[order], part.scores[order]
+    # Rows of equal score pass a threshold together.
+    last = np.append(scores[1:] != scores[:-1], True)
+    counts = np.stack([np.cumsum(~positive), np.cumsum(positive)])[:, last]
+    rates = counts / counts[:, -1:]
+    return np.pad(rates, ((0, 0), (1, 0)))
 
 
-def _enlarge(ax: Axes, fpr: Array, tpr: Array, side: float) -> None:
-    corner = ax.inset_axes((0.44, 0.1, 0.52, 0.52))
-    _draw(corner, fpr, tpr)
-    margin = 0.02 * side
-    corner.set(xlim=(-margin, side), ylim=(1.0 - side, 1.0 + margin))
-    corner.set(xticks=[0.0, side], yticks=[1.0 - side, 1.0])
-    corner.tick_params(labelsize=8)
-    corner.spines[:].set(visible=True, color="#808080")
+def _area(curve: Array) -> float:
+    fpr, tpr = curve
+    return float(np.sum(np.diff(fpr) * (tpr[1:] + tpr[:-1])) / 2.0)
+
+
+def _at_common_rates(curve: Array) -> Array:
+    """True positive rates at COMMON_RATES, the upper end where a curve rises."""
+    fpr, tpr = curve
+    last = np.append(fpr[1:] != fpr[:-1], True)
+    values = np.interp(COMMON_RATES, fpr[last], tpr[last])
+    return np.asarray(values)
+
+
+def _draw(ax: Axes, part: TaskScores, curve: Array, look: Look) -> None:
+    words = f"{shorten(part.task)}, {100.0 * _area(curve):.1f} %"
+    (line,) = ax.plot(*curve, label=words)
+    line.set(color=look.colour, linestyle=look.line)
+
+
+def _describe(curves: list[Array], n_parts: int) -> str:
+    mean = 100.0 * float(np.mean([_area(curve) for curve in curves]))
+    words = f"{count_words(len(curves), 'task')}, mean AUC {mean:.1f} %"
+    lone = n_parts - len(curves)
+    return words if not lone else f"{words}; {lone} of one class"

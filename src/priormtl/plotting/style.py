@@ -98,11 +98,11 @@ def new_figure(
     return figure, figure.subplots(n_rows, n_columns, squeeze=False)
 
 
-def new_axes(ax: Axes | None) -> Axes:
-    """Axes to draw on: those given, or those of a new figure."""
+def new_axes(ax: Axes | None, width: float = 5.5, height: float = 3.6) -> Axes:
+    """Axes to draw on: those given, or those of a new figure of a size in inches."""
     if ax is not None:
         return ax
-    _, axes = new_figure(1, 1, width=5.5, height=3.6)
+    _, axes = new_figure(1, 1, width=width, height=height)
     return axes[0, 0]
 
 

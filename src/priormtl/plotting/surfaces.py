@@ -3,12 +3,11 @@
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.plotting.colours import VALUES
 from priormtl.plotting.style import Axes, new_axes, styled
 
 __all__ = ["plot_surface"]
 
-# Grows in lightness, so that it reads the same in grey and for the colour-blind.
-COLOURS = "cividis"
 CELL_TEXT = {"ha": "center", "va": "center", "fontsize": 8}
 
 
@@ -19,7 +18,7 @@ def plot_surface(
     *,
     labels: tuple[str, str],
     limits: tuple[float, float] | None = None,
-    decimals: int = 1,
+    decimals: int | None = 1,
     ax: Axes | None = None,
 ) -> Axes:
     """Heat map with the values written in, one cell per pair of strengths.
@@ -34,8 +33,8 @@ def plot_surface(
         Names of the strengths.
     limits : pair of float, optional
         Ends of the colours, to share them between panels.
-    decimals : int
-        Digits of the values.
+    decimals : int or None
+        Digits of the values; None writes none.
     ax : matplotlib Axes, optional
         Where to draw; a new figure if not given.
 
@@ -56,15 +55,19 @@ def plot_surface(
     with styled():
         ax = new_axes(ax)
         ax.imshow(
-            values, origin="lower", aspect="auto", cmap=COLOURS, vmin=low, vmax=high
+            values, origin="lower", aspect="auto", cmap=VALUES, vmin=low, vmax=high
         )
         ax.grid(visible=False)
         ax.set_xticks(range(len(x)), [f"{strength:.3g}" for strength in x])
         ax.set_yticks(range(len(y)), [f"{strength:.3g}" for strength in y])
         ax.set(xlabel=labels[0], ylabel=labels[1])
-        middle = (low + high) / 2.0
-        for (row, column), value in np.ndenumerate(values):
-            colour = "white" if value < middle else "black"
-            text = "" if np.isnan(value) else f"{value:.{decimals}f}"
-            ax.text(column, row, text, CELL_TEXT, color=colour)
+        if decimals is not None:
+            _write(ax, values, (low + high) / 2.0, decimals)
     return ax
+
+
+def _write(ax: Axes, values: Array, middle: float, decimals: int) -> None:
+    for (row, column), value in np.ndenumerate(values):
+        colour = "white" if value < middle else "black"
+        text = "" if np.isnan(value) else f"{value:.{decimals}f}"
+        ax.text(column, row, text, CELL_TEXT, color=colour)

@@ -127,7 +127,11 @@ class Grid:
                 f"{self.width} grid has {self.height * self.width} cells for {d} "
                 "features."
             )
-        cells = np.arange(d).reshape(self.height, self.width)
+        return self.pairs()
+
+    def pairs(self) -> Pairs:
+        """Neighbours, whatever the features are called."""
+        cells = np.arange(self.height * self.width).reshape(self.height, self.width)
         first = np.concatenate([cells[:, :-1].ravel(), cells[:-1].ravel()])
         second = np.concatenate([cells[:, 1:].ravel(), cells[1:].ravel()])
         return _numbered(first, second, np.ones(len(first)), self.weight)

@@ -25,7 +25,7 @@ from priormtl.plotting import (
     plot_convergence,
     plot_curves,
     plot_level,
-    plot_roc,
+    plot_roc_curves,
     plot_surface,
     say_missing,
     share_legend,
@@ -199,7 +199,7 @@ def _draw_roc(ax: Axes, dataset: str, rows: Any) -> None:
     steep = np.interp(ZOOM, fpr, tpr.mean(axis=0)) > 1.0 - ZOOM / 2.0
     # Rows hold the upper end of the rise at zero; the curve begins at its lower end.
     fpr, tpr = np.append(0.0, fpr), np.pad(tpr, ((0, 0), (1, 0)))
-    plot_roc(fpr, tpr, zoom=ZOOM if steep else None, ax=ax, legend=False)
+    plot_roc_curves(fpr, tpr, zoom=ZOOM if steep else None, ax=ax, legend=False)
     # Every curve has as many rows, so that this is the mean over curves.
     auc = 100.0 * pc.mean(rows["auc"]).as_py()
     ax.set_title(f"{title}: {len(tpr)} tasks, mean AUC {auc:.1f} %")

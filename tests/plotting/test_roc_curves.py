@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from priormtl.plotting import new_figure, plot_roc
+from priormtl.plotting import new_figure, plot_roc_curves
 
 FPR = np.linspace(0, 1, 11)
 TPR = np.stack([FPR**0.1, FPR**0.2, FPR**0.6])
 
 
 def test_every_task_and_the_mean_are_drawn():
-    ax = plot_roc(FPR, TPR)
+    ax = plot_roc_curves(FPR, TPR)
     drawn = [line.get_ydata() for line in ax.lines]
     for tpr in (*TPR, TPR.mean(axis=0)):
         assert any(np.array_equal(tpr, line) for line in drawn)
@@ -20,7 +20,7 @@ def test_every_task_and_the_mean_are_drawn():
 
 
 def test_the_band_is_one_deviation_inside_the_frame():
-    (band,) = plot_roc(FPR, TPR).collections
+    (band,) = plot_roc_curves(FPR, TPR).collections
     ends = band.get_paths()[0].vertices[:, 1]
     mean, sd = TPR.mean(axis=0), TPR.std(axis=0)
     assert ends.max() == pytest.approx(min(1.0, (mean + sd).max()))
@@ -28,13 +28,13 @@ def test_the_band_is_one_deviation_inside_the_frame():
 
 
 def test_names_come_once():
-    legend = plot_roc(FPR, TPR).get_legend()
+    legend = plot_roc_curves(FPR, TPR).get_legend()
     names = [text.get_text() for text in legend.texts]
     assert names == ["each task", "±1 sd of tasks", "mean"]
 
 
 def test_the_corner_replaces_the_diagonal():
-    plain, zoomed = plot_roc(FPR, TPR), plot_roc(FPR, TPR, zoom=0.2)
+    plain, zoomed = plot_roc_curves(FPR, TPR), plot_roc_curves(FPR, TPR, zoom=0.2)
     assert len(plain.lines) == len(zoomed.lines) + 1
     (corner,) = zoomed.child_axes
     assert corner.get_xlim()[1] == pytest.approx(0.2)
@@ -43,5 +43,5 @@ def test_the_corner_replaces_the_diagonal():
 
 def test_given_axes_come_back():
     _, axes = new_figure(1, 1)
-    assert plot_roc(FPR, TPR, ax=axes[0, 0], legend=False) is axes[0, 0]
+    assert plot_roc_curves(FPR, TPR, ax=axes[0, 0], legend=False) is axes[0, 0]
     assert axes[0, 0].get_legend() is None

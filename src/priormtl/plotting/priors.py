@@ -1,0 +1,216 @@
+"""What is known beforehand as a graph, and where data disagree with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl.plotting.colours import DISAGREEMENT
+from priormtl.plotting.layout import place_nodes
+from priormtl.plotting.names import count_words, shorten
+from priormtl.plotting.relations import Link, read_audit, read_fitted, read_prior
+from priormtl.plotting.style import Axes, mpl, new_axes, say_missing, styled
+from priormtl.priors import FeaturePrior
+
+__all__ = ["plot_prior"]
+
+MOST_NAMED = 60
+PLAIN, INK = "#5a6b78", "#303030"
+LINES = {"similar": "-", "opposite": (0, (3, 1.5)), "combination": (0, (1, 1))}
+LABELS = {
+    "audit": "Disagreement of the data, without the prior\n(0: holds, 1: opposite)",
+    "model": "Disagreement left in the model\n(0: holds, 1: opposite)",
+}
+
+
+def plot_prior(
+    source: Any,
+    audit: Any = None,
+    *,
+    kind: Literal["feature", "task"] = "feature",
+    top: int | None = 30,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """Graph of the relations that are known beforehand.
+
+    Features are nodes and relations are lines: solid for similar, dashed for
+    opposite, broader for a larger weight, darker the more data disagree. Rows of D
+    with other than two features are small squares, dotted to each of them.
+
+    Parameters
+    ----------
+    source : fitted model, FeaturePrior or PriorAudit
+        A fitted model is coloured by how far its coefficients violate each relation:
+        ‖d P‖ / Σ_j |d_j| ‖p_j‖ for a row d of D. A prior alone has no colours.
+    audit : PriorAudit, optional
+        From ``audit_prior``: colours are then what data say without the prior, and
+        relations with the verdict "disagrees" are crossed out.
+    kind : {"feature", "task"}
+        Relations of features, or, of an audit, ties of tasks.
+    top : int or None
+        Most relations that are shown, those with the largest disagreement; None
+        shows all.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure if not given.
+    legend : bool
+        Whether to explain lines and colours.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from priormtl import FeaturePrior
+    >>> prior = FeaturePrior.from_groups({"verbal": ["reading", "essay", "debate"]})
+    >>> ax = plot_prior(prior)
+    >>> ax.get_title()
+    '3 relations of 3 features'
+    """
+    links, words = _read(source, audit, kind)
+    shown = sorted(links, key=_urgency)[:top]
+    graph = _build(shown)
+    with styled():
+        ax = new_axes(ax, *_figure_size(graph.positions))
+        if not shown:
+            return say_missing(ax, "the prior holds no relation")
+        _draw(ax, shown, graph)
+        ax.set_title(_describe(links, shown, len(graph.names), kind))
+        if legend:
+            _explain(ax, shown, words)
+    return ax
+
+
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """Named nodes, then one node for each relation that is no pair; all placed."""
+
+    names: list[Any]
+    positions: Array  # (names and hubs, 2)
+    ends: list[list[tuple[int, int]]]  # lines of each relation
+
+
+def _read(source: Any, audit: Any, kind: str) -> tuple[list[Link], str]:
+    if kind not in ("feature", "task"):
+        raise ValueError(f'kind must be "feature" or "task": got {kind!r}.')
+    if audit is None and hasattr(source, "relations"):
+        audit = source
+    if audit is not None:
+        return read_audit(audit, kind), "audit"
+    if kind == "task":
+        raise ValueError('kind="task" needs an audit: pass audit=audit_prior(model).')
+    if isinstance(source, FeaturePrior):
+        return read_prior(source), "prior"
+    return read_fitted(source), "model"
+
+
+def _urgency(link: Link) -> tuple[bool, float, float]:
+    return not link.disagrees, -(link.disagreement or 0.0), -link.weight
+
+
+def _build(links: Sequence[Link]) -> _Graph:
+    names = list(dict.fromkeys(name for link in links for name in link.members))
+    place = {name: k for k, name in enumerate(names)}
+    ends, n_nodes = [], len(names)
+    for link in links:
+        members = [place[name] for name in link.members]
+        if link.sign != "combination":
+            ends.append([(members[0], members[1])])
+        else:
+            ends.append([(n_nodes, member) for member in members])
+            n_nodes += 1
+    pairs = np.array([pair for part in ends for pair in part], dtype=np.intp)
+    pairs = pairs.reshape(-1, 2)
+    return _Graph(names, place_nodes(n_nodes, pairs[:, 0], pairs[:, 1]), ends)
+
+
+def _figure_size(positions: Array) -> tuple[float, float]:
+    """Inches in which names have room, on a page."""
+    span = np.ptp(positions, axis=0) if len(positions) else np.zeros(2)
+    width = float(np.clip(3.4 + 1.0 * span[0], 5.0, 11.0))
+    return width, float(np.clip(1.4 + 0.8 * span[1], 2.6, 10.0))
+
+
+def _draw(ax: Axes, links: Sequence[Link], graph: _Graph) -> None:
+    segments = [
+        (link, graph.positions[list(pair)])
+        for link, part in zip(links, graph.ends, strict=True)
+        for pair in part
+    ]
+    lines = mpl.collections.LineCollection(
+        [segment for _, segment in segments],
+        linestyles=[LINES[link.sign] for link, _ in segments],
+        linewidths=_widths([link.weight for link, _ in segments]),
+        zorder=1,
+    )
+    if any(link.disagreement is None for link in links):
+        lines.set_color(PLAIN)
+    else:
+        lines.set(array=[link.disagreement for link, _ in segments], cmap=DISAGREEMENT)
+        lines.set_clim(0.0, 1.0)
+    ax.add_collection(lines)
+    _cross_out(ax, [segment for link, segment in segments if link.disagrees])
+    _draw_nodes(ax, graph)
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+
+
+def _widths(weights: Sequence[float]) -> Array:
+    """Line widths in points: 2 for the largest weight, thinner by its root."""
+    largest = max(weights, default=1.0) or 1.0
+    return 0.8 + 1.7 * np.sqrt(np.array(weights) / largest)
+
+
+def _cross_out(ax: Axes, segments: Sequence[Array]) -> None:
+    if segments:
+        middle = np.stack(segments).mean(axis=1)
+        ax.plot(*middle.T, "x", markersize=7, color="black", zorder=3)
+
+
+def _draw_nodes(ax: Axes, graph: _Graph) -> None:
+    n_names = len(graph.names)
+    features, hubs = graph.positions[:n_names], graph.positions[n_names:]
+    nodes = ax.plot(*features.T, "o", color="white", markersize=6, zorder=2)
+    nodes[0].set(markeredgecolor=INK, markeredgewidth=1.0)
+    ax.plot(*hubs.T, "s", color=INK, markersize=3.5, zorder=2)
+    for name, position in zip(graph.names[:MOST_NAMED], features, strict=False):
+        ax.annotate(
+            shorten(name, 16),
+            position,
+            xytext=(0, -5),
+            textcoords="offset points",
+            ha="center",
+            va="top",
+            fontsize=7.5,
+        )
+    ax.margins(0.12)
+
+
+def _describe(
+    links: Sequence[Link], shown: Sequence[Link], n_nodes: int, kind: str
+) -> str:
+    nodes = count_words(n_nodes, kind)
+    if len(shown) == len(links):
+        words = f"{count_words(len(links), 'relation')} of {nodes}"
+    else:
+        words = f"Top {len(shown)} of {len(links)} relations, {nodes}"
+    return f"{words}, {MOST_NAMED} of them named" if n_nodes > MOST_NAMED else words
+
+
+def _explain(ax: Axes, links: Sequence[Link], words: str) -> None:
+    """Legend of the kinds of lines that are there, and the scale of colours."""
+    lines = ax.collections[0]
+    if lines.get_array() is not None:
+        ax.figure.colorbar(lines, ax=ax, label=LABELS[words], shrink=0.8)
+    signs = [sign for sign in LINES if any(link.sign == sign for link in links)]
+    handles = [mpl.lines.Line2D([], [], ls=LINES[sign], label=sign) for sign in signs]
+    for handle in handles:
+        handle.set(color=PLAIN, linewidth=1.8)
+    if any(link.disagrees for link in links):
+        cross = mpl.lines.Line2D([], [], ls="none", label="data disagree")
+        handles.append(cross)
+        cross.set(marker="x", color="black")
+    ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4)
