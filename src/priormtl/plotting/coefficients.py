@@ -8,7 +8,7 @@ import numpy as np
 from priormtl._arrays import Index
 from priormtl.plotting.colours import SIGNED, symmetric_limit
 from priormtl.plotting.learned import Learned, Per, rank_rows, read_model
-from priormtl.plotting.names import count_words, name_ticks
+from priormtl.plotting.names import count_words, fold_words, name_ticks
 from priormtl.plotting.style import Axes, new_axes, say_missing, styled
 
 __all__ = ["plot_coefficients"]
@@ -81,7 +81,8 @@ def _describe(learned: Learned, n_shown: int, *, chosen: bool) -> str:
         others = "" if n_active == d else f" with a coefficient, {d} in all"
         return f"Strongest {n_shown} of {count_words(n_active, 'feature')}{others}"
     if n_shown < d:
-        return f"{n_shown} of {count_words(d, 'feature')}"
+        words = f"{n_shown} of {count_words(d, 'feature')}"
+        return words if chosen else f"{words} selected"
     return count_words(d, "feature")
 
 
@@ -104,4 +105,6 @@ def _draw(
     name_ticks(ax, "x", [learned.tasks[i] for i in columns])
     ax.set_xlabel(f"Task ({len(columns)})")
     if legend:
-        ax.figure.colorbar(image, ax=ax, label=f"Coefficient: {learned.unit}")
+        ax.figure.colorbar(
+            image, ax=ax, label=fold_words(f"Coefficient: {learned.unit}", ax)
+        )

@@ -20,13 +20,13 @@ def _map_of(name: str, *stops: str) -> Any:
 # Blue is below zero and dark, yellow above and light; zero is a neutral grey.
 SIGNED = _map_of(
     "signed",
-    "#001a4d",
-    "#1a4f9c",
-    "#6f8fb5",
-    "#a9a9a6",
-    "#d2b866",
-    "#f5d03c",
-    "#fff6b8",
+    "#000f3d",
+    "#0f3c86",
+    "#4f76ab",
+    "#949494",
+    "#c7a94f",
+    "#f2cf3f",
+    "#fffac8",
 )
 # Lines on white: no stop is lighter than what is seen there.
 DISAGREEMENT = _map_of("disagreement", "#b4c7d4", "#e08a3c", "#b53a00", "#4a0d00")

@@ -15,6 +15,7 @@ from priormtl.plotting.style import (
     choose_looks,
     new_axes,
     styled,
+    tick_few_decades,
 )
 
 __all__ = ["Descent", "plot_convergence"]
@@ -95,7 +96,9 @@ def plot_convergence(
         looks = choose_looks([run.name for run in listed])
         for run in listed:
             _draw(ax, run, against, looks[run.name])
+        _draw_tolerances(ax, listed)
         ax.set(xscale="log", yscale="log")
+        tick_few_decades(ax.xaxis)
         ax.set(xlabel=LABELS[against], ylabel=label)
         if legend and listed:
             add_legend(ax)
@@ -116,8 +119,13 @@ def _draw(ax: Axes, run: Descent | FitTrace, against: str, look: Look) -> None:
     place, height = _visible(getattr(run, against), height)
     (line,) = ax.plot(place, height, label=run.name, markevery=_spread(place))
     line.set(color=look.colour, linestyle=look.line, marker=look.marker)
-    if isinstance(run, FitTrace) and run.tolerance > 0:
-        ax.axhline(run.tolerance, color="#808080", linewidth=0.8, linestyle=":")
+
+
+def _draw_tolerances(ax: Axes, runs: Sequence[Any]) -> None:
+    found = {run.tolerance for run in runs if isinstance(run, FitTrace)}
+    for place, tolerance in enumerate(sorted(found - {0.0})):
+        line = ax.axhline(tolerance, color="#808080", linewidth=1.0, linestyle=":")
+        line.set_label("_" if place else "tolerance")
 
 
 def _visible(place: Array, excess: Array) -> tuple[Array, Array]:

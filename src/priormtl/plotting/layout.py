@@ -10,8 +10,9 @@ from priormtl._arrays import Array, Index
 __all__ = ["place_nodes"]
 
 STEPS = 100
-ASPECT = 1.6  # width of the whole over its height
-MARGIN = np.array([1.2, 0.8])  # between parts, for names
+ASPECT = 1.1  # width of the whole over its height
+MARGIN = np.array([1.0, 0.8])  # between parts, for names
+N_ANGLES = 36
 
 
 def place_nodes(n_nodes: int, first: Index, second: Index) -> Array:
@@ -68,12 +69,24 @@ def _pull(positions: Array, wanted: Array, weight: Array) -> Array:
 
 
 def _lay_down(positions: Array) -> Array:
-    centred = positions - positions.mean(axis=0)
-    _, _, directions = np.linalg.svd(centred, full_matrices=False)
-    # The first node stands left of the middle: else the sign would be open.
-    turned = centred @ directions.T
-    turned *= np.where(turned[0] > 0, -1.0, 1.0)
+    """Turn into the smallest box, lying, the first node at its upper left."""
+    first = positions[1] - positions[0]
+    begin = np.arctan2(first[1], first[0])
+    angles = begin + np.pi * np.arange(N_ANGLES) / N_ANGLES
+    turned = min((positions @ _turn(angle) for angle in angles), key=_box)
+    turned = turned - turned.mean(axis=0)
+    turned *= np.where(turned[0] * [1.0, -1.0] > 0, -1.0, 1.0)
     return np.asarray(turned - turned.min(axis=0))
+
+
+def _turn(angle: float) -> Array:
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+def _box(positions: Array) -> tuple[float, float]:
+    """Area, rounded so that noise decides nothing, and height."""
+    width, height = np.ptp(positions, axis=0)
+    return round(float(width * height), 6), round(float(height), 6)
 
 
 def _corners(parts: list[Array]) -> list[Array]:

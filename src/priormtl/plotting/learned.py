@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.data import pooled_scale
+from priormtl.data import from_plain, pooled_scale
 from priormtl.exceptions import unknown_name
-from priormtl.priors import TaskPrior
+from priormtl.priors import as_task_prior
 
 __all__ = ["Learned", "Per", "feature_scale", "find_places", "rank_rows", "read_model"]
 
@@ -28,6 +28,7 @@ class Learned:
     features: tuple[Hashable, ...]
     tasks: tuple[Hashable, ...]
     order: Index  # tasks as their chain has them, else as in tasks_
+    ordered: bool  # whether there is such a chain
     unit: str
     scale: Array  # (d,) what coef_ was multiplied by for that unit
 
@@ -61,11 +62,13 @@ def read_model(model: Any, per: Per = "unit") -> Learned:
     m, d = coef.shape
     tasks = tuple(_plain(getattr(model, "tasks_", range(m))))
     scale = _scale(model, d, per)
+    chain = _chain(getattr(model, "task_prior", None))
     return Learned(
         coef.T * scale[:, np.newaxis],
         _feature_names(model, d),
         tasks,
-        _chain_order(getattr(model, "task_prior", None), tasks),
+        _chain_order(chain, tasks),
+        chain is not None,
         f"{_outcome(model)} {PER[per]}",
         scale,
     )
@@ -122,11 +125,18 @@ def _feature_names(model: Any, d: int) -> tuple[Hashable, ...]:
     return tuple(names)
 
 
-def _chain_order(prior: Any, tasks: tuple[Hashable, ...]) -> Index:
+def _chain(prior: Any) -> dict[str, Any] | None:
+    """The chain that is the whole task prior, if it is one."""
+    known = as_task_prior(prior)
+    ties = [] if known is None else known.to_plain()
+    return ties[0] if len(ties) == 1 and ties[0]["tie"] == "chain" else None
+
+
+def _chain_order(chain: dict[str, Any] | None, tasks: tuple[Hashable, ...]) -> Index:
     """Order of a chain that lists its tasks; else as they stand."""
-    ties = prior.ties if isinstance(prior, TaskPrior) else ()
-    order = getattr(ties[0], "order", None) if len(ties) == 1 else None
-    return find_places("task", tasks if order is None else order, tasks, numbered=False)
+    order = None if chain is None else chain["order"]
+    labels = tasks if order is None else from_plain(order)
+    return find_places("task", labels, tasks, numbered=False)
 
 
 def _scale(model: Any, d: int, per: Per) -> Array:

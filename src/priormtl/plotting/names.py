@@ -1,14 +1,22 @@
 """Names of features and tasks, as a figure has room for them."""
 
+import textwrap
 from collections.abc import Hashable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from priormtl._arrays import Index
 from priormtl.plotting.style import Axes
 
-__all__ = ["count_words", "even_places", "name_ticks", "shorten"]
+__all__ = [
+    "count_words",
+    "even_places",
+    "fold_words",
+    "name_ticks",
+    "say_number",
+    "shorten",
+]
 
 LONGEST = 24
 LINE_INCHES = 0.17  # from one line of small letters to the next
@@ -52,6 +60,27 @@ def name_ticks(ax: Axes, side: Literal["x", "y"], names: Sequence[Hashable]) -> 
     room = inches / max(1, len(places))
     widest = LETTER_INCHES * max((len(word) for word in words), default=0)
     ax.set_xticks(places, words, fontsize=8, rotation=0 if widest < room else 90)
+
+
+def fold_words(text: str, ax: Axes) -> str:
+    """Words of a vertical axis, in as many lines as its height asks for."""
+    width = max(12, int(_inches(ax, "y") / LETTER_INCHES))
+    return textwrap.fill(text, width)
+
+
+def say_number(value: Any) -> str:
+    """Three digits of a number, plainly where that is short; other values as text.
+
+    Examples
+    --------
+    >>> say_number(1372.4), say_number(2e-7), say_number("auto")
+    ('1370', '2e-07', 'auto')
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.3g}"
+    return np.format_float_positional(value, precision=3, fractional=False, trim="-")
 
 
 def _inches(ax: Axes, side: Literal["x", "y"]) -> float:

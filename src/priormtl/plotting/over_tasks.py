@@ -7,7 +7,13 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.plotting.learned import Learned, Per, read_model
-from priormtl.plotting.names import count_words, even_places, name_ticks, shorten
+from priormtl.plotting.names import (
+    count_words,
+    even_places,
+    fold_words,
+    name_ticks,
+    shorten,
+)
 from priormtl.plotting.style import (
     LOOKS,
     Axes,
@@ -35,6 +41,8 @@ def plot_over_tasks(
     legend: bool = True,
 ) -> Axes:
     """Coefficients of a few features along the tasks, one line per feature.
+
+    Tasks that no chain and no ``tasks`` puts in order are points, not lines.
 
     Parameters
     ----------
@@ -69,6 +77,7 @@ def plot_over_tasks(
     learned = read_model(model, per)
     columns = learned.find_tasks(tasks)
     rows = learned.choose_rows(FEW, features)
+    joined = learned.ordered or tasks is not None
     ends = None if band is None else _read_band(band, learned)
     with styled():
         ax = new_axes(ax, 7.0, 3.8)
@@ -78,10 +87,10 @@ def plot_over_tasks(
         for place, j in enumerate(rows):
             part = None if ends is None else ends[:, j, columns]
             name, look = shorten(learned.features[j]), LOOKS[place % len(LOOKS)]
-            _draw(ax, learned.P[j, columns], part, name, look)
+            _draw(ax, learned.P[j, columns], part, name, look, joined=joined)
         name_ticks(ax, "x", [learned.tasks[i] for i in columns])
         ax.set(xlabel=f"Task ({len(columns)})", title=_describe(learned, rows, band))
-        ax.set_ylabel(f"Coefficient:\n{learned.unit}")
+        ax.set_ylabel(fold_words(f"Coefficient: {learned.unit}", ax))
         if legend:
             add_legend(ax)
     return ax
@@ -100,16 +109,24 @@ def _read_band(band: Any, learned: Learned) -> Array:
     return np.asarray((ends * learned.scale).transpose(0, 2, 1))
 
 
-def _draw(ax: Axes, values: Array, ends: Array | None, name: str, look: Look) -> None:
+def _draw(
+    ax: Axes,
+    values: Array,
+    ends: Array | None,
+    name: str,
+    look: Look,
+    *,
+    joined: bool,
+) -> None:
     places = np.arange(len(values))
-    (line,) = ax.plot(places, values, label=name)
-    line.set(color=look.colour, linestyle=look.line, marker=look.marker)
-    line.set_markevery(even_places(len(values), MOST_MARKERS).tolist())
-    if ends is not None and len(values) > 1:
+    (line,) = ax.plot(places, values, label=name, marker=look.marker)
+    line.set(color=look.colour, linestyle=look.line if joined else "none")
+    if joined:
+        line.set_markevery(even_places(len(values), MOST_MARKERS).tolist())
+    if ends is not None and joined and len(values) > 1:
         ax.fill_between(places, *ends, color=look.colour, alpha=0.18, linewidth=0)
     elif ends is not None:
-        # A band of one place has no area.
-        ax.vlines(places, *ends, color=look.colour, alpha=0.5, linewidth=4.0)
+        ax.vlines(places, *ends, color=look.colour, alpha=0.4, linewidth=2.5)
 
 
 def _describe(learned: Learned, rows: Index, band: Any) -> str:

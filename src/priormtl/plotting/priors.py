@@ -11,12 +11,12 @@ from priormtl.plotting.colours import DISAGREEMENT
 from priormtl.plotting.layout import place_nodes
 from priormtl.plotting.names import count_words, shorten
 from priormtl.plotting.relations import Link, read_audit, read_fitted, read_prior
-from priormtl.plotting.style import Axes, mpl, new_axes, say_missing, styled
+from priormtl.plotting.style import Axes, mpl, new_axes, say_missing, styled, withStroke
 from priormtl.priors import FeaturePrior
 
 __all__ = ["plot_prior"]
 
-MOST_NAMED = 60
+LONGEST, MOST_NAMED = 20, 80
 PLAIN, INK = "#5a6b78", "#303030"
 LINES = {"similar": "-", "opposite": (0, (3, 1.5)), "combination": (0, (1, 1))}
 LABELS = {
@@ -130,8 +130,8 @@ def _build(links: Sequence[Link]) -> _Graph:
 def _figure_size(positions: Array) -> tuple[float, float]:
     """Inches in which names have room, on a page."""
     span = np.ptp(positions, axis=0) if len(positions) else np.zeros(2)
-    width = float(np.clip(3.4 + 1.0 * span[0], 5.0, 11.0))
-    return width, float(np.clip(1.4 + 0.8 * span[1], 2.6, 10.0))
+    width = float(np.clip(3.0 + 1.2 * span[0], 5.0, 12.0))
+    return width, float(np.clip(1.5 + 0.75 * span[1], 2.6, 9.0))
 
 
 def _draw(ax: Axes, links: Sequence[Link], graph: _Graph) -> None:
@@ -154,7 +154,6 @@ def _draw(ax: Axes, links: Sequence[Link], graph: _Graph) -> None:
     ax.add_collection(lines)
     _cross_out(ax, [segment for link, segment in segments if link.disagrees])
     _draw_nodes(ax, graph)
-    ax.set_aspect("equal")
     ax.set_axis_off()
 
 
@@ -176,17 +175,30 @@ def _draw_nodes(ax: Axes, graph: _Graph) -> None:
     nodes = ax.plot(*features.T, "o", color="white", markersize=6, zorder=2)
     nodes[0].set(markeredgecolor=INK, markeredgewidth=1.0)
     ax.plot(*hubs.T, "s", color=INK, markersize=3.5, zorder=2)
-    for name, position in zip(graph.names[:MOST_NAMED], features, strict=False):
-        ax.annotate(
-            shorten(name, 16),
-            position,
-            xytext=(0, -5),
+    sides = _free_sides(graph)
+    for k, name in enumerate(graph.names[:MOST_NAMED]):
+        words = ax.annotate(
+            shorten(name, LONGEST),
+            features[k],
+            xytext=(0, 5 * sides[k]),
             textcoords="offset points",
             ha="center",
-            va="top",
+            va="bottom" if sides[k] > 0 else "top",
             fontsize=7.5,
         )
-    ax.margins(0.12)
+        # Names that cross a line stay readable.
+        words.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
+    ax.margins(0.1, 0.15)
+
+
+def _free_sides(graph: _Graph) -> Array:
+    """+1 where a node's lines lead down, so that its name stands above; else −1."""
+    lean = np.zeros(len(graph.positions))
+    for a, b in (pair for part in graph.ends for pair in part):
+        rise = graph.positions[b, 1] - graph.positions[a, 1]
+        lean[a] += rise
+        lean[b] -= rise
+    return np.where(lean < -0.1, 1.0, -1.0)
 
 
 def _describe(
@@ -213,4 +225,12 @@ def _explain(ax: Axes, links: Sequence[Link], words: str) -> None:
         cross = mpl.lines.Line2D([], [], ls="none", label="data disagree")
         handles.append(cross)
         cross.set(marker="x", color="black")
-    ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4)
+    ax.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+        ncols=4,
+        fontsize=9,
+        handlelength=2.4,
+        columnspacing=1.2,
+    )

@@ -7,11 +7,10 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.estimators import TaskScores, separate_tasks
 from priormtl.plotting.names import count_words, shorten
-from priormtl.plotting.roc_curves import frame_rates, plot_roc_curves
+from priormtl.plotting.roc_curves import frame_rates, open_corner, plot_roc_curves
 from priormtl.plotting.style import (
     LOOKS,
     Axes,
-    Look,
     add_legend,
     new_axes,
     say_missing,
@@ -20,7 +19,9 @@ from priormtl.plotting.style import (
 
 __all__ = ["plot_roc"]
 
-COMMON_RATES = np.linspace(0.0, 1.0, 501)
+CORNER = 0.2  # side of what is shown enlarged, where curves are steep
+# Zero twice: curves begin at its lower end.
+COMMON_RATES = np.append(0.0, np.linspace(0.0, 1.0, 501))
 
 
 def plot_roc(
@@ -71,13 +72,12 @@ def plot_roc(
         ax = new_axes(ax, 5.6, 4.0)
         if not curves:
             return say_missing(ax, "every task shows one class only")
+        table = np.stack([_at_common_rates(curve) for curve in curves])
+        zoom = CORNER if _is_steep(table) else None
         if len(curves) > len(LOOKS):
-            table = [_at_common_rates(curve) for curve in curves]
-            plot_roc_curves(COMMON_RATES, np.stack(table), ax=ax, legend=False)
+            plot_roc_curves(COMMON_RATES, table, zoom=zoom, ax=ax, legend=False)
         else:
-            for part, curve, look in zip(judged, curves, LOOKS, strict=False):
-                _draw(ax, part, curve, look)
-            frame_rates(ax)
+            _draw_few(ax, judged, curves, zoom)
         ax.set_title(_describe(curves, len(parts)))
         if legend:
             add_legend(ax)
@@ -104,14 +104,24 @@ def _at_common_rates(curve: Array) -> Array:
     """True positive rates at COMMON_RATES, the upper end where a curve rises."""
     fpr, tpr = curve
     last = np.append(fpr[1:] != fpr[:-1], True)
-    values = np.interp(COMMON_RATES, fpr[last], tpr[last])
-    return np.asarray(values)
+    values = np.interp(COMMON_RATES[1:], fpr[last], tpr[last])
+    return np.append(0.0, values)
 
 
-def _draw(ax: Axes, part: TaskScores, curve: Array, look: Look) -> None:
-    words = f"{shorten(part.task)}, {100.0 * _area(curve):.1f} %"
-    (line,) = ax.plot(*curve, label=words)
-    line.set(color=look.colour, linestyle=look.line)
+def _is_steep(table: Array) -> bool:
+    """Whether the curves would run along the frame."""
+    return bool(np.interp(CORNER, COMMON_RATES, table.mean(axis=0)) > 1 - CORNER / 2)
+
+
+def _draw_few(
+    ax: Axes, parts: list[TaskScores], curves: list[Array], zoom: float | None
+) -> None:
+    frame_rates(ax, diagonal=zoom is None)
+    for panel in [ax] if zoom is None else [ax, open_corner(ax, zoom)]:
+        for part, curve, look in zip(parts, curves, LOOKS, strict=False):
+            words = f"{shorten(part.task)}: {100.0 * _area(curve):.1f} %"
+            (line,) = panel.plot(*curve, label=words)
+            line.set(color=look.colour, linestyle=look.line)
 
 
 def _describe(curves: list[Array], n_parts: int) -> str:

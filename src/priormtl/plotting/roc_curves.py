@@ -10,7 +10,7 @@ from priormtl.plotting.style import (
     styled,
 )
 
-__all__ = ["frame_rates", "plot_roc_curves"]
+__all__ = ["frame_rates", "open_corner", "plot_roc_curves"]
 
 
 def plot_roc_curves(
@@ -56,7 +56,7 @@ def plot_roc_curves(
             add_legend(ax)
         frame_rates(ax, diagonal=zoom is None)
         if zoom is not None:
-            _enlarge(ax, fpr, tpr, zoom)
+            _draw(open_corner(ax, zoom), fpr, tpr)
     return ax
 
 
@@ -79,11 +79,12 @@ def _draw(ax: Axes, fpr: Array, tpr: Array) -> None:
     ax.plot(fpr, mean, color=REFERENCE_LOOK.colour, linewidth=2.0, label="mean")
 
 
-def _enlarge(ax: Axes, fpr: Array, tpr: Array, side: float) -> None:
-    corner = ax.inset_axes((0.44, 0.1, 0.52, 0.52))
-    _draw(corner, fpr, tpr)
+def open_corner(ax: Axes, side: float) -> Axes:
+    """Axes inside the axes that show their upper left corner enlarged."""
+    corner: Axes = ax.inset_axes((0.44, 0.1, 0.52, 0.52))
     margin = 0.02 * side
     corner.set(xlim=(-margin, side), ylim=(1.0 - side, 1.0 + margin))
     corner.set(xticks=[0.0, side], yticks=[1.0 - side, 1.0])
     corner.tick_params(labelsize=8)
     corner.spines[:].set(visible=True, color="#808080")
+    return corner

@@ -8,7 +8,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.exceptions import unknown_name
-from priormtl.plotting.names import name_ticks
+from priormtl.plotting.names import name_ticks, say_number
 from priormtl.plotting.style import LOOKS, Axes, mpl, new_axes, styled
 from priormtl.plotting.surfaces import plot_surface
 
@@ -136,11 +136,7 @@ def _describe(trials: _Trials, shown: list[str]) -> str:
     chosen = trials.params[trials.best]
     rest = [name for name in trials.names if name not in shown]
     varied = [name for name in rest if len(trials.values(name)) > 1]
-    return ", ".join(f"{name} = {_say(chosen.get(name))}" for name in varied)
-
-
-def _say(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, int | float) else str(value)
+    return ", ".join(f"{name} = {say_number(chosen.get(name))}" for name in varied)
 
 
 def _table(trials: _Trials, shown: list[str]) -> Array:
@@ -165,8 +161,8 @@ def _draw_surface(ax: Axes, trials: _Trials, shown: list[str], *, legend: bool) 
         decimals=_decimals(table) if len(x) <= MOST_WRITTEN else None,
         ax=ax,
     )
-    name_ticks(ax, "x", [_say(value) for value in x])
-    name_ticks(ax, "y", [_say(value) for value in y])
+    name_ticks(ax, "x", [say_number(value) for value in x])
+    name_ticks(ax, "y", [say_number(value) for value in y])
     chosen = trials.params[trials.best]
     _frame(ax, x.index(chosen.get(shown[0])), y.index(chosen.get(shown[1])))
     if legend:
@@ -207,5 +203,5 @@ def _draw_line(ax: Axes, trials: _Trials, name: str) -> None:
     if log:
         ax.set_xscale("log")
     else:
-        name_ticks(ax, "x", [_say(value) for value in known])
+        name_ticks(ax, "x", [say_number(value) for value in known])
     ax.set(xlabel=name, ylabel=SCORE.replace(" (", "\n("))

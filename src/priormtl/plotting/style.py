@@ -11,6 +11,8 @@ try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patheffects import withStroke
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"priormtl.plotting needs matplotlib, and {error.name} is missing: "
@@ -35,6 +37,8 @@ __all__ = [
     "say_missing",
     "share_legend",
     "styled",
+    "tick_few_decades",
+    "withStroke",
 ]
 
 AxesGrid = NDArray[Any]
@@ -132,6 +136,15 @@ def share_legend(figure: Figure) -> None:
         if n_columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
             return
         legend.remove()
+
+
+def tick_few_decades(axis: Any) -> None:
+    """Plain numbers at 1, 2, 5 … of a logarithmic axis too short for powers of ten."""
+    low, high = sorted(axis.get_view_interval())
+    if low > 0 and high < 40.0 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
 
 
 def say_missing(ax: Axes, words: str) -> Axes:
