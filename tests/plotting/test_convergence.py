@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from priormtl.plotting import Descent, new_figure, plot_convergence
+from priormtl.plotting import Descent, FitTrace, new_figure, plot_convergence
 
 STEPS = np.arange(0.0, 60.0)
 
@@ -47,3 +47,39 @@ def test_given_axes_come_back_without_legend():
     assert ax is axes[0, 0]
     assert ax.get_legend() is None
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("Iteration", "Objective − optimum")
+
+
+def trace(name="fista", gaps=None, tolerance=1e-3):
+    gaps = 0.7**STEPS if gaps is None else gaps
+    return FitTrace(name, STEPS, STEPS / 100, gaps + 5.0, gaps, tolerance)
+
+
+def test_traces_show_gaps_and_their_tolerance_once():
+    ax = plot_convergence([trace(), trace("ista", 0.9**STEPS)])
+    fista, ista, tolerance = ax.lines
+    assert np.array_equal(fista.get_ydata(), 0.7 ** STEPS[1:])
+    assert np.array_equal(ista.get_ydata(), 0.9 ** STEPS[1:])
+    assert set(tolerance.get_ydata()) == {1e-3}
+    assert ax.get_ylabel() == "Duality gap"
+    shown = [text.get_text() for text in ax.get_legend().texts]
+    assert shown == ["fista", "ista", "tolerance"]
+
+
+def test_one_trace_needs_no_list():
+    one, listed = plot_convergence(trace()), plot_convergence([trace()])
+    assert len(one.lines) == len(listed.lines) == 2
+
+
+def test_a_run_that_was_over_at_once_is_drawn():
+    start = FitTrace("auto", np.zeros(1), np.ones(1), np.ones(1), np.zeros(1), 0.0)
+    ax = plot_convergence(start)
+    ax.figure.draw_without_rendering()
+    (words,) = ax.texts
+    assert words.get_text() == "at the optimum before the first step"
+
+
+def test_gaps_and_distances_do_not_share_an_axis():
+    with pytest.raises(TypeError, match="all be FitTrace or all be Descent"):
+        plot_convergence([trace(), descend()])
+    with pytest.raises(ValueError, match="against must be one of"):
+        plot_convergence(trace(), against="minutes")

@@ -16,6 +16,7 @@ from priormtl.plotting.style import (
     say_missing,
     share_legend,
     styled,
+    tick_few_decades,
 )
 
 
@@ -46,11 +47,15 @@ def test_the_style_does_not_depend_on_the_users():
         assert dict(mpl.rcParams) == expected
 
 
-def test_pyplot_is_not_loaded():
-    code = "import sys, priormtl.plotting; print('matplotlib.pyplot' in sys.modules)"
+def test_the_room_opens_when_asked_for_and_loads_no_pyplot():
+    code = (
+        "import sys, priormtl; before = 'matplotlib' in sys.modules;"
+        "priormtl.plotting.plot_coefficients;"
+        "print(before, *(f'matplotlib{m}' in sys.modules for m in ('', '.pyplot')))"
+    )
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "False"
+    assert result.stdout.split() == ["False", "True", "False"]
 
 
 def test_without_matplotlib_the_extra_is_named():
@@ -98,3 +103,14 @@ def test_an_empty_panel_says_why():
     ax = say_missing(new_axes(None), "not measured")
     assert not ax.axison
     assert [text.get_text() for text in ax.texts] == ["not measured"]
+
+
+@pytest.mark.parametrize(("ends", "plain"), [((0.9, 20.0), True), ((1.0, 1e4), False)])
+def test_short_logarithmic_axes_have_plain_numbers(ends, plain):
+    ax = new_axes(None)
+    ax.plot(ends, ends)
+    ax.set_xscale("log")
+    tick_few_decades(ax.xaxis)
+    ax.figure.draw_without_rendering()
+    shown = [text.get_text() for text in ax.get_xticklabels()]
+    assert ("2" in shown) == plain

@@ -52,3 +52,7 @@ def test_given_axes_come_back():
     _, axes = new_figure(1, 1)
     assert draw(ax=axes[0, 0], decimals=2) is axes[0, 0]
     assert axes[0, 0].texts[0].get_text() == "90.00"
+
+
+def test_values_need_not_be_written():
+    assert not draw(decimals=None).texts

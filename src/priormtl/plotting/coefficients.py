@@ -8,7 +8,7 @@ import numpy as np
 from priormtl._arrays import Index
 from priormtl.plotting.colours import SIGNED, symmetric_limit
 from priormtl.plotting.learned import Learned, Per, rank_rows, read_model
-from priormtl.plotting.names import count_words, fold_words, name_ticks
+from priormtl.plotting.names import count_words, fold_words, name_ticks, shorten
 from priormtl.plotting.style import Axes, new_axes, say_missing, styled
 
 __all__ = ["plot_coefficients"]
@@ -65,8 +65,7 @@ def plot_coefficients(
     rows = learned.choose_rows(top, features)
     columns = learned.find_tasks(tasks)
     with styled():
-        size = _figure_size(len(rows), len(columns))
-        ax = new_axes(ax, *size)
+        ax = new_axes(ax, *_figure_size(len(rows), learned.tasks))
         if not len(rows):
             return say_missing(ax, f"no feature is selected (of {len(learned.P)})")
         _draw(ax, learned, rows, columns, legend=legend)
@@ -86,11 +85,12 @@ def _describe(learned: Learned, n_shown: int, *, chosen: bool) -> str:
     return count_words(d, "feature")
 
 
-def _figure_size(n_rows: int, n_columns: int) -> tuple[float, float]:
-    """Inches in which names have room, on a page."""
-    width = float(np.clip(3.2 + 0.24 * n_columns, 4.6, 9.0))
-    height = float(np.clip(1.3 + 0.19 * n_rows, 2.2, 11.0))
-    return width, height
+def _figure_size(n_rows: int, tasks: Sequence[Hashable]) -> tuple[float, float]:
+    """Inches in which names have room, also upright, on a page."""
+    longest = max(len(shorten(task)) for task in tasks)
+    width = float(np.clip(3.2 + 0.24 * len(tasks), 4.6, 9.0))
+    height = float(np.clip(1.2 + 0.19 * n_rows, 2.0, 10.0))
+    return width, height + 0.07 * longest
 
 
 def _draw(

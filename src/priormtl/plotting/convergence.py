@@ -14,6 +14,7 @@ from priormtl.plotting.style import (
     add_legend,
     choose_looks,
     new_axes,
+    say_missing,
     styled,
     tick_few_decades,
 )
@@ -96,6 +97,9 @@ def plot_convergence(
         looks = choose_looks([run.name for run in listed])
         for run in listed:
             _draw(ax, run, against, looks[run.name])
+        if not any(np.size(line.get_xdata()) for line in ax.lines):
+            # A logarithmic axis needs a number.
+            return say_missing(ax, "at the optimum before the first step")
         _draw_tolerances(ax, listed)
         ax.set(xscale="log", yscale="log")
         tick_few_decades(ax.xaxis)

@@ -93,7 +93,7 @@ def _corners(parts: list[Array]) -> list[Array]:
     """Lower left corner of each part: rows from the top, filled from the left."""
     sizes = [part.max(axis=0) + MARGIN for part in parts]
     area = sum(float(size.prod()) for size in sizes)
-    limit = max(np.sqrt(area * ASPECT), *(size[0] for size in sizes))
+    limit = max([np.sqrt(area * ASPECT), *(size[0] for size in sizes)])
     corners, x, y, height = [], 0.0, 0.0, 0.0
     for size in sizes:
         if x > 0 and x + size[0] > limit:

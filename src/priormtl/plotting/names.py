@@ -64,7 +64,8 @@ def name_ticks(ax: Axes, side: Literal["x", "y"], names: Sequence[Hashable]) -> 
 
 def fold_words(text: str, ax: Axes) -> str:
     """Words of a vertical axis, in as many lines as its height asks for."""
-    width = max(12, int(_inches(ax, "y") / LETTER_INCHES))
+    # Ticks and titles take their part of the height when the figure is laid out.
+    width = max(12, int(0.6 * _inches(ax, "y") / LETTER_INCHES))
     return textwrap.fill(text, width)
 
 

@@ -39,7 +39,7 @@ def read_fitted(model: Any) -> list[Link]:
     P = learned.P
     if getattr(model, "standardize", False):
         # The prior was put on coefficients of standardised features.
-        P = P * feature_scale(model)[:, np.newaxis]
+        P = P * _fit_scale(model)[:, np.newaxis]
     D = csr_array(vstack([part.matrix(len(P)) for part in prior.parts]))
     D.eliminate_zeros()
     return [
@@ -61,6 +61,15 @@ def read_audit(audit: Any, kind: str) -> list[Link]:
         for row in audit.relations
         if row.kind == kind
     ]
+
+
+def _fit_scale(model: Any) -> Array:
+    if getattr(model, "statistics_", None) is None:
+        raise ValueError(
+            "the model must hold statistics_, since its prior is on standardised "
+            "features; it does not keep them: pass audit=audit_prior(model, X, y)."
+        )
+    return feature_scale(model)
 
 
 def _links_of(part: Any) -> list[Link]:

@@ -127,7 +127,7 @@ def _choose_axes(trials: _Trials, x: str | None, y: str | None) -> list[str]:
         if name is not None and name not in trials.names:
             raise unknown_name("parameter", name, trials.names)
     varied = [name for name in trials.names if len(trials.values(name)) > 1]
-    free = [name for name in varied or trials.names if name not in (x, y)]
+    free = [name for name in varied or trials.names[:1] if name not in (x, y)]
     asked = [x or (free.pop(0) if free else None), y or (free.pop(0) if free else None)]
     return list(dict.fromkeys(name for name in asked if name is not None))
 

@@ -140,8 +140,8 @@ def share_legend(figure: Figure) -> None:
 
 def tick_few_decades(axis: Any) -> None:
     """Plain numbers at 1, 2, 5 … of a logarithmic axis too short for powers of ten."""
-    low, high = sorted(axis.get_view_interval())
-    if low > 0 and high < 40.0 * low:
+    low, high = sorted(axis.get_data_interval())
+    if 0 < low <= high < 40.0 * low:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_locator(NullLocator())

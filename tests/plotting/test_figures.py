@@ -1,0 +1,104 @@
+"""Laws of all figures: axes in, axes out, nothing cut, nobody's settings touched."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import _pylab_helpers
+
+from plotted_models import AWKWARD, fitted, random_coef, related, with_coef
+from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressorCV
+from priormtl import regularization_path as follow
+from priormtl.plotting import (
+    new_figure,
+    plot_coefficients,
+    plot_convergence,
+    plot_learning_curve,
+    plot_over_tasks,
+    plot_path,
+    plot_prior,
+    plot_roc,
+    plot_search,
+    trace_fit,
+)
+from priormtl.plotting.style import Axes
+
+X, Y, TASK = related()
+CLASSES = np.median(Y) < Y
+LONG = [f"a long name that goes on and on {k}" for k in range(5)]
+
+
+def draw_roc(**options):
+    model = MultiTaskClassifier().fit(X, CLASSES, task=TASK)
+    return plot_roc(model, X, CLASSES, task=TASK, **options)
+
+
+def draw_search(**options):
+    model = MultiTaskRegressorCV(lams=3, thetas=(1.0,), epsilons=(1.0, 10.0), cv=3)
+    return plot_search(model.fit(X, Y, task=TASK), **options)
+
+
+def named():
+    return with_coef(random_coef(5, 5), LONG, LONG, task_prior="chain")
+
+
+FIGURES = {
+    "coefficients": lambda **options: plot_coefficients(named(), **options),
+    "awkward": lambda **options: plot_coefficients(
+        with_coef(random_coef(5, 5), AWKWARD, AWKWARD), **options
+    ),
+    "one": lambda **options: plot_coefficients(with_coef([[2.0]]), **options),
+    "zero": lambda **options: plot_coefficients(with_coef([[0.0]]), **options),
+    "convergence": lambda **options: plot_convergence(
+        trace_fit(fitted(), X, Y, task=TASK, solver="fista"), **options
+    ),
+    "learning": lambda **options: plot_learning_curve(
+        [5, 10], {LONG[0]: random_coef(2, 4), "b": random_coef(2, 4)}, **options
+    ),
+    "over tasks": lambda **options: plot_over_tasks(named(), **options),
+    "path": lambda **options: plot_path(follow(X, Y, task=TASK, lams=4), **options),
+    "prior": lambda **options: plot_prior(fitted(), **options),
+    "prior alone": lambda **options: plot_prior(
+        FeaturePrior.similar([(LONG[0], LONG[1])]), **options
+    ),
+    "roc": draw_roc,
+    "search": draw_search,
+}
+
+every_figure = pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
+
+
+@every_figure
+def test_a_figure_of_its_own_shows_all_of_itself(draw):
+    ax = draw()
+    assert isinstance(ax, Axes)
+    figure = ax.figure
+    figure.draw_without_rendering()
+    drawn = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert drawn.x0 >= -0.02
+    assert drawn.y0 >= -0.02
+    assert drawn.x1 <= width + 0.02
+    assert drawn.y1 <= height + 0.02
+
+
+@every_figure
+def test_given_axes_are_used_and_others_left_alone(draw):
+    figure, axes = new_figure(1, 2, width=6.0, height=4.5)
+    assert draw(ax=axes[0, 1]) is axes[0, 1]
+    assert not axes[0, 0].has_data()
+    figure.draw_without_rendering()
+
+
+@every_figure
+def test_nothing_is_left_behind(draw):
+    before = dict(mpl.rcParams)
+    draw()
+    assert dict(mpl.rcParams) == before
+    assert not _pylab_helpers.Gcf.figs
+
+
+@every_figure
+def test_the_users_settings_change_nothing(draw):
+    with mpl.rc_context({"font.size": 30.0, "axes.grid": False}):
+        ax = draw()
+    assert ax.title.get_fontsize() == 10.5
