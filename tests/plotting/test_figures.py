@@ -1,5 +1,7 @@
 """Laws of all figures: axes in, axes out, nothing cut, nobody's settings touched."""
 
+from types import SimpleNamespace
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -41,6 +43,21 @@ def named():
     return with_coef(random_coef(5, 5), LONG, LONG, task_prior="chain")
 
 
+AUDIT = SimpleNamespace(
+    relations=[
+        SimpleNamespace(
+            kind="feature",
+            relation="a ~ b",
+            first="a",
+            second="b",
+            sign="similar",
+            weight=1.0,
+            violation_before=0.9,
+            verdict="disagrees",
+        )
+    ]
+)
+
 FIGURES = {
     "coefficients": lambda **options: plot_coefficients(named(), **options),
     "awkward": lambda **options: plot_coefficients(
@@ -57,6 +74,7 @@ FIGURES = {
     "over tasks": lambda **options: plot_over_tasks(named(), **options),
     "path": lambda **options: plot_path(follow(X, Y, task=TASK, lams=4), **options),
     "prior": lambda **options: plot_prior(fitted(), **options),
+    "audit": lambda **options: plot_prior(AUDIT, **options),
     "prior alone": lambda **options: plot_prior(
         FeaturePrior.similar([(LONG[0], LONG[1])]), **options
     ),

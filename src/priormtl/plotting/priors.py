@@ -9,7 +9,7 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.plotting.colours import DISAGREEMENT
 from priormtl.plotting.layout import place_nodes
-from priormtl.plotting.names import count_words, shorten
+from priormtl.plotting.names import count_words, fold_words, shorten
 from priormtl.plotting.relations import Link, read_audit, read_fitted, read_prior
 from priormtl.plotting.style import Axes, mpl, new_axes, say_missing, styled, withStroke
 from priormtl.priors import FeaturePrior
@@ -20,8 +20,8 @@ LONGEST, MOST_NAMED = 20, 80
 PLAIN, INK = "#5a6b78", "#303030"
 LINES = {"similar": "-", "opposite": (0, (3, 1.5)), "combination": (0, (1, 1))}
 LABELS = {
-    "audit": "Disagreement of the data, without the prior\n(0: holds, 1: opposite)",
-    "model": "Disagreement left in the model\n(0: holds, 1: opposite)",
+    "audit": "Disagreement without the prior (0 holds, 1 opposite)",
+    "model": "Disagreement left in the model (0 holds, 1 opposite)",
 }
 
 
@@ -216,7 +216,7 @@ def _explain(ax: Axes, links: Sequence[Link], words: str) -> None:
     """Legend of the kinds of lines that are there, and the scale of colours."""
     lines = ax.collections[0]
     if lines.get_array() is not None:
-        ax.figure.colorbar(lines, ax=ax, label=LABELS[words], shrink=0.8)
+        ax.figure.colorbar(lines, ax=ax, label=fold_words(LABELS[words], ax))
     signs = [sign for sign in LINES if any(link.sign == sign for link in links)]
     handles = [mpl.lines.Line2D([], [], ls=LINES[sign], label=sign) for sign in signs]
     for handle in handles:
