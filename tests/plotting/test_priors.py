@@ -97,6 +97,14 @@ def test_an_audit_colours_by_the_data_and_crosses_out():
     assert alone.get_title() == "1 relation of 2 tasks"
 
 
+def test_relations_in_words_are_no_features():
+    words = row(None, None)
+    words.sign, words.relation = "combination", "a + b ~ c"
+    ax = plot_prior(SimpleNamespace(relations=[row("a", "b"), words]))
+    assert names(ax) == {"a", "b", "a + b ~ c"}
+    assert ax.get_title() == "2 relations of 2 features"
+
+
 def test_heavier_relations_are_broader():
     prior = FeaturePrior.similar([(0, 1)]) + FeaturePrior.similar([(2, 3)], weight=9.0)
     heavy, light = lines(plot_prior(prior)).get_linewidths()

@@ -111,4 +111,5 @@ def test_an_audit_gives_what_it_found():
     one, other = read_audit(audit, "feature")
     assert (one.members, one.disagreement, one.disagrees) == (("a", "b"), 0.7, True)
     assert (other.members, other.disagrees) == (("a + b ~ 0",), False)
+    assert (one.by_name, other.by_name) == (True, False)
     assert [link.members for link in read_audit(audit, "task")] == [("t", "u")]

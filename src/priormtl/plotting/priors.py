@@ -78,7 +78,7 @@ def plot_prior(
         if not shown:
             return say_missing(ax, "the prior holds no relation")
         _draw(ax, shown, graph)
-        ax.set_title(_describe(links, shown, len(graph.names), kind))
+        ax.set_title(_describe(links, shown, kind))
         if legend:
             _explain(ax, shown, words)
     return ax
@@ -201,9 +201,8 @@ def _free_sides(graph: _Graph) -> Array:
     return np.where(lean < -0.1, 1.0, -1.0)
 
 
-def _describe(
-    links: Sequence[Link], shown: Sequence[Link], n_nodes: int, kind: str
-) -> str:
+def _describe(links: Sequence[Link], shown: Sequence[Link], kind: str) -> str:
+    n_nodes = len({name for link in shown if link.by_name for name in link.members})
     nodes = count_words(n_nodes, kind)
     if len(shown) == len(links):
         words = f"{count_words(len(links), 'relation')} of {nodes}"

@@ -23,6 +23,7 @@ class Link:
     weight: float
     disagreement: float | None  # 0 holds exactly … 1 as wrong as can be
     disagrees: bool = False  # by the verdict of an audit
+    by_name: bool = True  # whether members are names, or the relation in words
 
 
 def read_prior(prior: FeaturePrior) -> list[Link]:
@@ -57,6 +58,7 @@ def read_audit(audit: Any, kind: str) -> list[Link]:
             row.weight,
             row.violation_before,
             row.verdict == "disagrees",
+            row.first is not None,
         )
         for row in audit.relations
         if row.kind == kind
