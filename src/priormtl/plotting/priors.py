@@ -17,6 +17,7 @@ from priormtl.priors import FeaturePrior
 __all__ = ["plot_prior"]
 
 LONGEST, MOST_NAMED = 20, 80
+LEAST_HEIGHT = 1.8  # in lengths of a line
 PLAIN, INK = "#5a6b78", "#303030"
 LINES = {"similar": "-", "opposite": (0, (3, 1.5)), "combination": (0, (1, 1))}
 LABELS = {
@@ -189,6 +190,11 @@ def _draw_nodes(ax: Axes, graph: _Graph) -> None:
         # Names that cross a line stay readable.
         words.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
     ax.margins(0.1, 0.15)
+    height = graph.positions[:, 1]
+    if np.ptp(height) < LEAST_HEIGHT:
+        # What is nearly flat must not be drawn as if it were steep.
+        middle = (height.min() + height.max()) / 2.0
+        ax.set_ylim(middle - LEAST_HEIGHT / 2.0, middle + LEAST_HEIGHT / 2.0)
 
 
 def _free_sides(graph: _Graph) -> Array:
