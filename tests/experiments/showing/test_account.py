@@ -10,8 +10,8 @@ from priormtl.experiments.showing.account import (
     describe_robustness,
     prior_table,
 )
-from priormtl.experiments.showing.cells import NOTHING
 from priormtl.experiments.showing.measurements import Setting
+from priormtl.tables import NOTHING
 from result_rows import measure, planned_cells, row
 
 

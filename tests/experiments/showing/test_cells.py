@@ -3,7 +3,6 @@
 import pytest
 
 from priormtl.experiments.showing.cells import (
-    NOTHING,
     CountCell,
     DifferenceCell,
     ScoreCell,
@@ -17,6 +16,7 @@ from priormtl.experiments.showing.comparisons import (
 )
 from priormtl.experiments.showing.measurements import Progress
 from priormtl.experiments.showing.paper import Estimate
+from priormtl.tables import NOTHING
 
 ALL = Progress(10, 10)
 

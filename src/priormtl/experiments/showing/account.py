@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from priormtl.experiments.showing.cells import DifferenceCell, Table, TableRow
+from priormtl.experiments.showing.cells import DifferenceCell, Table
 from priormtl.experiments.showing.comparisons import Verdict
 from priormtl.experiments.showing.measurements import Measurements, Progress, Setting
 from priormtl.experiments.showing.paper import (
@@ -16,6 +16,7 @@ from priormtl.experiments.showing.paper import (
     Estimate,
     paper_estimate,
 )
+from priormtl.tables import TableRow
 
 __all__ = [
     "Agreement",

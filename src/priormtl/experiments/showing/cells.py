@@ -3,50 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Protocol
 
 from priormtl.experiments.showing.comparisons import Counts, PairedDifference, Verdict
 from priormtl.experiments.showing.measurements import Progress
 from priormtl.experiments.showing.paper import Estimate
+from priormtl.tables import NOTHING, TableRow
 
 __all__ = [
-    "NOTHING",
-    "Cell",
     "CountCell",
     "DifferenceCell",
     "ScoreCell",
     "SecondsCell",
     "Table",
-    "TableRow",
 ]
 
-NOTHING = "–"
 CLOSE = "†"
 MARKS = {Verdict.BETTER: "▲", Verdict.WORSE: "▼"}
-
-
-class Cell(Protocol):
-    """What a layout needs to know."""
-
-    @property
-    def text(self) -> str:
-        """The words of the cell."""
-        ...
-
-    @property
-    def mark(self) -> str:
-        """A sign after them, explained in a footnote."""
-        ...
-
-    @property
-    def asides(self) -> Sequence[str]:
-        """Remarks in brackets."""
-        ...
-
-    @property
-    def bold(self) -> bool:
-        """Whether the words are bold."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -166,14 +138,6 @@ class SecondsCell(Unadorned):
         if self.seconds is None:
             return NOTHING
         return f"{self.seconds:.{1 if self.seconds < 10 else 0}f}"
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """A label and its cells."""
-
-    label: str
-    cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """What every method costs: seconds of one core to tune it and to fit it."""
 
-from priormtl.experiments.showing.cells import SecondsCell, Table, TableRow
+from priormtl.experiments.showing.cells import SecondsCell, Table
 from priormtl.experiments.showing.measurements import Measurements, Progress, Setting
 from priormtl.experiments.showing.paper import DATASETS
+from priormtl.tables import TableRow
 
 __all__ = ["cost_table"]
 

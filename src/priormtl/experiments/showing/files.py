@@ -16,7 +16,6 @@ from priormtl.experiments.showing.figures import (
     roc_figure,
     surface_figure,
 )
-from priormtl.experiments.showing.layouts import to_html_page, to_latex, to_markdown
 from priormtl.experiments.showing.measurements import Measurements
 from priormtl.experiments.showing.page import Facts, results_page
 from priormtl.experiments.showing.paper_tables import paper_table_1, paper_table_2
@@ -28,6 +27,7 @@ from priormtl.experiments.showing.tables import (
     table_2,
 )
 from priormtl.plotting import Figure, save_figure
+from priormtl.tables import to_html_page, to_latex, to_markdown
 
 __all__ = ["Results", "show", "show_page"]
 

@@ -13,7 +13,6 @@ from priormtl.experiments.showing.account import (
 )
 from priormtl.experiments.showing.costs import cost_table
 from priormtl.experiments.showing.figures import CAPTIONS
-from priormtl.experiments.showing.layouts import to_markdown
 from priormtl.experiments.showing.measurements import Measurements
 from priormtl.experiments.showing.paper_tables import paper_table_1, paper_table_2
 from priormtl.experiments.showing.rivals import describe_rivals
@@ -29,6 +28,7 @@ from priormtl.experiments.showing.tables import (
     table_1,
     table_2,
 )
+from priormtl.tables import to_markdown
 
 __all__ = ["Facts", "results_page"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from priormtl.experiments.showing.cells import ScoreCell, Table, TableRow
+from priormtl.experiments.showing.cells import ScoreCell, Table
 from priormtl.experiments.showing.measurements import Measurements, Progress
 from priormtl.experiments.showing.paper import (
     DATASETS,
@@ -12,6 +12,7 @@ from priormtl.experiments.showing.paper import (
     TABLE_2,
 )
 from priormtl.experiments.showing.tables import score_column
+from priormtl.tables import TableRow
 
 __all__ = ["paper_table_1", "paper_table_2"]
 

@@ -8,7 +8,6 @@ from priormtl.experiments.showing.cells import (
     DifferenceCell,
     ScoreCell,
     Table,
-    TableRow,
 )
 from priormtl.experiments.showing.comparisons import Verdict, count_verdicts
 from priormtl.experiments.showing.measurements import Measurements, Progress, Setting
@@ -20,6 +19,7 @@ from priormtl.experiments.showing.paper import (
     TABLE_2,
     paper_estimate,
 )
+from priormtl.tables import TableRow
 
 __all__ = [
     "all_tables",

@@ -1,11 +1,12 @@
-"""Tables to Markdown, LaTeX and HTML."""
+"""Tables to plain text, Markdown, LaTeX and HTML; words are never markup."""
 
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from unicodedata import combining, east_asian_width
 
-from priormtl.experiments.showing.cells import Cell, Table, TableRow
+from priormtl.tables.cells import Cell, Shown, TableRow
 
-__all__ = ["to_html", "to_html_page", "to_latex", "to_markdown"]
+__all__ = ["to_html", "to_html_page", "to_latex", "to_markdown", "to_text"]
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -15,6 +16,10 @@ LATEX = {
     "±": r"\ensuremath{\pm}",
     "−": r"\ensuremath{-}",
     "–": "--",
+    "…": r"\ldots{}",
+    "²": r"\ensuremath{^2}",
+    "×": r"\ensuremath{\times}",
+    "∞": r"\ensuremath{\infty}",
     "†": r"\ensuremath{^\dagger}",
     "▲": r"\ensuremath{^\bigtriangleup}",
     "▼": r"\ensuremath{^\bigtriangledown}",
@@ -41,7 +46,21 @@ tbody tr:last-child>*{border-bottom:2px solid}
 .aside{color:#b0b0b0}.notes{color:#c8c8c8}}"""
 
 
-def to_markdown(table: Table) -> str:
+def to_text(table: Shown) -> str:
+    """Aligned columns under a title, for terminals and plain files."""
+    head = [_in_text(column) for column in table.columns]
+    body = [[_in_text(row.label), *map(_text_cell, row.cells)] for row in table.rows]
+    lines = [head, *body]
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    ruler = "  ".join("─" * width for width in widths)
+    shown = [_aligned(line, widths) for line in lines]
+    notes = [_in_text(note) for note in table.notes]
+    return "\n".join(
+        [_in_text(table.title), "", shown[0], ruler, *shown[1:], *notes, ""]
+    )
+
+
+def to_markdown(table: Shown) -> str:
     """Pipes under a bold title, the notes as a list."""
     head = [_in_markdown(column) for column in table.columns]
     ruler = ["---", *["---:"] * (len(head) - 1)]
@@ -54,7 +73,7 @@ def to_markdown(table: Table) -> str:
     return "\n".join([title, "", *lines, "", *notes, ""])
 
 
-def to_latex(table: Table) -> str:
+def to_latex(table: Shown) -> str:
     """A float with booktabs rules; the notes stand under it, small."""
     head = " & ".join(_in_latex(column) for column in table.columns)
     body = [_latex_row(row) for row in table.rows]
@@ -78,19 +97,20 @@ def to_latex(table: Table) -> str:
     )
 
 
-def to_html(table: Table) -> str:
+def to_html(table: Shown) -> str:
     """A table with a caption and scopes, for any page."""
     heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in table.columns)
     body = "\n".join(_html_row(row) for row in table.rows)
-    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
+    items = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
+    notes = f'<ul class="notes">{items}</ul>' if items else ""
     return (
         f'<div class="scroll"><table>\n<caption>{escape(table.title)}</caption>\n'
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n"
-        f'<ul class="notes">{notes}</ul></div>\n'
+        f"{notes}</div>\n"
     )
 
 
-def to_html_page(title: str, tables: Iterable[Table]) -> str:
+def to_html_page(title: str, tables: Iterable[Shown]) -> str:
     """A page of its own: no script, nothing loaded from elsewhere."""
     body = "\n".join(to_html(table) for table in tables)
     return (
@@ -107,7 +127,39 @@ def _replacer(table: dict[str, str]) -> Callable[[str], str]:
 
 
 _in_latex = _replacer(LATEX)
-_in_markdown = _replacer(MARKDOWN)
+_in_signs = _replacer(MARKDOWN)
+
+
+def _in_markdown(text: str) -> str:
+    # Brackets alone are harmless; these two together would make a link.
+    return _in_signs(text).replace("](", "]\\(")
+
+
+def _in_text(text: str) -> str:
+    """Words on one line, without signs that move a terminal's cursor."""
+    return "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
+
+
+def _width(text: str) -> int:
+    """Places that a text takes in a terminal."""
+    return sum(_sign_width(sign) for sign in text)
+
+
+def _sign_width(sign: str) -> int:
+    if combining(sign):
+        return 0
+    return 2 if east_asian_width(sign) in "WF" else 1
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
+    """Labels to the left, cells to the right."""
+    gaps = [width - _width(text) for text, width in zip(line, widths, strict=True)]
+    cells = [" " * gap + text for text, gap in zip(line[1:], gaps[1:], strict=True)]
+    return "  ".join([line[0] + " " * gaps[0], *cells]).rstrip()
+
+
+def _text_cell(cell: Cell) -> str:
+    return _in_text(" ".join([cell.text + cell.mark, *_asides(cell)]))
 
 
 def _asides(cell: Cell) -> Sequence[str]:
@@ -121,7 +173,10 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def _latex_row(row: TableRow) -> str:
-    return " & ".join([_in_latex(row.label), *map(_latex_cell, row.cells)]) + r" \\"
+    label = _in_latex(row.label)
+    # After the line before, these signs would be read as its arguments.
+    guard = "{}" if label[:1] in {"*", "["} else ""
+    return " & ".join([guard + label, *map(_latex_cell, row.cells)]) + r" \\"
 
 
 def _latex_cell(cell: Cell) -> str:

@@ -4,16 +4,19 @@ from html.parser import HTMLParser
 
 import pytest
 
-from priormtl.experiments.showing.cells import ScoreCell, Table, TableRow
-from priormtl.experiments.showing.layouts import (
+from priormtl.experiments.showing.cells import ScoreCell, Table
+from priormtl.experiments.showing.measurements import Progress
+from priormtl.experiments.showing.paper import Estimate
+from priormtl.experiments.showing.tables import table_2
+from priormtl.tables import (
+    TableRow,
+    build_table,
     to_html,
     to_html_page,
     to_latex,
     to_markdown,
+    to_text,
 )
-from priormtl.experiments.showing.measurements import Progress
-from priormtl.experiments.showing.paper import Estimate
-from priormtl.experiments.showing.tables import table_2
 from result_rows import LABELS, measure, planned_cells
 
 NASTY = r'<script>alert("1")</script> a & b | 50 % _x_ $\end{table}'
@@ -79,10 +82,11 @@ def test_html_has_caption_scopes_and_all_cells(table):
     assert first[1].startswith(table.rows[0].cells[0].text)
 
 
-@pytest.mark.parametrize("layout", [to_markdown, to_latex, to_html])
+@pytest.mark.parametrize("layout", [to_markdown, to_latex, to_html, to_text])
 def test_bold_marks_asides_and_gaps_arrive(nasty, layout):
     text = layout(nasty)
     strong = {to_markdown: "**1.0", to_latex: r"\textbf{1.0", to_html: "<strong>1.0"}
+    strong[to_text] = "1.0"
     assert strong[layout] in text
     assert "paper 2.0" in text
     assert "1 of 2" in text
@@ -113,3 +117,38 @@ def test_markdown_escapes(nasty):
     assert "<script>" not in text.replace(r"\<script\>", "")
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert {line.replace(r"\|", "").count("|") for line in lines} == {3}
+
+
+def test_markdown_makes_no_links():
+    text = to_markdown(build_table("t", ["name"], [["[a](javascript:b)"]]))
+    assert "](" not in text
+
+
+@pytest.mark.parametrize("label", ["[1cm]", "* star"])
+def test_latex_labels_are_no_arguments_of_the_line_before(label):
+    text = to_latex(build_table("t", ["name", "n"], [["a", 1], [label, 2]]))
+    assert f"\\\\\n{{}}{label}" in text
+
+
+def test_text_columns_are_aligned_also_for_wide_signs():
+    rows = [["特徴", 1.0], ["é", -22.5], ["e\u0301", 3.25]]
+    lines = to_text(build_table("t", ["feature", "mean"], rows)).splitlines()
+    assert lines[2:] == [
+        "feature   mean",
+        "───────  ─────",
+        "特徴         1",
+        "é        −22.5",
+        "e\u0301         3.25",
+    ]
+
+
+def test_text_stays_on_its_line():
+    text = to_text(build_table("t", ["name"], [["a\nb\x1b[31m\rc"]]))
+    assert text.splitlines()[-1] == "a b[31m c"
+
+
+def test_a_table_without_rows_is_a_head(nasty):
+    empty = build_table("t", ["name", "n"], [])
+    assert to_text(empty).splitlines()[2:] == ["name  n", "────  ─"]
+    assert "<ul" not in to_html(empty)
+    assert "<ul" in to_html(nasty)

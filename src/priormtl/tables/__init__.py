@@ -1,0 +1,35 @@
+"""How is it shown? Tables as values, and their layouts."""
+
+from priormtl.tables.cells import (
+    NOTHING,
+    Cell,
+    Shown,
+    Table,
+    TableRow,
+    TextCell,
+    build_table,
+    spell_number,
+)
+from priormtl.tables.layouts import (
+    to_html,
+    to_html_page,
+    to_latex,
+    to_markdown,
+    to_text,
+)
+
+__all__ = [
+    "NOTHING",
+    "Cell",
+    "Shown",
+    "Table",
+    "TableRow",
+    "TextCell",
+    "build_table",
+    "spell_number",
+    "to_html",
+    "to_html_page",
+    "to_latex",
+    "to_markdown",
+    "to_text",
+]
