@@ -1,6 +1,6 @@
 """Every error and warning class we own, and the wording for unknown names."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from difflib import get_close_matches
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "MissingDataError",
     "ModelFileError",
     "unknown_name",
+    "unknown_names",
 ]
 
 MOST_NAMES_SHOWN = 8
@@ -33,12 +34,31 @@ class DataFileError(ValueError):
 
 def unknown_name(kind: str, name: Hashable, known: Iterable[Hashable]) -> ValueError:
     """Build the error for a name that is not among the known ones."""
+    return unknown_names(kind, [name], known)
+
+
+def unknown_names(
+    kind: str,
+    unknown: Sequence[Hashable],
+    known: Iterable[Hashable],
+    way_out: str = "",
+) -> ValueError:
+    """Build the error for names that are not among the known ones."""
     names = list(known)
-    hint = _nearest(name, names)
+    plural = "s" if len(unknown) > 1 else ""
+    near = [_nearest(name, names) for name in unknown[:MOST_NAMES_SHOWN]]
+    hints = list(dict.fromkeys(hint for hint in near if hint))
+    question = f" Did you mean {', '.join(hints)}?" if hints else ""
+    return ValueError(
+        f"unknown {kind}{plural} {_listed(unknown)}; known: {_listed(names)}."
+        f"{question}{way_out and ' '}{way_out}"
+    )
+
+
+def _listed(names: Sequence[Hashable]) -> str:
     shown = ", ".join(repr(item) for item in names[:MOST_NAMES_SHOWN])
     more = f", … ({len(names)} in all)" if len(names) > MOST_NAMES_SHOWN else ""
-    question = f" Did you mean {hint}?" if hint else ""
-    return ValueError(f"unknown {kind} {name!r}; known: {shown}{more}.{question}")
+    return shown + more
 
 
 def _nearest(name: Hashable, names: list[Hashable]) -> str:

@@ -17,7 +17,12 @@ from priormtl.data.frames import (
     read_targets,
     split_task_column,
 )
-from priormtl.data.labels import encode_labels, find_labels
+from priormtl.data.labels import (
+    encode_labels,
+    find_labels,
+    label_categories,
+    place_labels,
+)
 from priormtl.data.lists import from_lists, stack_tasks
 from priormtl.data.moments import Moments, pooled_scale, pooled_variance
 from priormtl.data.names import from_plain, to_plain
@@ -63,9 +68,11 @@ __all__ = [
     "from_labels",
     "from_lists",
     "from_plain",
+    "label_categories",
     "merge_tasks",
     "one_vs_one",
     "one_vs_rest",
+    "place_labels",
     "pooled_scale",
     "pooled_variance",
     "read_matrix",

@@ -9,9 +9,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from priormtl._arrays import Index
-from priormtl.exceptions import unknown_name
+from priormtl.exceptions import unknown_names
 
-__all__ = ["encode_labels", "find_labels"]
+__all__ = ["encode_labels", "find_labels", "label_categories", "place_labels"]
 
 
 def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
@@ -19,28 +19,50 @@ def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
 
     Tasks are sorted, or in category order where ``labels`` is categorical.
     """
-    if hasattr(labels, "dictionary"):  # a pyarrow DictionaryArray
-        return _encode_categories(labels.to_pylist(), labels.dictionary.to_pylist(), n)
-    series = nw.from_native(labels, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series) and isinstance(
-        series.dtype, nw.Categorical | nw.Enum
-    ):
-        categories = series.cat.get_categories().to_list()
-        return _encode_categories(series.to_list(), categories, n)
-    if hasattr(labels, "categories") and hasattr(labels, "codes"):  # a bare Categorical
-        return _encode_categories(list(labels), list(labels.categories), n)
+    categories = label_categories(labels)
+    if categories is not None:
+        return _encode_categories(_listed(labels), categories, n)
     values, codes = _unique(_as_labels(labels, n))
     return codes, values
 
 
+def label_categories(labels: Any) -> list[Hashable] | None:
+    """Categories in their order, used or not; None where labels have none."""
+    if hasattr(labels, "dictionary"):  # a pyarrow DictionaryArray
+        return labels.dictionary.to_pylist()
+    series = nw.from_native(labels, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series) and isinstance(
+        series.dtype, nw.Categorical | nw.Enum
+    ):
+        return series.cat.get_categories().to_list()
+    if hasattr(labels, "categories") and hasattr(labels, "codes"):  # a bare Categorical
+        return list(labels.categories)
+    return None
+
+
 def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
     """Position of each row's task among known ``tasks``; unknown ones are an error."""
+    codes, unknown = place_labels(labels, tasks, n)
+    if unknown:
+        raise unknown_names("task", unknown, tasks)
+    return codes
+
+
+def place_labels(
+    labels: Any, tasks: Sequence[Hashable], n: int
+) -> tuple[Index, tuple[Hashable, ...]]:
+    """Position of each row's task among ``tasks`` and the unknown ones after them."""
     values, codes = _unique(_as_labels(labels, n))
     position = {task: i for i, task in enumerate(tasks)}
-    for value in values:
-        if value not in position:
-            raise unknown_name("task", value, tasks)
-    return np.array([position[value] for value in values], dtype=np.intp)[codes]
+    unknown = tuple(value for value in values if value not in position)
+    position |= {value: len(tasks) + k for k, value in enumerate(unknown)}
+    places = np.array([position[value] for value in values], dtype=np.intp)[codes]
+    return places, unknown
+
+
+def _listed(labels: Any) -> list[Any]:
+    """Labels of a categorical, one by one."""
+    return labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
 
 
 def _encode_categories(

@@ -1,7 +1,7 @@
 """MultiTaskEstimator: read tables, fit tasks, predict rows; for us and baselines."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -28,7 +28,7 @@ from priormtl.data import (
     split_task_column,
 )
 
-__all__ = ["MultiTaskEstimator", "unchanged_on_error"]
+__all__ = ["MultiTaskEstimator", "score_by_task", "unchanged_on_error"]
 
 
 class MultiTaskEstimator(BaseEstimator, ABC):
@@ -179,19 +179,17 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         check_is_fitted(self)
         X, labels = self._split_task(X, task)
         matrix = self._read_features(X, reset=False)
-        n, m = matrix.shape[0], len(self.tasks_)
         if labels is None and self._targets_are_columns:
+            columns = range(len(self.tasks_))
             return np.column_stack(
-                [self._task_scores(matrix, i) for i in range(m)]
+                [self._task_scores(matrix, i) for i in columns]
             ), None
-        codes = self._find_tasks(labels, n)
-        scores = np.empty(n)
-        order = np.argsort(codes, kind="stable")
-        ends = np.searchsorted(codes[order], np.arange(m + 1))
-        for i in np.flatnonzero(np.diff(ends)):
-            rows = order[ends[i] : ends[i + 1]]
-            scores[rows] = self._task_scores(matrix[rows], int(i))
-        return scores, codes
+        return self._row_scores(matrix, labels)
+
+    def _row_scores(self, X: Matrix, labels: Any) -> tuple[Array, Index]:
+        """Scores of rows that have a task each, and that task."""
+        codes = self._find_tasks(labels, X.shape[0])
+        return score_by_task(X, codes, self._task_scores), codes
 
     def _find_tasks(self, labels: Any, n: int) -> Index:
         tasks = self.tasks_.tolist()
@@ -203,6 +201,19 @@ class MultiTaskEstimator(BaseEstimator, ABC):
                 "task=labels, one per row of X."
             )
         return np.zeros(n, dtype=np.intp)
+
+
+def score_by_task(
+    X: Matrix, codes: Index, score: Callable[[Matrix, int], Array]
+) -> Array:
+    """Score rows task by task (n,)."""
+    scores = np.empty(len(codes))
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for rows in np.split(order, starts[1:]):
+        if len(rows):
+            scores[rows] = score(X[rows], int(codes[rows[0]]))
+    return scores
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.labels import class_table, code_classes, read_labels
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.settings import check_choice
+from priormtl.estimators.unseen import Loans
 
 __all__ = ["ClassificationTasks", "MultiTaskClassifier"]
 
@@ -74,6 +75,19 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         cells = np.broadcast_to(weight[:, np.newaxis], measured.shape)[measured]
         return float(np.average((target == prediction)[measured], weights=cells))
 
+    def _check_loans(self, loans: Loans) -> None:
+        """Fail if an unseen task would borrow from tasks with different classes."""
+        for k, task in enumerate(loans.borrowers):
+            classes = self._classes[loans.lenders(k)]
+            other = np.flatnonzero(np.any(classes != classes[0], axis=1))
+            if len(other):
+                raise ValueError(
+                    f"unknown task {task!r} cannot borrow from known tasks, which have "
+                    f"different classes, such as {classes[0].tolist()} and "
+                    f"{classes[other[0]].tolist()}; predict with one of the known "
+                    "tasks."
+                )
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -120,7 +134,7 @@ class MultiTaskClassifier(ClassificationTasks, LinearMultiTask):
     ----------
     lam, theta, epsilon, feature_prior, task_prior, penalty, fit_intercept, \
 intercept_strength, feature_weights, tie_weights, standardize, solver, tol, max_iter, \
-warm_start, task
+warm_start, task, unseen_tasks
         As in :class:`MultiTaskRegressor`. With logistic loss, ``"adaptive"`` ties are
         those of its quadratic models (penalised quasi-likelihood).
     loss : {"logistic", "squared"}
@@ -166,6 +180,7 @@ intercept_strength_, n_features_in_, feature_names_in_, feature_prior_
         warm_start: bool = False,
         task: Any = None,
         loss: str = "logistic",
+        unseen_tasks: str = "error",
     ) -> None:
         super().__init__(
             lam=lam,
@@ -184,5 +199,6 @@ intercept_strength_, n_features_in_, feature_names_in_, feature_prior_
             max_iter=max_iter,
             warm_start=warm_start,
             task=task,
+            unseen_tasks=unseen_tasks,
         )
         self.loss = loss

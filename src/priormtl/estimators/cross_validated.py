@@ -72,7 +72,8 @@ class MultiTaskRegressorCV(CrossValidated, RegressionTasks):
         Best mean score, or the largest lam whose mean score is within one standard
         error of it.
     feature_prior, task_prior, penalty, fit_intercept, intercept_strength, \
-feature_weights, tie_weights, standardize, solver, tol, max_iter, task
+feature_weights, tie_weights, standardize, solver, tol, max_iter, task, \
+unseen_tasks
         As in :class:`MultiTaskRegressor`; scales, correlations and other things that
         are learned from data are learned from each training part anew.
 
@@ -230,7 +231,8 @@ class MultiTaskClassifierCV(CrossValidated, ClassificationTasks):
         None: area under the ROC curve, averaged over the tasks that show both classes
         in the held-out rows. Others as in :class:`MultiTaskRegressorCV`.
     feature_prior, task_prior, penalty, fit_intercept, intercept_strength, \
-feature_weights, tie_weights, standardize, solver, tol, max_iter, task, loss
+feature_weights, tie_weights, standardize, solver, tol, max_iter, task, loss, \
+unseen_tasks
         As in :class:`MultiTaskClassifier`.
 
     Attributes
@@ -274,6 +276,7 @@ n_features_in_, feature_names_in_, feature_prior_
         max_iter: int = 10_000,
         task: Any = None,
         loss: str = "logistic",
+        unseen_tasks: str = "error",
     ) -> None:
         super().__init__(
             lams,
@@ -295,6 +298,7 @@ n_features_in_, feature_names_in_, feature_prior_
             tol=tol,
             max_iter=max_iter,
             task=task,
+            unseen_tasks=unseen_tasks,
         )
         self.loss = loss
 

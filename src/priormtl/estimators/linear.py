@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from priormtl._arrays import Array, Matrix
+from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import (
     Moments,
     TaskData,
@@ -15,7 +15,7 @@ from priormtl.data import (
     condense,
     pooled_scale,
 )
-from priormtl.estimators.base import MultiTaskEstimator
+from priormtl.estimators.base import MultiTaskEstimator, score_by_task
 from priormtl.estimators.settings import (
     PENALTIES,
     SOLVERS,
@@ -27,6 +27,7 @@ from priormtl.estimators.settings import (
     check_tie_weights,
     check_tolerance,
 )
+from priormtl.estimators.unseen import UNSEEN, Loans, place_rows
 from priormtl.graphs import Laplacian
 from priormtl.losses import (
     FreeIntercepts,
@@ -40,6 +41,7 @@ from priormtl.penalties import L21, Nuclear, Penalty
 from priormtl.priors import (
     FeaturePrior,
     QuadraticPrior,
+    TaskPrior,
     as_feature_prior,
     as_task_prior,
     difference_matrix,
@@ -94,6 +96,29 @@ class LinearPredictions(MultiTaskEstimator):
     dual_gap_: float
     n_iter_: int
     feature_prior_: FeaturePrior | None
+    unseen_tasks: str
+
+    def _row_scores(self, X: Matrix, labels: Any) -> tuple[Array, Index]:
+        """Scores of rows; the task of each is that of a lender where it is unseen."""
+        if labels is None:
+            return super()._row_scores(X, labels)
+        behaviour = check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
+        rows = place_rows(self, behaviour, labels, X.shape[0])
+        m, loans = len(self.tasks_), rows.loans
+        if loans is None:
+            return score_by_task(X, rows.codes, self._task_scores), rows.codes
+        self._check_loans(loans)
+        coef, intercept = loans.coef(self), loans.intercept(self)
+
+        def score(part: Matrix, i: int) -> Array:
+            if i < m:
+                return self._task_scores(part, i)
+            return np.asarray(part @ coef[i - m] + intercept[i - m])
+
+        return score_by_task(X, rows.codes, score), rows.known(m)
+
+    def _check_loans(self, loans: Loans) -> None:
+        """Fail if models that are lent together do not mean the same."""
 
     def _task_scores(self, X: Matrix, i: int) -> Array:
         return np.asarray(X @ self.coef_[i] + self.intercept_[i])
@@ -129,6 +154,7 @@ class LinearMultiTask(LinearPredictions):
         max_iter: int = 10_000,
         warm_start: bool = False,
         task: Any = None,
+        unseen_tasks: str = "error",
     ) -> None:
         self.lam = lam
         self.theta = theta
@@ -146,6 +172,7 @@ class LinearMultiTask(LinearPredictions):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.task = task
+        self.unseen_tasks = unseen_tasks
 
     @property
     def _uses_logistic(self) -> bool:
@@ -193,7 +220,7 @@ class LinearMultiTask(LinearPredictions):
         moments, source = self._sources(data)
         scale = self._scale(moments)
         fit_data = source.rescale(scale) if self.standardize else source
-        ties = laplacian(as_task_prior(self.task_prior), data.tasks)
+        ties = laplacian(self._tie_prior(data.tasks), data.tasks)
         prior = as_feature_prior(self.feature_prior)
         resolved = None if prior is None else prior.resolve(moments)
         strengths = self._tie_strengths(fit_data, ties)
@@ -204,6 +231,14 @@ class LinearMultiTask(LinearPredictions):
             check_strength("lam", self.lam),
         )
         return Setup(problem, moments, scale, resolved, strengths)
+
+    def _tie_prior(self, tasks: tuple[Any, ...]) -> TaskPrior | None:
+        """Task prior; where tasks without rows are welcome, it may name some."""
+        prior = as_task_prior(self.task_prior)
+        behaviour = check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
+        if prior is None or behaviour != "nearest":
+            return prior
+        return prior.restrict(tasks)
 
     @property
     def _loss(self) -> Logistic | Squared:

@@ -28,7 +28,7 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         X : (n, d) array, sparse matrix or data frame
             Features, with the task's column if the model was fitted with one.
         task : (n,) labels, optional
-            Task of each row; unknown ones are an error.
+            Task of each row; see ``unseen_tasks`` for unknown ones.
         """
         return self._scores(X, task)[0]
 
@@ -119,6 +119,18 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     task : str or int, optional
         Column of X that holds the task: a name in a data frame, a position in an
         array. Then ``fit`` and ``predict`` need no ``task`` argument.
+    unseen_tasks : {"error", "shared", "nearest"}
+        What tasks get that come up in prediction only; read then, so that
+        ``set_params(unseen_tasks="shared")`` works after the fit, too. "error": a
+        ValueError with the names that are known. "shared": what tasks have in common,
+        the mean of coefficients and intercepts over all tasks (with
+        ``task_prior="mean"`` the fixed effects of a mixed model). "nearest": the mean
+        over the nearest known tasks: those at the fewest steps where ``task_prior``
+        is a graph, groups or a chain in a given order, those with the least
+        difference where it is a chain of numbers or dates, or by places in a
+        categorical that holds all tasks; with ``task_prior="mean"`` all are equally
+        near. No model is fitted anew, and known tasks keep theirs. With "nearest" in
+        ``fit``, ``task_prior`` may name tasks without rows.
 
     Attributes
     ----------

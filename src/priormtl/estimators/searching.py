@@ -84,6 +84,7 @@ SHARED_SETTINGS = (
     "tol",
     "max_iter",
     "task",
+    "unseen_tasks",
 )
 
 
@@ -128,6 +129,7 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         tol: float = 1e-6,
         max_iter: int = 10_000,
         task: Any = None,
+        unseen_tasks: str = "error",
     ) -> None:
         self.lams = lams
         self.thetas = thetas
@@ -148,6 +150,7 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         self.tol = tol
         self.max_iter = max_iter
         self.task = task
+        self.unseen_tasks = unseen_tasks
 
     @with_callbacks
     def fit(

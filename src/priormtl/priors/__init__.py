@@ -6,11 +6,13 @@ import numpy as np
 from scipy.sparse import issparse
 
 from priormtl.priors.features import FeaturePrior, difference_matrix
+from priormtl.priors.neighbours import Neighbourhood
 from priormtl.priors.quadratic import QuadraticPrior
 from priormtl.priors.tasks import TaskPrior, laplacian
 
 __all__ = [
     "FeaturePrior",
+    "Neighbourhood",
     "QuadraticPrior",
     "TaskPrior",
     "as_feature_prior",

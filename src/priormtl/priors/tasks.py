@@ -2,108 +2,15 @@
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-import numpy as np
-
-from priormtl._arrays import Index
-from priormtl.data import from_plain, to_plain
-from priormtl.exceptions import unknown_name
 from priormtl.graphs import Laplacian
 from priormtl.priors.edges import check_weight, plain_label, read_edges
+from priormtl.priors.ties import Chain, Graph, Groups, Tie, tie_from_plain
 
 __all__ = ["TaskPrior", "laplacian"]
 
 Tasks = Sequence[Hashable]
-
-
-class Tie(Protocol):
-    """One source of ties between tasks."""
-
-    def laplacian(self, tasks: Tasks) -> Laplacian:
-        """Graph over these tasks."""
-
-    def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the tie."""
-
-
-@dataclass(frozen=True)
-class Chain:
-    """Each task is like the next one."""
-
-    order: tuple[Hashable, ...] | None
-    weight: float
-
-    def laplacian(self, tasks: Tasks) -> Laplacian:
-        """Path graph in the given order."""
-        walk = np.arange(len(tasks))
-        if self.order is not None:
-            walk = _positions(self.order, tasks)
-            missing = [task for task in tasks if task not in self.order]
-            if missing or len(walk) > len(tasks):
-                fault = f"{missing[:8]} are missing" if missing else "some come twice"
-                raise ValueError(f"order must hold every task once: {fault}.")
-        weights = np.full(len(walk) - 1, self.weight)
-        return Laplacian.from_edges(len(tasks), walk[:-1], walk[1:], weights)
-
-    def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the tie."""
-        order = None if self.order is None else to_plain(self.order)
-        return {"tie": "chain", "order": order, "weight": self.weight}
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Each task is like the mean of its group; without groups, of all tasks."""
-
-    members: tuple[tuple[Hashable, ...], ...] | None
-    weight: float
-
-    def laplacian(self, tasks: Tasks) -> Laplacian:
-        """Complete graph in each group, scaled so that it measures spread."""
-        groups = [np.arange(len(tasks))]
-        if self.members is not None:
-            groups = [_positions(group, tasks) for group in self.members]
-        return Laplacian.from_groups(len(tasks), groups, self.weight)
-
-    def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the tie."""
-        members = None
-        if self.members is not None:
-            members = [to_plain(group) for group in self.members]
-        return {"tie": "groups", "members": members, "weight": self.weight}
-
-
-@dataclass(frozen=True)
-class Graph:
-    """Tasks joined by an edge are alike; positions where labels are not known."""
-
-    first: tuple[Hashable, ...]
-    second: tuple[Hashable, ...]
-    weight: tuple[float, ...]
-    by_position: int | None  # number of tasks of an adjacency matrix
-
-    def laplacian(self, tasks: Tasks) -> Laplacian:
-        """Weighted graph over the tasks."""
-        m = len(tasks)
-        if self.by_position not in (None, m):
-            raise ValueError(
-                "task_prior must have one row per task: the adjacency matrix has "
-                f"{self.by_position} for {m} tasks."
-            )
-        known = tasks if self.by_position is None else range(m)
-        first, second = _positions(self.first, known), _positions(self.second, known)
-        return Laplacian.from_edges(m, first, second, np.array(self.weight))
-
-    def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the tie."""
-        return {
-            "tie": "graph",
-            "first": to_plain(self.first),
-            "second": to_plain(self.second),
-            "weight": list(self.weight),
-            "by_position": self.by_position,
-        }
 
 
 @dataclass(frozen=True)
@@ -175,6 +82,11 @@ class TaskPrior:
             return NotImplemented
         return type(self)(self.ties + other.ties)
 
+    def restrict(self, tasks: Tasks) -> Self:
+        """Same prior without the tasks that it names but that are not among these."""
+        kept = frozenset(tasks)
+        return type(self)(tuple(tie.restrict(kept) for tie in self.ties))
+
     def to_plain(self) -> list[dict[str, Any]]:
         """JSON values that describe the prior."""
         return [tie.to_plain() for tie in self.ties]
@@ -182,7 +94,7 @@ class TaskPrior:
     @classmethod
     def from_plain(cls, plain: Any) -> Self:
         """Prior from what ``to_plain`` made."""
-        return cls(tuple(_tie_from_plain(tie) for tie in plain))
+        return cls(tuple(tie_from_plain(tie) for tie in plain))
 
 
 def laplacian(prior: TaskPrior | None, tasks: Tasks) -> Laplacian:
@@ -191,28 +103,3 @@ def laplacian(prior: TaskPrior | None, tasks: Tasks) -> Laplacian:
     for tie in prior.ties if prior is not None else ():
         total = total + tie.laplacian(tasks)
     return total
-
-
-def _tie_from_plain(plain: Any) -> Tie:
-    settings = dict(plain)
-    kind = settings.pop("tie")
-    if kind == "chain":
-        order = settings["order"]
-        labels = None if order is None else from_plain(order)
-        return Chain(labels, settings["weight"])
-    if kind == "groups":
-        members = settings["members"]
-        groups = None if members is None else tuple(from_plain(g) for g in members)
-        return Groups(groups, settings["weight"])
-    if kind != "graph":
-        raise ValueError(f"unknown tie {kind!r}")
-    ends = from_plain(settings["first"]), from_plain(settings["second"])
-    return Graph(*ends, tuple(settings["weight"]), settings["by_position"])
-
-
-def _positions(labels: Iterable[Hashable], tasks: Tasks) -> Index:
-    place = {task: i for i, task in enumerate(tasks)}
-    for label in labels:
-        if label not in place:
-            raise unknown_name("task in task_prior", label, tasks)
-    return np.array([place[label] for label in labels], dtype=np.intp)

@@ -1,0 +1,264 @@
+"""Unseen tasks: known ones keep their model, new ones get a mean of known ones."""
+
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from priormtl import (
+    MultiTaskClassifier,
+    MultiTaskClassifierCV,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    TaskPrior,
+    load,
+    one_vs_one,
+    save,
+    summarize,
+)
+from priormtl.data import align_tasks
+from priormtl.datasets import make_related_tasks
+
+MODELS = [
+    MultiTaskRegressor(lam=0.5),
+    MultiTaskRegressor(lam=0.5, fit_intercept="tied", task_prior="mean"),
+    MultiTaskRegressorCV(lams=3, thetas=[1.0], epsilons=[1.0], cv=3),
+    MultiTaskClassifier(lam=0.5),
+    MultiTaskClassifierCV(lams=3, thetas=[1.0], epsilons=[1.0], cv=3),
+]
+PREDICT = ["predict", "decision_function", "predict_proba"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Tasks 0, 10, 20, 30."""
+    X, y, task = make_related_tasks(4, 5, 25, noise=0.3, random_state=0)
+    return X, y, 10 * task
+
+
+@pytest.fixture(params=MODELS, ids=lambda model: type(model).__name__)
+def model(request, data):
+    X, y, task = data
+    targets = y if "Regressor" in type(request.param).__name__ else y > 0
+    return request.param.fit(X, targets, task=task)
+
+
+def raw(model, X, task):
+    """Scores, before classes are made of them."""
+    name = "decision_function" if hasattr(model, "classes_") else "predict"
+    return getattr(model, name)(X, task=task)
+
+
+@pytest.mark.parametrize("behaviour", ["error", "shared", "nearest"])
+def test_known_tasks_keep_their_model(model, data, behaviour):
+    X, _, task = data
+    before = raw(model.set_params(unseen_tasks="error"), X, task)
+    model.set_params(unseen_tasks=behaviour)
+    np.testing.assert_array_equal(raw(model, X, task), before)
+    if behaviour != "error":
+        mixed = np.where(np.arange(len(X)) % 3 == 0, 7, task)
+        after = raw(model, X, mixed)
+        np.testing.assert_array_equal(after[mixed != 7], before[mixed != 7])
+
+
+def test_the_shared_part_is_the_mean_over_tasks(model, data):
+    X = data[0][:6]
+    model.set_params(unseen_tasks="shared")
+    each = [raw(model, X, np.full(6, known)) for known in model.tasks_]
+    new = raw(model, X, [7, 8, 9, -1, 99, 7])
+    np.testing.assert_allclose(new, np.mean(each, axis=0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("new", "lenders"), [(-50, [0]), (3, [0]), (5, [0, 10]), (16, [20]), (99, [30])]
+)
+def test_the_nearest_in_a_chain_of_numbers_lend(data, new, lenders):
+    X, y, task = data
+    model = MultiTaskRegressor(0.5, unseen_tasks="nearest").fit(X, y, task=task)
+    each = [model.predict(X[:4], task=[known] * 4) for known in lenders]
+    found = model.predict(X[:4], task=[new] * 4)
+    np.testing.assert_allclose(found, np.mean(each, axis=0), rtol=0, atol=1e-12)
+
+
+def test_the_shared_part_is_what_a_task_without_rows_would_get():
+    X, y, task = make_related_tasks(3, 4, 20, noise=0.3, random_state=1)
+    settings = {"task_prior": "mean", "fit_intercept": "tied", "tol": 1e-12}
+    known = summarize(X, y, task)
+    # Without lam, which would shrink a task more that has no rows to speak for it.
+    model = MultiTaskRegressor(0.0, 0.0, 2.0, unseen_tasks="shared", **settings)
+    found = model.fit_statistics(known).predict(X, task=[3] * len(X))
+    larger = align_tasks(known, (0, 1, 2, 3))
+    expected = model.fit_statistics(larger).predict(X, task=[3] * len(X))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_graph_nodes_without_rows_get_their_nearest_neighbours(data):
+    X, y, task = data
+    names = np.array(["a", "b", "c", "d"])[task // 10]
+    graph = TaskPrior.from_graph([("a", "u"), ("b", "u"), ("u", "v"), ("c", "d")])
+    model = MultiTaskRegressor(0.5, task_prior=graph, unseen_tasks="nearest")
+    model.fit(X, y, task=names)
+    inner = TaskPrior.from_graph([("c", "d")])
+    same = MultiTaskRegressor(0.5, task_prior=inner).fit(X, y, task=names)
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+    halves = [model.predict(X[:3], task=[known] * 3) for known in "ab"]
+    for new in "uv":
+        found = model.predict(X[:3], task=[new] * 3)
+        np.testing.assert_allclose(found, np.mean(halves, axis=0), atol=1e-12)
+
+
+def test_a_prior_may_name_tasks_without_rows_only_for_nearest(data):
+    X, y, task = data
+    graph = TaskPrior.from_graph([(0, 7)])
+    with pytest.raises(ValueError, match="unknown task in task_prior 7"):
+        MultiTaskRegressor(task_prior=graph).fit(X, y, task=task)
+
+
+def test_dates_and_categories_have_an_order(data):
+    X, y, task = data
+    days = np.array([date(2024, 1, 1 + t) for t in range(31)], dtype=object)
+    model = MultiTaskRegressor(0.5, unseen_tasks="nearest").fit(X, y, task=days[task])
+    first = model.predict(X[:2], task=[days[0]] * 2)
+    found = model.predict(X[:2], task=[date(2023, 5, 5), date(2024, 1, 3)])
+    np.testing.assert_array_equal(found, first)
+    levels = ["low", "so-so", "fair", "good", "best"]
+    names = np.array(["low", "fair", "good", "best"])[task // 10]
+    for make in (
+        lambda v: pd.Categorical(v, levels, ordered=True),
+        lambda v: pd.Series(pd.Categorical(v, levels)),
+        lambda v: pl.Series(list(v), dtype=pl.Enum(levels)),
+    ):
+        model.fit(X, y, task=make(names))
+        new = model.predict(X[:2], task=make(["so-so"] * 2))
+        both = [model.predict(X[:2], task=[known] * 2) for known in ("low", "fair")]
+        np.testing.assert_allclose(new, np.mean(both, axis=0), atol=1e-12)
+
+
+def test_classifiers_of_the_same_classes_lend_to_all_methods(data):
+    X, y, task = data
+    labels = np.where(y > 0, "yes", "no")
+    model = MultiTaskClassifier(0.5, unseen_tasks="shared").fit(X, labels, task=task)
+    new = np.full(len(X), 7)
+    scores = model.decision_function(X, task=new)
+    predicted = np.where(scores > 0, "yes", "no")
+    np.testing.assert_array_equal(model.predict(X, task=new), predicted)
+    second = model.predict_proba(X, task=new)[:, 1]
+    np.testing.assert_allclose(second, 1 / (1 + np.exp(-scores)))
+    assert model.score(X, predicted, task=new) == 1.0
+
+
+@pytest.mark.parametrize("method", PREDICT)
+def test_tasks_of_different_classes_lend_nothing_together(method):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    X, y, task = one_vs_one(X, np.repeat(["x", "y", "z"], 20))
+    model = MultiTaskClassifier(unseen_tasks="shared").fit(X, y, task=task)
+    with pytest.raises(
+        ValueError,
+        match=r"'q' cannot borrow .* different classes, such as \['x', 'y'\]",
+    ):
+        getattr(model, method)(X[:1], task=["q"])
+
+
+def test_a_lone_lender_lends_its_classes():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(80, 2)), np.repeat([0, 10], 40)
+    y = np.where(X[:, 0] > 0, "up", "down").astype(object)
+    y[task == 10] = np.where(X[task == 10, 0] > 0, "in", "out")
+    model = MultiTaskClassifier(unseen_tasks="nearest").fit(X, y, task=task)
+    known = model.predict(X, task=np.full(80, 10))
+    np.testing.assert_array_equal(model.predict(X, task=np.full(80, 12)), known)
+
+
+def test_score_counts_unseen_tasks(data):
+    X, y, task = data
+    model = MultiTaskRegressor(0.5, unseen_tasks="shared").fit(X, y, task=task)
+    assert model.score(X, model.predict(X, task=task + 1), task=task + 1) == 1.0
+
+
+def test_pipelines_and_frames_take_the_setting_after_the_fit(data):
+    X, y, task = data
+    frame = pd.DataFrame(X, columns=list("abcde")).assign(school=task)
+    model = MultiTaskRegressor(0.5, task="school").fit(frame, y)
+    new = frame.assign(school=7)
+    with pytest.raises(ValueError, match="unknown task 7"):
+        model.predict(new)
+    assert model.set_params(unseen_tasks="shared").predict(new).shape == y.shape
+    pipeline = make_pipeline(StandardScaler(), MultiTaskRegressor(0.5, task=5))
+    pipeline.fit(frame.to_numpy(), y)
+    pipeline.set_params(multitaskregressor__unseen_tasks="shared")
+    assert np.isfinite(pipeline.predict(new.to_numpy())).all()
+
+
+def test_the_setting_survives_a_file(data, tmp_path):
+    X, y, task = data
+    model = MultiTaskRegressor(0.5, unseen_tasks="shared").fit(X, y, task=task)
+    save(model, tmp_path / "m.model")
+    loaded = load(tmp_path / "m.model")
+    new = np.full(len(X), 7)
+    np.testing.assert_array_equal(
+        loaded.predict(X, task=new), model.predict(X, task=new)
+    )
+
+
+def test_models_of_columns_take_labels_too(data):
+    X = data[0][:20]
+    Y = np.column_stack([X[:, 0], X[:, 1]])
+    model = MultiTaskRegressor(0.1, unseen_tasks="shared").fit(X, Y)
+    whole = model.predict(X)
+    np.testing.assert_allclose(model.predict(X, task=[5] * 20), whole.mean(axis=1))
+
+
+def test_one_task_lends_itself(data):
+    X, y, _ = data
+    model = MultiTaskRegressor(0.1, unseen_tasks="shared").fit(X, y)
+    np.testing.assert_array_equal(
+        model.predict(X, task=["new"] * len(X)), model.predict(X)
+    )
+
+
+def test_outlying_tasks_do_not_lend_what_is_shared(data):
+    X, y, task = data
+    model = MultiTaskRegressor(0.5, unseen_tasks="shared").fit(X, y, task=task)
+    model.shared_coef_ = 2.0 * model.coef_
+    model.outlier_tasks_ = [30]
+    kept = [0, 1, 2]
+    by_hand = X[:3] @ (2.0 * model.coef_[kept].mean(axis=0))
+    by_hand = by_hand + model.intercept_[kept].mean()
+    np.testing.assert_allclose(model.predict(X[:3], task=[7] * 3), by_hand)
+
+
+def test_the_default_names_tasks_near_ones_and_the_ways_out(data):
+    X, y, task = data
+    names = np.array(["north", "south", "east", "west"])[task // 10]
+    model = MultiTaskRegressor(0.5).fit(X, y, task=names)
+    with pytest.raises(ValueError, match="unknown task") as caught:
+        model.predict(X[:3], task=["nort", "north", "wets"])
+    message = str(caught.value)
+    assert message.startswith("unknown tasks 'nort', 'wets'; known: 'east', 'north'")
+    assert "Did you mean 'north'" in message
+    assert 'unseen_tasks="error", the default' in message
+    assert '"shared"' in message
+    assert '"nearest"' in message
+
+
+@pytest.mark.parametrize("prior", ["chain", None])
+def test_a_label_that_is_near_nobody_says_so(data, prior):
+    X, y, task = data
+    names = np.array(["n", "s", "e", "w"])[task // 10]
+    model = MultiTaskRegressor(0.5, task_prior=prior, unseen_tasks="nearest")
+    model.fit(X, y, task=names)
+    with pytest.raises(ValueError, match=r"unknown task 'q'.*must be in the graph"):
+        model.predict(X[:1], task=["q"])
+
+
+def test_other_words_are_refused(data):
+    X, y, task = data
+    with pytest.raises(ValueError, match="unseen_tasks must be one of 'error', 'shar"):
+        MultiTaskRegressor(unseen_tasks="mean").fit(X, y, task=task)
+    model = MultiTaskRegressor().fit(X, y, task=task)
+    with pytest.raises(ValueError, match="unseen_tasks must be one of"):
+        model.set_params(unseen_tasks=True).predict(X, task=task)
