@@ -34,6 +34,8 @@ TESTED_ELSEWHERE = {
     "estimators/searching.py": "estimators/test_cross_validated.py",
     "estimators/settings.py": "estimators/test_regressor.py",
     "estimators/splits.py": "estimators/test_cross_validated.py",
+    "estimators/summarizing.py": "estimators/test_summary.py",
+    "estimators/summary_tables.py": "estimators/test_summary.py",
     "experiments/training.py": "experiments/test_methods.py",
     "losses/base.py": "protocols only",
     "penalties/base.py": "protocols only",

@@ -20,6 +20,7 @@ from priormtl.data.products import (
     one_task,
     task_products,
 )
+from priormtl.data.showing import statistics_html
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 from priormtl.exceptions import ModelFileError
 
@@ -99,6 +100,9 @@ class TaskStatistics:
     def __repr__(self) -> str:
         d, m = self.shape
         return f"TaskStatistics({m} tasks, {d} features, weight {self.weight.sum():g})"
+
+    def _repr_html_(self) -> str:
+        return statistics_html(self)
 
     def gram_product(self, P: Array) -> Array:
         """Column i is XᵀX of task i times column i of P."""

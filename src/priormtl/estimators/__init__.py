@@ -23,6 +23,8 @@ from priormtl.estimators.settings import (
 )
 from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
 from priormtl.estimators.storage import load, save
+from priormtl.estimators.summarizing import summarize_model
+from priormtl.estimators.summary import ModelSummary
 from priormtl.estimators.tracing import FitTrace, trace_fit
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "ClassificationTasks",
     "CopyFeatures",
     "FitTrace",
+    "ModelSummary",
     "MultiTaskClassifier",
     "MultiTaskClassifierCV",
     "MultiTaskEstimator",
@@ -51,6 +54,7 @@ __all__ = [
     "save",
     "separate_tasks",
     "show_progress",
+    "summarize_model",
     "task_array",
     "trace_fit",
     "unchanged_on_error",

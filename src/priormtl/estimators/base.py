@@ -40,6 +40,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     task: Hashable | None
     tasks_: np.ndarray
     _targets_are_columns: bool
+    _frame_library: Any = None  # of the table that was fitted, if it was a frame
 
     def fit(
         self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
@@ -158,7 +159,10 @@ class MultiTaskEstimator(BaseEstimator, ABC):
 
     def _read_features(self, X: Any, *, reset: bool) -> Matrix:
         """X as numbers, after scikit-learn's checks of names and counts."""
-        if as_frame(X) is not None:
+        frame = as_frame(X)
+        if reset:
+            self._frame_library = None if frame is None else frame.implementation
+        if frame is not None:
             validate_data(self, X, reset=reset, skip_check_array=True)
             matrix = read_matrix(X)
         else:

@@ -145,7 +145,8 @@ warm_start, task, unseen_tasks
     classes_ : (2,) array, or list of m arrays where tasks have different classes
         Class labels; the second is the positive one.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, tie_weights_, \
-intercept_strength_, n_features_in_, feature_names_in_, feature_prior_
+intercept_strength_, n_features_in_, feature_names_in_, feature_prior_, task_weight_, \
+feature_scale_
         As in :class:`MultiTaskRegressor`.
 
     Examples

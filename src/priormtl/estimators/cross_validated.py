@@ -90,7 +90,7 @@ unseen_tasks
     n_splits_ : int
         Number of splits.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
-feature_names_in_, feature_prior_, statistics_
+feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, feature_scale_
         Of the fit to all rows, as in :class:`MultiTaskRegressor`.
 
     Notes
@@ -240,7 +240,7 @@ unseen_tasks
     lam_, theta_, epsilon_, best_score_, best_index_, cv_results_, n_splits_
         As in :class:`MultiTaskRegressorCV`.
     classes_, coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, \
-n_features_in_, feature_names_in_, feature_prior_
+n_features_in_, feature_names_in_, feature_prior_, task_weight_, feature_scale_
         Of the fit to all rows, as in :class:`MultiTaskClassifier`.
 
     Examples

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import (
@@ -16,6 +17,7 @@ from priormtl.data import (
     pooled_scale,
 )
 from priormtl.estimators.base import MultiTaskEstimator, score_by_task
+from priormtl.estimators.coefficients import build_coef_frame, feature_names
 from priormtl.estimators.settings import (
     PENALTIES,
     SOLVERS,
@@ -27,6 +29,9 @@ from priormtl.estimators.settings import (
     check_tie_weights,
     check_tolerance,
 )
+from priormtl.estimators.summarizing import summarize_model
+from priormtl.estimators.summary import ModelSummary
+from priormtl.estimators.summary_tables import summary_tables
 from priormtl.estimators.unseen import UNSEEN, Loans, place_rows
 from priormtl.graphs import Laplacian
 from priormtl.losses import (
@@ -62,6 +67,7 @@ from priormtl.solvers import (
     solve,
     stalled,
 )
+from priormtl.tables import to_notebook
 
 __all__ = ["LinearMultiTask", "LinearPredictions", "Setup", "task_array"]
 
@@ -96,7 +102,62 @@ class LinearPredictions(MultiTaskEstimator):
     dual_gap_: float
     n_iter_: int
     feature_prior_: FeaturePrior | None
+    task_weight_: Array
+    feature_scale_: Array
+    fit_intercept: bool | str
     unseen_tasks: str
+
+    def coef_frame(self, *, wide: bool = False) -> Any:
+        """Coefficients and intercepts with their names, as a data frame.
+
+        Parameters
+        ----------
+        wide : bool
+            False: one row per task and feature, with columns task, feature and
+            coefficient, where intercepts are those of the feature "(intercept)".
+            True: one row per task, with one column per feature.
+
+        Returns
+        -------
+        data frame
+            Of the library of the frame that was fitted, else of pandas, polars or
+            pyarrow, whichever is installed. Features without names are x0, x1, …
+
+        Examples
+        --------
+        >>> from priormtl import MultiTaskRegressor
+        >>> model = MultiTaskRegressor(0.0).fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+        >>> model.coef_frame().round(3)
+           task      feature  coefficient
+        0     0  (intercept)          1.0
+        1     0           x0          2.0
+        """
+        check_is_fitted(self)
+        return build_coef_frame(self, wide=wide)
+
+    def summary(self) -> ModelSummary:
+        """What was learned, as data, text, HTML, LaTeX, Markdown and data frames."""
+        check_is_fitted(self)
+        return summarize_model(self)
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._learned_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._learned_html()
+        return bundle
+
+    def _learned_html(self) -> str:
+        """What stands beneath scikit-learn's diagram."""
+        if not hasattr(self, "objective_"):
+            return ""
+        tables = summary_tables(self.summary())
+        if self.feature_prior_ is not None:
+            tables.append(self.feature_prior_.table(feature_names(self)))
+        shown = to_notebook(tables)
+        return f"<details><summary>What was learned</summary>{shown}</details>"
 
     def _row_scores(self, X: Matrix, labels: Any) -> tuple[Array, Index]:
         """Scores of rows; the task of each is that of a lender where it is unseen."""
@@ -125,6 +186,7 @@ class LinearPredictions(MultiTaskEstimator):
 
     def _adopt_features(self, statistics: TaskStatistics) -> None:
         """Expect the features of statistics from now on."""
+        self._frame_library = None
         self.n_features_in_ = statistics.shape[0]
         if statistics.features is None:
             self.__dict__.pop("feature_names_in_", None)
@@ -347,6 +409,8 @@ class LinearMultiTask(LinearPredictions):
         self.dual_gap_ = solution.certificate.gap
         self.n_iter_ = solution.n_iter
         self.feature_prior_ = setup.feature_prior
+        self.task_weight_ = np.array(setup.moments.weight)
+        self.feature_scale_ = setup.scale
         self.tie_weights_ = setup.strengths.weights
         self.__dict__.pop("intercept_strength_", None)
         if self.fit_intercept == "tied":

@@ -9,10 +9,18 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
 from priormtl._arrays import Array, Index
-from priormtl.data import TaskStatistics, as_frame, read_targets, summarize_tasks
+from priormtl.data import (
+    TaskData,
+    TaskStatistics,
+    as_frame,
+    read_targets,
+    summarize_tasks,
+)
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
-from priormtl.estimators.linear import LinearMultiTask
+from priormtl.estimators.goodness import training_r2
+from priormtl.estimators.linear import LinearMultiTask, Setup
 from priormtl.estimators.sources import read_source
+from priormtl.solvers import Solution
 
 __all__ = ["MultiTaskRegressor", "RegressionTasks"]
 
@@ -152,6 +160,12 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         Features (the task's column not among them), and their names where X has any.
     feature_prior_ : FeaturePrior or None
         Prior with names resolved and rules carried out.
+    task_weight_ : (m,) array
+        Rows of each task: the sum of their weights.
+    task_r2_ : (m,) array
+        R² of each task on the rows that it was trained on; NaN for constant targets.
+    feature_scale_ : (d,) array
+        What features were divided by: ones unless ``standardize``.
     statistics_ : TaskStatistics
         What the model has learned from; absent where X is sparse or has fewer rows
         than features. ``partial_fit`` adds to it.
@@ -166,6 +180,12 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     >>> model.coef_.shape, model.predict(X, task=task).shape
     ((4, 6), (120,))
     """
+
+    def _publish(
+        self, data: TaskData | TaskStatistics, setup: Setup, solution: Solution
+    ) -> None:
+        super()._publish(data, setup, solution)
+        self.task_r2_ = training_r2(setup.moments, self.coef_, self.intercept_)
 
     def fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Learn from statistics instead of rows; see ``summarize``."""

@@ -18,7 +18,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskRegressorCV,
 )
 from priormtl.estimators.linear import LinearPredictions, task_array
-from priormtl.estimators.regressor import MultiTaskRegressor
+from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.searching import CrossValidated
 from priormtl.exceptions import ModelFileError
 from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
@@ -74,7 +74,7 @@ def save(model: LinearPredictions, path: str | os.PathLike[str]) -> None:
         "coef": model.coef_,
         "intercept": model.intercept_,
         "tie_weights": model.tie_weights_,
-    }
+    } | {name: getattr(model, f"{name}_") for name in _measures(model)}
     if isinstance(model, CrossValidated):
         arrays |= _search_arrays(model)
     write_archive(path, KIND, settings, arrays)
@@ -126,6 +126,12 @@ def _search_arrays(model: CrossValidated) -> dict[str, np.ndarray]:
     result = model._result
     arrays = {name: getattr(result.grid, name) for name in SEARCHED}
     return arrays | {name: getattr(result, name) for name in SCORED}
+
+
+def _measures(model: LinearPredictions) -> tuple[str, ...]:
+    """What a fit counts and measures beside the model itself."""
+    goodness = ("task_r2",) if isinstance(model, RegressionTasks) else ()
+    return ("task_weight", "feature_scale", *goodness)
 
 
 def _plain_scalar(value: Any) -> Any:
@@ -185,6 +191,11 @@ def _restore(
     model.feature_prior_ = _maybe(FeaturePrior.from_plain, fitted["feature_prior"])
     if isinstance(model, ClassificationTasks):
         model._set_classes(_read_classes(fitted, m))
+    for name in _measures(model):
+        sizes = d if name.startswith("feature") else m
+        _demand(arrays[name].shape == (sizes,), name)
+        _demand(arrays[name].dtype == np.float64, f"type of {name}")
+        setattr(model, f"{name}_", arrays[name])
     if isinstance(model, CrossValidated):
         best = int(fitted["best_index"])
         _demand(best >= 0, "index of the best candidate")

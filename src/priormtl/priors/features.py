@@ -1,6 +1,6 @@
 """FeaturePrior: which features are known to act alike, or oppositely."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Self
@@ -18,6 +18,8 @@ from priormtl.priors.relations import (
     Rows,
     part_from_plain,
 )
+from priormtl.priors.words import relation_table
+from priormtl.tables import Table, to_notebook
 
 __all__ = ["FeaturePrior", "difference_matrix"]
 
@@ -129,6 +131,22 @@ class FeaturePrior:
             return f"FeaturePrior({total} relation{'' if total == 1 else 's'})"
         return f"FeaturePrior({' + '.join(map(str, words))})"
 
+    def _repr_html_(self) -> str:
+        return to_notebook([self.table()])
+
+    def table(self, names: Sequence[str] | None = None) -> Table:
+        """Relations, cut after the first ones; ``names`` stand for positions."""
+        return relation_table(repr(self), self.parts, names)
+
+    def matrix(self, d: int) -> csr_array:
+        """D (s, d), one row per relation, of a prior that was resolved."""
+        resolved = [part for part in self.parts if isinstance(part, Pairs | Rows)]
+        if len(resolved) < len(self.parts):
+            raise TypeError("only a prior that was resolved has a matrix.")
+        return csr_array(
+            vstack([csr_array((0, d)), *(part.matrix(d) for part in resolved)])
+        )
+
     def resolve(self, moments: Moments) -> Self:
         """Same prior with positions for names and the rules carried out."""
         return type(self)(tuple(part.resolve(moments) for part in self.parts))
@@ -145,11 +163,7 @@ class FeaturePrior:
 
 def difference_matrix(prior: FeaturePrior, moments: Moments) -> csr_array:
     """D (s, d), one row per relation, for the features of a fit."""
-    d = moments.shape[0]
-    resolved = [part.resolve(moments) for part in prior.parts]
-    return csr_array(
-        vstack([csr_array((0, d)), *(part.matrix(d) for part in resolved)])
-    )
+    return prior.resolve(moments).matrix(moments.shape[0])
 
 
 def _pairs(pairs: Iterable[Relation], sign: float, weight: float) -> Pairs:

@@ -7,13 +7,15 @@ from typing import Any, Self
 from priormtl.graphs import Laplacian
 from priormtl.priors.edges import check_weight, plain_label, read_edges
 from priormtl.priors.ties import Chain, Graph, Groups, Tie, tie_from_plain
+from priormtl.priors.words import tie_table, tie_words
+from priormtl.tables import to_notebook
 
 __all__ = ["TaskPrior", "laplacian"]
 
 Tasks = Sequence[Hashable]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TaskPrior:
     """Known ties between tasks: the Laplacian L in ε/2 tr(P L Pᵀ).
 
@@ -86,6 +88,17 @@ class TaskPrior:
         """Same prior without the tasks that it names but that are not among these."""
         kept = frozenset(tasks)
         return type(self)(tuple(tie.restrict(kept) for tie in self.ties))
+
+    @property
+    def words(self) -> str:
+        """Names of the ties; edges and groups are counted."""
+        return " + ".join(map(tie_words, self.ties)) or "no ties"
+
+    def __repr__(self) -> str:
+        return f"TaskPrior({self.words})"
+
+    def _repr_html_(self) -> str:
+        return to_notebook([tie_table(repr(self), self.ties)])
 
     def to_plain(self) -> list[dict[str, Any]]:
         """JSON values that describe the prior."""

@@ -8,6 +8,7 @@ from priormtl.tables.cells import (
     TableRow,
     TextCell,
     build_table,
+    count_words,
     spell_number,
 )
 from priormtl.tables.layouts import (
@@ -15,6 +16,7 @@ from priormtl.tables.layouts import (
     to_html_page,
     to_latex,
     to_markdown,
+    to_notebook,
     to_text,
 )
 
@@ -26,10 +28,12 @@ __all__ = [
     "TableRow",
     "TextCell",
     "build_table",
+    "count_words",
     "spell_number",
     "to_html",
     "to_html_page",
     "to_latex",
     "to_markdown",
+    "to_notebook",
     "to_text",
 ]

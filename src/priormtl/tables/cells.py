@@ -13,6 +13,7 @@ __all__ = [
     "TableRow",
     "TextCell",
     "build_table",
+    "count_words",
     "spell_number",
 ]
 
@@ -84,6 +85,11 @@ class Shown(Protocol):
         """What stands under it."""
         ...
 
+    @property
+    def alignment(self) -> str:
+        """One of l and r per column."""
+        ...
+
 
 @dataclass(frozen=True)
 class Table:
@@ -92,6 +98,7 @@ class Table:
     title: str
     columns: tuple[str, ...]  # the first is that of the labels
     rows: tuple[TableRow, ...]
+    alignment: str  # one of l and r per column
     notes: tuple[str, ...] = ()
 
 
@@ -103,11 +110,16 @@ def build_table(
     most: int | None = None,
     what: str = "rows",
 ) -> Table:
-    """Table of words and numbers; rows beyond the first ``most`` are counted."""
+    """Table of words and numbers; rows beyond the first ``most`` are counted.
+
+    Columns of words stand to the left, others to the right.
+    """
     shown = rows if most is None else rows[:most]
     left_out = len(rows) - len(shown)
     more = (f"… and {left_out} more {what}.",) if left_out else ()
-    return Table(title, tuple(columns), tuple(map(_row, shown)), more)
+    values = list(zip(*rows, strict=True)) or [()] * len(columns)
+    alignment = "l" + "".join(map(_side, values[1:]))
+    return Table(title, tuple(columns), tuple(map(_row, shown)), alignment, more)
 
 
 def spell_number(value: float | None) -> str:
@@ -117,6 +129,15 @@ def spell_number(value: float | None) -> str:
     if not isfinite(value):
         return "∞" if value > 0 else "−∞"
     return f"{value:.4g}".replace("-", "−")
+
+
+def count_words(count: int, word: str) -> str:
+    """Count with its noun: 1 edge, 2 edges."""
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _side(column: Sequence[Any]) -> str:
+    return "l" if any(isinstance(value, str) for value in column) else "r"
 
 
 def _row(values: Sequence[Any]) -> TableRow:

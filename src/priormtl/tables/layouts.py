@@ -6,7 +6,14 @@ from unicodedata import combining, east_asian_width
 
 from priormtl.tables.cells import Cell, Shown, TableRow
 
-__all__ = ["to_html", "to_html_page", "to_latex", "to_markdown", "to_text"]
+__all__ = [
+    "to_html",
+    "to_html_page",
+    "to_latex",
+    "to_markdown",
+    "to_notebook",
+    "to_text",
+]
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -38,12 +45,20 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 caption{font-weight:600;text-align:left;padding:.4rem 0}
 th,td{padding:.3rem .8rem;text-align:right;white-space:nowrap}
 thead th{border-top:2px solid;border-bottom:1px solid;white-space:normal}
-th[scope=row],thead th:first-child{text-align:left;font-weight:400}
+th[scope=row],td.words,thead th.words{text-align:left;font-weight:400}
 tbody tr:last-child>*{border-bottom:2px solid}
 .aside{color:#595959;display:block;font-size:.85em}
 .notes{font-size:.875rem;color:#404040;margin:.4rem 0;padding-left:1.2rem}
 @media (prefers-color-scheme:dark){body{color:#e8e8e8;background:#161616}
 .aside{color:#b0b0b0}.notes{color:#c8c8c8}}"""
+
+NOTEBOOK_STYLE = (
+    ".priormtl table{border-collapse:collapse}"
+    ".priormtl caption{font-weight:600;text-align:left;white-space:nowrap}"
+    ".priormtl th,.priormtl td{padding:.15em .7em;text-align:right}"
+    ".priormtl th.words,.priormtl td.words,.priormtl th[scope=row]{text-align:left}"
+    ".priormtl th[scope=row]{font-weight:400}"
+)
 
 
 def to_text(table: Shown) -> str:
@@ -53,7 +68,7 @@ def to_text(table: Shown) -> str:
     lines = [head, *body]
     widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     ruler = "  ".join("─" * width for width in widths)
-    shown = [_aligned(line, widths) for line in lines]
+    shown = [_aligned(line, widths, table.alignment) for line in lines]
     notes = [_in_text(note) for note in table.notes]
     return "\n".join(
         [_in_text(table.title), "", shown[0], ruler, *shown[1:], *notes, ""]
@@ -63,7 +78,7 @@ def to_text(table: Shown) -> str:
 def to_markdown(table: Shown) -> str:
     """Pipes under a bold title, the notes as a list."""
     head = [_in_markdown(column) for column in table.columns]
-    ruler = ["---", *["---:"] * (len(head) - 1)]
+    ruler = ["---" if side == "l" else "---:" for side in table.alignment]
     body = [
         [_in_markdown(row.label), *map(_markdown_cell, row.cells)] for row in table.rows
     ]
@@ -83,7 +98,7 @@ def to_latex(table: Shown) -> str:
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{_in_latex(table.title)}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+            rf"\begin{{tabular}}{{{table.alignment}}}",
             r"\toprule",
             rf"{head} \\",
             r"\midrule",
@@ -99,8 +114,8 @@ def to_latex(table: Shown) -> str:
 
 def to_html(table: Shown) -> str:
     """A table with a caption and scopes, for any page."""
-    heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in table.columns)
-    body = "\n".join(_html_row(row) for row in table.rows)
+    heads = "".join(map(_html_head, table.columns, table.alignment))
+    body = "\n".join(_html_row(row, table.alignment) for row in table.rows)
     items = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     notes = f'<ul class="notes">{items}</ul>' if items else ""
     return (
@@ -108,6 +123,12 @@ def to_html(table: Shown) -> str:
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n"
         f"{notes}</div>\n"
     )
+
+
+def to_notebook(tables: Iterable[Shown]) -> str:
+    """Tables for a notebook's cell, with the little style that they need."""
+    body = "".join(map(to_html, tables))
+    return f'<div class="priormtl"><style>{NOTEBOOK_STYLE}</style>{body}</div>'
 
 
 def to_html_page(title: str, tables: Iterable[Shown]) -> str:
@@ -151,11 +172,17 @@ def _sign_width(sign: str) -> int:
     return 2 if east_asian_width(sign) in "WF" else 1
 
 
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
-    """Labels to the left, cells to the right."""
-    gaps = [width - _width(text) for text, width in zip(line, widths, strict=True)]
-    cells = [" " * gap + text for text, gap in zip(line[1:], gaps[1:], strict=True)]
-    return "  ".join([line[0] + " " * gaps[0], *cells]).rstrip()
+def _aligned(line: Sequence[str], widths: Sequence[int], alignment: str) -> str:
+    """Words to the left, numbers to the right."""
+    cells = [
+        " " * gap + text if side == "r" else text + " " * gap
+        for text, gap, side in zip(line, _gaps(line, widths), alignment, strict=True)
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _gaps(line: Sequence[str], widths: Sequence[int]) -> list[int]:
+    return [width - _width(text) for text, width in zip(line, widths, strict=True)]
 
 
 def _text_cell(cell: Cell) -> str:
@@ -188,8 +215,17 @@ def _latex_cell(cell: Cell) -> str:
     return rf"\shortstack[r]{{{main}\\ \scriptsize {asides}}}" if asides else main
 
 
-def _html_row(row: TableRow) -> str:
-    cells = "".join(f"<td>{_html_cell(cell)}</td>" for cell in row.cells)
+def _html_head(text: str, side: str) -> str:
+    kind = ' class="words"' if side == "l" else ""
+    return f'<th scope="col"{kind}>{escape(text)}</th>'
+
+
+def _html_row(row: TableRow, alignment: str) -> str:
+    opening = {"l": '<td class="words">', "r": "<td>"}
+    cells = "".join(
+        f"{opening[side]}{_html_cell(cell)}</td>"
+        for cell, side in zip(row.cells, alignment[1:], strict=True)
+    )
     return f'<tr><th scope="row">{escape(row.label)}</th>{cells}</tr>'
 
 

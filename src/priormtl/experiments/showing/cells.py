@@ -151,6 +151,11 @@ class Table:
     progress: Progress
 
     @property
+    def alignment(self) -> str:
+        """Numbers to the right of labels."""
+        return "l" + "r" * (len(self.columns) - 1)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Footnotes, first of all what is missing."""
         if self.progress.complete:

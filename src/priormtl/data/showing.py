@@ -1,0 +1,45 @@
+"""statistics_html: what statistics hold, for notebooks."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from priormtl.tables import build_table, spell_number, to_notebook
+
+if TYPE_CHECKING:
+    from priormtl.data.statistics import TaskStatistics
+
+__all__ = ["statistics_html"]
+
+MOST_TASKS = 10
+MOST_FEATURES = 10
+ARRAYS = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
+
+
+def statistics_html(statistics: "TaskStatistics") -> str:
+    """Counts, and the weight, mean and spread of each task's target, cut."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = np.sqrt(statistics.yy / statistics.weight)
+    columns = (statistics.tasks, statistics.weight, statistics.y_mean, spread)
+    rows = [(str(task), *map(float, row)) for task, *row in zip(*columns, strict=True)]
+    heads = ("task", "weight", "mean of y", "spread of y")
+    tasks = build_table("Tasks", heads, rows, most=MOST_TASKS, what="tasks")
+    contents = build_table(repr(statistics), ("", "contents"), _contents(statistics))
+    return to_notebook([contents, tasks])
+
+
+def _contents(statistics: "TaskStatistics") -> list[tuple[str, str]]:
+    d, m = statistics.shape
+    names = statistics.features or ()
+    shown = ", ".join(names[:MOST_FEATURES])
+    more = f", … ({d} in all)" if len(names) > MOST_FEATURES else ""
+    grams = "one for all tasks" if statistics.is_shared else "one per task"
+    size = sum(getattr(statistics, name).nbytes for name in ARRAYS)
+    return [
+        ("tasks", str(m)),
+        ("features", str(d)),
+        ("feature names", shown + more or "none"),
+        ("total weight", spell_number(float(statistics.weight.sum()))),
+        ("Gram matrices", grams),
+        ("memory", f"{size / 2**20:.3g} MB"),
+    ]

@@ -1,0 +1,151 @@
+"""ModelSummary: what a fitted model learned, as data that can be shown anywhere."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from priormtl.data import build_frame, find_frame_library
+from priormtl.estimators.coefficients import plain_labels
+from priormtl.estimators.settings import check_choice
+from priormtl.estimators.summary_tables import summary_tables
+from priormtl.tables import to_html, to_latex, to_markdown, to_notebook, to_text
+
+__all__ = [
+    "CertificateSummary",
+    "FeaturePriorSummary",
+    "FeatureSummary",
+    "ModelSummary",
+    "Strength",
+    "TaskSummary",
+]
+
+
+@dataclass(frozen=True)
+class Strength:
+    """One of lam, theta and epsilon."""
+
+    name: str
+    value: float
+    candidates: int  # how many were tried; 1: it was set by hand
+
+
+@dataclass(frozen=True)
+class CertificateSummary:
+    """How near the optimum a fit is, proved by duality."""
+
+    objective: float
+    gap: float  # the optimum is lower by this, at most
+    relative: float  # gap over objective
+    n_iter: int
+
+
+@dataclass(frozen=True)
+class FeatureSummary:
+    """A selected feature: its coefficient over the tasks, in the units of X."""
+
+    name: str
+    mean: float
+    least: float
+    most: float
+    norm: float  # over tasks, of coefficients as they were penalised
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """One task."""
+
+    task: Hashable
+    weight: float  # rows: the sum of their weights
+    r2: float | None  # on the training rows; None for classes and constant targets
+    intercept: float
+    norm: float  # of its coefficients as they were penalised
+    is_outlier: bool
+
+
+@dataclass(frozen=True)
+class FeaturePriorSummary:
+    """How far the coefficients are from what was known of the features."""
+
+    n_relations: int
+    violation: float  # ‖D P‖²
+    cost: float  # theta/2 ‖D P‖²
+    share: float  # of the objective
+
+
+FRAMES = {"features": FeatureSummary, "tasks": TaskSummary, "strengths": Strength}
+
+
+@dataclass(frozen=True, repr=False)
+class ModelSummary:
+    """What a fitted model learned; nothing is cut but in the layouts.
+
+    ``str`` is plain text, notebooks show HTML; see ``latex``, ``markdown`` and
+    ``frame`` for others.
+
+    Examples
+    --------
+    >>> from priormtl import MultiTaskRegressor
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> summary = MultiTaskRegressor(lam=20.0).fit(X, y, task=task).summary()
+    >>> summary.n_selected, summary.certificate.relative < 1e-5
+    (5, True)
+    """
+
+    model: str
+    loss: str
+    penalty: str
+    intercepts: str  # free, none, tied
+    standardized: bool
+    weight: float  # rows: the sum of their weights
+    n_tasks: int
+    n_features: int
+    n_selected: int
+    named: bool  # False: features without names are called x0, x1, …
+    strengths: tuple[Strength, ...]
+    chosen_by: str
+    cv_score: float | None
+    scoring: str | None
+    certificate: CertificateSummary
+    features: tuple[FeatureSummary, ...]  # selected ones, largest norm first
+    tasks: tuple[TaskSummary, ...]
+    outliers: tuple[Hashable, ...] | None  # None: not asked for
+    feature_prior: FeaturePriorSummary | None
+    task_prior: str
+    library: Any = field(default=None, compare=False)  # of frames
+
+    def text(self) -> str:
+        """Plain text, for terminals."""
+        return "\n".join(map(to_text, summary_tables(self)))
+
+    __str__ = __repr__ = text
+
+    def html(self) -> str:
+        """Tables for any page."""
+        return "".join(map(to_html, summary_tables(self)))
+
+    def _repr_html_(self) -> str:
+        return to_notebook(summary_tables(self))
+
+    def latex(self) -> str:
+        """Floats with booktabs rules, to be put into a paper."""
+        return "\n".join(map(to_latex, summary_tables(self)))
+
+    def markdown(self) -> str:
+        """Tables of pipes."""
+        return "\n".join(map(to_markdown, summary_tables(self)))
+
+    def frame(self, table: str = "features") -> Any:
+        """One table in full, as a data frame of the user's library.
+
+        Parameters
+        ----------
+        table : {"features", "tasks", "strengths"}
+            Selected features, tasks, or strengths with the number of candidates.
+        """
+        rows = getattr(self, check_choice("table", table, tuple(FRAMES)))
+        names = [field.name for field in fields(FRAMES[table])]
+        columns = {name: [getattr(row, name) for row in rows] for name in names}
+        if "task" in columns:
+            columns["task"] = plain_labels(columns["task"])
+        return build_frame(columns, self.library or find_frame_library(None))

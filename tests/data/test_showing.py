@@ -1,0 +1,40 @@
+"""Statistics in notebooks: counts, targets by task, no markup from names."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from priormtl import summarize
+
+
+def page(m, d=3, names=None):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(4 * m, d)), columns=names)
+    labels = np.repeat([f"t{i}" for i in range(m)], 4)
+    return summarize(X, rng.normal(size=4 * m), labels)._repr_html_()
+
+
+@pytest.mark.parametrize("m", [1, 10, 11, 300])
+def test_many_tasks_are_cut_and_counted(m):
+    text = page(m)
+    assert f"TaskStatistics({m} tasks, 3 features, weight {4 * m})" in text
+    assert (f"… and {m - 10} more tasks." in text) == (m > 10)
+
+
+def test_names_are_shown_as_text_and_cut():
+    text = page(2, 12, ["<b>", *(f"f{j}" for j in range(11))])
+    assert "&lt;b&gt;, f0" in text
+    assert "(12 in all)" in text
+    assert "<b>" not in text
+
+
+def test_shared_tables_say_so():
+    X = np.arange(8.0).reshape(4, 2)
+    shared = summarize(X, np.column_stack([X[:, 0], X[:, 1] ** 2]))
+    assert "one for all tasks" in shared._repr_html_()
+
+
+def test_a_task_without_rows_has_no_spread():
+    statistics = summarize([[1.0], [2.0]], [1.0, 2.0], task=["a", "a"])
+    other = summarize([[1.0]], [1.0], task=["b"], sample_weight=[1.0])
+    assert "nan" not in (statistics + other)._repr_html_()

@@ -1,0 +1,229 @@
+"""Summaries: numbers are the model's, every layout shows them, nothing is markup."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+
+from priormtl import (
+    FeaturePrior,
+    MultiTaskClassifier,
+    MultiTaskClassifierCV,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    TaskPrior,
+    load,
+    save,
+)
+from priormtl.datasets import make_related_tasks
+from priormtl.estimators import ModelSummary, summarize_model
+
+NASTY = "<script>alert(1)</script>"
+SEARCH = {"lams": 3, "thetas": [0.0, 1.0], "epsilons": [1.0], "cv": 3}
+PRIOR = FeaturePrior.similar([(0, 1), (2, 3)], weight=2.0)
+MODELS = [
+    MultiTaskRegressor(lam=3.0, feature_prior=PRIOR),
+    MultiTaskRegressor(lam=9.0, theta=5.0, feature_prior=PRIOR, standardize=True),
+    MultiTaskRegressor(penalty="nuclear", fit_intercept="tied", task_prior="mean"),
+    MultiTaskRegressorCV(**SEARCH, feature_prior=PRIOR, selection="1se"),
+    MultiTaskClassifier(lam=2.0, fit_intercept=False, task_prior=None),
+    MultiTaskClassifierCV(**SEARCH, scoring="accuracy"),
+]
+
+
+@pytest.fixture(params=MODELS, ids=lambda model: type(model).__name__)
+def model(request):
+    X, y, task = make_related_tasks(4, 6, 20, noise=0.4, random_state=3)
+    table = pd.DataFrame(X * [1, 1, 1, 9, 1, 1], columns=[NASTY, *"bcdef"])
+    by_class = "Classifier" in type(request.param).__name__
+    above = y > np.median(y.reshape(4, 20), axis=1)[task]
+    return request.param.fit(table, above if by_class else y, task=task)
+
+
+class Tags(HTMLParser):
+    """Tags and words of a page."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.words = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def test_numbers_are_those_of_the_model(model):
+    summary = model.summary()
+    assert summary == summarize_model(model)
+    assert summary.certificate.objective == model.objective_
+    assert summary.certificate.gap == model.dual_gap_
+    assert (summary.n_tasks, summary.n_features) == model.coef_.shape
+    assert summary.weight == 80.0
+    assert [task.task for task in summary.tasks] == model.tasks_.tolist()
+    assert [task.intercept for task in summary.tasks] == model.intercept_.tolist()
+    by_name = dict(zip(model.feature_names_in_, model.coef_.T, strict=True))
+    assert len(summary.features) == summary.n_selected
+    for feature in summary.features:
+        column = by_name.pop(feature.name)
+        assert feature.mean == pytest.approx(column.mean())
+        assert (feature.least, feature.most) == (column.min(), column.max())
+    assert not any(column.any() for column in by_name.values())
+    norms = [feature.norm for feature in summary.features]
+    assert norms == sorted(norms, reverse=True)
+
+
+def test_strengths_say_how_they_were_found(model):
+    summary = model.summary()
+    values = {one.name: one.value for one in summary.strengths}
+    if hasattr(model, "lam_"):
+        chosen = {"lam": model.lam_, "theta": model.theta_, "epsilon": model.epsilon_}
+        assert values == chosen
+        assert [one.candidates for one in summary.strengths] == [3, 2, 1]
+        assert summary.chosen_by.startswith("chosen among 6 on 3 splits")
+        assert ("standard error" in summary.chosen_by) == (model.selection == "1se")
+        assert summary.cv_score == model.best_score_
+        assert summary.scoring
+    else:
+        assert summary.chosen_by == "set by hand"
+        assert summary.cv_score is summary.scoring is None
+
+
+def test_the_feature_prior_costs_its_share(model):
+    prior = model.summary().feature_prior
+    if model.feature_prior is None:
+        assert prior is None
+        return
+    P = (model.coef_ * model.feature_scale_).T
+    violation = 2.0 * np.sum((P[0] - P[1]) ** 2 + (P[2] - P[3]) ** 2)
+    theta = getattr(model, "theta_", getattr(model, "theta", None))
+    assert prior.n_relations == 2
+    assert prior.violation == pytest.approx(violation)
+    assert prior.share == pytest.approx(theta / 2 * violation / model.objective_)
+
+
+def test_classes_have_no_r2(model):
+    shown = [task.r2 for task in model.summary().tasks]
+    if hasattr(model, "classes_"):
+        assert shown == [None] * 4
+        assert "R²" not in str(model.summary())
+    else:
+        assert shown == model.task_r2_.tolist()
+
+
+@pytest.mark.parametrize("layout", ["text", "html", "latex", "markdown", "_repr_html_"])
+def test_every_layout_names_features_tasks_and_certificate(model, layout):
+    page = getattr(model.summary(), layout)()
+    for word in ("80 rows", "objective", "above the optimum", "lam", "d", "3"):
+        assert word in page
+    assert str(model.summary()) == model.summary().text() == repr(model.summary())
+
+
+def test_names_are_never_markup(model):
+    summary = model.summary()
+    page = Tags(summary.html())
+    assert "script" not in page.tags
+    selected = NASTY in [feature.name for feature in summary.features]
+    assert (NASTY in page.words) == selected
+    assert NASTY not in summary.markdown()
+    assert NASTY not in summary.latex()
+
+
+def test_frames_are_complete(model):
+    summary = model.summary()
+    features = summary.frame()
+    assert features["name"].tolist() == [one.name for one in summary.features]
+    assert summary.frame("tasks")["weight"].tolist() == [20.0] * 4
+    assert summary.frame("strengths")["name"].tolist() == ["lam", "theta", "epsilon"]
+    with pytest.raises(ValueError, match="table must be one of 'features', 'tasks'"):
+        summary.frame("fit")
+
+
+def test_a_file_keeps_all_that_is_summarized(model, tmp_path):
+    save(model, tmp_path / "a.model")
+    assert load(tmp_path / "a.model").summary() == model.summary()
+
+
+def test_notebooks_show_it_beneath_the_diagram(model):
+    shown = model._repr_mimebundle_()
+    page = Tags(shown["text/html"])
+    assert shown["text/plain"] == repr(model)
+    assert page.tags.count("script") == 1  # scikit-learn's own
+    assert "What was learned" in page.words
+    assert "What was learned" in model._repr_html_()
+    if model.feature_prior is not None:
+        assert f"{NASTY}, b" in page.words  # names, not positions
+    with sklearn.config_context(display="text"):
+        assert set(model._repr_mimebundle_()) == {"text/plain"}
+        assert not hasattr(model, "_repr_html_")
+
+
+def test_an_unfitted_model_has_only_its_diagram():
+    assert "What was learned" not in MultiTaskRegressor()._repr_html_()
+    with pytest.raises(ValueError, match="not fitted"):
+        MultiTaskRegressor().summary()
+
+
+def test_long_lists_are_cut_and_counted():
+    X, y, task = make_related_tasks(50, 60, 8, random_state=0)
+    text = str(MultiTaskRegressor(0.1).fit(X, y, task=task).summary())
+    assert re.search(r"… and \d+ more features\.", text)
+    assert "… and 30 more tasks." in text
+
+
+def test_outlying_tasks_are_named_where_they_were_asked_for():
+    X, y, task = make_related_tasks(3, 4, 10, random_state=0)
+    model = MultiTaskRegressor().fit(X, y, task=task)
+    assert model.summary().outliers is None
+    model.outlier_tasks_ = np.array([2])
+    summary = model.summary()
+    assert summary.outliers == (2,)
+    assert [one.is_outlier for one in summary.tasks] == [False, False, True]
+    assert "outlier tasks" in str(summary)
+    model.outlier_tasks_ = np.array([], dtype=int)
+    assert re.search(r"outlier tasks +none", str(model.summary()))
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        ([[1.0]], [2.0]),
+        (np.zeros((3, 2)), np.zeros(3)),
+        (np.full((4, 1), 1e90), np.arange(4.0)),
+        (np.eye(4) * 1e-150, 1e-150 * np.arange(4.0)),
+    ],
+    ids=["one row", "nothing", "huge", "tiny"],
+)
+def test_degenerate_fits_are_shown(X, y):
+    summary = MultiTaskRegressor().fit(X, y).summary()
+    for layout in ("text", "html", "latex", "markdown"):
+        assert "nan" not in getattr(summary, layout)()
+    assert len(summary.frame()) == summary.n_selected
+
+
+@pytest.mark.parametrize(
+    ("prior", "words"),
+    [
+        (None, "none"),
+        ("mean", "mean"),
+        (TaskPrior.groups({"a": [0], "b": [1, 2]}), "2 groups"),
+        (TaskPrior.chain([2, 0, 1]), "chain of 3 tasks"),
+        (TaskPrior.from_graph([(0, 1)]) + TaskPrior.mean(), "1 edge + mean"),
+    ],
+)
+def test_task_priors_are_told_in_words(prior, words):
+    X, y, task = make_related_tasks(3, 4, 10, random_state=0)
+    model = MultiTaskRegressor(task_prior=prior).fit(X, y, task=task)
+    assert model.summary().task_prior == words
+
+
+def test_summaries_are_frozen():
+    summary = MultiTaskRegressor().fit([[1.0], [2.0]], [1.0, 2.0]).summary()
+    assert isinstance(summary, ModelSummary)
+    with pytest.raises(AttributeError):
+        summary.n_tasks = 3
