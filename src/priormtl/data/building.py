@@ -27,6 +27,6 @@ def find_frame_library(like: Any) -> Any:
     )
 
 
-def build_frame(columns: Mapping[str, list[Any]], library: Any) -> Any:
+def build_frame(columns: Mapping[str, Any], library: Any) -> Any:
     """Data frame of these columns."""
     return nw.from_dict(dict(columns), backend=library).to_native()

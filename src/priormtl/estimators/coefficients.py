@@ -4,6 +4,8 @@ from collections.abc import Hashable, Sequence
 from datetime import date
 from typing import Any
 
+import numpy as np
+
 from priormtl.data import build_frame, find_frame_library
 
 __all__ = ["INTERCEPT", "build_coef_frame", "feature_names", "plain_labels"]
@@ -37,21 +39,20 @@ def build_coef_frame(model: Any, *, wide: bool) -> Any:
     return build_frame(_tidy(tasks, columns), library)
 
 
-def _tidy(tasks: list[Any], columns: dict[str, Any]) -> dict[str, list[Any]]:
+def _tidy(tasks: list[Any], columns: dict[str, Any]) -> dict[str, Any]:
     """One row per task and feature, task by task."""
-    values = zip(*(column.tolist() for column in columns.values()), strict=True)
     return {
         "task": [task for task in tasks for _ in columns],
         "feature": list(columns) * len(tasks),
-        "coefficient": [value for row in values for value in row],
+        "coefficient": np.column_stack(list(columns.values())).ravel(),
     }
 
 
-def _wide(tasks: list[Any], columns: dict[str, Any]) -> dict[str, list[Any]]:
+def _wide(tasks: list[Any], columns: dict[str, Any]) -> dict[str, Any]:
     """One row per task."""
     if "task" in columns:
         raise ValueError(
             "wide must be False where a feature is called 'task', which is the column "
             "of the tasks: got wide=True; rename the feature, or use the tidy layout."
         )
-    return {"task": tasks} | {name: col.tolist() for name, col in columns.items()}
+    return {"task": tasks} | columns

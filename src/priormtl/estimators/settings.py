@@ -96,7 +96,11 @@ def check_row_weights(name: str, value: Any, d: int, *, zero: bool) -> Array | N
     least = "at least 0" if zero else "above 0"
     valid = weights >= 0 if zero else weights > 0
     if not np.all(np.isfinite(weights) & valid):
-        raise ValueError(f"{name} must be finite and {least}: got {weights.min()}.")
+        first = int(np.argmin(np.isfinite(weights) & valid))
+        raise ValueError(
+            f"{name} must be finite and {least}: got {weights[first]} for the feature "
+            f"at position {first}."
+        )
     return weights
 
 

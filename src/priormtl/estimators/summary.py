@@ -89,7 +89,7 @@ class ModelSummary:
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> summary = MultiTaskRegressor(lam=20.0).fit(X, y, task=task).summary()
     >>> summary.n_selected, summary.certificate.relative < 1e-5
-    (5, True)
+    (3, True)
     """
 
     model: str
