@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.audits.layouts import as_html, as_markdown, as_text
 from priormtl.data import build_frame, find_frame_library
 
 __all__ = ["PriorAudit", "PriorBenefit", "RelationAudit", "TaskBenefit"]
@@ -129,21 +130,15 @@ class PriorAudit:
 
     def markdown(self) -> str:
         """The audit as a page of Markdown."""
-        from priormtl.audits.layouts import as_markdown  # noqa: PLC0415
-
         return as_markdown(self)
 
     def __str__(self) -> str:
         """The audit as text."""
-        from priormtl.audits.layouts import as_text  # noqa: PLC0415
-
         return as_text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from priormtl.audits.layouts import as_html  # noqa: PLC0415
-
         return as_html(self)
 
 
