@@ -111,10 +111,16 @@ def _row_violations(D: csr_array, P: Array) -> Array:
 
 
 def _tie_violations(ties: Sequence[TiedTasks], P: Array) -> Array:
-    sizes = np.sum(P**2, axis=0)
-    differences = [np.linalg.norm(P[:, tie.tasks] @ tie.contrast) for tie in ties]
-    most = [np.sum(tie.contrast**2) * sizes[tie.tasks].sum() for tie in ties]
-    return _ratio(np.array(differences), np.sqrt(most))
+    """The same for the two sides of each tie: a task, and those it is tied to."""
+    sides = [
+        np.stack(
+            [P[:, tie.tasks] @ np.maximum(sign * tie.contrast, 0.0) for sign in (1, -1)]
+        )
+        for tie in ties
+    ]
+    differences = [np.linalg.norm(first - second) for first, second in sides]
+    most = [np.sqrt(2.0) * np.linalg.norm(both) for both in sides]
+    return _ratio(np.array(differences), np.array(most))
 
 
 def _ratio(part: Array, whole: Array) -> Array:

@@ -19,10 +19,11 @@ from priormtl.selection import Split
 __all__ = ["audit_prior"]
 
 NO_PART = "The prior plays no part in this model: its strength theta is 0."
+NO_SPLITS = "Nothing was held out: give cv a number of folds, such as 5."
 NO_ROWS = "No rows were given: pass the X, y and task that the model was fitted on."
 UNTRIED = (
-    "No rows were given, and the search has not tried theta = 0: pass X, y and task, "
-    "or fit with 0 among thetas."
+    "No rows were held out, and the search has not tried theta = 0: pass X, y, task "
+    "and cv, or fit with 0 among thetas."
 )
 
 
@@ -47,8 +48,9 @@ def audit_prior(
         The rows that the model was fitted on. Without them the relations are audited
         from the statistics that models of squared loss keep, and whether the prior
         helped is known only where a search has tried theta = 0.
-    cv : int, splitter of scikit-learn, or iterable of (train, test)
-        Splits on which the model is fitted with the prior and without it.
+    cv : int, splitter of scikit-learn, iterable of (train, test), or None
+        Splits on which the model is fitted with the prior and without it; None: rows
+        are used for the relations alone, and nothing is fitted on splits.
     n_repeats : int
         How often rows are dealt into ``cv`` folds anew, where that is a number.
     random_state : int or Generator
@@ -92,7 +94,7 @@ def audit_prior(
     subject = read_subject(model, table)
     _refuse_without_relations(subject)
     deal = partial(deal_splits, cv, n_repeats=n_repeats, random_state=random_state)
-    plan = _plan(model, subject, table, partial(deal, X=X, y=y))
+    plan = _plan(model, subject, table, None if cv is None else partial(deal, X=X, y=y))
     total = 3 + 2 * len(plan.splits)
     with show_progress(None, None, "audit of the prior", total, "fits") as advance:
         relations, gap = _agreement(subject, advance)
@@ -122,21 +124,26 @@ class _Plan(NamedTuple):
 
 
 def _plan(
-    model: Any, subject: Subject, table: Table | None, deal: Callable[..., Any]
+    model: Any, subject: Subject, table: Table | None, deal: Callable[..., Any] | None
 ) -> _Plan:
     nothing = np.zeros(0)
     if subject.problem.prior.theta == 0:
         return _Plan(None, [], nothing, NO_PART)
-    if table is None:
-        return _Plan(
-            None, [], nothing, UNTRIED if isinstance(model, TUNED) else NO_ROWS
-        )
+    if table is None or deal is None:
+        return _Plan(None, [], nothing, _missing(model, table))
     try:
         by_class = isinstance(model, ClassificationTasks)
         splits, rounds = deal(table=table, by_class=by_class)
     except ValueError as error:
         return _Plan(None, [], nothing, f"The rows cannot be held out: {error}")
     return _Plan(table, splits, rounds, None)
+
+
+def _missing(model: Any, table: Table | None) -> str:
+    """What must be given for rows to be held out."""
+    if isinstance(model, TUNED):
+        return UNTRIED
+    return NO_ROWS if table is None else NO_SPLITS
 
 
 def _refuse_without_relations(subject: Subject) -> None:

@@ -17,6 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 from priormtl.problem import Point, Problem
 
@@ -30,7 +31,7 @@ LARGEST_GRAPH = 2000  # tasks up to which any graph's modes are computed
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """How sharply rows and ties determine coefficients, task mode by task mode.
+    """How sharply rows, ties and ridge determine coefficients, task mode by task mode.
 
     The tasks' Gram matrices are taken as equal to their mean; modes of the task graph
     then decide on their own.
@@ -40,40 +41,41 @@ class Curvature:
     ties: Array  # (d,) epsilon times tie weights
     values: Array  # (m,) eigenvalues of the task graph, few of them distinct
     vectors: Array  # (m, m)
+    ridge: Array  # (d,)
 
-    def solve(self, ridge: Array, R: Array) -> Array:
+    @cached_property
+    def modes(self) -> list[tuple[np.ndarray, Array, Any]]:
+        """Which modes are alike, their ties (d,), and the factors of their matrix."""
+        found = []
+        for value in np.unique(self.values):
+            ties = value * self.ties
+            factor = cho_factor(self.gram + np.diag(self.ridge + ties))
+            found.append((self.values == value, ties, factor))
+        return found
+
+    def solve(self, R: Array) -> Array:
         """H⁻¹ R for R (d, m) over tasks."""
         turned = R @ self.vectors
-        for value in np.unique(self.values):
-            same = self.values == value
-            turned[:, same] = cho_solve(self.factor(ridge, value), turned[:, same])
+        for same, _, factor in self.modes:
+            turned[:, same] = cho_solve(factor, turned[:, same])
         return np.asarray(turned @ self.vectors.T)
 
-    def factor(self, ridge: Array, value: float) -> Any:
-        """Factors of a mode's matrix."""
-        return cho_factor(self.gram + np.diag(ridge + value * self.ties))
-
-    def degrees(self, ridge: Array) -> float:
+    def degrees(self) -> float:
         """Number of rows that the estimates use up."""
         return sum(
-            count * float(np.trace(cho_solve(self.factor(ridge, value), self.gram)))
-            for value, count in self._distinct
+            same.sum() * float(np.trace(cho_solve(factor, self.gram)))
+            for same, _, factor in self.modes
         )
 
-    def shrinkage(self, ridge: Array) -> float:
+    def shrinkage(self) -> float:
         """Half the log of how much smaller the rows make the coefficients' spread."""
-        total = 0.0
-        for value, count in self._distinct:
-            diagonal = np.diag(self.factor(ridge, value)[0])
-            prior = ridge + value * self.ties
-            total += count * float(np.sum(np.log(diagonal) - 0.5 * np.log(prior)))
-        return total
-
-    @property
-    def _distinct(self) -> list[tuple[float, int]]:
-        """Eigenvalues, and how many modes have them."""
-        pairs = zip(*np.unique(self.values, return_counts=True), strict=True)
-        return [(float(value), int(count)) for value, count in pairs]
+        return sum(
+            same.sum()
+            * float(
+                np.sum(np.log(np.diag(factor[0])) - 0.5 * np.log(self.ridge + ties))
+            )
+            for same, ties, factor in self.modes
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +85,7 @@ class Evidence:
     features: Index  # which rows of P these are
     coef: Array  # (d, m)
     noise: float  # variance of targets about their mean; 1 for logistic loss
-    ridge: Array  # (d,) noise over the variance of coefficients
-    curvature: Curvature
+    curvature: Curvature  # with the ridge: noise over the variance of coefficients
 
 
 def gather_evidence(
@@ -111,7 +112,7 @@ def gather_evidence(
     best = max((rows.weigh(share * size * unit**2, 1.0) for share in GRID), key=_likely)
     if part.prior.epsilon > 0 and not part.prior.laplacian.is_zero:
         # Ties that are far too strong or too weak would blame the wrong relations.
-        unit_tie = size / part.prior.epsilon
+        unit_tie = float(np.mean(np.diag(curvature.gram))) / part.prior.epsilon
         tries = [rows.weigh(best.ridge, share * unit_tie) for share in GRID]
         best = max([best, *tries], key=_likely)
         factor = best.tie_factor
@@ -144,11 +145,11 @@ class _Rows(NamedTuple):
 
     def weigh(self, ridge: Array, tie_factor: float) -> _Trial:
         """Estimate P, and find how likely that makes the rows."""
-        tied = self._tied(tie_factor)
-        coef = _estimate(tied.problem, tied.start, ridge, tied.curvature)
+        tied = self._tied(tie_factor, ridge)
+        coef = _estimate(tied.problem, tied.start, tied.curvature)
         point = tied.problem.at(coef)
         lowest = point.value + 0.5 * float(np.sum(ridge[:, np.newaxis] * coef**2))
-        shrinkage = tied.curvature.shrinkage(ridge)
+        shrinkage = tied.curvature.shrinkage()
         if not tied.problem.fit.is_quadratic:
             return _Trial(-lowest - shrinkage, ridge, tie_factor, coef, 1.0)
         noise = 2.0 * lowest / self.degrees or 1.0  # all targets are equal
@@ -157,35 +158,34 @@ class _Rows(NamedTuple):
 
     def conclude(self, trial: _Trial, features: Index) -> Evidence:
         """Evidence of the best trial; of two estimates of the noise the larger."""
-        tied = self._tied(trial.tie_factor)
+        tied = self._tied(trial.tie_factor, trial.ridge)
         noise = trial.noise
-        left = self.degrees - tied.curvature.degrees(trial.ridge)
+        left = self.degrees - tied.curvature.degrees()
         if tied.problem.fit.is_quadratic and left > FEWEST_LEFT * self.degrees:
             misfit = 2.0 * tied.problem.at(trial.coef).fit.value
             noise = max(noise, misfit / left)
-        return Evidence(features, trial.coef, noise, trial.ridge, tied.curvature)
+        return Evidence(features, trial.coef, noise, tied.curvature)
 
-    def _tied(self, factor: float) -> "_Rows":
+    def _tied(self, factor: float, ridge: Array) -> "_Rows":
         epsilon = factor * self.problem.prior.epsilon
         problem = self.problem.with_strengths(lam=0.0, epsilon=epsilon)
         start = problem.at(self.start.coef)
-        curvature = replace(self.curvature, ties=factor * self.curvature.ties)
+        ties = factor * self.curvature.ties
+        curvature = replace(self.curvature, ties=ties, ridge=ridge)
         return _Rows(problem, start, curvature, self.degrees)
 
 
-def _estimate(
-    problem: Problem, start: Point, ridge: Array, curvature: Curvature
-) -> Array:
+def _estimate(problem: Problem, start: Point, curvature: Curvature) -> Array:
     """One Newton step with ridge; exact for squared loss."""
     shape = problem.shape
-    column = ridge[:, np.newaxis]
+    column = curvature.ridge[:, np.newaxis]
 
     def multiply(v: Array) -> Array:
         V = v.reshape(shape)
         return np.asarray(problem.hessian(start, V) + column * V).ravel()
 
     def precondition(v: Array) -> Array:
-        return curvature.solve(ridge, v.reshape(shape)).ravel()
+        return curvature.solve(v.reshape(shape)).ravel()
 
     size = shape[0] * shape[1]
     right = -(start.gradient + column * start.coef).ravel()
@@ -216,7 +216,7 @@ def _curvature(problem: Problem, gram: Array) -> Curvature:
     weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
     values, vectors = _modes(prior.laplacian)
     ties = prior.epsilon * weights
-    return Curvature(gram, ties, _few(values), vectors)
+    return Curvature(gram, ties, _few(values), vectors, np.zeros(d))
 
 
 def _modes(ties: Laplacian) -> tuple[Array, Array]:

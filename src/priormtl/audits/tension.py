@@ -41,13 +41,12 @@ def feature_tensions(D: csr_array, evidence: Evidence) -> list[Tension]:
     rows, curvature = D.toarray().T, evidence.curvature
     misfits = (D @ evidence.coef) @ curvature.vectors
     left, varies = (np.empty(misfits.shape) for _ in range(2))
-    noise = curvature.gram + np.diag(evidence.ridge)
-    for value in np.unique(curvature.values):
-        solved = cho_solve(curvature.factor(evidence.ridge, value), rows)
-        same = curvature.values == value
+    noise = curvature.gram + np.diag(curvature.ridge)
+    for same, _, factor in curvature.modes:
+        solved = cho_solve(factor, rows)
         left[:, same] = np.sum(rows * solved, axis=0)[:, np.newaxis]
         varies[:, same] = np.sum(solved * (noise @ solved), axis=0)[:, np.newaxis]
-    before = (D.multiply(D) @ (1.0 / evidence.ridge))[:, np.newaxis]
+    before = (D.multiply(D) @ (1.0 / curvature.ridge))[:, np.newaxis]
     free = left[:, [int(np.argmin(curvature.values))]]
     judged = (free < UNINFORMED * before)[:, 0] & (before > 0)[:, 0]
     return [
@@ -65,13 +64,17 @@ def tie_tensions(
     u (d,) of their coefficients. A tie of strength ε between tasks says that they
     differ by noise/ε, which S includes.
     """
-    left: Array = np.linalg.inv(grams + np.diag(evidence.ridge)).astype(np.float64)
+    left: Array = np.linalg.inv(grams + np.diag(evidence.curvature.ridge)).astype(
+        np.float64
+    )
     varies = left @ grams @ left
     weights = (
         np.ones(grams.shape[1]) if prior.tie_weights is None else prior.tie_weights
     )
     with np.errstate(divide="ignore"):
-        slack = np.minimum(1.0 / (prior.epsilon * weights), LARGEST / evidence.ridge)
+        slack = np.minimum(
+            1.0 / (prior.epsilon * weights), LARGEST / evidence.curvature.ridge
+        )
     return [_tie_tension(tie, evidence, left, varies, slack) for tie in ties]
 
 
