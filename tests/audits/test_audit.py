@@ -275,6 +275,7 @@ def test_constant_columns_and_doubled_relations():
     model = MultiTaskRegressor(feature_prior=twice).fit(X, planted.y, task=planted.task)
     rows = {r.relation: r for r in features(audit_prior(model))}
     assert rows["feature 0 ~ feature 1"].verdict == "cannot be judged"
+    assert rows["feature 0 ~ feature 2"].verdict == "cannot be judged"
     assert rows["feature 0 ~ feature 1"].violation_after == 0
     same = [
         r for r in features(audit_prior(model)) if r.relation == "feature 2 ~ feature 3"

@@ -149,15 +149,22 @@ def _row_tensions(subject: Subject, before: Array) -> list[Tension]:
 
 
 def _weighed_features(D: csr_array, coef: Array) -> Index:
-    """All features; of very many those in use, and those that are related to them."""
-    d = len(coef)
-    if d <= MOST_FEATURES:
+    """All features; of very many those in use, and those that are related to them.
+
+    None where these are still too many: then no relation is judged.
+    """
+    d, m = coef.shape
+    if _affordable(d, m):
         return np.arange(d)
     used = coef.any(axis=1)
     touching = abs(D) @ used.astype(np.float64) > 0
     related = touching.astype(np.float64) @ abs(D) > 0
     wanted = np.flatnonzero(used | related)
-    return wanted if len(wanted) <= MOST_FEATURES else np.zeros(0, dtype=np.intp)
+    return wanted if _affordable(len(wanted), m) else np.zeros(0, dtype=np.intp)
+
+
+def _affordable(d: int, m: int) -> bool:
+    return d <= MOST_FEATURES and m * d**2 <= MOST_CELLS
 
 
 def _held_by(D: csr_array, features: Index) -> np.ndarray:
@@ -171,9 +178,9 @@ def _tie_tensions(
     subject: Subject, ties: Sequence[TiedTasks], before: Array
 ) -> list[Tension]:
     d, m = before.shape
-    features = np.arange(d) if d <= MOST_FEATURES else np.flatnonzero(before.any(1))
-    cells = m * len(features) ** 2
-    if not 0 < cells <= MOST_CELLS or len(features) > MOST_FEATURES:
+    used = np.flatnonzero(before.any(axis=1))
+    features = np.arange(d) if _affordable(d, m) else used
+    if not len(features) or not _affordable(len(features), m):
         return [UNKNOWN] * len(ties)
     loose = subject.problem.with_strengths(lam=0.0, theta=0.0, epsilon=0.0)
     evidence = gather_evidence(

@@ -21,7 +21,7 @@ from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 from priormtl.problem import Point, Problem
 
-__all__ = ["Evidence", "gather_evidence", "task_grams"]
+__all__ = ["Curvature", "Evidence", "gather_evidence", "task_grams"]
 
 GRID = 10.0 ** np.arange(-4.0, 2.5)  # ridges and ties, in units of the rows' curvature
 FEWEST_LEFT = 0.1  # share of rows that must be left over to tell the noise

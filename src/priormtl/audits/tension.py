@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.special import gammaincc
 
 from priormtl._arrays import Array
-from priormtl.audits.evidence import Evidence
+from priormtl.audits.evidence import Curvature, Evidence
 from priormtl.audits.statements import TiedTasks
 from priormtl.priors import QuadraticPrior
 
@@ -46,13 +46,23 @@ def feature_tensions(D: csr_array, evidence: Evidence) -> list[Tension]:
         solved = cho_solve(factor, rows)
         left[:, same] = np.sum(rows * solved, axis=0)[:, np.newaxis]
         varies[:, same] = np.sum(solved * (noise @ solved), axis=0)[:, np.newaxis]
-    before = (D.multiply(D) @ (1.0 / curvature.ridge))[:, np.newaxis]
-    free = left[:, [int(np.argmin(curvature.values))]]
-    judged = (free < UNINFORMED * before)[:, 0] & (before > 0)[:, 0]
+    judged = _determined(D, curvature)
     return [
         _tension(u, s, v, evidence.noise) if known else UNKNOWN
         for u, s, v, known in zip(misfits, left, varies, judged, strict=True)
     ]
+
+
+def _determined(D: csr_array, curvature: Curvature) -> np.ndarray:
+    """Whether rows say anything on a relation, and on each feature in it (s,)."""
+    _, ties, factor = curvature.modes[0]  # the loosest
+    inverse = cho_solve(factor, np.eye(len(ties)))
+    rows = D.toarray()
+    before = rows**2 @ (1.0 / curvature.ridge)
+    left = np.sum(rows * (rows @ inverse), axis=1)
+    unknown = np.diag(inverse) * curvature.ridge >= UNINFORMED
+    about = (rows != 0).astype(np.float64) @ unknown
+    return (before > 0) & (left < UNINFORMED * before) & (about == 0)
 
 
 def tie_tensions(
