@@ -25,7 +25,7 @@ def test_very_many_features_are_judged_where_they_are_in_use(monkeypatch):
     monkeypatch.setattr(agreement, "MOST_FEATURES", 11)  # of 12, some out of use
     part = audit_prior(model).relations
     assert part[0].relation == planted.wrong
-    assert not any(np.isnan(r.p_value) for r in part)
+    assert part[0].verdict == "disagrees"
     monkeypatch.setattr(agreement, "MOST_FEATURES", 1)
     nothing = audit_prior(model).relations
     assert {r.verdict for r in nothing} == {"cannot be judged"}

@@ -26,8 +26,8 @@ from priormtl.audits.tension import (
 
 __all__ = ["audit_relations", "audit_ties"]
 
-MOST_FEATURES = 600  # whose joint variance is computed
-MOST_CELLS = 2**24  # numbers in all tasks' Gram matrices: 128 MB
+MOST_FEATURES = 200  # whose joint variance is computed
+MOST_CELLS = 2**22  # numbers in all tasks' Gram matrices: 32 MB
 
 
 def audit_relations(subject: Subject, before: Array) -> list[RelationAudit]:
@@ -151,7 +151,7 @@ def _row_tensions(subject: Subject, before: Array) -> list[Tension]:
 def _weighed_features(D: csr_array, coef: Array) -> Index:
     """All features; of very many those in use, and those that are related to them.
 
-    None where these are still too many: then no relation is judged.
+    No features where these are still too many: then no relation is judged.
     """
     d, m = coef.shape
     if _affordable(d, m):

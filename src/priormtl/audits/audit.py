@@ -76,7 +76,11 @@ def audit_prior(
     has bent: the squared disagreement in units of its variance, divided by what chance
     alone brings, so that poorly determined coefficients are not blamed. Tasks' Gram
     matrices are taken as equal to their mean for these variances. A relation
-    "disagrees" where its p value passes the rule of Benjamini and Hochberg at 5 %.
+    "disagrees" where its p value passes the rule of Benjamini and Hochberg at 5 %; it
+    "cannot be judged" where rows say nothing on its features. Of more than 200
+    features only those in use without the prior, and those related to them, are
+    judged. Ties between tasks disagree where tasks, each estimated on its own, differ
+    by more than the strength of the tie allows.
 
     Examples
     --------

@@ -126,6 +126,5 @@ def _match(statistic: float, mean: float, half_variance: float) -> Tension:
     if not mean > 0 or not half_variance > 0:
         return UNKNOWN
     unit, degrees = half_variance / mean, mean**2 / half_variance
-    return Tension(
-        statistic / mean, float(gammaincc(degrees / 2.0, statistic / unit / 2.0))
-    )
+    p_value = float(gammaincc(degrees / 2.0, statistic / unit / 2.0))
+    return Tension(float(statistic / mean), p_value)
