@@ -25,6 +25,7 @@ from priormtl.priors import FeaturePrior, TaskPrior
 
 if TYPE_CHECKING:
     from priormtl import baselines
+    from priormtl.audits import audit_prior
     from priormtl.baselines import compare
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ __all__ = [
     "TaskPrior",
     "TaskStatistics",
     "__version__",
+    "audit_prior",
     "baselines",
     "compare",
     "datasets",
@@ -54,9 +56,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Compared methods, engines and figures are loaded when first asked for."""
+    """Audits, other methods, engines and figures are loaded when first asked for."""
     if name in {"baselines", "engines", "plotting"}:
         return import_module(f"priormtl.{name}")
+    if name == "audit_prior":
+        return import_module("priormtl.audits").audit_prior
     if name == "compare":
         return import_module("priormtl.baselines").compare
     raise AttributeError(f"module 'priormtl' has no attribute {name!r}")

@@ -1,24 +1,19 @@
 """Paired differences over repeats, with an interval that knows that splits overlap.
 
-Repeats of a data set share rows, so their differences are correlated and the ordinary
-t interval is too short. Nadeau & Bengio (2003) multiply the variance of the k
-differences by 1/k + r, r = n_test/n_train, in place of 1/k: a correlation
-n_test/(n_test + n_train) between repeats, the expected overlap of their test sets.
-Where training sets are the smaller part they vary more than test sets do, and
-repeats share less: see :func:`overlap_ratio`.
+See :mod:`priormtl.intervals`. Where training sets are the smaller part they vary more
+than test sets do, and repeats share less: see :func:`overlap_ratio`.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from math import inf, nan, sqrt
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
-from priormtl._arrays import Array
+from priormtl.intervals import LEVEL, Interval, corrected_interval
 
 __all__ = [
     "Counts",
@@ -32,7 +27,6 @@ __all__ = [
     "overlap_ratio",
 ]
 
-LEVEL = 0.95
 # Values that only differ by the tolerance of solvers are equal.
 SMALLEST_DIFFERENCE = 1e-9
 
@@ -46,14 +40,6 @@ class Verdict(Enum):
     EVEN = "no significant difference"
     WORSE = "significantly worse"
     UNKNOWN = "fewer than two common repeats"
-
-
-class Interval(NamedTuple):
-    """Ends of an interval, and the p value of no difference."""
-
-    low: float
-    high: float
-    p_value: float
 
 
 class Counts(NamedTuple):
@@ -81,23 +67,6 @@ class PairedDifference:
         if low <= SMALLEST_DIFFERENCE and high >= -SMALLEST_DIFFERENCE:
             return Verdict.EVEN
         return Verdict.BETTER if (self.mean > 0) == higher_is_better else Verdict.WORSE
-
-
-def corrected_interval(
-    differences: Array, test_to_train: float, level: float = LEVEL
-) -> Interval:
-    """Corrected resampled t interval of the mean of two or more differences."""
-    if not test_to_train >= 0:
-        raise ValueError(
-            "test_to_train must be the test rows divided by the training rows, "
-            f"0 for no correction: got {test_to_train}."
-        )
-    k = len(differences)
-    mean = float(differences.mean())
-    error = sqrt(float(differences.var(ddof=1)) * (1.0 / k + test_to_train))
-    reach = float(stats.t.ppf((1.0 + level) / 2.0, k - 1)) * error
-    statistic = abs(mean) / error if error > 0 else (inf if mean else 0.0)
-    return Interval(mean - reach, mean + reach, float(2 * stats.t.sf(statistic, k - 1)))
 
 
 def overlap_ratio(n_train: float, n_test: float) -> float:
