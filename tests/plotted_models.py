@@ -14,7 +14,8 @@ AWKWARD = ("_hidden", "price $ per $", "größe", "two\nlines", "x" * 60)
 
 def with_coef(coef, features=None, tasks=None, **attributes):
     """Anything with ``coef_`` (m, d)."""
-    known = {"coef_": np.asarray(coef, dtype=float), **attributes}
+    coef = np.asarray(coef, dtype=float)
+    known = {"coef_": coef, "feature_scale_": np.ones(coef.shape[1]), **attributes}
     if features is not None:
         known["feature_names_in_"] = np.array(features, dtype=object)
     known["tasks_"] = np.arange(len(coef)) if tasks is None else np.array(tasks)

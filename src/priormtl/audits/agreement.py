@@ -23,6 +23,7 @@ from priormtl.audits.tension import (
     tie_tensions,
     verdicts,
 )
+from priormtl.priors import measure_violations
 
 __all__ = ["audit_relations", "audit_ties"]
 
@@ -39,8 +40,8 @@ def audit_relations(subject: Subject, before: Array) -> list[RelationAudit]:
     return _assemble(
         "feature",
         describe_rows(prior.D, labels),
-        before=_row_violations(prior.D, before),
-        after=_row_violations(prior.D, subject.coef),
+        before=measure_violations(prior.D, before),
+        after=measure_violations(prior.D, subject.coef),
         costs=0.5 * prior.theta * squares,
         tensions=_row_tensions(subject, before),
     )
@@ -101,13 +102,6 @@ def _blame(relation: RelationAudit) -> tuple[bool, float, float]:
     if unknown:
         return True, 0.0, -relation.violation_before
     return False, relation.p_value, -relation.tension
-
-
-def _row_violations(D: csr_array, P: Array) -> Array:
-    """‖d P‖ over the largest that it can be for coefficients of these sizes."""
-    sizes = (D != 0).astype(np.float64) @ np.sum(P**2, axis=1)
-    most = np.sqrt(np.asarray(D.multiply(D).sum(axis=1)).ravel() * sizes)
-    return _ratio(np.linalg.norm(D @ P, axis=1), most)
 
 
 def _tie_violations(ties: Sequence[TiedTasks], P: Array) -> Array:

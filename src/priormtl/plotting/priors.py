@@ -45,7 +45,8 @@ def plot_prior(
     ----------
     source : fitted model, FeaturePrior or PriorAudit
         A fitted model is coloured by how far its coefficients violate each relation:
-        ‖d P‖ / Σ_j |d_j| ‖p_j‖ for a row d of D. A prior alone has no colours.
+        ‖d P‖ for a row d of D over the largest that it can be. A prior alone has no
+        colours.
     audit : PriorAudit, optional
         From ``audit_prior``: colours are then what data say without the prior, and
         relations with the verdict "disagrees" are crossed out.

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from priormtl._arrays import Array
-from priormtl.plotting.learned import feature_scale, read_model
-from priormtl.priors import FeaturePrior
+from priormtl.plotting.learned import read_model
+from priormtl.priors import FeaturePrior, measure_violations
 
 __all__ = ["Link", "read_audit", "read_fitted", "read_prior"]
 
@@ -37,15 +36,13 @@ def read_fitted(model: Any) -> list[Link]:
     prior = getattr(model, "feature_prior_", None)
     if prior is None or not prior.parts:
         return []
-    P = learned.P
-    if getattr(model, "standardize", False):
-        # The prior was put on coefficients of standardised features.
-        P = P * _fit_scale(model)[:, np.newaxis]
+    # The prior was put on coefficients of features as the fit saw them.
+    P = learned.P * model.feature_scale_[:, np.newaxis]
     D = csr_array(vstack([part.matrix(len(P)) for part in prior.parts]))
     D.eliminate_zeros()
     return [
         _link_of_row(D, row, learned.features, float(disagreement))
-        for row, disagreement in enumerate(_disagreement(D, P))
+        for row, disagreement in enumerate(measure_violations(D, P))
     ]
 
 
@@ -63,15 +60,6 @@ def read_audit(audit: Any, kind: str) -> list[Link]:
         for row in audit.relations
         if row.kind == kind
     ]
-
-
-def _fit_scale(model: Any) -> Array:
-    if getattr(model, "statistics_", None) is None:
-        raise ValueError(
-            "the model must hold statistics_, since its prior is on standardised "
-            "features; it does not keep them: pass audit=audit_prior(model, X, y)."
-        )
-    return feature_scale(model)
 
 
 def _links_of(part: Any) -> list[Link]:
@@ -113,10 +101,3 @@ def _link_of_row(
     sign = _sign(-float(values.prod())) if pair else "combination"
     weight = float(np.square(values).mean()) if len(values) else 0.0
     return Link(tuple(names[j] for j in members), sign, weight, disagreement)
-
-
-def _disagreement(D: csr_array, P: Array) -> Array:
-    """‖d P‖ / Σ_j |d_j| ‖p_j‖ of each row d of D; 0 where all p_j are zero."""
-    violation = np.linalg.norm(D @ P, axis=1)
-    most = abs(D) @ np.linalg.norm(P, axis=1)
-    return np.divide(violation, most, out=np.zeros_like(most), where=most > 0)

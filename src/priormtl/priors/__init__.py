@@ -9,6 +9,7 @@ from priormtl.priors.features import FeaturePrior, difference_matrix
 from priormtl.priors.neighbours import Neighbourhood
 from priormtl.priors.quadratic import QuadraticPrior
 from priormtl.priors.tasks import TaskPrior, laplacian
+from priormtl.priors.violations import measure_violations
 
 __all__ = [
     "FeaturePrior",
@@ -19,6 +20,7 @@ __all__ = [
     "as_task_prior",
     "difference_matrix",
     "laplacian",
+    "measure_violations",
 ]
 
 

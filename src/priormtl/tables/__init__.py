@@ -12,6 +12,7 @@ from priormtl.tables.cells import (
     spell_number,
 )
 from priormtl.tables.layouts import (
+    in_markdown,
     to_html,
     to_html_page,
     to_latex,
@@ -29,6 +30,7 @@ __all__ = [
     "TextCell",
     "build_table",
     "count_words",
+    "in_markdown",
     "spell_number",
     "to_html",
     "to_html_page",

@@ -7,6 +7,7 @@ from unicodedata import combining, east_asian_width
 from priormtl.tables.cells import Cell, Shown, TableRow
 
 __all__ = [
+    "in_markdown",
     "to_html",
     "to_html_page",
     "to_latex",
@@ -77,14 +78,14 @@ def to_text(table: Shown) -> str:
 
 def to_markdown(table: Shown) -> str:
     """Pipes under a bold title, the notes as a list."""
-    head = [_in_markdown(column) for column in table.columns]
+    head = [in_markdown(column) for column in table.columns]
     ruler = ["---" if side == "l" else "---:" for side in table.alignment]
     body = [
-        [_in_markdown(row.label), *map(_markdown_cell, row.cells)] for row in table.rows
+        [in_markdown(row.label), *map(_markdown_cell, row.cells)] for row in table.rows
     ]
     lines = ["| " + " | ".join(line) + " |" for line in (head, ruler, *body)]
-    notes = [f"- {_in_markdown(note)}" for note in table.notes]
-    title = f"**{_in_markdown(table.title)}**"
+    notes = [f"- {in_markdown(note)}" for note in table.notes]
+    title = f"**{in_markdown(table.title)}**"
     return "\n".join([title, "", *lines, "", *notes, ""])
 
 
@@ -151,7 +152,8 @@ _in_latex = _replacer(LATEX)
 _in_signs = _replacer(MARKDOWN)
 
 
-def _in_markdown(text: str) -> str:
+def in_markdown(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
     # Brackets alone are harmless; these two together would make a link.
     return _in_signs(text).replace("](", "]\\(")
 
@@ -194,9 +196,9 @@ def _asides(cell: Cell) -> Sequence[str]:
 
 
 def _markdown_cell(cell: Cell) -> str:
-    text = _in_markdown(cell.text)
+    text = in_markdown(cell.text)
     strong = f"**{text}**" if cell.bold else text
-    return " ".join([strong + cell.mark, *map(_in_markdown, _asides(cell))])
+    return " ".join([strong + cell.mark, *map(in_markdown, _asides(cell))])
 
 
 def _latex_row(row: TableRow) -> str:
