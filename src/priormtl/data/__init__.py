@@ -29,6 +29,7 @@ from priormtl.data.statistics import (
     merge_tasks,
     summarize_tasks,
 )
+from priormtl.data.streamed import StreamedMoments
 from priormtl.data.tables import Table
 from priormtl.data.tasks import (
     SharedRows,
@@ -44,6 +45,7 @@ __all__ = [
     "Moments",
     "SharedRows",
     "StackedRows",
+    "StreamedMoments",
     "Table",
     "TaskData",
     "TaskStatistics",

@@ -64,6 +64,11 @@ class TaskStatistics:
         return len(self.xx) < len(self.tasks)
 
     @property
+    def is_mapped(self) -> bool:
+        """Whether a XᵀX for each task lies on disk, mapped into memory."""
+        return isinstance(self.xx, np.memmap) and not self.is_shared
+
+    @property
     def size(self) -> int:
         """Numbers that a product looks at."""
         return int(self.xx.size)
