@@ -45,7 +45,7 @@ class Heaps:
                 yield heap, sorted(tasks)  # type: ignore[type-var]
 
     def rows(self, heap: int, tasks: Sequence[Hashable]) -> Iterator[pa.Table]:
-        """Rows of some tasks of a heap."""
+        """Rows of some tasks of a heap, that follow each other in order."""
         some = len(tasks) < len(self._tasks[heap])
         for table in self._spill.read(heap):
             yield self._only(table, set(tasks)) if some else table
@@ -64,6 +64,9 @@ class Heaps:
         return heaps[rows.codes]
 
     def _only(self, table: pa.Table, tasks: set[Any]) -> pa.Table:
+        """Rows of some tasks that follow each other, as rows in a piece do too."""
         codes, _, labels = read_tasks(self._recipe.task, table[self._recipe.task])
         kept = np.array([label in tasks for label in labels or ()])
-        return table.filter(pa.array(kept[codes]))
+        rows = np.flatnonzero(kept[codes])
+        # A slice is cheap; to filter many columns of few rows is not.
+        return table.slice(rows[0], len(rows)) if len(rows) else table.slice(0, 0)

@@ -71,8 +71,8 @@ def summarize_sharded(
     task, target, weight, features, categories, missing
         What columns mean; see ``Recipe``.
     memory : int
-        Bytes to work in. Statistics of one task are held several times, whatever this
-        says.
+        Bytes to work in, about, beside what reading takes. More means fewer and larger
+        steps. Statistics of one task are held several times, whatever this says.
     advance : function, optional
         Called with the number of bytes that were read since its last call.
 
