@@ -1,4 +1,4 @@
-"""write_whole: a file appears complete or not at all."""
+"""write_whole, write_folder: they appear complete or not at all."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from priormtl import _files
-from priormtl._files import PREFIX, remove_leftovers, write_whole
+from priormtl._files import PREFIX, remove_leftovers, write_folder, write_whole
 
 
 def names(folder):
@@ -84,3 +84,55 @@ def test_leftovers_of_dead_processes_go_and_those_of_living_ones_stay(tmp_path):
 
 def test_a_folder_that_is_not_there_has_no_leftovers(tmp_path):
     remove_leftovers(tmp_path / "missing")
+
+
+def test_leftover_folders_go_too(tmp_path):
+    left = tmp_path / f"{PREFIX}{ended_process()}-abc"
+    left.mkdir()
+    (left / "file").write_bytes(b"much")
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_appears_when_all_is_written(tmp_path, exists):
+    target = tmp_path / "folder"
+    if exists:
+        target.mkdir()
+    with write_folder(target) as aside:
+        (aside / "file").write_bytes(b"new")
+        assert not exists or names(target) == []
+    assert names(tmp_path) == ["folder"]
+    assert names(target) == ["file"]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_failure_leaves_no_folder(tmp_path, error):
+    def write():
+        with write_folder(tmp_path / "folder") as aside:
+            (aside / "file").write_bytes(b"new")
+            raise error
+
+    with pytest.raises(error):
+        write()
+    assert names(tmp_path) == []
+
+
+def test_the_folder_has_the_rights_of_any_new_folder(tmp_path):
+    (tmp_path / "usual").mkdir()
+    with write_folder(tmp_path / "ours"):
+        pass
+    assert len({path.stat().st_mode for path in tmp_path.iterdir()}) == 1
+
+
+def test_a_folder_with_contents_or_without_a_place_is_refused(tmp_path):
+    (tmp_path / "file").write_bytes(b"old")
+    for taken in (tmp_path, tmp_path / "file"):
+        with pytest.raises(FileExistsError, match="new or empty"), write_folder(taken):
+            pass
+    with (
+        pytest.raises(FileNotFoundError, match="in a folder that exists"),
+        write_folder(tmp_path / "missing" / "folder"),
+    ):
+        pass
+    assert names(tmp_path) == ["file"]

@@ -1,10 +1,13 @@
-"""write_whole: a file appears complete or not at all."""
+"""write_whole, write_folder: they appear complete or not at all."""
 
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["remove_leftovers", "write_whole"]
+__all__ = ["remove_leftovers", "write_folder", "write_whole"]
 
 PREFIX = ".priormtl-"
 
@@ -27,12 +30,49 @@ def write_whole(path: str | os.PathLike[str], content: bytes | memoryview) -> No
         raise
 
 
+@contextmanager
+def write_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Folder aside to be filled, then put in place; nothing stays after a failure."""
+    target = Path(path)
+    _refuse_taken(target)
+    aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{PREFIX}{os.getpid()}-"))
+    try:
+        yield aside
+        os.chmod(aside, 0o777 & ~_umask())
+        if target.is_dir():
+            target.rmdir()
+        os.replace(aside, target)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def _refuse_taken(target: Path) -> None:
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"folder must be in a folder that exists: {target.parent} does not."
+        )
+    if target.is_dir() and not any(target.iterdir()):
+        return
+    if target.exists() or target.is_symlink():
+        raise FileExistsError(
+            f"folder must be new or empty: {target} is not; remove it, or name another."
+        )
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes were writing aside; others go on."""
     for path in folder.glob(f"{PREFIX}*"):
         number = path.name.removeprefix(PREFIX).split("-")[0]
         if number.isdigit() and not _lives(int(number)):
-            path.unlink(missing_ok=True)
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _lives(process: int) -> bool:

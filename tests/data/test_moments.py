@@ -8,6 +8,7 @@ from scipy.sparse import csr_array, issparse
 
 from instances import LAYOUTS, plain_rows, random_coef, random_tasks
 from priormtl.data import (
+    StreamedMoments,
     centre_samples,
     from_labels,
     pooled_scale,
@@ -16,7 +17,12 @@ from priormtl.data import (
 )
 
 LAW = settings(max_examples=20, deadline=None, derandomize=True, database=None)
-KEPT = {"statistics": summarize_tasks, "samples": centre_samples}
+KEPT = {
+    "statistics": summarize_tasks,
+    "samples": centre_samples,
+    "streamed": lambda data: StreamedMoments.of(summarize_tasks(data)),
+    "streamed, none held": lambda data: StreamedMoments.of(summarize_tasks(data), 0),
+}
 FEATURES = np.array([3, 0, 2])
 SCALE = np.array([0.5, 2.0, 10.0, 1e-3])
 AGREE = {"rtol": 1e-9, "atol": 1e-9}

@@ -34,6 +34,7 @@ from priormtl.data.statistics import (
     merge_tasks,
     summarize_tasks,
 )
+from priormtl.data.streamed import StreamedMoments
 from priormtl.data.tables import Table
 from priormtl.data.tasks import (
     SharedRows,
@@ -49,6 +50,7 @@ __all__ = [
     "Moments",
     "SharedRows",
     "StackedRows",
+    "StreamedMoments",
     "Table",
     "TaskData",
     "TaskStatistics",

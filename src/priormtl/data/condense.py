@@ -11,15 +11,19 @@ from priormtl.data.frames import column_names, read_matrix, read_targets
 from priormtl.data.moments import Moments
 from priormtl.data.samples import centre_samples
 from priormtl.data.statistics import TaskStatistics, summarize_tasks
+from priormtl.data.streamed import StreamedMoments
 from priormtl.data.tasks import SharedRows, TaskData, from_columns, from_labels
 
 __all__ = ["accumulate", "condense", "statistics_pay", "summarize", "to_tasks"]
 
 
 def condense(data: TaskData | TaskStatistics) -> Moments:
-    """Moments of the data in the smallest of the three representations."""
+    """Moments of the data in the smallest of the three representations.
+
+    Statistics that lie on disk stay there.
+    """
     if isinstance(data, TaskStatistics):
-        return data
+        return StreamedMoments.of(data) if data.is_mapped else data
     return summarize_tasks(data) if statistics_pay(data) else centre_samples(data)
 
 

@@ -91,7 +91,7 @@ class Moments(Protocol):
     def task_spectra(self) -> tuple[Array, Array]:
         """Smallest and largest eigenvalue of each task's centred XᵀX (m,), (m,)."""
 
-    def restrict(self, features: Index) -> Self:
+    def restrict(self, features: Index) -> "Moments":
         """Only these features."""
 
     def rescale(self, scale: Array) -> Self:

@@ -65,6 +65,11 @@ class TaskStatistics:
         return len(self.xx) < len(self.tasks)
 
     @property
+    def is_mapped(self) -> bool:
+        """Whether a XᵀX for each task lies on disk, mapped into memory."""
+        return isinstance(self.xx, np.memmap) and not self.is_shared
+
+    @property
     def size(self) -> int:
         """Numbers that a product looks at."""
         return int(self.xx.size)
@@ -179,10 +184,26 @@ class TaskStatistics:
             tasks = from_plain(settings["tasks"])
             features = settings["features"] and tuple(settings["features"])
             loaded = cls(**arrays, tasks=tasks, features=features)
-            _check_shapes(loaded)
+            loaded.check_shapes()
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             raise ModelFileError(f"{path} does not hold task statistics.") from None
         return loaded
+
+    def check_shapes(self) -> None:
+        """Fail where arrays do not go together."""
+        d, m = self.shape
+        expected: Sequence[tuple[Array, tuple[int, ...]]] = [
+            (self.weight, (m,)),
+            (self.x_mean, (m, d)),
+            (self.y_mean, (m,)),
+            (self.xx, (len(self.xx), d, d)),
+            (self.xy, (m, d)),
+            (self.yy, (m,)),
+        ]
+        fits = all(a.shape == shape and a.dtype == np.float64 for a, shape in expected)
+        known = len(self.features or range(d)) == d
+        if not (fits and known and len(self.xx) in (1, m)):
+            raise ValueError("arrays of wrong shape")
 
 
 def merge_tasks(
@@ -321,18 +342,3 @@ def _taker(source: Index, present: NDArray[np.bool_]) -> Callable[[Array], Array
         return taken
 
     return take
-
-
-def _check_shapes(s: TaskStatistics) -> None:
-    d, m = s.shape
-    expected: Sequence[tuple[Array, tuple[int, ...]]] = [
-        (s.weight, (m,)),
-        (s.x_mean, (m, d)),
-        (s.y_mean, (m,)),
-        (s.xx, (len(s.xx), d, d)),
-        (s.xy, (m, d)),
-        (s.yy, (m,)),
-    ]
-    fits = all(a.shape == shape and a.dtype == np.float64 for a, shape in expected)
-    if not fits or len(s.xx) not in (1, m) or len(s.features or range(d)) != d:
-        raise ValueError("arrays of wrong shape")

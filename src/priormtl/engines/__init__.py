@@ -11,9 +11,11 @@ except ImportError:
 from priormtl.engines import dask, spark
 from priormtl.engines.accumulate import accumulate_batches
 from priormtl.engines.batches import summarize_batch
+from priormtl.engines.folders import open_shards
 from priormtl.engines.parquet import summarize, summarize_source
 from priormtl.engines.partial import Partial, Summary
 from priormtl.engines.recipe import Recipe
+from priormtl.engines.shards import summarize_sharded
 from priormtl.engines.sources import Source, open_source
 from priormtl.engines.wire import from_bytes, to_bytes
 
@@ -25,10 +27,12 @@ __all__ = [
     "accumulate_batches",
     "dask",
     "from_bytes",
+    "open_shards",
     "open_source",
     "spark",
     "summarize",
     "summarize_batch",
+    "summarize_sharded",
     "summarize_source",
     "to_bytes",
 ]

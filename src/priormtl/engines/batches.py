@@ -20,10 +20,10 @@ from priormtl.engines.layout import Column, Layout, refuse_many
 from priormtl.engines.partial import Partial, no_rows
 from priormtl.engines.recipe import Recipe
 
-__all__ = ["summarize_batch"]
+__all__ = ["Reading", "Rows", "read_batch", "summarize_batch"]
 
 
-class _Rows(NamedTuple):
+class Rows(NamedTuple):
     """Rows that count, sorted by fold and task."""
 
     order: Index  # their places in the batch
@@ -31,6 +31,20 @@ class _Rows(NamedTuple):
     codes: Index  # of each: its task
     tasks: tuple[Any, ...]
     weight: Array  # of each
+
+    def row_counts(self) -> Index:
+        """Rows of each task."""
+        return np.bincount(self.codes, minlength=len(self.tasks)).astype(np.intp)
+
+
+class Reading(NamedTuple):
+    """What the rows of a batch hold, in their order."""
+
+    rows: Rows
+    target: Array
+    features: tuple[Values, ...]
+    layout: Layout  # of the features
+    dropped: int  # rows, for missing values
 
 
 class _Columns(NamedTuple):
@@ -65,6 +79,15 @@ def summarize_batch(recipe: Recipe, batch: pa.RecordBatch | pa.Table) -> Partial
     >>> summary.whole.tasks, summary.whole.x_mean
     (('u',), array([[2.]]))
     """
+    rows, y, features, layout, dropped = read_batch(recipe, batch)
+    X, centre, observed = _fill(layout, features, rows.weight)
+    parts = tuple(_summarize_folds(recipe.folds or 1, X, y, rows))
+    counts = rows.row_counts()
+    return Partial(parts, layout, centre, observed, counts, batch.num_rows, dropped)
+
+
+def read_batch(recipe: Recipe, batch: pa.RecordBatch | pa.Table) -> Reading:
+    """Rows of one batch that count, checked."""
     names = recipe.used_columns(batch.schema.names)
     table = {name: batch.column(name) for name in names}
     columns = _read(recipe, table, recipe.feature_columns(batch.schema.names))
@@ -72,12 +95,9 @@ def summarize_batch(recipe: Recipe, batch: pa.RecordBatch | pa.Table) -> Partial
     rows = _sort_rows(recipe, table, columns, usable)
     features = {name: _take(values, rows) for name, values in columns.features.items()}
     layout = Layout(tuple(_describe(*item, recipe) for item in features.items()))
-    X, centre, observed = _fill(layout, list(features.values()), rows.weight)
     y = columns.target.values[rows.order].astype(np.float64)
-    parts = tuple(_summarize_folds(recipe.folds or 1, X, y, rows))
-    counts = np.bincount(rows.codes, minlength=len(rows.tasks)).astype(np.intp)
     dropped = batch.num_rows - int(np.count_nonzero(usable))
-    return Partial(parts, layout, centre, observed, counts, batch.num_rows, dropped)
+    return Reading(rows, y, tuple(features.values()), layout, dropped)
 
 
 def _read(recipe: Recipe, table: Mapping[str, Any], names: Sequence[str]) -> _Columns:
@@ -119,7 +139,7 @@ def _sort_rows(
     table: Mapping[str, Any],
     columns: _Columns,
     usable: NDArray[np.bool_],
-) -> _Rows:
+) -> Rows:
     """Rows that count, those of one fold and task together."""
     weight = np.ones(len(usable))
     if columns.weight is not None:
@@ -136,7 +156,7 @@ def _sort_rows(
     labels = columns.task.labels or ()
     tasks = tuple(labels[i] for i in used)
     rows = rows[order]
-    return _Rows(rows, folds[order], codes[order], tasks, weight[rows])
+    return Rows(rows, folds[order], codes[order], tasks, weight[rows])
 
 
 def _compact(codes: Index) -> tuple[Index, Index]:
@@ -151,7 +171,7 @@ def _deal(recipe: Recipe, table: Mapping[str, Any]) -> Index:
     return deal_folds(keys, recipe.folds or 1, recipe.seed)
 
 
-def _take(column: Values, rows: _Rows) -> Values:
+def _take(column: Values, rows: Rows) -> Values:
     """Values of the sorted rows."""
     gaps = None if column.gaps is None else column.gaps[rows.order]
     if gaps is not None and not gaps.any():
@@ -221,7 +241,7 @@ def _fill_gaps(block: Array, gaps: NDArray[np.bool_], weight: Array) -> Array:
 
 
 def _summarize_folds(
-    folds: int, X: Array, y: Array, rows: _Rows
+    folds: int, X: Array, y: Array, rows: Rows
 ) -> list[TaskStatistics]:
     ends = np.searchsorted(rows.folds, np.arange(folds + 1)).tolist()
     return [

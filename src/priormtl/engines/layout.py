@@ -93,6 +93,10 @@ class Layout(NamedTuple):
             [i for i, slot in enumerate(slots) if not slot.is_mark], dtype=np.intp
         )
 
+    def categories(self) -> dict[str, tuple[str, ...]]:
+        """Values of each column of text."""
+        return {c.name: c.values for c in self.columns if c.values is not None}
+
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
         names = [name for column in self.columns for name in column.features]

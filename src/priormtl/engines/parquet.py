@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,10 +14,10 @@ from priormtl.engines.accumulate import enough_rows, regroup, summarize_rows
 from priormtl.engines.ahead import read_ahead
 from priormtl.engines.partial import Partial, Summary
 from priormtl.engines.recipe import Recipe
-from priormtl.engines.sources import Piece, Source, open_source
+from priormtl.engines.sources import Piece, Source, naming, open_source
 from priormtl.exceptions import DataFileError
 
-__all__ = ["count_threads", "summarize", "summarize_source"]
+__all__ = ["Advance", "count_threads", "summarize", "summarize_source", "tell_bytes"]
 
 MOST_THREADS = 4
 LARGE = 2**26  # bytes of statistics, of which there are not to be many
@@ -76,7 +76,7 @@ def summarize(
     )
     opened = open_source(source, where)
     partial = summarize_source(recipe, opened, batch_rows, advance)
-    with _naming(opened.name):
+    with naming(opened.name):
         return partial.finish()
 
 
@@ -99,7 +99,7 @@ def summarize_source(
         closing(read_ahead(source.pieces(recipe, batch_rows))) as pieces,
         ThreadPoolExecutor(count_threads(), "priormtl-sum") as pool,
     ):
-        told = _tell(pieces, advance)
+        told = tell_bytes(pieces, advance)
         for group in regroup(told, enough):
             table = pa.concat_tables([piece.table for piece in group])
             part = pool.submit(summarize_rows, recipe, table, total, batch_rows)
@@ -120,7 +120,7 @@ class _Job(NamedTuple):
     part: Future[Partial]
 
 
-def _tell(pieces: Iterable[Piece], advance: Advance | None) -> Iterator[Piece]:
+def tell_bytes(pieces: Iterable[Piece], advance: Advance | None) -> Iterator[Piece]:
     """Same pieces, but those without rows beside the first; tell their bytes."""
     for number, piece in enumerate(pieces):
         if advance is not None:
@@ -149,15 +149,6 @@ def _add_first(recipe: Recipe, total: Partial | None, waiting: deque[_Job]) -> P
         return part if total is None else total + part
     except ValueError as error:
         for piece in job.pieces:
-            with _naming(piece.file):
+            with naming(piece.file):
                 summarize_rows(recipe, piece.table)
         raise DataFileError(f"{job.pieces[0].file}: {error}") from None
-
-
-@contextmanager
-def _naming(file: str) -> Iterator[None]:
-    """Say in which file something is wrong."""
-    try:
-        yield
-    except ValueError as error:
-        raise DataFileError(f"{file}: {error}") from None

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import Protocol
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from priormtl._lazy import cached_property
 from priormtl.data import TaskStatistics, align_tasks
 from priormtl.engines.layout import Layout, join_layouts
 
-__all__ = ["Partial", "Summary", "no_rows"]
+__all__ = ["Partial", "Summary", "no_rows", "refuse_nothing"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,31 +110,27 @@ class Partial:
         >>> partial.finish().whole.features
         ('colour=blue', 'colour=red')
         """
-        self._refuse_nothing()
+        refuse_nothing(self)
+        self._refuse_empty_folds()
+        counts = dict(zip(self.tasks, self.counts.tolist(), strict=True))
+        categories = self.layout.categories()
+        parts = self.without_marks()
+        return Summary(parts, categories, counts, self.rows, self.dropped)
+
+    def refill(self, layout: Layout, centre: Array) -> "Partial":
+        """Same rows in a larger layout, their gaps filled with these values."""
+        return _recentre(_extend(self, layout), centre)
+
+    def without_marks(self) -> tuple[TaskStatistics, ...]:
+        """Statistics of the features alone, named."""
         names, kept = self.layout.features(), self.layout.kept()
         whole = len(kept) == len(self.centre)
-        parts = [
+        return tuple(
             replace(part if whole else part.restrict(kept), features=names)
             for part in self.parts
-        ]
-        columns = self.layout.columns
-        categories = {c.name: c.values for c in columns if c.values is not None}
-        counts = dict(zip(self.tasks, self.counts.tolist(), strict=True))
-        return Summary(tuple(parts), categories, counts, self.rows, self.dropped)
+        )
 
-    def _refuse_nothing(self) -> None:
-        """Fail where rows, a column's values or a fold's rows are all absent."""
-        if not self.tasks:
-            raise ValueError(
-                f"there must be rows to learn from: {self.rows} were read, "
-                f"{self.dropped} of them dropped for missing values."
-            )
-        if not self.observed.all():
-            column = self.layout.columns[int(np.argmin(self.observed))]
-            raise ValueError(
-                f"column {column.name!r} has no values at all: leave it out of the "
-                "features."
-            )
+    def _refuse_empty_folds(self) -> None:
         empty = [k for k, part in enumerate(self.parts) if not part.weight.any()]
         if empty:
             raise ValueError(
@@ -141,6 +138,45 @@ class Partial:
                 f"{empty[0]} has none of {self.counts.sum()}; use fewer folds, or a "
                 "key of more values."
             )
+
+
+class Read(Protocol):
+    """What is known of all rows that were read."""
+
+    @property
+    def tasks(self) -> tuple[Hashable, ...]:
+        """Tasks of the rows that count."""
+
+    @property
+    def layout(self) -> Layout:
+        """Columns of features."""
+
+    @property
+    def observed(self) -> Array:
+        """Of each column: weight of the rows that have its value."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows read."""
+
+    @property
+    def dropped(self) -> int:
+        """Number of these that were dropped for missing values."""
+
+
+def refuse_nothing(found: Read) -> None:
+    """Fail where rows, or all values of a column, are absent."""
+    if not found.tasks:
+        raise ValueError(
+            f"there must be rows to learn from: {found.rows} were read, "
+            f"{found.dropped} of them dropped for missing values."
+        )
+    if not found.observed.all():
+        column = found.layout.columns[int(np.argmin(found.observed))]
+        raise ValueError(
+            f"column {column.name!r} has no values at all: leave it out of the "
+            "features."
+        )
 
 
 def no_rows(tasks: tuple[Hashable, ...], d: int) -> TaskStatistics:

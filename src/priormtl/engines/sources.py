@@ -8,6 +8,7 @@ that it excludes are skipped.
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from priormtl.engines.filters import read_filter
 from priormtl.engines.recipe import Recipe
 from priormtl.exceptions import DataFileError
 
-__all__ = ["Piece", "Source", "open_source"]
+__all__ = ["Piece", "Source", "naming", "open_source"]
 
 SUFFIXES = {
     ".parquet": "Parquet",
@@ -165,6 +166,15 @@ def open_source(source: Any, where: Any = None) -> Source:
     if where is not None:
         _check_filter(dataset, where)
     return Source(dataset, name, where)
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Say in which file something is wrong."""
+    try:
+        yield
+    except ValueError as error:
+        raise DataFileError(f"{file}: {error}") from None
 
 
 def unreadable(file: str, error: Exception) -> DataFileError:

@@ -416,8 +416,9 @@ class LinearMultiTask(LinearPredictions):
         if self.fit_intercept == "tied":
             self.intercept_strength_ = setup.strengths.intercept
         self.__dict__.pop("statistics_", None)
-        if isinstance(setup.moments, TaskStatistics):
-            self.statistics_ = setup.moments
+        for learned in (data, setup.moments):
+            if isinstance(learned, TaskStatistics):
+                self.statistics_ = learned
 
     def _adopt_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""

@@ -140,13 +140,10 @@ class SquaredFit:
         if not self.intercepts.are_fixed:
             raw = replace(self, intercepts=NoIntercepts())
             return self.moments.task_spectra()[0], raw.task_spectra()[1]
-        d, m = self.shape
-        eye = np.eye(d)
-        blocks = np.empty((m, d, d))
-        for j in range(d):
-            blocks[:, :, j] = self.majorant(np.tile(eye[:, [j]], (1, m))).T
-        values = np.asarray(np.linalg.eigvalsh(blocks), dtype=np.float64)
-        return np.maximum(values[:, 0], 0.0), values[:, -1]
+        values = np.asarray(np.linalg.eigvalsh(self.moments.raw_gram()))
+        lowest, highest = np.maximum(values[:, 0], 0.0), values[:, -1]
+        m = self.shape[1]
+        return np.broadcast_to(lowest, m), np.broadcast_to(highest, m)
 
     def quadratic_model(self, at: SquaredEvaluation) -> Self:
         """Itself."""

@@ -38,15 +38,17 @@ def default_method(problem: Problem) -> Method[Any]:
     """Newton's method in the form that fits the problem, else FISTA with restart.
 
     No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices or samples,
-    for many features inside a working set. Nuclear norm: Newton along matrices of one
-    rank, on Gram matrices. Dirty norm: row by row on small Gram matrices. Other norms
-    of dirty, robust or separate tasks: splitting. Logistic loss: these inside proximal
-    Newton. Gram matrices too large to hold, and nuclear norms of very many features:
-    FISTA.
+    for many features, or statistics too large to hold, inside a working set. Nuclear
+    norm: Newton along matrices of one rank, on Gram matrices. Dirty norm: row by row on
+    small Gram matrices. Other norms of dirty, robust or separate tasks: splitting.
+    Logistic loss: these inside proximal Newton. Gram matrices too large to hold, and
+    nuclear norms of very many features: FISTA.
     """
     if problem.lam == 0:
         return Newton()
     by_rows = is_by_rows(problem.penalty)
+    if by_rows and _is_too_large(problem):
+        return WorkingSet(_method_for_all_rows, whole=1.0)
     if by_rows and problem.shape[0] > FEW_FEATURES:
         return WorkingSet(_method_for_all_rows)
     return _method_for_all_rows(problem)
@@ -93,6 +95,12 @@ def _gram_pays(problem: Problem) -> bool:
     size = problem.fit.normal_size or m * d * d
     share = max(FEW_GRAM_NUMBERS, MOST_GRAM_SHARE * problem.fit.size)
     return size <= min(MOST_GRAM_NUMBERS, share)
+
+
+def _is_too_large(problem: Problem) -> bool:
+    """Whether only parts of the Gram matrices, which are all there is, can be held."""
+    size, rows = problem.fit.normal_size, problem.fit.rows_per_task
+    return size is not None and rows is None and size > MOST_GRAM_NUMBERS
 
 
 def method_by_name(name: str, problem: Problem) -> Method[Any]:

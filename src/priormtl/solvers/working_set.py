@@ -16,7 +16,6 @@ __all__ = ["WorkingSet"]
 
 
 GROWTH = 4  # times as many features as before, at most
-WHOLE = 0.5  # share of features from which the set might as well hold all
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +30,14 @@ class WorkingSetState:
 class WorkingSet:
     """Features not in the set stay at zero until the whole gradient calls them in.
 
-    ``inner`` chooses a method for each small problem. The certificate is always that
-    of the whole problem.
+    ``inner`` chooses a method for each small problem. From a share ``whole`` of the
+    features on, the set might as well hold all. The certificate is always that of the
+    whole problem.
     """
 
     inner: Callable[[Problem], Method[Any]]
     initial_size: int = 32
+    whole: float = 0.5
 
     look_every: ClassVar[int] = 1
 
@@ -48,21 +49,20 @@ class WorkingSet:
 
     def step(self, problem: Problem, state: WorkingSetState) -> WorkingSetState:
         """Choose features, solve for them, look at all features again."""
-        features = _choose(problem, state)
+        features = self._choose(problem, state)
         small = problem.restrict(features)
         solution = solve_partly(small, self.inner(small), state.point.coef[features])
         coef = np.zeros(problem.shape)
         coef[features] = solution.coef
         return WorkingSetState(problem.at(coef, near=state.point), len(features))
 
-
-def _choose(problem: Problem, state: WorkingSetState) -> Index:
-    """Features that are not zero, and those whose gradient is nearest to moving."""
-    coef = state.point.coef
-    d, used = len(coef), coef.any(axis=1)
-    urgency = problem.penalty.row_dual_norms(state.point.gradient)  # type: ignore[attr-defined]
-    called = int(np.count_nonzero((urgency > problem.lam) | used))
-    size = max(state.size, min(called, GROWTH * state.size), 2 * int(used.sum()))
-    if size >= WHOLE * d:
-        return np.arange(d)
-    return np.sort(np.argpartition(-np.where(used, np.inf, urgency), size)[:size])
+    def _choose(self, problem: Problem, state: WorkingSetState) -> Index:
+        """Features that are not zero, and those whose gradient is nearest to moving."""
+        coef = state.point.coef
+        d, used = len(coef), coef.any(axis=1)
+        urgency = problem.penalty.row_dual_norms(state.point.gradient)  # type: ignore[attr-defined]
+        called = int(np.count_nonzero((urgency > problem.lam) | used))
+        size = max(state.size, min(called, GROWTH * state.size), 2 * int(used.sum()))
+        if size >= self.whole * d:
+            return np.arange(d)
+        return np.sort(np.argpartition(-np.where(used, np.inf, urgency), size)[:size])

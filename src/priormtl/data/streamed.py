@@ -1,0 +1,212 @@
+"""StreamedMoments: Gram matrices that stay on disk, read some tasks at a time.
+
+Features are chosen and divided by their scales as they are read, so that no step needs
+a second copy of what does not fit into memory. A restriction to few features does fit,
+and comes into memory.
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
+from priormtl.data.moments import CentredRows, Moments
+from priormtl.data.statistics import TaskStatistics
+
+__all__ = ["MOST_HELD", "StreamedMoments"]
+
+BLOCK_NUMBERS = 2**20  # read at a time: 8 MB
+MOST_HELD = 2**26  # numbers of all Gram matrices in memory: 512 MB
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedMoments:
+    """Moments of statistics, over chosen features, each divided by its scale."""
+
+    statistics: TaskStatistics
+    chosen: Index  # (k,)
+    scale: Array  # (k,)
+    most_held: int = MOST_HELD
+
+    @classmethod
+    def of(cls, statistics: TaskStatistics, most_held: int = MOST_HELD) -> Self:
+        """All features as they are."""
+        d = statistics.shape[0]
+        return cls(statistics, np.arange(d), np.ones(d), most_held)
+
+    @property
+    def tasks(self) -> tuple[Hashable, ...]:
+        """Names of the m tasks."""
+        return self.statistics.tasks
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Names of the chosen features, where known."""
+        names = self.statistics.features
+        return None if names is None else tuple(names[j] for j in self.chosen)
+
+    @property
+    def weight(self) -> Array:
+        """Total weight of each task (m,)."""
+        return self.statistics.weight
+
+    @cached_property
+    def x_mean(self) -> Array:
+        """Feature means of each task (m, k)."""
+        return self.statistics.x_mean[:, self.chosen] / self.scale
+
+    @property
+    def y_mean(self) -> Array:
+        """Target mean of each task (m,)."""
+        return self.statistics.y_mean
+
+    @cached_property
+    def xy(self) -> Array:
+        """Centred Xᵀy of each task (m, k)."""
+        return self.statistics.xy[:, self.chosen] / self.scale
+
+    @property
+    def yy(self) -> Array:
+        """Centred yᵀy of each task (m,)."""
+        return self.statistics.yy
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(k, m)."""
+        return len(self.chosen), len(self.tasks)
+
+    @property
+    def size(self) -> int:
+        """Numbers that a product looks at."""
+        return self.gram_size
+
+    @property
+    def gram_size(self) -> int:
+        """Numbers in ``gram``."""
+        k, m = self.shape
+        return m * k * k
+
+    def gram(self) -> Array:
+        """Centred XᵀX of each task, where all of them fit into memory."""
+        return self._hold().xx
+
+    def raw_gram(self) -> Array:
+        """XᵀX about zero, where those of all tasks fit into memory."""
+        return self._hold().raw_gram()
+
+    @property
+    def rows_per_task(self) -> None:
+        """None: samples are gone."""
+
+    def rows(self) -> CentredRows:
+        """Not at hand."""
+        raise TypeError("statistics do not hold samples.")
+
+    def gram_product(self, P: Array) -> Array:
+        """Column i is XᵀX of task i times column i of P.
+
+        Gram matrices are symmetric: where few rows of P are not zero, as few of theirs
+        are read.
+        """
+        used = np.flatnonzero(P.any(axis=1))
+        rows, factors = self._choose_rows(used, P[used] / self.scale[used, np.newaxis])
+        product = np.empty((len(self.tasks), len(self.chosen)))
+        for tasks in self._blocks(factors.shape[1] * self.statistics.shape[0]):
+            lines = self._xx[tasks] if rows is None else self._xx[tasks, rows]
+            found = np.matmul(factors[tasks, np.newaxis, :], lines)
+            product[tasks] = found[:, 0, self.chosen]
+        return (product / self.scale).T
+
+    def squared_deviations(self) -> Array:
+        """Diagonals of the centred XᵀX (m, k)."""
+        return self._squared_deviations
+
+    def within_task_products(self, features: Index) -> Array:
+        """Rows ``features`` of the sum of the centred XᵀX over tasks (j, k)."""
+        rows, d = self.chosen[features], self.statistics.shape[0]
+        total = np.zeros((len(rows), d))
+        for tasks in self._blocks(len(rows) * d):
+            total += self._xx[tasks, rows].sum(axis=0)
+        return total[:, self.chosen] / self.scale / self.scale[features, np.newaxis]
+
+    def task_spectra(self) -> tuple[Array, Array]:
+        """Smallest and largest eigenvalue of each task's centred XᵀX."""
+        k, m = self.shape
+        lowest, highest = np.empty(m), np.empty(m)
+        for tasks in self._blocks(k * k):
+            values = np.linalg.eigvalsh(self._matrices(tasks))
+            lowest[tasks], highest[tasks] = values[:, 0], values[:, -1]
+        return np.maximum(lowest, 0.0), highest
+
+    def restrict(self, features: Index) -> Moments:
+        """Only these features; in memory, where they fit."""
+        part = replace(self, chosen=self.chosen[features], scale=self.scale[features])
+        return part._hold() if part.gram_size <= self.most_held else part
+
+    def rescale(self, scale: Array) -> Self:
+        """Features divided by ``scale``, as they are read."""
+        return replace(self, scale=self.scale * scale)
+
+    @cached_property
+    def _xx(self) -> Array:
+        """Matrices of all tasks, as a plain view of what lies on disk."""
+        d, m = self.statistics.shape
+        return np.broadcast_to(np.asarray(self.statistics.xx), (m, d, d))
+
+    @cached_property
+    def _squared_deviations(self) -> Array:
+        diagonals = np.diagonal(self._xx, axis1=1, axis2=2)
+        return np.asarray(diagonals[:, self.chosen] / self.scale**2)
+
+    def _choose_rows(self, used: Index, factors: Array) -> tuple[Index | None, Array]:
+        """Rows to be read, None for all, and what multiplies each of them (m, r)."""
+        d, m = self.statistics.shape
+        rows = self.chosen[used]
+        if 2 * len(rows) <= d:
+            return rows, np.ascontiguousarray(factors.T)
+        every = np.zeros((m, d))
+        every[:, rows] = factors.T
+        return None, every
+
+    def _blocks(self, numbers: int) -> Iterator[slice]:
+        """Tasks to be read together, of so many numbers each."""
+        count = max(1, BLOCK_NUMBERS // max(1, numbers))
+        for start in range(0, len(self.tasks), count):
+            yield slice(start, start + count)
+
+    def _matrices(self, tasks: slice) -> Array:
+        """Gram matrices of some tasks."""
+        part = self._xx[tasks, self.chosen[:, np.newaxis], self.chosen]
+        return part / self.scale / self.scale[:, np.newaxis]
+
+    def _hold(self) -> TaskStatistics:
+        """Statistics in memory."""
+        self._refuse_large()
+        k, m = self.shape
+        xx = np.empty((m, k, k))
+        for tasks in self._blocks(k * k):
+            xx[tasks] = self._matrices(tasks)
+        return replace(
+            self.statistics,
+            x_mean=self.x_mean,
+            xx=xx,
+            xy=self.xy,
+            features=self.features,
+        )
+
+    def _refuse_large(self) -> None:
+        k, m = self.shape
+        if self.gram_size > self.most_held:
+            raise MemoryError(
+                f"statistics on disk must not be needed all at once: {m} tasks x {k}² "
+                f"x 8 bytes are {_in_gb(self.gram_size)}, and at most "
+                f"{_in_gb(self.most_held)} come into memory; use fewer features, or "
+                'give tie_weights as numbers instead of "adaptive".'
+            )
+
+
+def _in_gb(numbers: int) -> str:
+    return f"{8e-9 * numbers:.3g} GB"

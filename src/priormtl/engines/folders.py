@@ -1,0 +1,121 @@
+"""Statistics in a folder: XᵀX of all tasks as one file to be mapped, and all else.
+
+``xx.npy`` is a NumPy file (m, d, d), tasks in order. The archive beside it is small and
+guarded by a digest; the matrices are only checked for their size, since a look at each
+would take as long as a pass over the data.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
+
+from priormtl._arrays import Index
+from priormtl.archive import read_archive, write_archive
+from priormtl.data import TaskStatistics, from_plain, to_plain
+from priormtl.engines.partial import Summary
+from priormtl.engines.survey import Survey
+from priormtl.exceptions import ModelFileError
+
+__all__ = ["StatisticsFolder", "open_shards"]
+
+KIND = "sharded statistics"
+MATRICES, OTHERS = "xx.npy", "statistics"
+DAMAGES = (KeyError, TypeError, ValueError, AttributeError, OSError, EOFError)
+SMALL = ("weight", "x_mean", "y_mean", "xy", "yy")
+
+
+class StatisticsFolder:
+    """A folder that is filled by some tasks at a time, by any thread."""
+
+    def __init__(self, folder: Path, survey: Survey) -> None:
+        self._folder, self._survey = folder, survey
+        self._features = survey.layout.features()
+        m, d = len(survey.tasks), len(self._features)
+        shapes = {"weight": (m,), "x_mean": (m, d), "y_mean": (m,)}
+        shapes |= {"xy": (m, d), "yy": (m,)}
+        self._arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
+        self._lock = Lock()
+        # Written, not mapped: a full disk is an error, not the end of the process.
+        self._file = (folder / MATRICES).open("wb")
+        header = {"descr": "<f8", "fortran_order": False, "shape": (m, d, d)}
+        np.lib.format.write_array_header_1_0(self._file, header)
+        self._start, self._bytes = self._file.tell(), 8 * d * d
+        self._file.truncate(self._start + m * self._bytes)
+
+    def write(self, places: Index, part: TaskStatistics) -> None:
+        """Statistics of some tasks, whose places among all these are."""
+        for name, array in self._arrays.items():
+            array[places] = getattr(part, name)
+        with self._lock:
+            for place, matrix in zip(places.tolist(), part.xx, strict=True):
+                self._file.seek(self._start + place * self._bytes)
+                self._file.write(np.ascontiguousarray(matrix, "<f8").data)
+
+    def finish(self) -> None:
+        """Bring all to disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        survey = self._survey
+        settings = {
+            "tasks": to_plain(survey.tasks),
+            "features": list(self._features),
+            "categories": survey.layout.categories(),
+            "rows": survey.rows,
+            "dropped": survey.dropped,
+        }
+        counts = np.array([survey.counts[task] for task in survey.tasks], np.int64)
+        arrays = {**self._arrays, "counts": counts}
+        write_archive(self._folder / OTHERS, KIND, settings, arrays)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._file.close()
+
+
+def open_shards(folder: str | os.PathLike[str]) -> Summary:
+    """Open what ``summarize_sharded`` wrote, without reading the matrices.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of statistics. It must stay as it is while they are used.
+
+    Returns
+    -------
+    Summary
+        The matrices of ``whole`` are mapped into memory: parts of them are read when
+        they are needed, and left when others are.
+    """
+    path = Path(folder)
+    if not (path / OTHERS).is_file():
+        raise ModelFileError(f"{path} is not a folder of statistics.")
+    settings, arrays = read_archive(path / OTHERS, KIND)
+    try:
+        return _build(settings, arrays, path / MATRICES)
+    except DAMAGES:
+        raise ModelFileError(
+            f"{path} does not hold whole statistics; make them again."
+        ) from None
+
+
+def _build(
+    settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray], matrices: Path
+) -> Summary:
+    tasks, features = from_plain(settings["tasks"]), tuple(settings["features"])
+    small = {name: arrays[name] for name in SMALL}
+    xx = np.load(matrices, mmap_mode="r")
+    whole = TaskStatistics(**small, xx=xx, tasks=tasks, features=features)
+    whole.check_shapes()
+    if len(xx) != len(tasks) or not xx.flags.c_contiguous:
+        raise ValueError("matrices of another order")
+    counts = dict(zip(tasks, arrays["counts"].tolist(), strict=True))
+    categories = {name: tuple(v) for name, v in settings["categories"].items()}
+    rows, dropped = int(settings["rows"]), int(settings["dropped"])
+    return Summary((whole,), categories, counts, rows, dropped)

@@ -1,0 +1,201 @@
+"""Statistics on disk give the fits that those in memory give, and stay on disk.
+
+The laws that all ways of keeping moments share are in test_moments.py.
+"""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from instances import random_coef
+from priormtl import FeaturePrior, MultiTaskRegressor
+from priormtl.data import (
+    StreamedMoments,
+    TaskStatistics,
+    condense,
+    streamed,
+    summarize,
+)
+from priormtl.data.streamed import MOST_HELD
+from priormtl.datasets import make_related_tasks
+from priormtl.graphs import Laplacian
+from priormtl.losses import FreeIntercepts, SquaredFit
+from priormtl.penalties import L21
+from priormtl.priors import QuadraticPrior, TaskPrior, difference_matrix, laplacian
+from priormtl.problem import Problem
+from priormtl.solvers import choose, default_method, gap_below, max_iter, solve
+
+SETTINGS = {
+    "plain": {},
+    "standardised": {"standardize": True},
+    "tied": {"fit_intercept": "tied", "standardize": True},
+    "no intercept": {"fit_intercept": False},
+    "correlations": {"feature_prior": FeaturePrior.from_correlation(3)},
+    "adaptive": {"tie_weights": "adaptive"},
+    "nuclear": {"penalty": "nuclear"},
+    "no penalty": {"lam": 0.0},
+    "fista": {"solver": "fista"},
+}
+
+
+def statistics(n_tasks=5, n_features=7):
+    X, y, task = make_related_tasks(
+        n_tasks=n_tasks, n_features=n_features, random_state=0
+    )
+    return summarize(X, y, task)
+
+
+def to_disk(held, folder):
+    np.save(folder / "xx.npy", held.xx)
+    return replace(held, xx=np.load(folder / "xx.npy", mmap_mode="r"))
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_fits_are_those_of_statistics_in_memory(tmp_path, settings):
+    held = statistics()
+    model = MultiTaskRegressor(**{"lam": 3.0, "tol": 1e-10} | settings)
+    expected = model.fit_statistics(held).coef_
+    mapped = to_disk(held, tmp_path)
+    np.testing.assert_allclose(
+        model.fit_statistics(mapped).coef_, expected, rtol=1e-9, atol=1e-9
+    )
+    assert model.statistics_ is mapped
+
+
+def test_one_task_is_no_exception(tmp_path):
+    held = statistics(n_tasks=1)
+    model = MultiTaskRegressor(2.0)
+    expected = model.fit_statistics(held).coef_
+    found = model.fit_statistics(to_disk(held, tmp_path)).coef_
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_only_matrices_on_disk_are_streamed(tmp_path):
+    held = statistics()
+    assert condense(held) is held
+    assert isinstance(condense(to_disk(held, tmp_path)), StreamedMoments)
+    shared = to_disk(summarize(np.eye(3), np.ones((3, 2))), tmp_path)
+    assert shared.is_shared
+    assert condense(shared) is shared
+
+
+@pytest.mark.parametrize("numbers", [1, 100, 2**20])
+def test_blocks_of_any_size_give_the_same(monkeypatch, numbers):
+    monkeypatch.setattr(streamed, "BLOCK_NUMBERS", numbers)
+    held = statistics(n_tasks=6)
+    found = StreamedMoments.of(held)
+    P = random_coef(held.shape)
+    np.testing.assert_allclose(found.gram_product(P), held.gram_product(P), rtol=1e-12)
+    np.testing.assert_array_equal(found.gram(), held.xx)
+    np.testing.assert_allclose(found.raw_gram(), held.raw_gram(), rtol=1e-12)
+
+
+def test_products_with_few_rows_read_these_rows_only():
+    held = statistics()
+    holes = held.xx.copy()
+    holes[:, [0, 1, 2, 4, 6], :] = np.nan
+    P = random_coef(held.shape)
+    P[[0, 1, 2, 4, 6]] = 0.0
+    found = StreamedMoments.of(replace(held, xx=holes)).gram_product(P)
+    np.testing.assert_allclose(found, held.gram_product(P), rtol=1e-9, atol=1e-9)
+
+
+def test_few_features_come_into_memory_and_many_do_not():
+    moments = StreamedMoments.of(statistics(), most_held=5 * 3 * 3)
+    assert isinstance(moments.restrict(np.arange(3)), TaskStatistics)
+    part = moments.restrict(np.array([5, 0, 3, 1]))
+    assert isinstance(part, StreamedMoments)
+    assert isinstance(part.restrict(np.array([0, 2])), TaskStatistics)
+    assert part.restrict(np.array([0, 2])).features == moments.features
+
+
+def test_what_does_not_fit_is_refused_with_the_arithmetic():
+    moments = StreamedMoments.of(statistics(), most_held=100)
+    for look in (moments.gram, moments.raw_gram):
+        with pytest.raises(MemoryError, match=r"5 tasks x 7² x 8 bytes are .* GB"):
+            look()
+    with pytest.raises(TypeError, match="do not hold samples"):
+        moments.rows()
+
+
+def problem_on(moments):
+    ties: Laplacian = laplacian(TaskPrior.chain(), moments.tasks)
+    D = difference_matrix(FeaturePrior.similar([(0, 1)]), moments)
+    prior = QuadraticPrior(D, ties, 1.0, 1.0)
+    return Problem(SquaredFit(moments, FreeIntercepts()), prior, L21(), 3.0)
+
+
+@pytest.mark.parametrize("most_held", [0, 5 * 6 * 6])
+def test_solvers_stream_what_cannot_be_held(monkeypatch, most_held):
+    held = statistics(n_features=40)
+    stop = [gap_below(1e-12), max_iter(5000)]
+    problem = problem_on(held)
+    expected = solve(problem, default_method(problem), stop=stop)
+    monkeypatch.setattr(choose, "MOST_GRAM_NUMBERS", most_held)
+    problem = problem_on(StreamedMoments.of(held, most_held))
+    found = solve(problem, default_method(problem), stop=stop)
+    np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-5, atol=1e-5)
+    assert found.certificate.gap <= 1e-12 * problem.null_objective
+
+
+def test_solvers_hold_no_more_than_moments_give():
+    assert choose.MOST_GRAM_NUMBERS <= MOST_HELD
+
+
+MEMORY = """
+import sys
+from threading import Event, Thread
+import numpy as np
+from priormtl import FeaturePrior, MultiTaskRegressor
+from priormtl.data import TaskStatistics
+
+m, d, n = 150, 350, 30
+
+def own_memory():
+    with open("/proc/self/status") as status:
+        found = next(line for line in status if line.startswith("RssAnon"))
+    return int(found.split()[1]) // 1024
+
+rng = np.random.default_rng(0)
+xx = np.lib.format.open_memmap(sys.argv[1], "w+", np.float64, (m, d, d))
+X, y = rng.normal(size=(n, d)), rng.normal(size=(m, n)) / 4
+X -= X.mean(axis=0)
+y -= y.mean(axis=1, keepdims=True)
+y += X[:, 0] - X[:, 7]
+xx[:] = X.T @ X
+del xx
+statistics = TaskStatistics(
+    np.full(m, float(n)), np.zeros((m, d)), np.zeros(m),
+    np.load(sys.argv[1], mmap_mode="r"), y @ X, np.sum(y**2, axis=1), tuple(range(m)),
+)
+prior = FeaturePrior.from_correlation(5)
+model = MultiTaskRegressor(lam=100.0, standardize=True, feature_prior=prior)
+small = rng.normal(size=(600, 300))
+model.fit(small, small[:, 0], task=np.arange(600) % 2)  # compiles
+before, peak, done = own_memory(), 0, Event()
+
+def watch():
+    global peak
+    while not done.wait(0.002):
+        peak = max(peak, own_memory())
+
+watcher = Thread(target=watch)
+watcher.start()
+model.fit_statistics(statistics)
+done.set()
+watcher.join()
+print(peak - before, statistics.xx.nbytes // 2**20, model.coef_.any(axis=0).sum())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_fit_never_holds_what_lies_on_disk(tmp_path):
+    command = [sys.executable, "-c", MEMORY, str(tmp_path / "xx.npy")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    growth, size, active = map(int, result.stdout.split())
+    assert size == 140
+    assert 2 <= active < 50
+    assert growth < size / 2

@@ -1,0 +1,284 @@
+"""Statistics by shards are those of one pass, and a broken pass leaves nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from mixed_rows import assert_same, mixed_frame, naive, to_arrow
+from priormtl import MultiTaskRegressor
+from priormtl.engines import open_shards, shards, summarize, summarize_sharded
+from priormtl.exceptions import DataFileError
+
+COLUMNS = {
+    "task": "school",
+    "target": "score",
+    "weight": "w",
+    "features": ["size", "colour", "count"],
+}
+LARGE = 2**40
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("missing", ["drop", "mean"])
+@pytest.mark.parametrize("heaps", [1, 3, 64])
+@pytest.mark.parametrize("memory", [1, 3000, LARGE])
+def test_shards_give_what_one_pass_gives(tmp_path, monkeypatch, missing, heaps, memory):
+    monkeypatch.setattr(shards, "HEAPS", heaps)
+    frame = mixed_frame(60 if memory == 1 else 200, gaps=0.15)
+    columns = COLUMNS | {"missing": missing}
+    found = summarize_sharded(
+        to_arrow(frame), tmp_path / "out", **columns, memory=memory
+    )
+    expected = summarize(to_arrow(frame), **columns)
+    assert_same(found.whole, expected.whole, rtol=1e-12)
+    assert_same(found.whole, naive(frame, missing))
+    for name in ("counts", "categories", "rows", "dropped"):
+        assert getattr(found, name) == getattr(expected, name)
+
+
+def test_files_of_several_types_and_any_order(tmp_path):
+    frame = mixed_frame(200, gaps=0.1)
+    frame["size"] = frame["size"].astype("float32").astype(float)
+    shuffled = frame.sample(frac=1.0, random_state=0)
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for i, part in enumerate(np.array_split(np.arange(200), 4)):
+        table = to_arrow(shuffled.iloc[part])
+        if i % 2:
+            coded = table["colour"].dictionary_encode()
+            table = table.set_column(1, "colour", coded)
+            narrow = table["size"].cast(pa.float32())
+            table = table.set_column(0, "size", narrow)
+        parquet.write_table(table, rows / f"{i}.parquet")
+    columns = COLUMNS | {"missing": "mean"}
+    found = summarize_sharded(rows, tmp_path / "out", **columns, memory=4000)
+    assert_same(found.whole, naive(frame, "mean"))
+
+
+def test_a_column_may_be_empty_in_some_tasks_but_not_in_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "HEAPS", 2)
+    rows = pa.table(
+        {
+            "a": pa.array([None, 1.0, None, 5.0]),
+            "b": [1.0, 2.0, 4.0, 8.0],
+            "y": [0.0, 1.0, 2.0, 3.0],
+            "t": [7, 3, 7, 3],
+        }
+    )
+    columns = {"task": "t", "target": "y", "missing": "mean"}
+    found = summarize_sharded(rows, tmp_path / "out", **columns)
+    assert_same(found.whole, summarize(rows, **columns).whole, rtol=1e-12)
+    assert found.whole.x_mean[1, 0] == 3.0
+    empty = rows.set_column(0, "a", pa.nulls(4, pa.float64()))
+    with pytest.raises(DataFileError, match="column 'a' has no values at all"):
+        summarize_sharded(empty, tmp_path / "other", **columns)
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_task_whose_rows_are_all_dropped_does_not_exist(tmp_path):
+    rows = pa.table({"x": [1.0, None, 3.0], "y": [0.0, 1.0, 2.0], "t": ["ä", "ö", "ä"]})
+    columns = {"task": "t", "target": "y", "missing": "drop"}
+    found = summarize_sharded(rows, tmp_path / "out", **columns)
+    assert found.whole.tasks == ("ä",)
+    assert (found.rows, found.dropped) == (3, 1)
+
+
+def test_filters_and_declared_categories_count(tmp_path):
+    frame = mixed_frame()
+    columns = COLUMNS | {
+        "where": "id >= 50",
+        "categories": {"colour": ["amber", "blue", "green", "red", "violet"]},
+    }
+    found = summarize_sharded(to_arrow(frame), tmp_path / "out", **columns)
+    assert_same(found.whole, summarize(to_arrow(frame), **columns).whole, rtol=1e-12)
+    assert "colour=violet" in found.whole.features
+
+
+def test_matrices_are_mapped_and_can_be_opened_again(tmp_path):
+    found = summarize_sharded(to_arrow(mixed_frame()), tmp_path / "out", **COLUMNS)
+    again = open_shards(tmp_path / "out")
+    for summary in (found, again):
+        assert summary.whole.is_mapped
+        assert not summary.whole.xx.flags.writeable
+    assert_same(again.whole, found.whole, rtol=0)
+    assert again.counts == found.counts
+    assert names(tmp_path / "out") == ["statistics", "xx.npy"]
+
+
+def test_models_are_those_of_the_rows(tmp_path):
+    frame = mixed_frame()
+    found = summarize_sharded(to_arrow(frame), tmp_path / "out", **COLUMNS)
+    model = MultiTaskRegressor(2.0, standardize=True, tol=1e-10)
+    coef = model.fit_statistics(found.whole).coef_
+    expected = model.fit_statistics(naive(frame)).coef_
+    np.testing.assert_allclose(coef, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_bytes_are_told(tmp_path):
+    parquet.write_table(to_arrow(mixed_frame()), tmp_path / "a.parquet")
+    told = []
+    summarize_sharded(
+        tmp_path / "a.parquet", tmp_path / "out", **COLUMNS, advance=told.append
+    )
+    assert sum(told) == (tmp_path / "a.parquet").stat().st_size
+
+
+WRONG = {
+    "gap": (lambda t: t.set_column(2, "count", pa.nulls(20, pa.float64())), "lacks"),
+    "text": (lambda t: t.set_column(2, "count", [["x"] * 20]), "numbers everywhere"),
+    "tasks": (lambda t: t.set_column(3, "school", [[1] * 20]), "labels of one kind"),
+    "weight": (lambda t: t.set_column(5, "w", [[-1.0] * 20]), "not negative"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_rows_are_refused_and_leave_nothing(tmp_path, spoil, message):
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    parquet.write_table(to_arrow(mixed_frame()), rows / "a.parquet")
+    parquet.write_table(spoil(to_arrow(mixed_frame(20))), rows / "b.parquet")
+    with pytest.raises(DataFileError, match=message):
+        summarize_sharded(rows, tmp_path / "out", **COLUMNS)
+    assert names(tmp_path) == ["rows"]
+
+
+def test_a_wrong_file_is_named(tmp_path):
+    parquet.write_table(to_arrow(mixed_frame()), tmp_path / "a.parquet")
+    parquet.write_table(to_arrow(mixed_frame(gaps=0.5)), tmp_path / "b.parquet")
+    with pytest.raises(DataFileError, match=r"b\.parquet: column 'size' lacks"):
+        summarize_sharded(tmp_path, tmp_path / "out", **COLUMNS)
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("step", ["write", "finish"])
+def test_a_broken_pass_leaves_nothing(tmp_path, monkeypatch, error, step):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(shards.StatisticsFolder, step, fail)
+    with pytest.raises(error):
+        summarize_sharded(to_arrow(mixed_frame()), tmp_path / "out", **COLUMNS)
+    assert names(tmp_path) == []
+
+
+def test_no_rows_are_refused(tmp_path):
+    build = partial(summarize_sharded, to_arrow(mixed_frame()), tmp_path / "out")
+    with pytest.raises(ValueError, match="rows"):
+        build(**COLUMNS, where="id < 0")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("memory", [0, -1, 1.5, True, None])
+def test_memory_must_be_bytes(tmp_path, memory):
+    with pytest.raises(ValueError, match="memory must be a whole number of bytes"):
+        summarize_sharded(pa.table({}), tmp_path / "out", **COLUMNS, memory=memory)
+
+
+def test_a_folder_in_use_is_refused_before_any_row_is_read(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(FileExistsError, match="new or empty"):
+        summarize_sharded(to_arrow(mixed_frame()), tmp_path, **COLUMNS)
+    assert names(tmp_path) == ["file"]
+
+
+def test_a_disk_too_small_is_refused_with_the_arithmetic(tmp_path, monkeypatch):
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr(shards.shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(OSError, match="5 tasks x 6² x 8 bytes take"):
+        summarize_sharded(to_arrow(mixed_frame()), tmp_path / "out", **COLUMNS)
+    assert names(tmp_path) == []
+
+
+def test_shards_are_worked_on_side_by_side(tmp_path, monkeypatch):
+    counts = []
+
+    def pool(threads, name):
+        counts.append(threads)
+        return ThreadPoolExecutor(threads, name)
+
+    monkeypatch.setattr(shards, "ThreadPoolExecutor", pool)
+    monkeypatch.setattr(shards, "count_threads", lambda: 4)
+    frame = mixed_frame()
+    for number, memory in enumerate([1, LARGE]):
+        folder = tmp_path / str(number)
+        found = summarize_sharded(to_arrow(frame), folder, **COLUMNS, memory=memory)
+        assert_same(found.whole, naive(frame))
+    assert counts == [1, 4]
+
+
+SETUP = """
+import sys
+import numpy as np
+import pyarrow as pa
+from priormtl.engines import shards, summarize_sharded
+
+m, d, n = 150, 350, 1500
+rng = np.random.default_rng(0)
+columns = {f"x{j}": rng.normal(size=n) for j in range(d)}
+rows = pa.table(columns | {"t": np.arange(n) % m, "y": rng.normal(size=n)})
+"""
+KILLED = """
+def stop(*_):
+    print("summing", flush=True)
+    sys.stdin.read()
+
+shards.count_threads = lambda: 1
+shards.StatisticsFolder.write = stop
+summarize_sharded(rows, sys.argv[1], task="t", target="y")
+"""
+MEMORY = """
+from threading import Event, Thread
+
+def own_memory():
+    with open("/proc/self/status") as status:
+        found = next(line for line in status if line.startswith("RssAnon"))
+    return int(found.split()[1]) // 1024
+
+shards.count_threads = lambda: 2
+before, peak, done = own_memory(), 0, Event()
+
+def watch():
+    global peak
+    while not done.wait(0.002):
+        peak = max(peak, own_memory())
+
+watcher = Thread(target=watch)
+watcher.start()
+found = summarize_sharded(rows, sys.argv[1], task="t", target="y", memory=2**25)
+done.set()
+watcher.join()
+print(peak - before, found.whole.xx.nbytes // 2**20)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_stays_below_the_statistics(tmp_path):
+    command = [sys.executable, "-c", SETUP + MEMORY, str(tmp_path / "out")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    growth, size = map(int, result.stdout.split())
+    assert size == 140
+    assert growth < size / 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+def test_a_killed_pass_leaves_nothing_that_looks_finished(tmp_path):
+    command = [sys.executable, "-c", SETUP + KILLED, str(tmp_path / "out")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        assert process.stdout.readline() == "summing\n"
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "out").exists()
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".priormtl-")
+    assert names(left) == ["xx.npy"]
