@@ -7,7 +7,7 @@ BENCH := .venv-bench/ours
 # Spark is large and needs Java 17: the other tests do without.
 SPARK := .venv-spark
 # A test that waits for a cluster that will not come ends the run, and says where.
-NO_HANGING := -o faulthandler_timeout=240 -o faulthandler_exit_on_timeout=true
+NO_HANGING := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Two workers must not each start as many threads as there are cores; the second
 # setting turns on the last of scikit-learn's estimator checks.
