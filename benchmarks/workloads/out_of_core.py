@@ -35,7 +35,7 @@ def measure(quick: bool) -> Report:
         "multiplied once by BLAS (XᵀX of all rows, whatever their task), file by file, "
         "in memory that is used again. All passes take turns in one process; times are "
         "medians by the clock on the wall. Files come from the cache of the system, as "
-        "far as it holds them."
+        "far as it holds them. Here BLAS has all cores, too."
     )
     bars = [_speed_bar(seconds), *_memory_bars(weights)]
     return Report(
@@ -116,7 +116,7 @@ def _speed_section(rows: int, seconds: dict[str, float]) -> Section:
     head = ["pass", "seconds", "million rows/s", "MB/s", "speed / plain float64"]
     return Section(
         f"Speed at {rows // 10**6} million rows",
-        "Sums in float32 keep about four digits at this size: shown for comparison.",
+        "Sums in float32 lose digits, which ours keep: shown for comparison.",
         Table(head, ours + plain),
     )
 
