@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench/ours
 # Spark is large and needs Java 17: the other tests do without.
 SPARK := .venv-spark
+# A test that waits for a cluster that will not come ends the run, and says where.
+NO_HANGING := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Two workers must not each start as many threads as there are cores; the second
 # setting turns on the last of scikit-learn's estimator checks.
@@ -35,7 +37,7 @@ unit: $(VENV)/.dev  ## Tests and doctests
 	$(TEST_ENV) $(BIN)/pytest -n 2
 
 test-spark: $(SPARK)/.ready  ## Tests of Spark, in an environment of their own; needs Java 17
-	$(TEST_ENV) $(SPARK)/bin/pytest tests/engines/test_spark.py
+	$(TEST_ENV) $(SPARK)/bin/pytest $(NO_HANGING) tests/engines/test_spark.py
 
 bench: $(BENCH)/.ready  ## Ours, the paper's methods and peers side by side; QUICK=1, ONLY=name
 	$(BENCH)/bin/python -m benchmarks.main $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
@@ -78,5 +80,5 @@ $(BENCH)/.ready: pyproject.toml
 $(SPARK)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(SPARK)
 	$(SPARK)/bin/pip install --quiet --upgrade pip
-	$(SPARK)/bin/pip install --quiet --editable '.[spark]' 'pytest>=8.3'
+	$(SPARK)/bin/pip install --quiet --editable '.[spark]' 'pytest>=9'
 	touch $@

@@ -7,7 +7,15 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_info
 
-PACKAGES = ("priormtl", "numpy", "scipy", "numba", "scikit-learn", "statsmodels")
+PACKAGES = (
+    "priormtl",
+    "numpy",
+    "scipy",
+    "numba",
+    "scikit-learn",
+    "statsmodels",
+    "pyarrow",
+)
 
 
 def describe_machine() -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from benchmarks.workloads import (
     methods,
     mixed_model,
     nuclear,
+    out_of_core,
     own_x,
     shared_x,
 )
@@ -35,6 +36,7 @@ WORKLOADS = {
     "latency": latency,
     "mixed_model": mixed_model,
     "baselines": baselines,
+    "out_of_core": out_of_core,
 }
 
 

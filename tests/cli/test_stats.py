@@ -108,10 +108,24 @@ def test_mistakes_are_one_sentence_and_no_file(folder, words, message):
     refuse(ask(folder, *words), folder, message)
 
 
-def test_broken_files_are_named(folder):
+DAMAGES = {
+    "cannot be read": lambda path: path.write_bytes(path.read_bytes()[:-9]),
+    "lacks ['size']": lambda path: write(mixed_frame().drop(columns="size"), path),
+    "column 'size' must hold numbers": lambda path: write(
+        mixed_frame().assign(size="big"), path
+    ),
+}
+
+
+def write(frame, path):
+    parquet.write_table(to_arrow(frame), path)
+
+
+@pytest.mark.parametrize("message", DAMAGES)
+def test_broken_files_are_named(folder, message):
     path = folder / "1.parquet"
-    path.write_bytes(path.read_bytes()[:-9])
-    refuse(ask(folder, "--missing", "drop"), folder, f"{path} cannot be read")
+    DAMAGES[message](path)
+    refuse(ask(folder, "--missing", "drop"), folder, str(path), message)
 
 
 def test_an_old_file_survives_a_failure(folder):

@@ -1,5 +1,6 @@
 """Partitions that Dask holds give what their rows in memory give, whatever happens."""
 
+import asyncio
 import logging
 import os
 import subprocess
@@ -12,8 +13,15 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
-from mixed_rows import FIELDS, assert_same, mixed_frame, naive, to_arrow
-from priormtl import MultiTaskRegressor
+from mixed_rows import (
+    FIELDS,
+    assert_same,
+    assert_same_model,
+    fit_tightly,
+    mixed_frame,
+    naive,
+    to_arrow,
+)
 from priormtl.engines import dask as engine
 from priormtl.engines import parquet
 from priormtl.exceptions import DataFileError, ModelFileError
@@ -95,13 +103,19 @@ def test_any_partitioning_gives_what_memory_gives(count, missing):
     assert_same(found.whole, naive(frame, missing))
 
 
-def test_coefficients_agree(client):
+@pytest.mark.parametrize("count", [1, 5, 23])
+def test_coefficients_agree(client, tmp_path, count):
+    """From a cluster, from files and from memory."""
     frame = mixed_frame()
-    table = dd.from_pandas(shuffle(frame), npartitions=5)
-    statistics = engine.summarize(table, **COLUMNS, client=client).whole
-    found = MultiTaskRegressor(0.3, tol=1e-12).fit_statistics(statistics)
-    twin = MultiTaskRegressor(0.3, tol=1e-12).fit_statistics(naive(frame))
-    np.testing.assert_allclose(found.coef_, twin.coef_, rtol=1e-9, atol=1e-9)
+    for i, piece in enumerate(cut(shuffle(frame, count), count)):
+        piece.to_parquet(tmp_path / f"{i:02d}.parquet", row_group_size=11)
+    table = dd.read_parquet(tmp_path)
+    models = [
+        fit_tightly(engine.summarize(table, **COLUMNS, client=client).whole),
+        fit_tightly(parquet.summarize(tmp_path, **COLUMNS).whole),
+    ]
+    for model in models:
+        assert_same_model(model, fit_tightly(naive(frame)))
 
 
 def test_tasks_and_categories_may_come_in_the_last_partition():
@@ -294,13 +308,36 @@ def test_a_partition_that_dask_cannot_make_is_named(number):
         engine.summarize(table, **COLUMNS)
 
 
-def test_a_file_that_lacks_a_column_is_named(client, tmp_path):
+DAMAGES = {
+    "lacks a column": lambda file: mixed_frame().drop(columns="size").to_parquet(file),
+    "cut off": lambda file: file.write_bytes(file.read_bytes()[:-30]),
+    "gone": lambda file: file.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("on_cluster", [True, False])
+def test_a_file_that_cannot_be_read_is_named(client, tmp_path, damage, on_cluster):
     for i, piece in enumerate(cut(mixed_frame(), 5)):
-        lacking = piece.drop(columns="size") if i == 3 else piece
-        lacking.to_parquet(tmp_path / f"{i}.parquet")
+        piece.to_parquet(tmp_path / f"{i}.parquet")
     table = dd.read_parquet(tmp_path)
-    with pytest.raises(DataFileError, match=r"^partition 3 cannot be made: .*'size'"):
-        engine.summarize(table, **COLUMNS, client=client)
+    DAMAGES[damage](tmp_path / "3.parquet")
+    message = rf"^partition 3 \({tmp_path}/3\.parquet\) cannot be made: "
+    with pytest.raises(DataFileError, match=message):
+        engine.summarize(table, **COLUMNS, client=client if on_cluster else None)
+
+
+def test_asynchronous_clients_are_refused(client):
+    async def summarize(current):
+        address = client.scheduler_info()["address"]
+        ways = {"asynchronous": True, "set_as_default": current}
+        async with distributed.Client(address, **ways) as other:
+            table = later(cut(mixed_frame(), 2))
+            engine.summarize(table, **COLUMNS, client=None if current else other)
+
+    for current in (True, False):
+        with pytest.raises(ValueError, match="client must wait for results"):
+            asyncio.run(summarize(current))
 
 
 @pytest.mark.parametrize("number", [1, 9])

@@ -6,7 +6,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow import csv, feather, parquet
 
-from priormtl.engines import Recipe, open_source
+from priormtl.engines import Recipe, open_source, sources
 from priormtl.exceptions import DataFileError
 
 TABLE = pa.table(
@@ -204,3 +204,31 @@ def test_what_is_no_source_is_refused(tmp_path):
 def test_filters_that_do_not_fit_are_refused(where):
     with pytest.raises(ValueError, match="where cannot be used on these columns"):
         open_source(ds.dataset(TABLE), where)
+
+
+def test_row_groups_are_read_one_after_another(tmp_path, monkeypatch):
+    """A scan of a whole file would hold what is not yet summed up."""
+    file = tmp_path / "a.parquet"
+    parquet.write_table(pa.concat_tables([TABLE] * 8), file, row_group_size=4)
+    seen, cut = [], sources._cut
+
+    def spy(fragment, rows):
+        for part in cut(fragment, rows):
+            seen.append([group.num_rows for group in part.row_groups])
+            yield part
+
+    monkeypatch.setattr(sources, "_cut", spy)
+    pieces = open_source(file).pieces(RECIPE, 7)
+    next(pieces)
+    assert seen == [[4, 4]]
+    assert sum(piece.num_rows for piece in pieces) == 32 - 4
+    assert seen == [[4, 4]] * 4
+
+
+def test_a_file_may_have_no_row_groups(tmp_path):
+    with parquet.ParquetWriter(tmp_path / "a.parquet", TABLE.schema):
+        pass
+    parquet.write_table(TABLE, tmp_path / "b.parquet")
+    table, pieces = read(open_source(tmp_path))
+    assert table.num_rows == 4
+    assert {piece.file[-9:] for piece in pieces} == {"a.parquet", "b.parquet"}

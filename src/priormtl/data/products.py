@@ -66,7 +66,7 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
     for i in range(m):
         rows = slice(ends[i], ends[i + 1])
         x, z, x_mean = X[rows], table[: counts[i]], mean[i, :d]
-        np.dot(share[rows], x, out=x_mean)
+        np.matmul(x.T, share[rows], out=x_mean)  # np.dot would copy x
         np.subtract(x, x_mean, out=z[:, :d])
         z[:, d] = y_centred[rows]
         if root is not None:

@@ -6,6 +6,7 @@ steps are pure, and each result replaces an equal one: what a lost worker had do
 done again elsewhere and never counts twice.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -26,6 +27,21 @@ __all__ = ["summarize"]
 
 FAN_IN = 8  # statistics that are merged at a time
 LONGEST_REASON = 300
+WAITING = (
+    "client must wait for results: got an asynchronous one; make another to the same "
+    "scheduler, Client(address), and call summarize in a thread of its own "
+    "(asyncio.to_thread)."
+)
+# What partitions may fail with, but no cluster does.
+UNMADE = (
+    ArithmeticError,
+    AttributeError,
+    FileNotFoundError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+FILE = re.compile(r"'([^'\n]+\.(?:parquet|pq|csv|csv\.gz|arrow|feather))'")
 
 Compute = Callable[[Any], Any]
 
@@ -73,8 +89,8 @@ def summarize(
     task, target, weight, features, categories, missing, folds, key, seed
         What columns mean; see ``Recipe``.
     client : distributed.Client, optional
-        Cluster that does the work: without one the current client's or, where there
-        is none, threads of this process.
+        Cluster that does the work, by a client that waits for results: without one the
+        current client's or, where there is none, threads of this process.
 
     Returns
     -------
@@ -96,6 +112,8 @@ def summarize(
         task, target, weight, features, categories, missing, folds, key, seed
     )
     delayed = _find_delayed()
+    if getattr(client, "asynchronous", False):
+        raise ValueError(WAITING)
     parts, columns = _split(recipe, where, table, delayed)
     compute = _compute_here if client is None else partial(client.compute, sync=True)
     root = _plan(partial(summarize_partition, recipe, where), columns, parts, delayed)
@@ -103,7 +121,7 @@ def summarize(
         content = compute(root)
     except DataFileError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+    except UNMADE:
         # Dask itself failed to make a partition, and does not tell which.
         _name_failing(parts, delayed, compute)
         raise
@@ -124,7 +142,12 @@ def _find_delayed() -> Any:
 def _compute_here(step: Any) -> Any:
     # Threads of Dask do better than those of BLAS, and not well with them.
     with threadpool_limits(1, user_api="blas"):
-        return step.compute()
+        try:
+            return step.compute()
+        except RuntimeError as error:
+            if "asynchronous Client" in str(error):  # the current one
+                raise ValueError(WAITING) from None
+            raise
 
 
 def _split(
@@ -289,11 +312,24 @@ def _name_failing(parts: Sequence[Any], delayed: Any, compute: Compute) -> None:
         except Exception as error:
             if middle == low:
                 raise DataFileError(
-                    f"partition {low} cannot be made: {_say(error)}."
+                    f"partition {low}{_name_file(parts[low])} cannot be made: "
+                    f"{_say(error)}."
                 ) from error
             high = middle + 1
         else:
             low = middle + 1
+
+
+def _name_file(part: Any) -> str:
+    """Name of the one file that a partition comes from, in brackets, where it tells."""
+    from dask.optimization import cull  # noqa: PLC0415
+
+    if not hasattr(part, "__dask_graph__"):
+        return ""
+    steps, _ = cull(dict(part.__dask_graph__()), part.__dask_keys__())
+    told = repr([getattr(step, "args", step) for step in steps.values()])
+    files = set(FILE.findall(told))
+    return f" ({files.pop()})" if len(files) == 1 else ""
 
 
 def _touch(_: Any) -> None:

@@ -97,16 +97,8 @@ class Source:
         file = getattr(fragment, "path", self.name)
         try:
             schema = self._schema_of(fragment, file, recipe, wanted)
-            scanner = fragment.scanner(
-                schema=schema,
-                columns=list(used),
-                filter=self.where,
-                batch_size=rows,
-                batch_readahead=AHEAD,
-                fragment_readahead=1,
-            )
             left = size = _file_size(fragment)
-            for batch in scanner.to_batches():
+            for batch in self._scan(fragment, schema, used, rows):
                 table = pa.Table.from_batches([batch])
                 part = min(left, _bytes_of(table, fragment, size))
                 left -= part
@@ -114,6 +106,21 @@ class Source:
         except (pa.ArrowException, OSError, UnicodeError) as error:
             raise unreadable(file, error) from None
         yield Piece(file, schema.empty_table().select(list(used)), left)
+
+    def _scan(
+        self, fragment: Any, schema: pa.Schema, used: Sequence[str], rows: int
+    ) -> Iterator[Any]:
+        """Batches of one file."""
+        for part in _cut(fragment, rows):
+            scanner = part.scanner(
+                schema=schema,
+                columns=list(used),
+                filter=self.where,
+                batch_size=rows,
+                batch_readahead=AHEAD,
+                fragment_readahead=1,
+            )
+            yield from scanner.to_batches()
 
     def _schema_of(
         self, fragment: Any, file: str, recipe: Recipe, wanted: Sequence[str] | None
@@ -251,6 +258,27 @@ def _kind(file: Path) -> str:
         return known
     with file.open("rb") as content:
         return MAGIC.get(content.read(4), "CSV")
+
+
+def _cut(fragment: Any, rows: int) -> Iterator[Any]:
+    """Row groups of a Parquet file, those with few rows put together; else all of it.
+
+    A scan of more would run ahead of whoever is slower than it, up to 1 GiB, and hold
+    what it read until its end.
+    """
+    if not isinstance(fragment, ds.ParquetFileFragment):
+        yield fragment
+        return
+    waiting: list[int] = []
+    count = 0
+    for group in fragment.row_groups:
+        waiting.append(group.id)
+        count += group.num_rows
+        if count >= rows:
+            yield fragment.subset(row_group_ids=waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield fragment.subset(row_group_ids=waiting)
 
 
 def _format(kind: str) -> Any:

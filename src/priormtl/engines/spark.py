@@ -6,7 +6,6 @@ pure steps: where a task is tried again, or tried twice at once, Spark keeps one
 equal results, so that no row counts twice.
 """
 
-import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,8 +17,9 @@ import pyarrow as pa
 from priormtl.engines.accumulate import accumulate_batches
 from priormtl.engines.partial import Partial, Summary
 from priormtl.engines.recipe import Recipe
+from priormtl.engines.spark_errors import refuse_large, say_first_line, say_plainly
 from priormtl.engines.wire import from_bytes, to_bytes
-from priormtl.exceptions import DataFileError, ModelFileError
+from priormtl.exceptions import DataFileError
 
 __all__ = ["summarize"]
 
@@ -28,7 +28,6 @@ __all__ = ["summarize"]
 LEVELS = (64, 8, 1)
 FORM = "number int, content binary"
 OUT = pa.schema([("number", pa.int32()), ("content", pa.binary())])
-LONGEST_REASON = 300
 
 Step = Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]
 
@@ -72,9 +71,11 @@ def summarize(
 
     Notes
     -----
-    Spark moves bytes in pieces below 2 GB: larger statistics need fewer features or
-    tasks at a time. Spark 3.5 cuts pieces by their number of rows alone; where
-    statistics are large and partitions many, lower its setting
+    Spark moves values below 2 GB, and of these to the driver no more than its setting
+    ``spark.driver.maxResultSize``: larger statistics are refused; take some tasks at a
+    time (``where``) and add the results. Where a file lacks a column, Spark itself
+    reads missing values instead. Spark 3.5 cuts pieces by their number of rows alone;
+    where statistics are large and partitions many, lower its setting
     ``spark.sql.execution.arrow.maxRecordsPerBatch``.
 
     Examples
@@ -92,7 +93,7 @@ def summarize(
     _need_spark()
     narrow = _narrow(recipe, where, table)
     root = _plan(recipe, recipe.used_columns(table.columns), narrow)
-    with _plainly():
+    with say_plainly():
         rows = root.collect()
     if not rows:
         raise ValueError("there must be rows to learn from: the table has none.")
@@ -141,7 +142,7 @@ def _asking(problem: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise ValueError(f"{problem}: {_say(error)}.") from None
+        raise ValueError(f"{problem}: {say_first_line(error)}.") from None
 
 
 def _plan(recipe: Recipe, names: Sequence[str], table: Any) -> Any:
@@ -200,8 +201,10 @@ def _each_row(batches: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
 
 
 def _as_row(number: int, total: Partial) -> pa.RecordBatch:
+    content = to_bytes(total)
+    refuse_large(len(content), total.parts[0].shape)
     return pa.RecordBatch.from_arrays(
-        [pa.array([number], pa.int32()), pa.array([to_bytes(total)], pa.binary())],
+        [pa.array([number], pa.int32()), pa.array([content], pa.binary())],
         schema=OUT,
     )
 
@@ -212,32 +215,8 @@ def _naming(place: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, TypeError) as error:
-        raise DataFileError(f"{place} cannot be read: {_say(error)}.") from None
+        raise DataFileError(
+            f"{place} cannot be read: {say_first_line(error)}."
+        ) from None
     except ValueError as error:
         raise DataFileError(f"{place}: {' '.join(str(error).split())}") from None
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """Say what went wrong far away without the traces of two languages."""
-    try:
-        yield
-    except Exception as error:
-        told = str(error)
-        for kind in (DataFileError, ModelFileError):
-            found = re.search(rf"{kind.__name__}: (.+)", told)
-            if found:
-                raise kind(found[1].strip()) from None
-        if "No module named 'priormtl'" in told:
-            raise ImportError(
-                "executors of Spark must find priormtl: install it where they run, or "
-                "send a packed environment along (--archives).",
-                name="priormtl",
-            ) from None
-        raise
-
-
-def _say(error: Exception) -> str:
-    """First line of what an error of Spark or Arrow says."""
-    lines = [line.strip() for line in str(error).splitlines()] or [""]
-    return (lines[0] or type(error).__name__)[:LONGEST_REASON].rstrip(". ")
