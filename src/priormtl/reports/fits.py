@@ -128,7 +128,7 @@ def _targets(learned: Learned, y: Any, codes: Index | None) -> Array:
         return np.empty(len(targets))  # told by its shape
     numbers = code_classes(targets, codes, learned.model._classes)
     if targets.ndim == 1 and np.any(numbers == 0):
-        strange = targets[numbers == 0][0]
+        strange = targets[numbers == 0].tolist()[0]
         raise ValueError(
             f"y must hold the classes that the model knows: got {strange!r}."
         )
