@@ -17,7 +17,14 @@ from chromium import (
 )
 from priormtl.reports import report
 from priormtl.reports.wording import spell
-from reported_models import FEATURES, TASKS, audit_of, model_of, tuned_model
+from reported_models import (
+    FEATURES,
+    TASKS,
+    audit_of,
+    drawn_rows,
+    model_of,
+    tuned_model,
+)
 
 EVIL = "<script>window.hacked = 1</script>"
 KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015"}
@@ -196,6 +203,18 @@ def test_features_and_tasks_of_the_map_are_sorted_and_filtered(tuned):
     content = report(tuned_model()).content
     best = TASKS[int(np.argmax(content.table("tasks")["score"]))]
     assert f" in {best}: " in map_readout(tuned)
+
+
+def test_values_may_be_per_standard_deviation(tuned):
+    find(tuned, ".map canvas").send_keys(HOME)
+    feature = shown_features(tuned)[0]
+    place = FEATURES.index(feature)
+    raw = map_readout(tuned)
+    choose(tuned, "Values", "scaled")
+    find(tuned, ".map canvas").send_keys(HOME)
+    deviation = drawn_rows()[0][feature].std(ddof=0)
+    value = tuned_model().coef_[0, place] * deviation
+    assert map_readout(tuned) == f"{feature} in East: {spell(value)}" != raw
 
 
 def test_only_selected_features_are_shown_until_asked(browser, pages):

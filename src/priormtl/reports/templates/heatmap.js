@@ -9,7 +9,7 @@ const SLANT = 60; // the last name leans out to the right
 
 class HeatMap {
   constructor(section) {
-    this.limit = typicalLargest(block.values);
+    this.units = featureUnits();
     this.shown = FIRST_FEATURES;
     this.here = null;
     this.canvas = make("canvas", {
@@ -57,22 +57,26 @@ class HeatMap {
     const orders = [["given", "their order"], ["name", "name"], ["distance", "distance"]];
     if (data.metric) orders.push(["score", data.metric]);
     const [tasks, byTask] = choice("Tasks by", orders, update);
+    const looks = [["raw", "coefficients"], ["scaled", "per standard deviation"]];
+    const [values, show] = choice("Values", looks, update);
+    values.hidden = this.units === null;
     const [selected, only] = checkbox("Only selected features", update);
     const [asTable, table] = checkbox("As a table", update);
     only.checked = true;
-    Object.assign(this, { box, byFeature, byTask, only, table });
+    Object.assign(this, { box, byFeature, byTask, show, only, table });
     const save = make(
       "button",
       { type: "button", class: "end", "data-download": "coefficients", onclick: () => this.save() },
       "Download CSV",
     );
-    return make("div", { class: "tools" }, filter, features, tasks, selected, asTable, save);
+    return make("div", { class: "tools" }, filter, features, tasks, values, selected, asTable, save);
   }
 
   key() {
     this.scale = make("canvas", { role: "img", "aria-label": "Scale of colours, blue below zero and orange above" });
-    const edge = spell(this.limit);
-    return make("div", { class: "key" }, `−${edge}`, this.scale, edge, make("span", {}, "beyond: the same colour as the end"));
+    this.edges = [make("span"), make("span")];
+    const words = make("span", {}, "beyond: the same colour as the end");
+    return make("div", { class: "key" }, this.edges[0], this.scale, this.edges[1], words);
   }
 
   listen() {
@@ -83,6 +87,18 @@ class HeatMap {
     this.canvas.addEventListener("focus", () => this.here || this.go(0, 0));
     new ResizeObserver(() => this.paint()).observe(this.map);
     darkness.addEventListener("change", () => this.paint());
+  }
+
+  // Value of a cell, in the units chosen.
+  value(row, column) {
+    return block.at(row, column) * (this.show.value === "scaled" ? this.units[row] : 1);
+  }
+
+  // A single huge coefficient must not bleach all others.
+  typicalLargest() {
+    const sizes = Float64Array.from(block.values, (_, i) => Math.abs(this.value(Math.floor(i / block.columns), i % block.columns)));
+    const known = sizes.filter((size) => size > 0 && size < Infinity).sort();
+    return known.length ? known[Math.floor(0.98 * (known.length - 1))] : 1;
   }
 
   more() {
@@ -115,6 +131,9 @@ class HeatMap {
     const features = this.features();
     this.columns = this.tasks();
     this.rows = features.slice(0, this.shown);
+    this.limit = this.typicalLargest();
+    this.edges[0].textContent = `−${spell(this.limit)}`;
+    this.edges[1].textContent = spell(this.limit);
     this.here = null;
     this.cursor.hidden = true;
     const rest = features.length - this.rows.length;
@@ -148,7 +167,7 @@ class HeatMap {
     const gap = width > 7 ? 1 : 0;
     this.rows.forEach((row, i) => {
       this.columns.forEach((column, j) => {
-        brush.fillStyle = colour(block.at(row, column) / this.limit);
+        brush.fillStyle = colour(this.value(row, column) / this.limit);
         brush.fillRect(j * width, head + i * ROW, width - gap, ROW - 1);
       });
     });
@@ -221,7 +240,7 @@ class HeatMap {
     const within = (value, size) => Math.max(0, Math.min(size - 1, value));
     this.here = [within(row, this.rows.length), within(column, this.columns.length)];
     const [i, j] = [this.rows[this.here[0]], this.columns[this.here[1]]];
-    const value = make("b", {}, spell(block.at(i, j)));
+    const value = make("b", {}, spell(this.value(i, j)));
     this.readout.replaceChildren(`${block.features[i]} in ${block.tasks[j]}: `, value);
     this.mark();
   }
@@ -243,7 +262,7 @@ class HeatMap {
     const columns = this.columns.slice(0, TABLE_TASKS);
     const head = columns.map((j) => make("th", { scope: "col" }, block.tasks[j]));
     const rows = this.rows.map((i) =>
-      make("tr", {}, make("th", { scope: "row", class: "text" }, block.features[i]), ...columns.map((j) => make("td", {}, spell(block.at(i, j))))),
+      make("tr", {}, make("th", { scope: "row", class: "text" }, block.features[i]), ...columns.map((j) => make("td", {}, spell(this.value(i, j))))),
     );
     const gone = this.columns.length - columns.length;
     const words = gone ? `Coefficients of the first ${TABLE_TASKS} of ${this.columns.length} tasks; find others by name.` : "Coefficients";
@@ -258,10 +277,11 @@ class HeatMap {
   }
 }
 
-// A single huge coefficient must not bleach all others.
-function typicalLargest(values) {
-  const sizes = Float64Array.from(values, Math.abs).filter((size) => size > 0).sort();
-  return sizes.length ? sizes[Math.floor(0.98 * (sizes.length - 1))] : 1;
+// Standard deviation of each feature, where sizes tell it; else null.
+function featureUnits() {
+  const [size, norm] = ["size", "norm"].map((name) => data.tables.features.column(name));
+  if (!size) return null;
+  return size.values.map((value, row) => (norm.values[row] > 0 ? value / norm.values[row] : 1));
 }
 
 function prepare(canvas, width, height) {

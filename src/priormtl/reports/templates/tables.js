@@ -46,7 +46,8 @@ class DataTable {
   head(column) {
     const arrow = make("span", { "aria-hidden": "true" });
     const button = make("button", { type: "button", onclick: () => this.sort(column) }, column.label, arrow);
-    const cell = make("th", { scope: "col", class: column.text ? "text" : null }, button);
+    const kind = column.text ? "text" : column.label.length > 14 ? "long" : null;
+    const cell = make("th", { scope: "col", class: kind }, button);
     this.heads.set(column, [cell, arrow]);
     return cell;
   }
