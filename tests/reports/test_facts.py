@@ -14,6 +14,11 @@ def test_chosen_strengths_are_told_from_set_ones():
     assert dict(list_facts(learned_of([[1.0]])))["epsilon"] == "1"
 
 
+def test_an_outlier_strength_is_told():
+    facts = dict(list_facts(learned_of([[1.0]], outlier_strength_=2.5)))
+    assert facts["Outlier strength"] == "2.5"
+
+
 def test_priors_are_named():
     facts = dict(list_facts(learned_of([[1.0]], task_prior=None)))
     assert facts["Prior on features"] == facts["Ties between tasks"] == "none"

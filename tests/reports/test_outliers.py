@@ -19,8 +19,8 @@ def test_planted_tasks_are_named_farthest_first():
     assert far_tasks(learned).tolist() == [9, 4]
     answer = answer_outliers(learned)
     assert answer.value == "2 tasks far off"
-    assert answer.sentence.startswith("9 lies at")
-    assert "4 lies far off, too" in answer.sentence
+    assert answer.sentence.startswith("Task 9 lies at")
+    assert "Task 4 lies far off, too" in answer.sentence
     assert "no model of outliers was fitted" in answer.note
 
 
@@ -34,6 +34,11 @@ def test_a_lone_different_task_among_equal_ones_is_found():
     coef[3] = 5.0
     assert far_tasks(learned_of(coef)).tolist() == [3]
     assert "far beyond the usual distance" in answer_outliers(learned_of(coef)).sentence
+
+
+def test_small_differences_of_few_tasks_are_nothing():
+    coef = np.random.default_rng(1).normal(size=(4, 30))
+    assert far_tasks(learned_of(coef)).tolist() == []
 
 
 def test_few_tasks_do_not_compare():

@@ -84,3 +84,13 @@ def test_other_scores_are_named(scoring, words):
     search = read_search(named)
     assert search.metric == words
     assert search.is_error == scoring.startswith("neg_")
+
+
+def test_further_strengths_have_their_column():
+    results = dict(tuned_model().cv_results_)
+    mask = np.arange(len(results["params"])) % 2 == 0
+    results["param_outlier_strength"] = np.ma.MaskedArray(np.ones(len(mask)), mask)
+    model = model_of([[1.0]], cv_results_=results, n_splits_=3, best_index_=0)
+    model.scoring = None
+    column = search_table(read_search(model))["outlier_strength"]
+    assert np.isnan(column).sum() == mask.sum()

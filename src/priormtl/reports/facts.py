@@ -23,6 +23,8 @@ def list_facts(learned: Learned) -> tuple[tuple[str, str], ...]:
         ("Features", f"{len(learned.features):,}"),
     ]
     facts += [(name, _strength(model, name)) for name in _strengths(model)]
+    if getattr(model, "outlier_strength_", None) is not None:
+        facts.append(("Outlier strength", spell(float(model.outlier_strength_))))
     if hasattr(model, "penalty"):
         facts.append(("Penalty", PENALTIES.get(model.penalty, str(model.penalty))))
     if hasattr(model, "feature_prior_"):

@@ -12,6 +12,7 @@ __all__ = ["answer_outliers", "far_tasks"]
 QUESTION = "Do all tasks belong?"
 FEWEST = 4  # tasks, below which none can be told from the others
 FAR = 5.0  # deviations from the usual distance
+TIMES = 2.0  # the usual distance, too: with few tasks deviations mean little
 
 
 def answer_outliers(learned: Learned) -> Finding:
@@ -32,7 +33,7 @@ def far_tasks(learned: Learned) -> Index:
     usual = np.median(distances)
     # The factor makes the deviation comparable to that of a normal distribution.
     deviation = 1.4826 * np.median(np.abs(distances - usual))
-    least = usual + FAR * max(deviation, 1e-9 * usual)
+    least = max(usual + FAR * deviation, TIMES * usual)
     far = np.flatnonzero(distances > least)
     return far[np.argsort(-distances[far], kind="stable")]
 
@@ -47,15 +48,15 @@ def _answer_found(learned: Learned, names: list[str]) -> Finding:
     if not names:
         sentence = "The model looked for tasks that do not belong and found none."
         return Finding("outliers", QUESTION, "All belong", sentence, "", numbers)
-    verb = "does" if len(names) == 1 else "do"
+    verb, whose = ("does", "its") if len(names) == 1 else ("do", "their")
     sentence = (
-        f"{join_names(names, 6)} {verb} not follow the shared coefficients and got "
-        "coefficients of their own."
+        f"{_join_tasks(names, 6)} {verb} not follow the shared coefficients and got "
+        f"coefficients of {whose} own."
     )
     own = getattr(learned.model, "own_coef_", None)
     if own is not None and len(names) > 1:
         largest = learned.tasks[int(np.argmax(row_norms(np.asarray(own, float))))]
-        sentence += f" {largest} differs most."
+        sentence += f" {_join_tasks([largest])} differs most."
     value = f"{len(names):,} of {count(len(learned.tasks), 'task')}"
     return Finding("outliers", QUESTION, value, sentence, "", numbers)
 
@@ -73,12 +74,18 @@ def _answer_far(learned: Learned) -> Finding:
         sentence = "No task's coefficients lie much farther from the others than usual."
         return Finding("outliers", QUESTION, "None stands out", sentence, note, numbers)
     usual = float(np.median(distances))
-    times = (
-        f"{spell(distances[far[0]] / usual, 2)} times" if usual > 0 else "far beyond"
-    )
-    sentence = f"{names[0]} lies at {times} the usual distance from the other tasks."
+    times = f"at {spell(distances[far[0]] / usual, 2)} times" if usual else "far beyond"
+    first = _join_tasks(names[:1])
+    sentence = f"{first} lies {times} the usual distance from the other tasks."
     if len(names) > 1:
         verb = "lies" if len(names) == 2 else "lie"
-        sentence += f" {join_names(names[1:], 4)} {verb} far off, too."
+        sentence += f" {_join_tasks(names[1:], 4)} {verb} far off, too."
     value = f"{count(len(names), 'task')} far off"
     return Finding("outliers", QUESTION, value, sentence, note, numbers)
+
+
+def _join_tasks(names: list[str], most: int = 3) -> str:
+    """Names of tasks at the start of a sentence; bare numbers say what they are."""
+    if not all(name.lstrip("-").isdigit() for name in names):
+        return join_names(names, most)
+    return f"Task{'' if len(names) == 1 else 's'} {join_names(names, most)}"

@@ -13,7 +13,7 @@ from priormtl.reports.content import Column, Table
 __all__ = ["Paired", "Search", "compare_without", "read_search", "search_table"]
 
 LEVEL = 0.95
-STRENGTHS = ("lam", "theta", "epsilon")
+STRENGTHS = ("lam", "theta", "epsilon", "outlier_strength")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,10 @@ def search_table(search: Search) -> Table:
     """One row per candidate, best first."""
     means = search.means
     rank = means if search.is_error else -means
-    columns = [Column(name, name, values) for name, values in search.strengths.items()]
+    columns = [
+        Column(name, name.replace("_", " "), values)
+        for name, values in search.strengths.items()
+    ]
     columns.append(Column("score", search.metric.capitalize(), means))
     columns.append(Column("sd", "Deviation over splits", _spread(search.scores)))
     chosen = tuple("yes" if i == search.best else "" for i in range(len(means)))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-__all__ = ["count", "join_names", "percent", "signed_percent", "spell", "spell_label"]
+__all__ = ["count", "join_names", "percent", "spell", "spell_label"]
 
 LONGEST_LABEL = 120  # letters; longer names are cut
 MINUS = "\N{MINUS SIGN}"
@@ -24,11 +24,6 @@ def percent(share: float) -> str:
     value = 100.0 * share
     digits = 0 if abs(value) >= 9.95 else 1
     return f"{value:.{digits}f} %".replace("-", MINUS)
-
-
-def signed_percent(share: float) -> str:
-    """Write a change as a percentage with its sign."""
-    return percent(share) if share < 0 else f"+{percent(share)}"
 
 
 def count(n: int, noun: str) -> str:

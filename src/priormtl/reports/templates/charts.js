@@ -161,28 +161,34 @@ class TaskChart {
   }
 }
 
-// Held-out score over lam: one line per theta, at one epsilon.
+// Held-out score over lam: one line per theta, at one value of each other strength.
 class SearchChart {
   constructor(section) {
     this.table = data.tables.search;
     this.chosen = this.table.column("chosen").values.indexOf("yes");
-    const epsilon = this.table.column("epsilon");
-    const values = epsilon ? [...new Set(epsilon.values)].sort((a, b) => a - b) : [];
-    const [picker, select] = choice("epsilon", values.map((value) => [String(value), spell(value)]), () => this.update());
-    if (this.chosen >= 0 && epsilon) select.value = String(epsilon.values[this.chosen]);
-    picker.hidden = values.length < 2;
-    this.select = select;
+    this.others = ["epsilon", "outlier_strength"].map((name) => this.table.column(name)).filter(Boolean);
+    const pickers = this.others.map((column) => this.picker(column));
     this.chart = new Chart("Held-out score over lam, one line per theta");
     this.legend = make("ul", { class: "legend" });
-    section.append(make("div", { class: "tools" }, picker), this.legend, this.chart.element, this.chart.readout);
+    section.append(make("div", { class: "tools" }, ...pickers), this.legend, this.chart.element, this.chart.readout);
     this.update();
   }
 
+  // A choice among the values of one strength; the chosen candidate's comes first.
+  picker(column) {
+    const values = [...new Set(column.values)].sort((a, b) => a - b);
+    const options = values.map((value) => [String(value), Number.isFinite(value) ? spell(value) : "none"]);
+    const [picker, select] = choice(column.label, options, () => this.update());
+    if (this.chosen >= 0) select.value = String(column.values[this.chosen]);
+    picker.hidden = values.length < 2;
+    column.select = select;
+    return picker;
+  }
+
   update() {
-    const [lam, theta, epsilon, score] = ["lam", "theta", "epsilon", "score"].map((name) => this.table.column(name));
-    const rows = [...Array(this.table.size).keys()].filter(
-      (row) => Number.isFinite(score.values[row]) && (!epsilon || String(epsilon.values[row]) === this.select.value),
-    );
+    const [lam, theta, score] = ["lam", "theta", "score"].map((name) => this.table.column(name));
+    const wanted = (row) => this.others.every((column) => String(column.values[row]) === column.select.value);
+    const rows = [...Array(this.table.size).keys()].filter((row) => Number.isFinite(score.values[row]) && wanted(row));
     const thetas = [...new Set(rows.map((row) => (theta ? theta.values[row] : 0)))].sort((a, b) => a - b);
     const lines = thetas.map((value, i) => {
       const look = LOOKS[i % LOOKS.length];
