@@ -161,38 +161,42 @@ class TaskChart {
   }
 }
 
-// Held-out score over lam: one line per theta, at one value of each other strength.
+// Held-out score over lam: one line per theta, at one epsilon; of other strengths the best.
 class SearchChart {
   constructor(section) {
     this.table = data.tables.search;
     this.chosen = this.table.column("chosen").values.indexOf("yes");
-    this.others = ["epsilon", "outlier_strength"].map((name) => this.table.column(name)).filter(Boolean);
-    const pickers = this.others.map((column) => this.picker(column));
+    this.epsilon = this.table.column("epsilon");
+    const picker = this.picker(this.epsilon ? [...new Set(this.epsilon.values)].sort((a, b) => a - b) : []);
     this.chart = new Chart("Held-out score over lam, one line per theta");
     this.legend = make("ul", { class: "legend" });
-    section.append(make("div", { class: "tools" }, ...pickers), this.legend, this.chart.element, this.chart.readout);
+    section.append(make("div", { class: "tools" }, picker), this.legend, this.chart.element, this.chart.readout);
     this.update();
   }
 
-  // A choice among the values of one strength; the chosen candidate's comes first.
-  picker(column) {
-    const values = [...new Set(column.values)].sort((a, b) => a - b);
-    const options = values.map((value) => [String(value), Number.isFinite(value) ? spell(value) : "none"]);
-    const [picker, select] = choice(column.label, options, () => this.update());
-    if (this.chosen >= 0) select.value = String(column.values[this.chosen]);
+  picker(values) {
+    const [picker, select] = choice("epsilon", values.map((value) => [String(value), spell(value)]), () => this.update());
+    if (this.chosen >= 0 && values.length) select.value = String(this.epsilon.values[this.chosen]);
     picker.hidden = values.length < 2;
-    column.select = select;
+    this.select = select;
     return picker;
+  }
+
+  // Candidates at the epsilon selected, best first; the chosen one goes before all others.
+  rows() {
+    const score = this.table.column("score").values;
+    const here = (row) => !this.epsilon || String(this.epsilon.values[row]) === this.select.value;
+    const rows = [...score.keys()].filter((row) => Number.isFinite(score[row]) && here(row));
+    return rows.sort((a, b) => (b === this.chosen) - (a === this.chosen));
   }
 
   update() {
     const [lam, theta, score] = ["lam", "theta", "score"].map((name) => this.table.column(name));
-    const wanted = (row) => this.others.every((column) => String(column.values[row]) === column.select.value);
-    const rows = [...Array(this.table.size).keys()].filter((row) => Number.isFinite(score.values[row]) && wanted(row));
+    const rows = this.rows();
     const thetas = [...new Set(rows.map((row) => (theta ? theta.values[row] : 0)))].sort((a, b) => a - b);
     const lines = thetas.map((value, i) => {
       const look = LOOKS[i % LOOKS.length];
-      const own = rows.filter((row) => !theta || theta.values[row] === value).sort((a, b) => lam.values[a] - lam.values[b]);
+      const own = firstOfEach(rows.filter((row) => !theta || theta.values[row] === value), lam.values);
       const words = (row) => `lam ${spell(lam.values[row])}, theta ${spell(value)}: ${score.label} ${spell(score.values[row])}${row === this.chosen ? ", chosen" : ""}`;
       return { look, value, points: own.map((row) => ({ x: lam.values[row], y: score.values[row], words: words(row), look, chosen: row === this.chosen })) };
     });
@@ -202,6 +206,13 @@ class SearchChart {
     const logarithmic = points.every((p) => p.x > 0);
     this.chart.show({ points, lines, rule: null, logarithmic, names: null, yLabel: score.label, xLabel: "lam" });
   }
+}
+
+// Of rows with the same value the first, in the order of the values.
+function firstOfEach(rows, values) {
+  const first = new Map();
+  for (const row of rows) if (!first.has(values[row])) first.set(values[row], row);
+  return [...first.values()].sort((a, b) => values[a] - values[b]);
 }
 
 function entry([stroke, dashes], words) {
