@@ -34,7 +34,7 @@ def test_unnamed_features_are_taken_as_they_are(rows):
     model = SimpleNamespace()
     found = read_known_rows(model, rows, task="region", target="score")
     assert isinstance(found["X"], np.ndarray)
-    assert found["X"].shape == (100, 7)
+    assert found["X"].shape == (100, 7)  # the column "other" is one of them
 
 
 def test_a_model_that_knows_the_tasks_column_needs_no_word(rows):
@@ -52,9 +52,17 @@ def test_a_model_that_remembers_columns_gets_the_table_as_it_is(rows):
     model = SimpleNamespace(encoding_=object(), task_column_="region")
     found = read_known_rows(model, rows, task=None, target="score")
     assert "other" in found["X"].column_names
-    assert "score" not in found["X"].column_names
     with pytest.raises(ValueError, match=r"unknown column 'scor'.*'score'"):
         read_known_rows(model, rows, task=None, target="scor")
+
+
+def test_texts_become_the_features_that_the_model_knows(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "c,x,t,y\nred,1,a,2\nblue,3,a,4\n", encoding="utf-8"
+    )
+    model = SimpleNamespace(feature_names_in_=["c=green", "c=red", "x"])
+    X = read_known_rows(model, tmp_path / "t.csv", task="t", target="y")["X"]
+    assert X.to_pydict() == {"c=green": [0.0, 0.0], "c=red": [1.0, 0.0], "x": [1, 3]}
 
 
 def test_absent_features_are_named(rows):

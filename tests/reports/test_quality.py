@@ -1,7 +1,10 @@
 """Quality: held-out scores come first, and every answer says what limits it."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from priormtl import load, save
 from priormtl.reports.fits import score_fit
 from priormtl.reports.learned import Learned
 from priormtl.reports.quality import answer_quality
@@ -19,6 +22,20 @@ def test_held_out_scores_come_first():
     assert answer.numbers["held_out_variance_explained"] == pytest.approx(share)
     assert answer.value == f"{100 * share:.0f} % explained"
     assert "best of 16 candidates" in answer.note
+
+
+def test_a_loaded_model_is_compared_with_no_features(tmp_path):
+    save(tuned_model(), tmp_path / "m.model")
+    model = load(tmp_path / "m.model")
+    answer = answer_quality(Learned.read(model), read_search(model), None)
+    _, y, task, _ = drawn_rows()
+    means = pd.Series(y).groupby(task).transform("mean")
+    share = 1 - -model.best_score_ / np.mean((y - means) ** 2)
+    assert answer.numbers["below_intercepts"] == pytest.approx(share, abs=0.05)
+    assert answer.value.endswith("less error")
+    model.lams = [1.0, 2.0]  # these need not reach as far
+    answer = answer_quality(Learned.read(model), read_search(model), None)
+    assert answer.value.startswith("Mean squared error")
 
 
 def test_rows_are_judged_where_there_was_no_search():

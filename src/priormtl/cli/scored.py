@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from priormtl.cli.tables import read_table, split_table
-from priormtl.exceptions import unknown_name
+from priormtl.engines import open_source
+from priormtl.exceptions import DataFileError, unknown_name
 
 __all__ = ["read_known_rows"]
 
@@ -19,14 +20,20 @@ def read_known_rows(
     column = _column_of_tasks(model) if task is None else task
     if column is None or target is None:
         raise ValueError("--data needs --task and --target: name both columns.")
-    table = read_table(data)
-    if hasattr(model, "encoding_"):
-        return _raw_rows(table, column, target)
-    rows = split_table(table, task=column, target=target)
-    X = _in_order(model, rows.X)
+    table = _read(data)
+    for name in (column, target):
+        if name not in table.column_names:
+            raise unknown_name("column", name, table.column_names)
+    X, y, labels = (
+        _features(model, table, {column, target}),
+        table[target],
+        table[column],
+    )
     if getattr(model, "task", None) is None:
-        return {"X": X, "y": rows.y, "task": rows.task}
-    return {"X": X.append_column(str(model.task), rows.task), "y": rows.y}
+        return {"X": X, "y": y, "task": labels}
+    if model.task not in X.column_names:
+        X = X.append_column(model.task, labels)
+    return {"X": X, "y": y}
 
 
 def _column_of_tasks(model: Any) -> str | None:
@@ -35,20 +42,32 @@ def _column_of_tasks(model: Any) -> str | None:
     return column if isinstance(column, str) else None
 
 
-def _raw_rows(table: pa.Table, task: str, target: str) -> dict[str, Any]:
-    """The table as it is: the model remembers what its columns mean."""
-    for name in (task, target):
-        if name not in table.column_names:
-            raise unknown_name("column", name, table.column_names)
-    return {"X": table.drop_columns([target]), "y": table[target], "task": table[task]}
+def _read(data: Path) -> pa.Table:
+    source = open_source(data)
+    try:
+        return source.dataset.to_table()
+    except (pa.ArrowException, UnicodeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise DataFileError(f"{data} cannot be read: {reason}.") from None
 
 
-def _in_order(model: Any, X: pa.Table) -> Any:
-    """Features by the model's names, or all as they are."""
+def _features(model: Any, table: pa.Table, others: set[str]) -> Any:
+    """Columns for the model, by its names; all but ``others`` where it has none."""
+    if hasattr(model, "encoding_"):
+        return table  # the model remembers what the columns mean
     names = getattr(model, "feature_names_in_", None)
     if names is None:
-        return np.column_stack([column.to_numpy() for column in X.columns])
-    for name in names:
-        if name not in X.column_names:
-            raise unknown_name("column", name, X.column_names)
-    return X.select(list(names))
+        rest = [name for name in table.column_names if name not in others]
+        return np.column_stack([table[name].to_numpy() for name in rest])
+    columns = [_feature(table, str(name)) for name in names]
+    return pa.table(columns, names=list(map(str, names)))
+
+
+def _feature(table: pa.Table, name: str) -> Any:
+    """A column, or whether another one has the value that the name tells."""
+    if name in table.column_names:
+        return table[name]
+    column, equals, value = name.partition("=")
+    if not equals or column not in table.column_names:
+        raise unknown_name("column", name, table.column_names)
+    return pc.equal(table[column].cast(pa.string()), value).cast(pa.float64())

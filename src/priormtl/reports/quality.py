@@ -1,6 +1,7 @@
 """How good a model is: held-out score first, then the score on rows."""
 
 import math
+from numbers import Integral
 
 import numpy as np
 
@@ -40,34 +41,46 @@ def answer_quality(
 
 
 def _answer_search(learned: Learned, search: Search, fits: Fits | None) -> Finding:
-    mean, error = float(search.means[search.best]), search.standard_error
-    n = search.scores.shape[1]
-    numbers: dict[str, Number] = {
-        "metric": search.metric,
-        "cross_validated": mean,
-        "standard_error": error,
-        "splits": n,
-        "candidates": len(search.scores),
-    }
-    spread = "" if math.isnan(error) else f" ± {spell(error, 2)}"
-    sentence = (
-        f"Cross-validated {search.metric} {spell(mean)}{spread} (standard error over "
-        f"{count(n, 'split')})."
-    )
-    value = f"{search.metric} {spell(mean, 3)}"
-    share = _held_out_share(learned, search, mean)
+    mean = float(search.means[search.best])
+    value, sentence = f"{search.metric} {spell(mean, 3)}", _say_search(search, mean)
+    numbers = _search_numbers(search, mean)
+    share, less = _held_out_share(learned, search, mean), None
+    if share is None:
+        less = _share_below_intercepts(learned, search, mean)
     if share is not None:
         numbers["held_out_variance_explained"] = share
         value = f"{percent(share)} explained"
         sentence += f" That is {percent(share)} of the targets' variance explained."
+    if less is not None:
+        numbers["below_intercepts"] = less
+        value = f"{percent(less)} less error"
+        sentence += f" That is {percent(less)} less than without any feature."
     if fits is not None:
         numbers |= _fit_numbers(fits)
         sentence += f" {_say_fits(fits)}"
-    note = (
-        f"The held-out score is the best of {count(len(search.scores), 'candidate')} "
-        "and so a little too good."
-    )
+    tried = count(len(search.scores), "candidate")
+    note = f"The held-out score is the best of {tried} and so a little too good."
     return Finding("quality", QUESTION, _capital(value), sentence, note, numbers)
+
+
+def _say_search(search: Search, mean: float) -> str:
+    error = search.standard_error
+    spread = "" if math.isnan(error) else f" ± {spell(error, 2)}"
+    splits = count(search.scores.shape[1], "split")
+    return (
+        f"Cross-validated {search.metric} {spell(mean)}{spread} (standard error over "
+        f"{splits})."
+    )
+
+
+def _search_numbers(search: Search, mean: float) -> dict[str, Number]:
+    return {
+        "metric": search.metric,
+        "cross_validated": mean,
+        "standard_error": search.standard_error,
+        "splits": search.scores.shape[1],
+        "candidates": len(search.scores),
+    }
 
 
 def _held_out_share(learned: Learned, search: Search, mean: float) -> float | None:
@@ -82,6 +95,19 @@ def _held_out_share(learned: Learned, search: Search, mean: float) -> float | No
     total = statistics.yy.sum() + weight @ (statistics.y_mean - centre) ** 2
     variance = float(total / weight.sum())
     return 1.0 - mean / variance if variance > 0 else None
+
+
+def _share_below_intercepts(
+    learned: Learned, search: Search, mean: float
+) -> float | None:
+    """How much smaller the error is than at lam_max, where coefficients vanish."""
+    lams = getattr(learned.model, "lams", ())
+    by_default = lams is None or isinstance(lams, Integral)
+    if not by_default or search.metric != "mean squared error":
+        return None
+    largest = search.strengths["lam"] == search.strengths["lam"].max()
+    error = float(search.means[largest].min())
+    return 1.0 - mean / error if error > 0 else None
 
 
 def _say_fits(fits: Fits) -> str:
