@@ -7,6 +7,7 @@ import pytest
 
 import priormtl
 from priormtl import MultiTaskClassifier, MultiTaskRegressor, load, save
+from priormtl.audits import audit_prior
 from priormtl.baselines import RMTL
 from priormtl.reports import Report, report
 from reported_models import TASKS, drawn_rows, model_of, tuned_model
@@ -61,6 +62,21 @@ def test_classifiers_and_methods_compared_are_reported():
     assert made.content.metric == "AUC"
     other = report(RMTL().fit(X, y, task=task), X, y, task=task)
     assert other.content.finding("certificate").question == "Is it solved?"
+
+
+def test_an_audit_speaks_of_the_same_relations():
+    X, y, task, _ = drawn_rows()
+    audit = audit_prior(tuned_model(), X, y, task=task, n_repeats=1)
+    told, own = (
+        report(tuned_model(), audit=audit).content,
+        report(tuned_model()).content,
+    )
+    assert told.finding("prior").sentence.startswith(audit.helped_tuned.sentence)
+    table = told.table("relations")
+    after = dict(zip(table["relation"], table["violation_after"], strict=True))
+    table = own.table("relations")
+    for name, value in zip(table["relation"], table["violation_after"], strict=True):
+        assert after[name] == pytest.approx(value, abs=1e-6)
 
 
 def test_model_is_left_as_it_was():

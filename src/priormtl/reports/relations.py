@@ -7,14 +7,15 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from priormtl._arrays import Array
+from priormtl.audits import describe_rows
+from priormtl.priors import measure_violations
 from priormtl.reports.content import Column, Table
-from priormtl.reports.learned import Learned, row_norms
-from priormtl.reports.wording import MINUS, spell, spell_label
+from priormtl.reports.learned import Learned
+from priormtl.reports.wording import spell_label
 
 __all__ = ["relation_table"]
 
 CHUNK = 1000  # relations looked at in one go
-MOST_TERMS = 4  # features that a relation's name shows
 NUMBERS = {  # of an audit, and their labels
     "weight": "Weight",
     "violation_before": "Disagreement without",
@@ -61,11 +62,12 @@ def _from_audit(relations: Sequence[Any]) -> Table:
 def _from_matrix(learned: Learned, D: csr_array) -> Table:
     scales = getattr(learned.model, "standardize", False)
     coef = learned.comparable if scales else learned.coef
-    violation, squares = _violations(D, np.ascontiguousarray(coef.T))
+    violation, squares = _measure(D, np.ascontiguousarray(coef.T))
     total = squares.sum()
     share = squares / total if total > 0 else np.zeros(len(squares))
+    words = (s.relation for s in describe_rows(D, learned.features))
     columns = (
-        Column("relation", "Relation", _spell_rows(D, learned.features)),
+        Column("relation", "Relation", tuple(map(spell_label, words))),
         Column("violation_after", NUMBERS["violation_after"], violation),
         Column("share", NUMBERS["share"], share),
     )
@@ -74,29 +76,11 @@ def _from_matrix(learned: Learned, D: csr_array) -> Table:
     return table.take(np.argsort(-violation, kind="stable"))
 
 
-def _violations(D: csr_array, P: Array) -> tuple[Array, Array]:
-    """‖d P‖ over its largest possible size, and its square, of each relation."""
+def _measure(D: csr_array, P: Array) -> tuple[Array, Array]:
+    """Violation of each relation and its part in ‖D P‖², for P of largest number 1."""
     largest = np.abs(P).max(initial=0.0)
     P = P / largest if largest > 0 else P
-    starts = range(0, D.shape[0], CHUNK)
-    sizes = np.concatenate([row_norms(D[a : a + CHUNK] @ P) for a in starts])
-    bounds = np.abs(D) @ row_norms(P)
-    return np.where(bounds > 0, sizes / np.where(bounds > 0, bounds, 1), 0.0), sizes**2
-
-
-def _spell_rows(D: csr_array, names: Sequence[str]) -> tuple[str, ...]:
-    spans = zip(D.indptr[:-1], D.indptr[1:], strict=True)
-    return tuple(
-        _spell_row(D.data[a:b], [names[j] for j in D.indices[a:b]]) for a, b in spans
-    )
-
-
-def _spell_row(values: Array, names: list[str]) -> str:
-    """``a ~ b`` for alike, ``a ~ −b`` for opposite, else the sum that is zero."""
-    if len(values) == 2 and abs(values[0]) == abs(values[1]):
-        sign = "" if values[0] * values[1] < 0 else MINUS
-        return f"{names[0]} ~ {sign}{names[1]}"
-    pairs = list(zip(values, names, strict=True))
-    terms = [f"{spell(value, 3)} {name}" for value, name in pairs[:MOST_TERMS]]
-    more = ["…"] if len(pairs) > MOST_TERMS else []
-    return f"{' + '.join(terms + more)} ~ 0"
+    parts = [D[start : start + CHUNK] for start in range(0, D.shape[0], CHUNK)]
+    violations = [measure_violations(part, P) for part in parts]
+    squares = [np.sum((part @ P) ** 2, axis=1) for part in parts]
+    return np.concatenate(violations), np.concatenate(squares)
