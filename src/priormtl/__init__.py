@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from priormtl import baselines
     from priormtl.audits import audit_prior
     from priormtl.baselines import compare
+    from priormtl.reports import report
 
 __version__ = "0.1.0"
 
@@ -49,6 +50,7 @@ __all__ = [
     "one_vs_one",
     "one_vs_rest",
     "regularization_path",
+    "report",
     "save",
     "stack_tasks",
     "summarize",
@@ -63,4 +65,6 @@ def __getattr__(name: str) -> Any:
         return import_module("priormtl.audits").audit_prior
     if name == "compare":
         return import_module("priormtl.baselines").compare
+    if name == "report":
+        return import_module("priormtl.reports").report
     raise AttributeError(f"module 'priormtl' has no attribute {name!r}")

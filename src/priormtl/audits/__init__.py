@@ -12,6 +12,7 @@ from priormtl.audits.results import (
     RelationAudit,
     TaskBenefit,
 )
+from priormtl.audits.statements import describe_rows
 
 __all__ = [
     "CoefficientBand",
@@ -21,5 +22,6 @@ __all__ = [
     "ResampledCoefficients",
     "TaskBenefit",
     "audit_prior",
+    "describe_rows",
     "resample_coefficients",
 ]

@@ -9,6 +9,7 @@ from priormtl.cli.compare import compare
 from priormtl.cli.data import app as data
 from priormtl.cli.demo import demo
 from priormtl.cli.merge import merge
+from priormtl.cli.report import report
 from priormtl.cli.reproduce import reproduce
 from priormtl.cli.stats import stats
 
@@ -22,6 +23,7 @@ app = Typer(
 )
 app.command()(demo)
 app.command()(compare)
+app.command()(report)
 app.command()(reproduce)
 app.command()(stats)
 app.command()(merge)

@@ -7,7 +7,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
-from priormtl.estimators.labels import refuse_lone_classes
+from priormtl.estimators.labels import code_classes, refuse_lone_classes
 from priormtl.estimators.linear import task_array
 from priormtl.estimators.paths import RegularizationPath, regularization_path
 from priormtl.estimators.progress import hide_progress, show_progress
@@ -46,6 +46,7 @@ __all__ = [
     "check_jobs",
     "check_strength",
     "check_tolerance",
+    "code_classes",
     "hide_progress",
     "load",
     "make_splits",

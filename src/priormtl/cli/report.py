@@ -1,0 +1,83 @@
+"""priormtl report: a page that tells what a fitted model learned."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Exit, Option, echo
+
+from priormtl.cli.errors import one_sentence, refuse_folder
+
+__all__ = ["report"]
+
+NEEDED = "pip install 'priormtl[cli]'"
+
+
+def report(
+    model: Annotated[Path, Argument(help="Model, as 'priormtl fit' or save wrote it.")],
+    out: Annotated[Path, Option(dir_okay=False, help="Page to write.")] = Path(
+        "report.html"
+    ),
+    data: Annotated[
+        Path | None,
+        Option(help="Rows to score, best new ones: CSV, Parquet, or a folder."),
+    ] = None,
+    task: Annotated[
+        str | None, Option(metavar="COL", help="Column of the tasks, in --data.")
+    ] = None,
+    target: Annotated[
+        str | None, Option(metavar="COL", help="Column of the targets, in --data.")
+    ] = None,
+    title: Annotated[str | None, Option(help="Heading of the page.")] = None,
+    coefficients: Annotated[
+        Path | None,
+        Option(dir_okay=False, help="Write all coefficients, too: .csv or .parquet."),
+    ] = None,
+    as_json: Annotated[
+        bool, Option("--json", help="Print the answers as JSON.")
+    ] = False,
+) -> None:
+    """Write a page on a fitted model: how good, which features, did the prior help.
+
+    The page is one file that works without a network: send it to a colleague.
+    Nothing is fitted.
+
+    Example: priormtl report exams.model --out report.html
+
+    Example: priormtl report exams.model --data new.csv --task school --target score
+    """
+    load, make, read_known_rows = _import_tools()
+    with one_sentence():
+        refuse_folder(out)
+        refuse_folder(coefficients)
+        fitted = load(model)
+        rows: dict[str, Any] = {}
+        if data is not None:
+            rows = read_known_rows(fitted, data, task=task, target=target)
+        elif task is not None or target is not None:
+            raise ValueError(
+                "--task and --target describe --data: name that file, too."
+            )
+        made = make(fitted, **rows, title=title)
+        made.save(out, coefficients=coefficients)
+    _say(out, json.loads(made.json())["findings"], as_json)
+
+
+def _import_tools() -> tuple[Any, Any, Any]:
+    try:
+        from priormtl.cli.scored import read_known_rows  # noqa: PLC0415
+        from priormtl.estimators import load  # noqa: PLC0415
+        from priormtl.reports import report as make  # noqa: PLC0415
+    except ImportError as error:
+        echo(f"Error: report needs {error.name}: {NEEDED}", err=True)
+        raise Exit(2) from None
+    return load, make, read_known_rows
+
+
+def _say(out: Path, findings: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        echo(json.dumps({"file": str(out), "findings": findings}, ensure_ascii=False))
+        return
+    for finding in findings:
+        echo(f"{finding['question']} {finding['value']}.")
+    echo(f"wrote {out}")

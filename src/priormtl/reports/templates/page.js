@@ -1,0 +1,64 @@
+// Sections in their order; each is opened only where there is something to show.
+
+// Least to largest coefficient as a line, the mean as a dot.
+function rangePicture(table) {
+  const [low, high, mean] = ["min", "max", "mean"].map((name) => table.column(name).values);
+  let limit = 0;
+  for (let row = 0; row < table.size; row += 1) limit = Math.max(limit, Math.abs(low[row]), Math.abs(high[row]));
+  const place = (value) => 100 + (limit ? (92 * value) / limit : 0);
+  return (row) =>
+    draw(
+      "svg",
+      { class: "bar", viewBox: "0 0 200 20", role: "img", "aria-label": `from ${spell(low[row])} to ${spell(high[row])}, mean ${spell(mean[row])}` },
+      draw("line", { class: "zero", x1: 100, x2: 100, y1: 1, y2: 19 }),
+      draw("line", { class: "range", x1: place(low[row]), x2: place(high[row]), y1: 10, y2: 10 }),
+      draw("circle", { class: mean[row] < 0 ? "down" : "up", cx: place(mean[row]), cy: 10, r: 5 }),
+    );
+}
+
+// Disagreement from 0 to 1 as a bar; an outline shows it without the prior.
+function violationPicture(table) {
+  const after = table.column("violation_after").values;
+  const before = table.column("violation_before");
+  return (row) => {
+    const shapes = [
+      draw("rect", { class: "track", x: 0, y: 4, width: 200, height: 12, rx: 3 }),
+      draw("rect", { class: "fill", x: 0, y: 4, width: 200 * (after[row] || 0), height: 12, rx: 3 }),
+    ];
+    let words = `disagreement ${spell(after[row])}`;
+    if (before && Number.isFinite(before.values[row])) {
+      shapes.push(draw("circle", { class: "before", cx: Math.min(195, Math.max(5, 200 * before.values[row])), cy: 10, r: 5 }));
+      words += `, ${spell(before.values[row])} without the prior`;
+    }
+    return draw("svg", { class: "bar", viewBox: "0 0 200 20", role: "img", "aria-label": words }, ...shapes);
+  };
+}
+
+function addTable(section, name, pictures) {
+  const table = data.tables[name];
+  section.append(new DataTable(name, table, pictures).element, make("p", { class: "note" }, table.note));
+}
+
+const map = new HeatMap(openSection("coefficients"));
+addTable(openSection("features"), "features", { "Least, mean, largest": rangePicture(data.tables.features) });
+const charts = [];
+const tasks = openSection("tasks");
+if (data.tables.tasks.size > 1) charts.push(new TaskChart(tasks).chart);
+addTable(tasks, "tasks");
+if (data.tables.relations) {
+  const heading = data.tables.relations.column("violation_before") ? "With prior (○ without)" : "From 0 to 1";
+  addTable(openSection("relations"), "relations", { [heading]: violationPicture(data.tables.relations) });
+}
+if (data.tables.search) {
+  const search = openSection("search");
+  charts.push(new SearchChart(search).chart);
+  addTable(search, "search");
+}
+
+function repaint(forPrint) {
+  printing = forPrint;
+  map.paint();
+  charts.forEach((chart) => chart.paint());
+}
+addEventListener("beforeprint", () => repaint(true));
+addEventListener("afterprint", () => repaint(false));

@@ -1,0 +1,76 @@
+"""Rows to score are read as the model reads them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from priormtl import MultiTaskRegressor
+from priormtl.cli.scored import read_known_rows
+from priormtl.reports import report
+from reported_models import drawn_rows, tuned_model
+
+
+@pytest.fixture
+def rows(tmp_path):
+    X, y, task, _ = drawn_rows()
+    table = {name: X[name].to_numpy() for name in reversed(X.columns)}
+    table = pa.table({**table, "other": y, "region": task, "score": y})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    return tmp_path / "rows.parquet"
+
+
+def test_columns_are_found_by_name_in_any_order(rows):
+    found = read_known_rows(tuned_model(), rows, task="region", target="score")
+    assert found["X"].column_names == tuned_model().feature_names_in_.tolist()
+    X, y, task, _ = drawn_rows()
+    made = report(tuned_model(), **found).content.finding("quality")
+    assert made == report(tuned_model(), X, y, task=task).content.finding("quality")
+
+
+def test_unnamed_features_are_taken_as_they_are(rows):
+    model = SimpleNamespace()
+    found = read_known_rows(model, rows, task="region", target="score")
+    assert isinstance(found["X"], np.ndarray)
+    assert found["X"].shape == (100, 7)  # the column "other" is one of them
+
+
+def test_a_model_that_knows_the_tasks_column_needs_no_word(rows):
+    X, y, task, _ = drawn_rows()
+    model = MultiTaskRegressor(1.0, task="region").fit(X.assign(region=task), y)
+    found = read_known_rows(model, rows, task=None, target="score")
+    assert "task" not in found
+    quality = report(model, **found).content.finding("quality")
+    assert quality.numbers["rows_score"] == pytest.approx(
+        model.score(X.assign(region=task), y)
+    )
+
+
+def test_a_model_that_remembers_columns_gets_the_table_as_it_is(rows):
+    model = SimpleNamespace(encoding_=object(), task_column_="region")
+    found = read_known_rows(model, rows, task=None, target="score")
+    assert "other" in found["X"].column_names
+    with pytest.raises(ValueError, match=r"unknown column 'scor'.*'score'"):
+        read_known_rows(model, rows, task=None, target="scor")
+
+
+def test_texts_become_the_features_that_the_model_knows(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "c,x,t,y\nred,1,a,2\nblue,3,a,4\n", encoding="utf-8"
+    )
+    model = SimpleNamespace(feature_names_in_=["c=green", "c=red", "x"])
+    X = read_known_rows(model, tmp_path / "t.csv", task="t", target="y")["X"]
+    assert X.to_pydict() == {"c=green": [0.0, 0.0], "c=red": [1.0, 0.0], "x": [1, 3]}
+
+
+def test_absent_features_are_named(rows):
+    model = SimpleNamespace(feature_names_in_=["age", "slep"])
+    with pytest.raises(ValueError, match=r"unknown column 'slep'.*'sleep'"):
+        read_known_rows(model, rows, task="region", target="score")
+
+
+def test_both_columns_are_needed(rows):
+    with pytest.raises(ValueError, match="--task and --target"):
+        read_known_rows(SimpleNamespace(), rows, task="region", target=None)
