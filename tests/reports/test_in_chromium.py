@@ -160,6 +160,12 @@ def test_policy_blocks_what_is_not_the_pages_own(tuned):
     assert len(tuned.get_log("browser")) == 2  # both are reported
 
 
+def per_deviation(feature):
+    """Coefficients of a feature over tasks, in its standard deviations."""
+    deviation = drawn_rows()[0][feature].std(ddof=0)
+    return tuned_model().coef_[:, FEATURES.index(feature)] * deviation
+
+
 def test_the_map_is_read_by_pointer(tuned):
     from selenium.webdriver import ActionChains  # noqa: PLC0415
 
@@ -172,8 +178,9 @@ def test_the_map_is_read_by_pointer(tuned):
         canvas, 5 - width // 2, height // 2 - 3
     ).perform()
     feature = shown_features(tuned)[-1]
-    value = tuned_model().coef_[0, FEATURES.index(feature)]
-    assert map_readout(tuned) == f"{feature} in East: {spell(value)}"
+    assert (
+        map_readout(tuned) == f"{feature} in East: {spell(per_deviation(feature)[0])}"
+    )
 
 
 def test_the_map_is_read_by_keys(tuned):
@@ -205,16 +212,14 @@ def test_features_and_tasks_of_the_map_are_sorted_and_filtered(tuned):
     assert f" in {best}: " in map_readout(tuned)
 
 
-def test_values_may_be_per_standard_deviation(tuned):
+def test_values_are_per_standard_deviation_until_asked(tuned):
     find(tuned, ".map canvas").send_keys(HOME)
     feature = shown_features(tuned)[0]
-    place = FEATURES.index(feature)
-    raw = map_readout(tuned)
-    choose(tuned, "Values", "scaled")
+    scaled = map_readout(tuned)
+    choose(tuned, "Values", "raw")
     find(tuned, ".map canvas").send_keys(HOME)
-    deviation = drawn_rows()[0][feature].std(ddof=0)
-    value = tuned_model().coef_[0, place] * deviation
-    assert map_readout(tuned) == f"{feature} in East: {spell(value)}" != raw
+    value = tuned_model().coef_[0, FEATURES.index(feature)]
+    assert map_readout(tuned) == f"{feature} in East: {spell(value)}" != scaled
 
 
 def test_only_selected_features_are_shown_until_asked(browser, pages):
@@ -230,8 +235,7 @@ def test_the_map_may_be_a_table(tuned):
     assert head == ["Feature", *TASKS]
     cells = texts(tuned, "#coefficients tbody tr:first-child td")
     feature = texts(tuned, "#coefficients tbody tr:first-child th")[0]
-    column = tuned_model().coef_[:, FEATURES.index(feature)]
-    assert cells == [spell(value) for value in column]
+    assert cells == [spell(value) for value in per_deviation(feature)]
     assert not find(tuned, ".map canvas").is_displayed()
 
 

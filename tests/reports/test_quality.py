@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from priormtl import load, save
+from priormtl import load, report, save
 from priormtl.reports.fits import score_fit
 from priormtl.reports.learned import Learned
 from priormtl.reports.quality import answer_quality
@@ -55,3 +55,16 @@ def test_scores_of_tasks_alone_give_the_median_task():
     learned = learned_of([[1.0]] * 3, task_r2_=[0.1, 0.4, 0.6], task_weight_=[1, 1, 1])
     answer = answer_quality(learned, None, score_fit(learned))
     assert answer.value == "R² 0.4 in the median task"
+
+
+def test_rows_that_were_given_come_before_the_search():
+    model, (X, y, task, _) = tuned_model(), drawn_rows()
+    learned = Learned.read(model)
+    search, given = read_search(model), report(model, X, y, task=task)
+    answer = given.content.findings[0]
+    assert answer.value.startswith("R² ")
+    assert answer.value.endswith("on the rows given")
+    assert answer.sentence.startswith("On the rows given")
+    held_out = answer_quality(learned, search, None)
+    assert held_out.sentence in answer.sentence
+    assert dict(held_out.numbers).items() <= dict(answer.numbers).items()

@@ -1,6 +1,7 @@
 """How good a model is: held-out score first, then the score on rows."""
 
 import math
+from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
@@ -19,16 +20,14 @@ QUESTION = "How good is it?"
 def answer_quality(
     learned: Learned, search: Search | None, fits: Fits | None
 ) -> Finding:
-    """Answer from held-out rows where there was a search, else from rows known."""
+    """Answer from rows given, else from held-out rows, else from rows of the fit."""
     if search is not None:
-        return _answer_search(learned, search, fits)
+        found = _answer_search(learned, search)
+        return found if fits is None else _add_fits(found, fits)
     if fits is not None:
-        numbers = _fit_numbers(fits)
-        value = f"{fits.metric} {spell(fits.whole, 3)}"
-        if math.isnan(fits.whole):
-            value = f"{fits.metric} {spell(_median(fits), 3)} in the median task"
+        words, note = _say_fits(fits), _warn(fits)
         return Finding(
-            "quality", QUESTION, value, _say_fits(fits), _warn(fits), numbers
+            "quality", QUESTION, _head(fits), words, note, _fit_numbers(fits)
         )
     return Finding(
         "quality",
@@ -40,7 +39,25 @@ def answer_quality(
     )
 
 
-def _answer_search(learned: Learned, search: Search, fits: Fits | None) -> Finding:
+def _head(fits: Fits) -> str:
+    if math.isnan(fits.whole):
+        return f"{fits.metric} {spell(_median(fits), 3)} in the median task"
+    return f"{fits.metric} {spell(fits.whole, 3)}"
+
+
+def _add_fits(found: Finding, fits: Fits) -> Finding:
+    """Say both; rows that were given come first, for nothing was chosen on them."""
+    numbers = {**(found.numbers or {}), **_fit_numbers(fits)}
+    first, second = found.sentence, _say_fits(fits)
+    if fits.where == FITTED:
+        return replace(found, sentence=f"{first} {second}", numbers=numbers)
+    value = f"{_head(fits)} on the rows given"
+    note = f"{_warn(fits)} {found.note}"
+    words = f"{second} {first}"
+    return replace(found, value=value, sentence=words, note=note, numbers=numbers)
+
+
+def _answer_search(learned: Learned, search: Search) -> Finding:
     mean = float(search.means[search.best])
     value, sentence = f"{search.metric} {spell(mean, 3)}", _say_search(search, mean)
     numbers = _search_numbers(search, mean)
@@ -55,9 +72,6 @@ def _answer_search(learned: Learned, search: Search, fits: Fits | None) -> Findi
         numbers["below_intercepts"] = less
         value = f"{percent(less)} less error"
         sentence += f" That is {percent(less)} less than without any feature."
-    if fits is not None:
-        numbers |= _fit_numbers(fits)
-        sentence += f" {_say_fits(fits)}"
     tried = count(len(search.scores), "candidate")
     note = f"The held-out score is the best of {tried} and so a little too good."
     return Finding("quality", QUESTION, _capital(value), sentence, note, numbers)

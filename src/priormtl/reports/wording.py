@@ -14,7 +14,7 @@ def spell(number: float, digits: int = 4) -> str:
     if math.isnan(number):
         return "unknown"
     text = f"{number:.{digits}g}"
-    if 1e4 <= abs(number) < 1e7:
+    if abs(number) < 1e7 and ("e+" in text or abs(number) >= 1e4):
         text = f"{float(text):,.0f}"
     return text.replace("-", MINUS)
 

@@ -57,7 +57,9 @@ class HeatMap {
     const orders = [["given", "their order"], ["name", "name"], ["distance", "distance"]];
     if (data.metric) orders.push(["score", data.metric]);
     const [tasks, byTask] = choice("Tasks by", orders, update);
-    const looks = [["raw", "coefficients"], ["scaled", "per standard deviation"]];
+    // Per deviation features can be compared, whatever their units.
+    const looks = [["raw", "coefficients"]];
+    if (this.units !== null) looks.unshift(["scaled", "per standard deviation"]);
     const [values, show] = choice("Values", looks, update);
     values.hidden = this.units === null;
     const [selected, only] = checkbox("Only selected features", update);
