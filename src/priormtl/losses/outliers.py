@@ -103,7 +103,7 @@ class OutlierFit:
     ) -> OutlierEvaluation:
         """Find own parts for these shared parts."""
         if self.fit.is_quadratic:
-            return self._evaluate_squared(P)
+            return self._evaluate_squared(P, near)
         return self._evaluate_smooth(P, near)
 
     def extrapolate(
@@ -212,18 +212,24 @@ class OutlierFit:
         features = whole if self.features is None else self.features
         return model_fit(base, own, at.coef, at.gradient, features)
 
-    def _evaluate_squared(self, P: Array) -> OutlierEvaluation:
+    def _evaluate_squared(
+        self, P: Array, near: OutlierEvaluation | None
+    ) -> OutlierEvaluation:
         shared = self.embed(P)
         alone = self.fit.evaluate(shared)
         if np.all(column_norms(alone.gradient) <= self.strength):
             return OutlierEvaluation(self, P, np.zeros_like(shared), alone)
-        own = self._solve_model(self.fit, shared, alone)
+        start = None if near is None else near.total
+        own = self._solve_model(self.fit, shared, alone, start)
         return OutlierEvaluation(self, P, own, self.fit.evaluate(shared + own))
 
-    def _solve_model(self, fit: Any, shared: Array, alone: Evaluation) -> Array:
-        """Own parts (d, m) for squared loss."""
+    def _solve_model(
+        self, fit: Any, shared: Array, alone: Evaluation, start: Array | None
+    ) -> Array:
+        """Own parts (d, m) for squared loss; ``start`` is a sum nearby."""
         if fit.ties_means:
-            found = solve_tied_own(fit, self.strength, shared, None)
+            b = fit.intercept(shared if start is None else start)
+            found = solve_tied_own(fit, self.strength, shared, b)
         else:
             found = solve_own(fit.modes, alone.gradient, self.strength)
         return found.spread(shared.shape[1])
@@ -257,7 +263,8 @@ class OutlierFit:
     ) -> OutlierEvaluation | None:
         """Best own parts of a model of the loss, or part of the way there."""
         model = self.fit.quadratic_model(point.inner)
-        target = self._solve_model(model, shared, model.evaluate(shared))
+        alone = model.evaluate(shared)
+        target = self._solve_model(model, shared, alone, point.total)
         move = target - point.own
         costs = self.cost(target) - self.cost(point.own)
         promised = float(np.vdot(point.inner.gradient, move)) + costs

@@ -15,7 +15,7 @@ __all__ = ["TiedOwn", "intercept_curvature", "solve_tied_own"]
 MOST_STEPS = 50
 MOST_HALVINGS = 30
 SUFFICIENT = 1e-4  # share of the promised descent that a step must keep
-SETTLED = 1e-14  # slopes, relative to the forces that balance
+SETTLED = 1e-12  # slopes, relative to the forces that balance
 ROUNDING = 1e-13
 LEAST_CURVATURE = 1e-10  # of an intercept that own parts can all but replace
 
@@ -86,18 +86,15 @@ class TiedOwn:
     def is_settled(self) -> bool:
         """Whether the slope is down to rounding."""
         moments = self.held.fit.moments
-        scale = np.abs(self.force) + moments.weight * (
-            np.abs(self.b) + np.abs(moments.y_mean)
-        )
-        return bool(np.all(np.abs(self.slope) <= SETTLED * (1e-3 + scale)))
+        forces = moments.weight * (np.abs(self.b) + np.abs(moments.y_mean))
+        return bool(np.linalg.norm(self.slope) <= SETTLED * np.linalg.norm(forces))
 
 
 def solve_tied_own(
-    fit: SquaredFit, strength: Array, shared: Array, start: Array | None
+    fit: SquaredFit, strength: Array, shared: Array, start: Array
 ) -> OwnParts:
-    """Own parts at the best intercepts, by Newton's method with halving."""
-    b = fit.intercept(shared) if start is None else start
-    point = TiedOwn(Held(fit, strength, shared), b)
+    """Own parts at the best intercepts, by Newton's method from ``start`` (m,)."""
+    point = TiedOwn(Held(fit, strength, shared), start)
     for _ in range(MOST_STEPS):
         closer = None if point.is_settled() else _newton_step(point)
         if closer is None:
