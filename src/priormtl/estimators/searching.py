@@ -358,7 +358,7 @@ class CrossValidated(CallbackSupport, LinearPredictions):
             )
 
     def _publish_search(self, result: SearchResult | OutlierResult, best: int) -> None:
-        vars(self).pop("outlier_strength_", None)
+        self.__dict__.pop("outlier_strength_", None)
         if isinstance(result, OutlierResult):
             chosen = result.candidates()[best]
             self.epsilon_, self.lam_, self.outlier_strength_, self.theta_ = chosen

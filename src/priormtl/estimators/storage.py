@@ -208,8 +208,8 @@ def _restore(
         model._publish_search(_read_search(arrays), best)
     if "own_coef" in arrays:
         parts = arrays["shared_coef"], arrays["own_coef"]
-        types = {(part.shape, part.dtype) for part in parts}
-        _demand(types == {(coef.shape, coef.dtype)}, "parts of coefficients")
+        alike = all(p.shape == coef.shape and p.dtype == coef.dtype for p in parts)
+        _demand(alike, "parts of coefficients")
         publish_parts(model, parts, float(fitted["outlier_strength"]))
     return model
 
@@ -221,7 +221,8 @@ def _read_search(arrays: dict[str, np.ndarray]) -> SearchResult | OutlierResult:
     n, extra = prod(grid.shape), arrays.get("outlier_candidates")
     shape = (n + (0 if extra is None else len(extra)), scored[0].shape[1])
     _demand(all(part.shape == shape for part in scored), "shape of scores")
-    plain = SearchResult(grid, *(part[:n] for part in scored))
+    scores, fit_seconds, score_seconds = (part[:n] for part in scored)
+    plain = SearchResult(grid, scores, fit_seconds, score_seconds)
     if extra is None:
         return plain
     candidates = [OutlierCandidate(*row) for row in extra.tolist()]

@@ -1,11 +1,11 @@
 """Quadratic models of a fit whose own parts follow: moments of tasks, once more."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.data import TaskStatistics
+from priormtl.data import Moments, TaskStatistics
 from priormtl.losses.modes import Modes
 from priormtl.losses.own import OwnParts, column_norms
 from priormtl.losses.squared import SquaredFit
@@ -17,80 +17,109 @@ DAMPING = 0.1  # share of curvature kept along own parts, which have none there
 LEAST_EIGENVALUE = 1e-12  # relative, below which a direction counts as flat
 
 
-class Followed(NamedTuple):
-    """Hessian of a task whose own part o follows: V' (diag(a) − c qqᵀ) V."""
+class Quadratic(NamedTuple):
+    """½ sᵀ gram s − linear s of one task, its own part following."""
 
-    vectors: Array  # V (r, k) of the features that are looked at
-    diagonal: Array  # a (r,)
-    along: Array  # q (r,)
-    share: float  # c
+    gram: Array  # (k, k)
+    linear: Array  # (k,)
 
-    def gram(self) -> Array:
-        """Written out (k, k)."""
-        q = self.vectors.T @ self.along
-        scaled = self.vectors.T * self.diagonal
-        return np.asarray(scaled @ self.vectors - self.share * np.outer(q, q))
+
+class TiedMeans(NamedTuple):
+    """What tied intercepts add to the quadratics of tasks with own parts."""
+
+    weight: Array  # (m,) second derivatives in b
+    b: Array  # (m,)
+    force: Array  # (m,) derivatives of the misfit in b
+    edges: Array  # (k, own) mixed derivatives
+    shared: Array  # (k, m)
+
+    @classmethod
+    def at(
+        cls, base: SquaredFit, own: OwnParts, shared: Array, features: Index
+    ) -> Self:
+        """Where shared and own parts stand."""
+        total = own.spread(base.shape[1])
+        total[features] += shared
+        b = base.intercept(total)
+        weight, edges = intercept_curvature(base, own), _edges(base, own)[features]
+        return cls(weight, b, -base.intercepts.slope(b), edges, shared)
 
 
 def model_fit(
     base: SquaredFit, own: OwnParts, shared: Array, slope: Array, features: Index
 ) -> SquaredFit:
-    """Squared fit that agrees in value, slope and curvature at the shared parts.
+    """Squared fit that agrees in slope and curvature at the shared parts.
 
     ``base`` holds all features, ``shared`` and ``slope`` (k, m) those looked at. Own
-    parts o take up all curvature along themselves: a model without any there would
-    have no minimum, so that a share of it is kept.
+    parts take up all curvature along themselves: a model without any there would have
+    no minimum, so that a share of it is kept.
     """
     everything = len(features) == base.shape[0]
-    moments = base.moments if everything else base.moments.restrict(features)
-    k, m = moments.shape
-    weight, x_mean = np.array(moments.weight), np.array(moments.x_mean)
-    y_mean, xy, yy = (np.array(x) for x in (moments.y_mean, moments.xy, moments.yy))
-    xx = np.array(np.broadcast_to(moments.gram(), (m, k, k)))
-    among = base.modes.take(own.tasks)
-    edges = _edges(base, own, among)[features]
-    if base.ties_means:
-        weight = intercept_curvature(base, own)
-        b = base.intercept(_total(base, own, shared, features))
-        force = -base.intercepts.slope(b)
+    seen = base if everything else base.restrict(features)
+    if not len(own.tasks):
+        return seen
+    statistics, among = _copy(seen.moments), base.modes.take(own.tasks)
+    ties = TiedMeans.at(base, own, shared, features) if base.ties_means else None
     for place, i in enumerate(own.tasks):
-        gram = _follow(among, own, place, features).gram()
-        linear = gram @ shared[:, i] - slope[:, i]
-        x_mean[i], y_mean[i] = 0.0, 0.0
-        if base.ties_means:
-            edge = edges[:, place]
-            x_mean[i] = edge / weight[i]
-            total = edge @ shared[:, i] + weight[i] * b[i] - force[i]
-            y_mean[i] = total / weight[i]
-            linear += edge * b[i] - x_mean[i] * total
-            gram -= np.outer(edge, x_mean[i])
-        xx[i], xy[i] = gram, linear
-        yy[i] = _least_constant(gram, linear)
-    tasks = tuple(range(m))
-    statistics = TaskStatistics(weight, x_mean, y_mean, xx, xy, yy, tasks)
+        gram = _followed_gram(among, own, place, features)
+        quadratic = Quadratic(gram, gram @ shared[:, i] - slope[:, i])
+        statistics.x_mean[i], statistics.y_mean[i] = 0.0, 0.0
+        if ties is not None:
+            quadratic = _centre(statistics, quadratic, ties, place, i)
+        statistics.xx[i], statistics.xy[i] = quadratic
+        statistics.yy[i] = _least_constant(quadratic)
     return SquaredFit(statistics, base.intercepts)
 
 
-def _total(base: SquaredFit, own: OwnParts, shared: Array, features: Index) -> Array:
-    total = own.spread(base.shape[1])
-    total[features] += shared
-    return total
+def _copy(moments: Moments) -> TaskStatistics:
+    """Statistics that may be written, with a Gram matrix for each task."""
+    k, m = moments.shape
+    return TaskStatistics(
+        np.array(moments.weight),
+        np.array(moments.x_mean),
+        np.array(moments.y_mean),
+        np.array(np.broadcast_to(moments.gram(), (m, k, k))),
+        np.array(moments.xy),
+        np.array(moments.yy),
+        tuple(range(m)),
+    )
 
 
-def _follow(among: Modes, own: OwnParts, place: int, features: Index) -> Followed:
-    """Hessian of one task with an own part."""
+def _followed_gram(among: Modes, own: OwnParts, place: int, features: Index) -> Array:
+    """Hessian of a task whose own part follows: μ Vᵀ (diag(t) − c (tw)(tw)ᵀ) V.
+
+    V are its axes, t = λ / (λ + μ), and w is the direction of the own part.
+    """
     t = 0 if len(among.values) == 1 else place
     vectors, shift = among.vectors[t], own.shift[place]
     share = among.values[t] / (among.values[t] + shift)
     w = vectors @ own.coef[:, place] / np.linalg.norm(own.coef[:, place])
-    q = share * w
-    kept = (1.0 - DAMPING) * shift / float(w @ q)
-    return Followed(vectors[:, features], shift * share, q, kept)
+    taken = (1.0 - DAMPING) * shift / float(w @ (share * w))
+    seen = vectors[:, features]
+    q = seen.T @ (share * w)
+    return np.asarray((seen.T * (shift * share)) @ seen - taken * np.outer(q, q))
 
 
-def _edges(base: SquaredFit, own: OwnParts, among: Modes) -> Array:
-    """Mixed derivatives in intercept and features (d, k), own parts following."""
-    moments = base.moments
+def _centre(
+    statistics: TaskStatistics,
+    raw: Quadratic,
+    ties: TiedMeans,
+    place: int,
+    i: int,
+) -> Quadratic:
+    """Write weight and means of a task, and return what is left about them."""
+    edge, weight = ties.edges[:, place], ties.weight[i]
+    total = edge @ ties.shared[:, i] + weight * ties.b[i] - ties.force[i]
+    mean = edge / weight
+    statistics.weight[i], statistics.x_mean[i] = weight, mean
+    statistics.y_mean[i] = total / weight
+    linear = raw.linear + edge * ties.b[i] - mean * total
+    return Quadratic(raw.gram - np.outer(edge, mean), linear)
+
+
+def _edges(base: SquaredFit, own: OwnParts) -> Array:
+    """Mixed derivatives in intercept and features (d, own), own parts following."""
+    moments, among = base.moments, base.modes.take(own.tasks)
     pull = moments.weight[own.tasks] * moments.x_mean[own.tasks].T
     u = among.turn(pull)
     w = among.turn(own.coef / column_norms(own.coef))
@@ -101,9 +130,9 @@ def _edges(base: SquaredFit, own: OwnParts, among: Modes) -> Array:
     return pull - among.turn_back(share * (u + shift * along[:, np.newaxis] * w))
 
 
-def _least_constant(gram: Array, linear: Array) -> float:
+def _least_constant(quadratic: Quadratic) -> float:
     """Twice the constant at which the model's least value is zero."""
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = np.linalg.eigh(quadratic.gram)
     kept = values > LEAST_EIGENVALUE * max(values[-1], 0.0)
-    parts = vectors[:, kept].T @ linear
+    parts = vectors[:, kept].T @ quadratic.linear
     return float(np.sum(parts**2 / values[kept]))

@@ -204,7 +204,7 @@ class OutlierFit:
 
     def model_at(self, at: OutlierEvaluation) -> SquaredFit:
         """Squared fit that agrees at a point, but for a share of curvature."""
-        base = self.fit.quadratic_model(at.inner)
+        base: Any = self.fit.quadratic_model(at.inner)
         tasks = np.flatnonzero(at.own.any(axis=0))
         coef = at.own[:, tasks]
         own = OwnParts(tasks, coef, self.strength[tasks] / column_norms(coef))

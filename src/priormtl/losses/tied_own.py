@@ -127,7 +127,7 @@ def intercept_curvature(fit: SquaredFit, own: OwnParts) -> Array:
     moments, among = fit.moments, fit.modes.take(own.tasks)
     curvature = np.array(moments.weight)
     weight = curvature[own.tasks]
-    u = among.turn((weight * moments.x_mean[own.tasks].T))
+    u = among.turn(weight * moments.x_mean[own.tasks].T)
     w = among.turn(own.coef / column_norms(own.coef))
     stiff = among.values + own.shift[:, np.newaxis]
     along = np.sum(u * w / stiff, axis=1) ** 2 / np.sum(w**2 * among.values / stiff, 1)

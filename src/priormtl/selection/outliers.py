@@ -17,10 +17,10 @@ from priormtl.selection.search import (
     SearchResult,
     Solver,
     Trial,
+    is_unsolved,
     mean_scores,
     results_table,
     run_jobs,
-    is_unsolved,
     standard_error,
 )
 from priormtl.solvers import Solution, solve

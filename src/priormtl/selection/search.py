@@ -23,11 +23,11 @@ __all__ = [
     "Trial",
     "choose_candidate",
     "count_paths",
+    "is_unsolved",
     "mean_scores",
     "results_table",
     "run_jobs",
     "search",
-    "is_unsolved",
     "standard_error",
 ]
 
