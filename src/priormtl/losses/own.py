@@ -14,7 +14,7 @@ from priormtl.losses.modes import Modes
 __all__ = ["OwnParts", "column_norms", "solve_own"]
 
 MOST_STEPS = 200
-SETTLED = 4e-16
+SETTLED = 1e-14  # relative change of a shift
 
 
 class OwnParts(NamedTuple):
@@ -61,7 +61,7 @@ def _find_shift(values: Array, parts: Array, strength: Array) -> Array:
         length = np.linalg.norm(parts / stiff, axis=1)
         bend = np.sum(parts**2 / stiff**3, axis=1) / length**3
         step = (1.0 / length - shift / strength) / (bend - 1.0 / strength)
-        shift, before = np.maximum(shift - step, 0.5 * SETTLED * shift), shift
-        if np.all(np.abs(shift - before) <= SETTLED * before):
+        shift, before = np.maximum(shift - step, SETTLED * shift), shift
+        if np.all(shift >= (1.0 - SETTLED) * before):
             break
     return shift
