@@ -234,6 +234,7 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         _, tol, _ = plain._solver_settings()
         rule = check_choice("selection", self.selection, RULES)
         lets_out = check_outlier_tasks(self.outlier_tasks)
+        check_outlier_strengths(self.outlier_strengths)
         jobs = check_jobs(self.n_jobs)
         setup = plain._set_up(parts.whole)
         grid = self._grid(setup.problem)
