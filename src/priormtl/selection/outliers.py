@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 FALSE_NAMES = 0.01  # chance of naming any task where all are alike, about
-LEAST_SPREAD = 0.25  # of pulls, relative: few tasks can look too much alike by chance
+LEAST_SPREAD = 0.125  # of roots of pulls, relative: few tasks can look too much alike by chance
 TO_DEVIATION = 1.4826  # median absolute to standard deviation of normal numbers
 
 
@@ -89,17 +89,19 @@ def column_pulls(problem: Problem, point: Point) -> Array:
 
 
 def suggest_strength(pulls: Array) -> float:
-    """Pull that hardly any task exceeds where all are alike: median plus spread.
+    """Pull that hardly any task exceeds where all are alike: median plus spreads.
 
-    Infinite where no task exceeds it.
+    Both are those of square roots, since pulls above the median lie further from it
+    than those below. Infinite where no task exceeds it.
     """
     known = pulls[pulls > 0]
     if not len(known):
         return np.inf
-    middle = float(np.median(known))
-    spread = TO_DEVIATION * float(np.median(np.abs(known - middle)))
+    roots = np.sqrt(known)
+    middle = float(np.median(roots))
+    spread = TO_DEVIATION * float(np.median(np.abs(roots - middle)))
     tail = float(norm.isf(FALSE_NAMES / len(known)))
-    limit = middle + tail * max(spread, LEAST_SPREAD * middle)
+    limit = (middle + tail * max(spread, LEAST_SPREAD * middle)) ** 2
     return limit if known.max() > limit else np.inf
 
 
