@@ -423,3 +423,12 @@ def test_wrong_words_are_named():
     search = MultiTaskRegressorCV(**SEARCH, outlier_tasks=True, outlier_strengths=[])
     with pytest.raises(ValueError, match="outlier_strengths must be None or list"):
         search.fit(data.X, data.y, task=data.task)
+
+
+def test_unseen_tasks_get_what_is_shared():
+    data = plant()
+    model = fit_planted(data, unseen_tasks="shared")
+    found = model.predict(np.eye(8), task=np.full(8, 99))
+    normal = data.normal
+    shared = model.shared_coef_[normal].mean(axis=0) + model.intercept_[normal].mean()
+    np.testing.assert_allclose(found, shared)

@@ -38,7 +38,9 @@ __all__ = [
 ]
 
 FALSE_NAMES = 0.01  # chance of naming any task where all are alike, about
-LEAST_SPREAD = 0.125  # of roots of pulls, relative: few tasks can look too much alike by chance
+LEAST_SPREAD = (
+    0.125  # of roots of pulls, relative: few tasks can look too much alike by chance
+)
 TO_DEVIATION = 1.4826  # median absolute to standard deviation of normal numbers
 
 
