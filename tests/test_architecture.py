@@ -41,6 +41,8 @@ TESTED_ELSEWHERE = {
     "experiments/training.py": "experiments/test_methods.py",
     "intervals.py": "experiments/showing/test_comparisons.py",
     "losses/base.py": "protocols only",
+    "losses/outlier_model.py": "losses/test_outliers.py",
+    "losses/tied_own.py": "losses/test_outliers.py",
     "penalties/base.py": "protocols only",
     "penalties/columns.py": "penalties/test_penalties.py",
     "penalties/l21.py": "penalties/test_penalties.py",

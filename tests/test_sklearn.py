@@ -32,6 +32,7 @@ from priormtl.datasets import make_related_tasks
         MultiTaskRegressor(),
         MultiTaskRegressor(solver="linear", standardize=True, task_prior="mean"),
         MultiTaskRegressor(penalty="nuclear", fit_intercept="tied"),
+        MultiTaskRegressor(outlier_tasks=True, outlier_strength=0.5),
         MultiTaskClassifier(),
         MultiTaskClassifier(loss="squared"),
         MultiTaskRegressorCV(lams=4, cv=3),

@@ -134,7 +134,7 @@ class MultiTaskClassifier(ClassificationTasks, LinearMultiTask):
     ----------
     lam, theta, epsilon, feature_prior, task_prior, penalty, fit_intercept, \
 intercept_strength, feature_weights, tie_weights, standardize, solver, tol, max_iter, \
-warm_start, task, unseen_tasks
+warm_start, task, unseen_tasks, outlier_tasks, outlier_strength
         As in :class:`MultiTaskRegressor`. With logistic loss, ``"adaptive"`` ties are
         those of its quadratic models (penalised quasi-likelihood).
     loss : {"logistic", "squared"}
@@ -146,7 +146,7 @@ warm_start, task, unseen_tasks
         Class labels; the second is the positive one.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, tie_weights_, \
 intercept_strength_, n_features_in_, feature_names_in_, feature_prior_, task_weight_, \
-feature_scale_
+feature_scale_, shared_coef_, own_coef_, outlier_tasks_, outlier_strength_
         As in :class:`MultiTaskRegressor`.
 
     Examples
@@ -182,6 +182,8 @@ feature_scale_
         task: Any = None,
         loss: str = "logistic",
         unseen_tasks: str = "error",
+        outlier_tasks: bool = False,
+        outlier_strength: float | None = None,
     ) -> None:
         super().__init__(
             lam=lam,
@@ -201,5 +203,7 @@ feature_scale_
             warm_start=warm_start,
             task=task,
             unseen_tasks=unseen_tasks,
+            outlier_tasks=outlier_tasks,
+            outlier_strength=outlier_strength,
         )
         self.loss = loss

@@ -76,11 +76,21 @@ feature_weights, tie_weights, standardize, solver, tol, max_iter, task, \
 unseen_tasks
         As in :class:`MultiTaskRegressor`; scales, correlations and other things that
         are learned from data are learned from each training part anew.
+    outlier_tasks : bool
+        Try tasks with parts of their own too, around the strengths chosen without
+        (lam and its neighbours, and no weaker ties). They are taken where their mean
+        score is better by more than one standard error of the difference; else the
+        fit is that without.
+    outlier_strengths : sequence of float, optional
+        Values of ``outlier_strength`` to try beside inf; None: the one that the pulls
+        of tasks suggest, for each candidate.
 
     Attributes
     ----------
     lam_, theta_, epsilon_ : float
         Strengths chosen.
+    outlier_strength_ : float
+        That chosen for outlier tasks, inf: none; only with ``outlier_tasks``.
     best_score_ : float
         Their mean score over the splits.
     best_index_ : int
@@ -90,7 +100,8 @@ unseen_tasks
     n_splits_ : int
         Number of splits.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
-feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, feature_scale_
+feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, \
+feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         Of the fit to all rows, as in :class:`MultiTaskRegressor`.
 
     Notes
@@ -234,13 +245,17 @@ class MultiTaskClassifierCV(CrossValidated, ClassificationTasks):
 feature_weights, tie_weights, standardize, solver, tol, max_iter, task, loss, \
 unseen_tasks
         As in :class:`MultiTaskClassifier`.
+    outlier_tasks, outlier_strengths
+        As in :class:`MultiTaskRegressorCV`.
 
     Attributes
     ----------
-    lam_, theta_, epsilon_, best_score_, best_index_, cv_results_, n_splits_
+    lam_, theta_, epsilon_, outlier_strength_, best_score_, best_index_, cv_results_, \
+n_splits_
         As in :class:`MultiTaskRegressorCV`.
     classes_, coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, \
-n_features_in_, feature_names_in_, feature_prior_, task_weight_, feature_scale_
+n_features_in_, feature_names_in_, feature_prior_, task_weight_, feature_scale_, \
+shared_coef_, own_coef_, outlier_tasks_
         Of the fit to all rows, as in :class:`MultiTaskClassifier`.
 
     Examples
@@ -277,6 +292,8 @@ n_features_in_, feature_names_in_, feature_prior_, task_weight_, feature_scale_
         task: Any = None,
         loss: str = "logistic",
         unseen_tasks: str = "error",
+        outlier_tasks: bool = False,
+        outlier_strengths: Any = None,
     ) -> None:
         super().__init__(
             lams,
@@ -299,6 +316,8 @@ n_features_in_, feature_names_in_, feature_prior_, task_weight_, feature_scale_
             max_iter=max_iter,
             task=task,
             unseen_tasks=unseen_tasks,
+            outlier_tasks=outlier_tasks,
+            outlier_strengths=outlier_strengths,
         )
         self.loss = loss
 

@@ -18,6 +18,11 @@ from priormtl.data import (
 )
 from priormtl.estimators.base import MultiTaskEstimator, score_by_task
 from priormtl.estimators.coefficients import build_coef_frame, feature_names
+from priormtl.estimators.outliers import (
+    check_outlier_strength,
+    check_outlier_tasks,
+    publish_parts,
+)
 from priormtl.estimators.settings import (
     PENALTIES,
     SOLVERS,
@@ -53,7 +58,15 @@ from priormtl.priors import (
     laplacian,
 )
 from priormtl.problem import Problem
-from priormtl.selection import estimate_logistic_ties, estimate_ties
+from priormtl.selection import (
+    Solver,
+    column_pulls,
+    estimate_logistic_ties,
+    estimate_ties,
+    pose_outliers,
+    solve_outliers,
+    suggest_strength,
+)
 from priormtl.solvers import (
     Method,
     Solution,
@@ -82,6 +95,7 @@ class Setup(NamedTuple):
     scale: Array  # (d,) what features were divided by
     feature_prior: FeaturePrior | None  # resolved
     strengths: "TieStrengths"
+    outlier_strength: float = np.inf
 
 
 class TieStrengths(NamedTuple):
@@ -217,6 +231,8 @@ class LinearMultiTask(LinearPredictions):
         warm_start: bool = False,
         task: Any = None,
         unseen_tasks: str = "error",
+        outlier_tasks: bool = False,
+        outlier_strength: float | None = None,
     ) -> None:
         self.lam = lam
         self.theta = theta
@@ -235,6 +251,8 @@ class LinearMultiTask(LinearPredictions):
         self.warm_start = warm_start
         self.task = task
         self.unseen_tasks = unseen_tasks
+        self.outlier_tasks = outlier_tasks
+        self.outlier_strength = outlier_strength
 
     @property
     def _uses_logistic(self) -> bool:
@@ -255,8 +273,21 @@ class LinearMultiTask(LinearPredictions):
             coef=self._warm_coef(data, setup.scale),
             stop=self._rules(method),
         )
-        self._warn_unless_converged(solution, problem.null_objective)
+        if check_outlier_tasks(self.outlier_tasks):
+            setup, solution = self._let_out(setup, solution)
+        self._warn_unless_converged(solution, setup.problem.null_objective)
         self._publish(data, setup, solution)
+
+    def _let_out(self, setup: Setup, plain: Solution) -> tuple[Setup, Solution]:
+        """Same problem where tasks may have own parts, from a fit where none has."""
+        gamma = self.outlier_strength
+        if gamma is None:
+            gamma = suggest_strength(column_pulls(setup.problem, plain.point))
+        gamma = check_outlier_strength("outlier_strength", gamma)
+        problem = pose_outliers(setup.problem, gamma)
+        solver = Solver(self._choose_method, self._rules, self.tol)
+        solution = solve_outliers(problem, plain, solver)
+        return setup._replace(problem=problem, outlier_strength=gamma), solution
 
     def _solver_settings(self) -> tuple[str, float, int]:
         """Solver, tolerance and most steps, as set."""
@@ -377,7 +408,7 @@ class LinearMultiTask(LinearPredictions):
 
     def _warm_coef(self, data: TaskData | TaskStatistics, scale: Array) -> Array | None:
         """Coefficients of the last fit, where they fit the same tasks and features."""
-        known = getattr(self, "coef_", None)
+        known = getattr(self, "shared_coef_", getattr(self, "coef_", None))
         if not self.warm_start or known is None:
             return None
         if known.shape[::-1] != data.shape or self.tasks_.tolist() != list(data.tasks):
@@ -402,7 +433,11 @@ class LinearMultiTask(LinearPredictions):
     def _publish(
         self, data: TaskData | TaskStatistics, setup: Setup, solution: Solution
     ) -> None:
-        self.coef_ = np.ascontiguousarray((solution.coef / setup.scale[:, None]).T)
+        total, shared = (
+            np.ascontiguousarray((P / setup.scale[:, None]).T)
+            for P in (solution.point.total, solution.coef)
+        )
+        self.coef_ = total
         self.intercept_ = solution.intercept
         self.tasks_ = task_array(data.tasks)
         self.objective_ = solution.certificate.primal
@@ -419,6 +454,8 @@ class LinearMultiTask(LinearPredictions):
         for learned in (data, setup.moments):
             if isinstance(learned, TaskStatistics):
                 self.statistics_ = learned
+        parts = (shared, total - shared) if self.outlier_tasks else None
+        publish_parts(self, parts, setup.outlier_strength)
 
     def _adopt_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.estimators.linear import task_array
+from priormtl.estimators.linear import Setup, task_array
+from priormtl.estimators.outliers import check_outlier_tasks
 from priormtl.estimators.regressor import MultiTaskRegressor
 from priormtl.estimators.searching import read_lams
 from priormtl.solvers import Solution, solve_path
@@ -81,6 +82,11 @@ def regularization_path(
     solutions = solve_path(
         setup.problem, values, choose=model._choose_method, rules=model._rules
     )
+    if check_outlier_tasks(model.outlier_tasks):
+        solutions = [
+            _let_out(model, setup, float(lam), solution)
+            for lam, solution in zip(values, solutions, strict=True)
+        ]
     for solution in solutions:
         model._warn_unless_converged(solution, setup.problem.null_objective)
     path = _publish(values, solutions, setup.scale, task_array(data.tasks))
@@ -93,10 +99,18 @@ def _column(task: Any) -> Any:
     return task if isinstance(task, str | int | np.integer) else None
 
 
+def _let_out(
+    model: MultiTaskRegressor, setup: Setup, lam: float, plain: Solution
+) -> Solution:
+    """Solution with own parts of tasks, from the one without."""
+    problem = setup.problem.with_strengths(lam=lam)
+    return model._let_out(setup._replace(problem=problem), plain)[1]
+
+
 def _publish(
     lams: Array, solutions: list[Solution], scale: Array, tasks: np.ndarray
 ) -> RegularizationPath:
-    coefs = np.stack([solution.coef.T for solution in solutions]) / scale
+    coefs = np.stack([solution.point.total.T for solution in solutions]) / scale
     return RegularizationPath(
         lams,
         coefs,

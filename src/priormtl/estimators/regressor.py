@@ -139,6 +139,16 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         categorical that holds all tasks; with ``task_prior="mean"`` all are equally
         near. No model is fitted anew, and known tasks keep theirs. With "nearest" in
         ``fit``, ``task_prior`` may name tasks without rows.
+    outlier_tasks : bool
+        Let tasks that do not belong have a part of their own: P = S + O, with
+        outlier_strength Σ_i √t_i ‖o_i‖ added to the objective, and lam, theta and
+        epsilon for the shared part S alone. t_i is the trace of task i's curvature,
+        so that many rows alone make no outlier.
+    outlier_strength : float, optional
+        Pull, in units of the target (for logistic loss in those of noise), up to
+        which a task has no part of its own; inf: none ever. None: median plus
+        several spreads of the pulls in the fit without outliers, which hardly any
+        task exceeds where all are alike; the fit is then that one.
 
     Attributes
     ----------
@@ -156,6 +166,12 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         What multiplied ``epsilon``, for standardised features if ``standardize``.
     intercept_strength_ : float
         Strength of the tie between intercepts; only with tied intercepts.
+    shared_coef_, own_coef_ : (m, d) arrays
+        S and O, whose sum is ``coef_``; only with ``outlier_tasks``.
+    outlier_tasks_ : array
+        Labels of the tasks with a part of their own.
+    outlier_strength_ : float
+        As set or suggested; inf where no task exceeds the suggestion.
     n_features_in_, feature_names_in_ : int, array
         Features (the task's column not among them), and their names where X has any.
     feature_prior_ : FeaturePrior or None

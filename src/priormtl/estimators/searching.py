@@ -20,6 +20,11 @@ from priormtl.data import (
 )
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.linear import LinearMultiTask, LinearPredictions, Setup
+from priormtl.estimators.outliers import (
+    LEARNED,
+    check_outlier_strengths,
+    check_outlier_tasks,
+)
 from priormtl.estimators.progress import (
     CallbackSupport,
     show_progress,
@@ -37,6 +42,8 @@ from priormtl.problem import Problem
 from priormtl.selection import (
     RULES,
     Grid,
+    OutlierCandidate,
+    OutlierResult,
     Score,
     SearchResult,
     Solver,
@@ -44,11 +51,14 @@ from priormtl.selection import (
     StatisticsError,
     Trial,
     choose_candidate,
+    choose_outliers,
     count_paths,
     find_partition,
     leave_one_out,
+    propose_outliers,
     refuse_missing,
     search,
+    search_outliers,
     summarize_parts,
     take_test,
     take_training,
@@ -70,7 +80,7 @@ __all__ = [
 DEFAULT_LAMS = 10
 THETAS = (0.1, 1.0, 10.0, 100.0)
 EPSILONS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-SOMETIMES_LEARNED = ("intercept_strength_", "statistics_")  # not by every fit
+SOMETIMES_LEARNED = ("intercept_strength_", "statistics_", *LEARNED)  # not by every fit
 SHARED_SETTINGS = (
     "feature_prior",
     "task_prior",
@@ -100,12 +110,13 @@ class CrossValidated(CallbackSupport, LinearPredictions):
 
     lam_: float
     theta_: float
+    outlier_strength_: float
     epsilon_: float
     best_score_: float
     best_index_: int
     n_splits_: int
     cv_results_: dict[str, Any]
-    _result: SearchResult
+    _result: SearchResult | OutlierResult
 
     def __init__(
         self,
@@ -130,6 +141,8 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         max_iter: int = 10_000,
         task: Any = None,
         unseen_tasks: str = "error",
+        outlier_tasks: bool = False,
+        outlier_strengths: Any = None,
     ) -> None:
         self.lams = lams
         self.thetas = thetas
@@ -151,6 +164,8 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         self.max_iter = max_iter
         self.task = task
         self.unseen_tasks = unseen_tasks
+        self.outlier_tasks = outlier_tasks
+        self.outlier_strengths = outlier_strengths
 
     @with_callbacks
     def fit(
@@ -218,6 +233,8 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         plain = self._plain(1.0, 1.0, 1.0)
         _, tol, _ = plain._solver_settings()
         rule = check_choice("selection", self.selection, RULES)
+        lets_out = check_outlier_tasks(self.outlier_tasks)
+        check_outlier_strengths(self.outlier_strengths)
         jobs = check_jobs(self.n_jobs)
         setup = plain._set_up(parts.whole)
         grid = self._grid(setup.problem)
@@ -230,9 +247,29 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         ):
             method = Solver(plain._choose_method, plain._rules, tol)
             result = search(trials, grid, method, n_jobs=jobs, advance=advance)
-        self._warn_of_unsolved(result)
-        self._publish_search(result, choose_candidate(result, rule))
+            chosen: tuple[Any, int] = result, choose_candidate(result, rule)
+            if lets_out:
+                chosen = self._try_outliers(setup.problem, *chosen, trials, method)
+        self._warn_of_unsolved(chosen[0])
+        self._publish_search(*chosen)
         self._refit(parts.whole, setup)
+
+    def _try_outliers(
+        self,
+        problem: Problem,
+        plain: SearchResult,
+        best: int,
+        trials: Sequence[Trial],
+        solver: Solver,
+    ) -> tuple[OutlierResult, int]:
+        """Score candidates with outlier tasks, and choose with them."""
+        strengths = check_outlier_strengths(self.outlier_strengths)
+        epsilon, lam, theta = plain.grid.candidates()[best].tolist()
+        start = OutlierCandidate(epsilon, lam, np.inf, theta)
+        extra = propose_outliers(problem, plain.grid, start, strengths, solver)
+        jobs = check_jobs(self.n_jobs)
+        result = search_outliers(plain, extra, trials, solver, jobs)
+        return result, choose_outliers(result, best)
 
     def _divide(self, table: Table, data: TaskData, splits: list[Split]) -> Parts:
         """Training parts: merged statistics of folds where these do, else rows."""
@@ -311,7 +348,7 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         shell.task = None if test.codes is None else shell.n_features_in_
         return shell
 
-    def _warn_of_unsolved(self, result: SearchResult) -> None:
+    def _warn_of_unsolved(self, result: SearchResult | OutlierResult) -> None:
         if result.unsolved:
             warnings.warn(
                 f"{result.unsolved} of {result.scores.size} fits on training parts did "
@@ -321,9 +358,14 @@ class CrossValidated(CallbackSupport, LinearPredictions):
                 stacklevel=4,
             )
 
-    def _publish_search(self, result: SearchResult, best: int) -> None:
-        chosen = result.grid.candidates()[best].tolist()
-        self.epsilon_, self.lam_, self.theta_ = chosen
+    def _publish_search(self, result: SearchResult | OutlierResult, best: int) -> None:
+        self.__dict__.pop("outlier_strength_", None)
+        if isinstance(result, OutlierResult):
+            chosen = result.candidates()[best]
+            self.epsilon_, self.lam_, self.outlier_strength_, self.theta_ = chosen
+        else:
+            plain = result.grid.candidates()[best].tolist()
+            self.epsilon_, self.lam_, self.theta_ = plain
         self.best_index_ = best
         self.best_score_ = float(result.mean_scores[best])
         self.n_splits_ = result.scores.shape[1]
@@ -335,6 +377,9 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         strengths = {"lam": self.lam_, "theta": self.theta_, "epsilon": self.epsilon_}
         problem = setup.problem.with_strengths(**strengths)
         model = self._plain(**strengths)
+        if self.outlier_tasks:
+            own = {"outlier_tasks": True, "outlier_strength": self.outlier_strength_}
+            model.set_params(**own)
         model._fit_setup(data, setup._replace(problem=problem))
         for name in SOMETIMES_LEARNED:
             self.__dict__.pop(name, None)

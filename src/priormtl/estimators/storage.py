@@ -18,11 +18,12 @@ from priormtl.estimators.cross_validated import (
     MultiTaskRegressorCV,
 )
 from priormtl.estimators.linear import LinearPredictions, task_array
+from priormtl.estimators.outliers import publish_parts
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.searching import CrossValidated
 from priormtl.exceptions import ModelFileError
 from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
-from priormtl.selection import Grid, SearchResult
+from priormtl.selection import Grid, OutlierCandidate, OutlierResult, SearchResult
 
 __all__ = ["load", "save"]
 
@@ -75,6 +76,8 @@ def save(model: LinearPredictions, path: str | os.PathLike[str]) -> None:
         "intercept": model.intercept_,
         "tie_weights": model.tie_weights_,
     } | {name: getattr(model, f"{name}_") for name in _measures(model)}
+    if hasattr(model, "own_coef_"):
+        arrays |= {"shared_coef": model.shared_coef_, "own_coef": model.own_coef_}
     if isinstance(model, CrossValidated):
         arrays |= _search_arrays(model)
     write_archive(path, KIND, settings, arrays)
@@ -110,7 +113,7 @@ def _plain_params(model: LinearPredictions) -> dict[str, Any]:
 
 def _plain_search_params(params: dict[str, Any]) -> None:
     """Make lists of strengths, and refuse what would need a pickle."""
-    for name in SEARCHED:
+    for name in (*SEARCHED, "outlier_strengths"):
         if np.ndim(params[name]) == 1:
             params[name] = np.asarray(params[name], dtype=np.float64).tolist()
     for name, kinds in (("cv", Integral), ("scoring", str)):
@@ -125,6 +128,8 @@ def _plain_search_params(params: dict[str, Any]) -> None:
 def _search_arrays(model: CrossValidated) -> dict[str, np.ndarray]:
     result = model._result
     arrays = {name: getattr(result.grid, name) for name in SEARCHED}
+    if isinstance(result, OutlierResult):
+        arrays["outlier_candidates"] = np.array(result.extra).reshape(-1, 4)
     return arrays | {name: getattr(result, name) for name in SCORED}
 
 
@@ -150,6 +155,7 @@ def _plain_fitted(model: LinearPredictions) -> dict[str, Any]:
         "n_iter": model.n_iter_,
         "feature_prior": None if resolved is None else resolved.to_plain(),
         "intercept_strength": getattr(model, "intercept_strength_", None),
+        "outlier_strength": getattr(model, "outlier_strength_", None),
     }
     if isinstance(model, CrossValidated):
         fitted["best_index"] = model.best_index_
@@ -200,16 +206,27 @@ def _restore(
         best = int(fitted["best_index"])
         _demand(best >= 0, "index of the best candidate")
         model._publish_search(_read_search(arrays), best)
+    if "own_coef" in arrays:
+        parts = arrays["shared_coef"], arrays["own_coef"]
+        alike = all(p.shape == coef.shape and p.dtype == coef.dtype for p in parts)
+        _demand(alike, "parts of coefficients")
+        publish_parts(model, parts, float(fitted["outlier_strength"]))
     return model
 
 
-def _read_search(arrays: dict[str, np.ndarray]) -> SearchResult:
+def _read_search(arrays: dict[str, np.ndarray]) -> SearchResult | OutlierResult:
     grid = Grid(*(arrays[name] for name in SEARCHED))
-    scores, fit_seconds, score_seconds = (arrays[name] for name in SCORED)
+    scored = [arrays[name] for name in SCORED]
     _demand(all(arrays[name].ndim == 1 for name in SEARCHED), "strengths")
-    shape = (prod(grid.shape), scores.shape[1])
-    _demand(all(arrays[name].shape == shape for name in SCORED), "shape of scores")
-    return SearchResult(grid, scores, fit_seconds, score_seconds)
+    n, extra = prod(grid.shape), arrays.get("outlier_candidates")
+    shape = (n + (0 if extra is None else len(extra)), scored[0].shape[1])
+    _demand(all(part.shape == shape for part in scored), "shape of scores")
+    scores, fit_seconds, score_seconds = (part[:n] for part in scored)
+    plain = SearchResult(grid, scores, fit_seconds, score_seconds)
+    if extra is None:
+        return plain
+    candidates = [OutlierCandidate(*row) for row in extra.tolist()]
+    return OutlierResult(plain, candidates, np.stack([part[n:] for part in scored]))
 
 
 def _read_params(

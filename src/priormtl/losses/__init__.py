@@ -8,6 +8,7 @@ from priormtl.losses.intercepts import (
     TiedIntercepts,
 )
 from priormtl.losses.logistic import Logistic, LogisticEvaluation, LogisticFit
+from priormtl.losses.outliers import OutlierEvaluation, OutlierFit
 from priormtl.losses.squared import Squared, SquaredFit
 from priormtl.losses.sums import SumFit
 
@@ -22,6 +23,8 @@ __all__ = [
     "Loss",
     "NoIntercepts",
     "NormalForm",
+    "OutlierEvaluation",
+    "OutlierFit",
     "SampleForm",
     "Squared",
     "SquaredFit",

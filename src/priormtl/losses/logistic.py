@@ -188,6 +188,11 @@ class LogisticFit:
         _, largest = self._quarter_of.task_spectra()
         return np.zeros_like(largest), 0.25 * largest
 
+    @property
+    def task_curvature(self) -> Array:
+        """Trace of each task's largest possible Hessian (m,)."""
+        return 0.25 * self._quarter_of.task_curvature
+
     def quadratic_model(self, at: LogisticEvaluation) -> SquaredFit:
         """Least squares with other weights and targets: iterative reweighting."""
         data = self.data

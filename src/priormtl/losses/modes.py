@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl.losses.base import NormalForm, SampleForm
 
 __all__ = ["Modes"]
@@ -34,14 +34,25 @@ class Modes:
     def solve(self, shift: float, V: Array) -> Array:
         """X that solves (Hessian + shift · I) X = V (d, m)."""
         share = self.values / (self.values + shift)
-        if len(share) == 1:
-            within = self.vectors[0]
-            known = within.T @ (share[0][:, np.newaxis] * (within @ V))
-        else:
-            parts = np.matmul(self.vectors, V.T[:, :, np.newaxis])[:, :, 0]
-            scaled = (share * parts)[:, np.newaxis, :]
-            known = np.matmul(scaled, self.vectors)[:, 0, :].T
-        return (V - known) / shift
+        return (V - self.turn_back(share * self.turn(V))) / shift
+
+    def turn(self, V: Array) -> Array:
+        """Columns of V (d, m) in the axes of their tasks (m, r)."""
+        if len(self.values) == 1:
+            return np.asarray((self.vectors[0] @ V).T)
+        return np.matmul(self.vectors, V.T[:, :, np.newaxis])[:, :, 0]
+
+    def turn_back(self, parts: Array) -> Array:
+        """Columns (d, m) of which these are the parts (m, r)."""
+        if len(self.values) == 1:
+            return np.asarray(self.vectors[0].T @ parts.T)
+        return np.matmul(parts[:, np.newaxis, :], self.vectors)[:, 0, :].T
+
+    def take(self, tasks: Index) -> Self:
+        """Only these tasks."""
+        if len(self.values) == 1:
+            return self
+        return type(self)(self.values[tasks], self.vectors[tasks])
 
 
 def _stack(form: SampleForm) -> Array:

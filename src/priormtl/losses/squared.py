@@ -210,14 +210,32 @@ class SquaredFit:
 
     def solve_shifted(self, shift: float, V: Array) -> Array:
         """By the modes, which are looked for once."""
-        return self._modes.solve(shift, V)
+        return self.modes.solve(shift, V)
 
     @cached_property
-    def _modes(self) -> Modes:
+    def modes(self) -> Modes:
+        """Axes of each task's Hessian, tied intercepts held where they are."""
         rows = self.rows_per_task
         if rows is not None and rows < self.shape[0]:
-            return Modes.from_samples(self.sample_form())
-        return Modes.from_gram(self.normal_form())
+            samples = self.sample_form()
+            kept = samples.rows[len(samples.intercept_ties) :]
+            return Modes.from_samples(samples._replace(rows=kept))
+        form = self.normal_form()
+        n = len(form.intercept_ties)
+        return Modes.from_gram(form._replace(gram=form.gram[:, n:, n:]))
+
+    @property
+    def task_curvature(self) -> Array:
+        """Trace of each task's Hessian (m,), tied intercepts held where they are."""
+        spread = self.moments.squared_deviations().sum(axis=1)
+        if self._means_are_free:
+            return spread
+        return spread + self.moments.weight * np.sum(self.moments.x_mean**2, axis=1)
+
+    @property
+    def ties_means(self) -> bool:
+        """Whether best intercepts of one task depend on the others."""
+        return not (self._means_are_free or self.intercepts.are_fixed)
 
     def intercept(self, P: Array) -> Array:
         """Best intercepts for P, in closed form."""

@@ -8,7 +8,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.losses import DataFit, Evaluation
+from priormtl.losses import DataFit, Evaluation, OutlierEvaluation
 from priormtl.penalties import Penalty, Power, is_power
 from priormtl.priors import QuadraticPrior
 from priormtl.problem.certificate import Certificate
@@ -43,6 +43,12 @@ class Point:
     def gradient(self) -> Array:
         """Gradient of fit plus prior."""
         return self.fit.gradient + self.prior_gradient
+
+    @property
+    def total(self) -> Array:
+        """What features are multiplied with: P, and what tasks have of their own."""
+        at = self.fit
+        return at.total if isinstance(at, OutlierEvaluation) else self.coef
 
 
 @dataclass(frozen=True, eq=False)

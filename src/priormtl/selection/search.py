@@ -23,10 +23,12 @@ __all__ = [
     "Trial",
     "choose_candidate",
     "count_paths",
+    "is_unsolved",
     "mean_scores",
     "results_table",
     "run_jobs",
     "search",
+    "standard_error",
 ]
 
 R = TypeVar("R")
@@ -172,13 +174,14 @@ def choose_candidate(result: SearchResult, rule: str) -> int:
     best = int(np.nanargmax(mean))
     if rule == "best":
         return best
-    near = mean >= mean[best] - _standard_error(result.scores[best])
+    near = mean >= mean[best] - standard_error(result.scores[best])
     lams = result.grid.candidates()[:, STRENGTHS.index("lam")]
     largest = near & (lams == lams[near].max())
     return int(np.nanargmax(np.where(largest, mean, -np.inf)))
 
 
-def _standard_error(scores: Array) -> float:
+def standard_error(scores: Array) -> float:
+    """Of the mean of scores, leaving out those that do not exist."""
     known = scores[~np.isnan(scores)]
     if len(known) < 2:
         return 0.0
@@ -220,11 +223,12 @@ def _score_path(
         scores[back],
         np.array([solution.seconds for solution in solutions])[back],
         np.full(len(lams), each),
-        sum(_is_unsolved(solution, limit) for solution in solutions),
+        sum(is_unsolved(solution, limit) for solution in solutions),
     )
 
 
-def _is_unsolved(solution: Solution, limit: float) -> bool:
+def is_unsolved(solution: Solution, limit: float) -> bool:
+    """Whether a run ended above the largest gap allowed, and not by rounding."""
     by_rounding = solution.reason is StopReason.ROUNDING
     return solution.certificate.gap > limit and not by_rounding
 
