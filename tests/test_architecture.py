@@ -30,6 +30,7 @@ TESTED_ELSEWHERE = {
     "baselines/multiplicative/row_steps.py": "protocols only",
     "cli/demo.py": "cli/test_main.py",
     "engines/columns.py": "engines/test_batches.py",
+    "engines/filling.py": "engines/test_batches.py",
     "estimators/base.py": "estimators/test_regressor.py",
     "estimators/labels.py": "estimators/test_classifier.py",
     "estimators/linear.py": "estimators/test_regressor.py",

@@ -9,6 +9,7 @@ from priormtl.data.condense import (
     summarize,
     to_tasks,
 )
+from priormtl.data.encoding import POLICIES, Encoding, RawColumn, read_encoding
 from priormtl.data.frames import (
     as_frame,
     column_names,
@@ -46,8 +47,11 @@ from priormtl.data.tasks import (
 )
 
 __all__ = [
+    "POLICIES",
     "CentredSamples",
+    "Encoding",
     "Moments",
+    "RawColumn",
     "SharedRows",
     "StackedRows",
     "StreamedMoments",
@@ -77,6 +81,7 @@ __all__ = [
     "place_labels",
     "pooled_scale",
     "pooled_variance",
+    "read_encoding",
     "read_matrix",
     "read_targets",
     "shift_samples",

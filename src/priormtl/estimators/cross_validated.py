@@ -35,7 +35,6 @@ from priormtl.selection import (
     RowError,
     Score,
     StatisticsError,
-    align_parts,
     task_places,
 )
 
@@ -117,7 +116,7 @@ feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, feature_
         ----------
         parts : two or more TaskStatistics
             Of disjoint rows, such as chunks or sites; see ``summarize``. They take the
-            place of ``cv``. All parts but one must always hold all tasks.
+            place of ``cv``. Tasks that one part alone holds stay in training.
 
         Returns
         -------
@@ -125,7 +124,7 @@ feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, feature_
         """
         check_parts(parts)
         self._refuse_scorings()
-        return self._fit_parts(*align_parts(parts))
+        return self._fit_parts(*hold_back(parts))
 
     @with_callbacks
     def fit_source(
@@ -186,9 +185,11 @@ feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, feature_
         with unchanged_on_error(self):
             *tests, always = parts
             self._targets_are_columns = False
-            self._adopt_features(always)
             scores = [StatisticsError(test) for test in tests]
-            self._choose_and_fit(merge_folds(tests, always, scores), root)
+            folds = merge_folds(tests, always, scores)
+            assert isinstance(folds.whole, TaskStatistics)
+            self._adopt_features(folds.whole)
+            self._choose_and_fit(folds, root)
         if root is not None:
             root.call_on_fit_task_end(estimator=self)
         return self
