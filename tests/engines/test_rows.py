@@ -1,5 +1,8 @@
 """read_rows: whole tables, encoded as the statistics of the same files are."""
 
+import decimal
+import gzip
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -61,6 +64,91 @@ def test_files_may_differ_in_types_of_numbers_only(tmp_path):
     parquet.write_table(table, tmp_path / "c.parquet")
     with pytest.raises(ValueError, match="must hold columns of one kind"):
         read_rows(tmp_path, task="t", target="y")
+
+
+TEXT = "x,kind,school,score\n1,a,n,0.5\n2,b,s,1.5\n3,a,n,2.5\n"
+TABLE = pa.table(
+    {
+        "x": [1, 2, 3],
+        "kind": ["a", "b", "a"],
+        "school": ["n", "s", "n"],
+        "score": [0.5, 1.5, 2.5],
+    }
+)
+ENCODED = {"x": [1, 2, 3], "kind=a": [1, 0, 1], "kind=b": [0, 1, 0]}
+
+
+def write(path, content):
+    if isinstance(content, pa.Table):
+        parquet.write_table(content, path)
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", TEXT),
+        ("a.parquet", TABLE),
+        ("year=7.parquet", TABLE),
+        ("a.csv.gz", gzip.compress(TEXT.encode())),
+        ("a.csv", "\ufeff" + TEXT),
+        ("a.csv", TEXT.replace("\n", "\r\n")),
+        ("a.csv", TEXT.rstrip("\n")),
+        ("a.csv", TEXT.replace("kind", '"kind"').replace(",a,", ',"a",')),
+    ],
+)
+def test_layouts_and_dialects_hold_the_same(tmp_path, name, content):
+    path = write(tmp_path / name, content)
+    rows = read_rows(path, task="school", target="score")
+    assert rows.X.to_pydict() == ENCODED
+    assert rows.y.to_pylist() == [0.5, 1.5, 2.5]
+    assert rows.task.to_pylist() == ["n", "s", "n"]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array([True, False]), {"c": [1.0, 0.0]}),
+        (pa.array([2**60, 1]), {"c": [float(2**60), 1.0]}),
+        (pa.array([decimal.Decimal("1.5"), decimal.Decimal(2)]), {"c": [1.5, 2.0]}),
+        (pa.array(np.array([1, 2], np.float16)), {"c": [1.0, 2.0]}),
+        (pa.array(["b", "a"], pa.large_string()), {"c=a": [0, 1], "c=b": [1, 0]}),
+        (pa.array(["b", "a"], pa.string_view()), {"c=a": [0, 1], "c=b": [1, 0]}),
+        (pa.array(["b", "a"]).dictionary_encode(), {"c=a": [0, 1], "c=b": [1, 0]}),
+    ],
+)
+def test_kinds_of_columns(column, expected):
+    table = pa.table({"c": column, "t": ["u", "u"], "y": [0, 1]})
+    assert read_rows(table, task="t", target="y").X.to_pydict() == expected
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_damaged_files_give_rows_or_a_sentence(tmp_path, kind):
+    path = write(tmp_path / f"a.{kind}", TABLE if kind == "parquet" else TEXT)
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    step = max(1, len(content) // 40)
+    damaged = [content[:end] for end in range(0, len(content), step)]
+    damaged += [flip(content, rng) for _ in range(100)]
+    assert all("\n" not in reading(path, one) for one in damaged)
+
+
+def flip(content, rng):
+    damaged = bytearray(content)
+    for place in rng.integers(len(content), size=3):
+        damaged[place] = rng.integers(256)
+    return bytes(damaged)
+
+
+def reading(path, content):
+    """What reading says; errors of other kinds are not expected."""
+    try:
+        read_rows(write(path, content), task="school", target="score")
+    except (OSError, ValueError) as refused:
+        return str(refused)
+    return "fine"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from pyarrow import csv
 from priormtl._lazy import cached_property
 from priormtl.engines.accumulate import choose_rows
 from priormtl.engines.filters import read_filter
+from priormtl.engines.hashing import is_textual
 from priormtl.engines.recipe import Recipe, Wanted
 from priormtl.exceptions import DataFileError
 
@@ -73,6 +74,11 @@ class Source:
     def size(self) -> int:
         """Bytes of the files that are read; zero where there are no files."""
         return sum(_file_size(fragment) for fragment in self._fragments())
+
+    def holds_text(self, column: str) -> bool:
+        """Whether a column of the first file is text; one that is absent is not."""
+        place = self.dataset.schema.get_field_index(column)
+        return place >= 0 and is_textual(self.dataset.schema.field(place).type)
 
     def pieces(self, recipe: Recipe, batch_rows: int | None = None) -> Iterator[Piece]:
         """Rows of one file after another, in pieces."""
