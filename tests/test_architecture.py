@@ -86,6 +86,20 @@ def test_public_names_exist_and_are_documented():
         assert getattr(priormtl, name).__doc__, name
 
 
+def test_rooms_are_loaded_when_they_are_asked_for():
+    code = (
+        "import sys, priormtl; print('numpy' in sys.modules)\n"
+        "print(set(priormtl.__all__) <= set(dir(priormtl)))\n"
+        "from priormtl import *; print(FeaturePrior is priormtl.FeaturePrior)\n"
+        "print(priormtl.engines.__name__, priormtl.datasets.__name__)\n"
+        "print(hasattr(priormtl, 'nothing'))"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    rooms = "priormtl.engines priormtl.datasets"
+    assert result.stdout.splitlines() == ["False", "True", "True", rooms, "False"]
+
+
 def loaded_by(code):
     """Optional packages that a fresh process has loaded after some code."""
     watched = [

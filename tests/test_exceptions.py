@@ -7,6 +7,7 @@ from priormtl.exceptions import (
     MissingDataError,
     ModelFileError,
     absent_name,
+    suggest,
     unknown_name,
     unknown_names,
 )
@@ -59,6 +60,13 @@ def test_an_absent_name_is_answered_with_those_that_are_there():
         "a table lacks the column 'colour'; it has: 'color', 'size'. "
         "Did you mean 'color'?"
     )
+
+
+def test_only_near_names_are_suggested():
+    assert suggest(["ista-revers"], ["ista-reverse", "gd"]) == (
+        " Did you mean 'ista-reverse'?"
+    )
+    assert suggest(["x"], ["fista", "gd"]) == ""
 
 
 def test_a_bad_file_is_a_value_error():

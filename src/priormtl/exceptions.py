@@ -61,7 +61,7 @@ def absent_name(where: str, name: Hashable, present: Iterable[Hashable]) -> Valu
     return ValueError(f"{where} {name!r}; it has: {listed}")
 
 
-def suggest(unknown: Sequence[Hashable], names: list[Hashable]) -> str:
+def suggest(unknown: Sequence[Hashable], names: Sequence[Hashable]) -> str:
     """Ask whether something near was meant; nothing is said where nothing is near."""
     near = [_nearest(name, names) for name in unknown[:MOST_NAMES_SHOWN]]
     hints = list(dict.fromkeys(hint for hint in near if hint))
@@ -74,7 +74,7 @@ def _listed(names: Sequence[Hashable]) -> str:
     return shown + more
 
 
-def _nearest(name: Hashable, names: list[Hashable]) -> str:
+def _nearest(name: Hashable, names: Sequence[Hashable]) -> str:
     """Names spelled nearly like ``name``, or the same name of another type."""
     text = str(name)[:LONGEST_NAME_COMPARED]
     by_text = {str(item)[:LONGEST_NAME_COMPARED]: item for item in names}

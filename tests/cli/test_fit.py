@@ -187,6 +187,7 @@ def test_several_sites_are_each_held_out(sites, tmp_path):
         (("--lam", "1"), ("a.stats alone cannot tell how strong to choose --epsilon",)),
         ((*FIXED, "--task", "school"), ("--task cannot go with --from-stats",)),
         ((*FIXED, "--classify"), ("--classify cannot go with --from-stats",)),
+        ((*FIXED, "--missing", "drop"), ("--missing cannot go with --from-stats",)),
         ((*FIXED, "--where", "a > 1"), ("--where cannot go with --from-stats",)),
         (("--lam", "1", "--theta", "1"), ("--theta weighs what --prior says",)),
     ],
@@ -244,6 +245,13 @@ def test_one_task_one_feature_and_constant_columns(tmp_path):
     assert result.exit_code == 0, result.output
     assert load(out).tasks_.tolist() == [1]
     assert "1 of 2 features are used" in result.stdout
+
+
+def test_a_model_of_no_features(exams, tmp_path):
+    words = ("--lam", "1e9", "--epsilon", "1")
+    model, result = fit(exams / "exams.csv", tmp_path / "a.model", *words)
+    assert not model.coef_.any()
+    assert "\n0 of 4 features are used.\n" in result.stdout
 
 
 @pytest.mark.usefixtures("without_pyarrow")

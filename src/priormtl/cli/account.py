@@ -106,6 +106,8 @@ def _scores(model: Any) -> dict[str, float]:
     """Cross-validated scores under their usual names."""
     if not hasattr(model, "best_score_"):
         return {}
+    if not np.isfinite(model.best_score_):  # no held-out part shows both classes
+        return {}
     if isinstance(model, ClassificationTasks):
         return {"AUC": model.best_score_}
     error = -model.best_score_

@@ -131,6 +131,7 @@ def fit(
                 {"DATA": data, "--task": task, "--target": target, "--key": key}
                 | {"--classify": classify, "--where": where, "--weight": weight}
                 | {"--features": features, "--categories": categories}
+                | {"--missing": missing != "error"}
             )
             learned = fitting.fit_statistics(from_stats, settings)
         else:

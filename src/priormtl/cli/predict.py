@@ -57,12 +57,13 @@ def _predict_all(
 
     source = engines.open_source(data, where)
     wanted = predictor.wanted(source.columns)
+    rows = engines.choose_rows(len(predictor.encoding.features) + len(wanted.columns))
     read = written = 0
     with (
         write_pieces(out) as write,
         show_progress(None, None, "predicting", source.size, "bytes") as advance,
     ):
-        for piece in source.read(wanted):
+        for piece in source.read(wanted, rows):
             try:
                 found = predictor.predict(piece.table)
             except ValueError as error:

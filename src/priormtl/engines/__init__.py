@@ -9,7 +9,7 @@ except ImportError:
     ) from None
 
 from priormtl.engines import dask, spark
-from priormtl.engines.accumulate import accumulate_batches
+from priormtl.engines.accumulate import accumulate_batches, choose_rows
 from priormtl.engines.batches import summarize_batch
 from priormtl.engines.folders import open_shards
 from priormtl.engines.parquet import summarize, summarize_source
@@ -28,6 +28,7 @@ __all__ = [
     "Summary",
     "Wanted",
     "accumulate_batches",
+    "choose_rows",
     "dask",
     "from_bytes",
     "open_shards",
