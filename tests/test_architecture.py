@@ -36,6 +36,7 @@ TESTED_ELSEWHERE = {
     "cli/prediction.py": "cli/test_predict.py",
     "cli/reading.py": "cli/test_fit.py",
     "cli/sites.py": "cli/test_merge.py",
+    "data/raw_columns.py": "data/test_encoding.py",
     "engines/columns.py": "engines/test_batches.py",
     "engines/filling.py": "engines/test_batches.py",
     "estimators/base.py": "estimators/test_regressor.py",

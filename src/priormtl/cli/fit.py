@@ -136,7 +136,6 @@ def fit(
             learned = fitting.fit_statistics(from_stats, settings)
         else:
             table, names = _demand(data, task, target)
-            _refuse_key(key, classify)
             columns = Columns(*names, weight, features, categories, missing)
             learned = fitting.fit_table(
                 table, where, columns, settings, key=key, classify=classify
@@ -165,14 +164,6 @@ def _demand(
         option = "--task" if task is None else "--target"
         raise ValueError(f"fit needs {option} COL, a column of {data}: got none.")
     return data, (task, target)
-
-
-def _refuse_key(key: str | None, classify: bool) -> None:
-    if key is not None and classify:
-        raise ValueError(
-            "--key cannot go with --classify, whose parts are even within tasks and "
-            "classes: leave one of them out."
-        )
 
 
 def _refuse_beside_statistics(given: dict[str, Any]) -> None:

@@ -101,6 +101,7 @@ def fit_table(
     classify: bool = False,
 ) -> Learned:
     """Learn from a table: in one pass, or for classes from rows in memory."""
+    _refuse_key(key, classify)
     if classify:
         rows = read_table(data, where, columns)
         _refuse_many_classes(data, columns.target, rows)
@@ -112,6 +113,14 @@ def fit_table(
     model = settings.build(found.parts[0].features, classify=False)
     model.fit_statistics(found.parts if searching else found.whole)
     return Learned(model, found.rows, found.dropped)
+
+
+def _refuse_key(key: str | None, classify: bool) -> None:
+    if key is not None and classify:
+        raise ValueError(
+            "--key cannot go with --classify, whose parts are even within tasks and "
+            "classes: leave one of them out."
+        )
 
 
 def _refuse_many_classes(data: Path, target: str, rows: Rows) -> None:

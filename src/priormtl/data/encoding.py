@@ -6,34 +6,23 @@ learned from can be predicted as they are.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array
-from priormtl.data.frames import as_frame, column_floats
-from priormtl.data.labels import is_missing
-from priormtl.exceptions import absent_name, unknown_name
+from priormtl.data.frames import as_frame
+from priormtl.data.raw_columns import (
+    RawColumn,
+    find_gaps,
+    present_columns,
+    write_features,
+)
 
-__all__ = ["POLICIES", "Encoding", "RawColumn", "merge_encodings", "read_encoding"]
+__all__ = ["POLICIES", "Encoding", "merge_encodings", "read_encoding"]
 
 POLICIES = ("error", "drop", "mean")  # from strict to mild
-GAP = -1  # place of a missing value among categories
-
-
-class RawColumn(NamedTuple):
-    """One column of a raw table: numbers, or categories of which each is a feature."""
-
-    name: str
-    values: tuple[str, ...] | None = None  # None: numbers
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of its features."""
-        if self.values is None:
-            return (self.name,)
-        return tuple(f"{self.name}={value}" for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -87,7 +76,9 @@ class Encoding:
         """Columns to read of a table with these columns: raw ones, or encoded ones."""
         known = set(names)
         return tuple(
-            name for column in self.columns for name in _present(column, known, names)
+            name
+            for column in self.columns
+            for name in present_columns(column, known, names)
         )
 
     def encode(self, table: Any) -> Array:
@@ -102,7 +93,7 @@ class Encoding:
         start = 0
         for column in self.columns:
             end = start + len(column.features)
-            gaps = _write(X[:, start:end], column, series)
+            gaps = write_features(X[:, start:end], column, series)
             if gaps.any():
                 X[gaps, start:end] = self._fills(column, gaps)[start:end]
             start = end
@@ -114,7 +105,7 @@ class Encoding:
         found = np.zeros(len(table), dtype=bool)
         if frame is not None:
             for name in self._used(frame):
-                found |= _find_gaps(frame.get_column(name))
+                found |= find_gaps(frame.get_column(name))
         return found
 
     def _used(self, frame: Any) -> tuple[str, ...]:
@@ -198,69 +189,3 @@ def _read_column(name: Any, values: Any) -> RawColumn:
 def _differing(a: Encoding, b: Encoding) -> str:
     pairs = zip(a.columns, b.columns, strict=False)
     return next((one.name for one, other in pairs if one != other), a.columns[-1].name)
-
-
-def _present(column: RawColumn, known: set[str], names: Sequence[str]) -> Sequence[str]:
-    """The column itself, or its features where a table has all of them."""
-    if column.name in known:
-        return (column.name,)
-    if column.values and known.issuperset(column.features):
-        return column.features
-    raise absent_name("a table lacks the column", column.name, names)
-
-
-def _write(
-    block: Array, column: RawColumn, series: dict[str, Any]
-) -> NDArray[np.bool_]:
-    """Features of one column; returns which rows lack it."""
-    if column.values is not None and column.name in series:
-        codes = _find_codes(column, series[column.name])
-        rows = np.flatnonzero(codes != GAP)
-        block[rows, codes[rows]] = 1.0
-        return codes == GAP
-    gaps = np.zeros(len(block), dtype=bool)
-    for j, name in enumerate(column.features):
-        block[:, j] = values = column_floats(series[name])
-        gaps |= np.isnan(values)
-    return gaps
-
-
-def _find_codes(column: RawColumn, series: Any) -> NDArray[np.intp]:
-    places = _Places(column)
-    return np.array([places[value] for value in series.to_list()], dtype=np.intp)
-
-
-class _Places(dict[Any, int]):
-    """Place of each value among a column's categories, found once."""
-
-    def __init__(self, column: RawColumn) -> None:
-        values = column.values or ()
-        super().__init__((value, place) for place, value in enumerate(values))
-        self.column = column
-
-    def __missing__(self, value: Any) -> int:
-        place = GAP if is_missing(value) else self._find(value)
-        self[value] = place
-        return place
-
-    def _find(self, value: Any) -> int:
-        text = _spell(value)
-        if text not in self:
-            what = f"value of column {self.column.name!r}"
-            raise unknown_name(what, text, self.column.values or ())
-        return self[text]
-
-
-def _spell(value: Any) -> str:
-    """A value as Arrow writes it: whole numbers without point, truth in small."""
-    if isinstance(value, bool | np.bool_):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
-
-
-def _find_gaps(series: Any) -> NDArray[np.bool_]:
-    if series.dtype.is_numeric():
-        return np.isnan(column_floats(series))
-    return np.array([is_missing(value) for value in series.to_list()], dtype=bool)
