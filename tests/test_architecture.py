@@ -28,8 +28,17 @@ TESTED_ELSEWHERE = {
     ),
     "baselines/models.py": "baselines/test_methods.py",
     "baselines/multiplicative/row_steps.py": "protocols only",
+    "cli/account.py": "cli/test_fit.py",
+    "cli/columns.py": "cli/test_stats.py",
     "cli/demo.py": "cli/test_main.py",
+    "cli/demonstration.py": "cli/test_main.py",
+    "cli/fitting.py": "cli/test_fit.py",
+    "cli/prediction.py": "cli/test_predict.py",
+    "cli/reading.py": "cli/test_fit.py",
+    "cli/sites.py": "cli/test_merge.py",
+    "data/raw_columns.py": "data/test_encoding.py",
     "engines/columns.py": "engines/test_batches.py",
+    "engines/filling.py": "engines/test_batches.py",
     "estimators/base.py": "estimators/test_regressor.py",
     "estimators/labels.py": "estimators/test_classifier.py",
     "estimators/linear.py": "estimators/test_regressor.py",
@@ -78,6 +87,20 @@ def test_every_file_has_its_test_file(file):
 def test_public_names_exist_and_are_documented():
     for name in priormtl.__all__:
         assert getattr(priormtl, name).__doc__, name
+
+
+def test_rooms_are_loaded_when_they_are_asked_for():
+    code = (
+        "import sys, priormtl; print('numpy' in sys.modules)\n"
+        "print(set(priormtl.__all__) <= set(dir(priormtl)))\n"
+        "from priormtl import *; print(FeaturePrior is priormtl.FeaturePrior)\n"
+        "print(priormtl.engines.__name__, priormtl.datasets.__name__)\n"
+        "print(hasattr(priormtl, 'nothing'))"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    rooms = "priormtl.engines priormtl.datasets"
+    assert result.stdout.splitlines() == ["False", "True", "True", rooms, "False"]
 
 
 def loaded_by(code):

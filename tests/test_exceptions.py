@@ -6,7 +6,10 @@ from priormtl.exceptions import (
     DataFileError,
     MissingDataError,
     ModelFileError,
+    absent_name,
+    suggest,
     unknown_name,
+    unknown_names,
 )
 
 
@@ -39,6 +42,31 @@ def test_a_huge_name_is_compared_by_its_beginning_only():
 
 def test_no_names_known_is_still_a_sentence():
     assert str(unknown_name("task", "x", [])) == "unknown task 'x'; known: ."
+
+
+def test_several_unknown_names_are_one_sentence():
+    assert str(unknown_names("task", ["c"], "ab")) == str(
+        unknown_name("task", "c", "ab")
+    )
+    message = str(unknown_names("task", ["maths2", "c"], ["maths", "art"]))
+    assert message.startswith("unknown tasks 'maths2', 'c'; known: 'maths', 'art'.")
+    assert message.endswith("Did you mean 'maths'?")
+    assert "(20 in all); known: 'a'." in str(unknown_names("x", range(20), "a"))
+
+
+def test_an_absent_name_is_answered_with_those_that_are_there():
+    error = absent_name("a table lacks the column", "colour", ["color", "size"])
+    assert str(error) == (
+        "a table lacks the column 'colour'; it has: 'color', 'size'. "
+        "Did you mean 'color'?"
+    )
+
+
+def test_only_near_names_are_suggested():
+    assert suggest(["ista-revers"], ["ista-reverse", "gd"]) == (
+        " Did you mean 'ista-reverse'?"
+    )
+    assert suggest(["x"], ["fista", "gd"]) == ""
 
 
 def test_a_bad_file_is_a_value_error():

@@ -1,4 +1,4 @@
-"""write_whole, write_folder: they appear complete or not at all."""
+"""write_whole, write_aside, write_folder: they appear complete or not at all."""
 
 import os
 import subprocess
@@ -7,7 +7,13 @@ import sys
 import pytest
 
 from priormtl import _files
-from priormtl._files import PREFIX, remove_leftovers, write_folder, write_whole
+from priormtl._files import (
+    PREFIX,
+    remove_leftovers,
+    write_aside,
+    write_folder,
+    write_whole,
+)
 
 
 def names(folder):
@@ -41,6 +47,18 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(
         write_whole(tmp_path / "file", b"new")
     assert names(tmp_path) == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
+
+
+def test_what_is_written_aside_appears_at_the_end(tmp_path):
+    with write_aside(tmp_path / "file") as place:
+        place.write_text("one")
+        assert names(tmp_path) == [place.name]
+        with place.open("a") as file:
+            file.write(" two")
+    assert (tmp_path / "file").read_text() == "one two"
+    with pytest.raises(KeyError), write_aside(tmp_path / "other"):
+        raise KeyError
+    assert names(tmp_path) == ["file"]
 
 
 def test_content_of_the_wrong_type_leaves_nothing(tmp_path):

@@ -3,30 +3,28 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from priormtl import datasets, metrics
-from priormtl.data import (
-    TaskStatistics,
-    one_vs_one,
-    one_vs_rest,
-    stack_tasks,
-    summarize,
-)
-from priormtl.estimators import (
-    CopyFeatures,
-    MultiTaskClassifier,
-    MultiTaskClassifierCV,
-    MultiTaskRegressor,
-    MultiTaskRegressorCV,
-    load,
-    regularization_path,
-    save,
-)
-from priormtl.priors import FeaturePrior, TaskPrior
-
 if TYPE_CHECKING:
-    from priormtl import baselines
+    from priormtl import baselines, datasets, metrics
     from priormtl.audits import audit_prior
     from priormtl.baselines import compare
+    from priormtl.data import (
+        TaskStatistics,
+        one_vs_one,
+        one_vs_rest,
+        stack_tasks,
+        summarize,
+    )
+    from priormtl.estimators import (
+        CopyFeatures,
+        MultiTaskClassifier,
+        MultiTaskClassifierCV,
+        MultiTaskRegressor,
+        MultiTaskRegressorCV,
+        load,
+        regularization_path,
+        save,
+    )
+    from priormtl.priors import FeaturePrior, TaskPrior
     from priormtl.reports import report
 
 __version__ = "0.1.0"
@@ -56,15 +54,40 @@ __all__ = [
     "summarize",
 ]
 
+# Rooms are loaded when they are first asked for, so that commands start at once.
+_ROOMS = ("baselines", "datasets", "engines", "metrics", "plotting")
+_HOMES = {
+    "audit_prior": "audits",
+    "compare": "baselines",
+    "TaskStatistics": "data",
+    "one_vs_one": "data",
+    "one_vs_rest": "data",
+    "stack_tasks": "data",
+    "summarize": "data",
+    "CopyFeatures": "estimators",
+    "MultiTaskClassifier": "estimators",
+    "MultiTaskClassifierCV": "estimators",
+    "MultiTaskRegressor": "estimators",
+    "MultiTaskRegressorCV": "estimators",
+    "load": "estimators",
+    "regularization_path": "estimators",
+    "save": "estimators",
+    "FeaturePrior": "priors",
+    "TaskPrior": "priors",
+    "report": "reports",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Audits, other methods, engines and figures are loaded when first asked for."""
-    if name in {"baselines", "engines", "plotting"}:
+    """Load what is asked for; names that were found once are at hand."""
+    if name in _ROOMS:
         return import_module(f"priormtl.{name}")
-    if name == "audit_prior":
-        return import_module("priormtl.audits").audit_prior
-    if name == "compare":
-        return import_module("priormtl.baselines").compare
-    if name == "report":
-        return import_module("priormtl.reports").report
-    raise AttributeError(f"module 'priormtl' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'priormtl' has no attribute {name!r}")
+    value = getattr(import_module(f"priormtl.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -10,7 +10,7 @@ def main() -> None:
         sys.exit("The priormtl command needs two packages: pip install 'priormtl[cli]'")
     from priormtl.cli.main import app  # noqa: PLC0415
 
-    app()
+    app(prog_name="priormtl")
 
 
 if __name__ == "__main__":

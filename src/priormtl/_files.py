@@ -1,4 +1,4 @@
-"""write_whole, write_folder: they appear complete or not at all."""
+"""write_whole, write_aside, write_folder: they appear complete or not at all."""
 
 import os
 import shutil
@@ -7,26 +7,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["remove_leftovers", "write_folder", "write_whole"]
+__all__ = ["remove_leftovers", "write_aside", "write_folder", "write_whole"]
 
 PREFIX = ".priormtl-"
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes | memoryview) -> None:
-    """Write aside, bring to disk, then put in place; nothing stays after a failure."""
+    """Write aside, then put in place; nothing stays after a failure."""
+    with write_aside(path) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextmanager
+def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a file to write, which is brought to disk and put in place at the end."""
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(
-        dir=target.parent, prefix=f"{PREFIX}{os.getpid()}-"
-    )
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f"{PREFIX}{os.getpid()}-")
+    os.close(handle)
+    temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
+        yield temporary
+        with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

@@ -8,6 +8,8 @@ __all__ = [
     "DataFileError",
     "MissingDataError",
     "ModelFileError",
+    "absent_name",
+    "suggest",
     "unknown_name",
     "unknown_names",
 ]
@@ -46,13 +48,24 @@ def unknown_names(
     """Build the error for names that are not among the known ones."""
     names = list(known)
     plural = "s" if len(unknown) > 1 else ""
-    near = [_nearest(name, names) for name in unknown[:MOST_NAMES_SHOWN]]
-    hints = list(dict.fromkeys(hint for hint in near if hint))
-    question = f" Did you mean {', '.join(hints)}?" if hints else ""
     return ValueError(
         f"unknown {kind}{plural} {_listed(unknown)}; known: {_listed(names)}."
-        f"{question}{way_out and ' '}{way_out}"
+        f"{suggest(unknown, names)}{way_out and ' '}{way_out}"
     )
+
+
+def absent_name(where: str, name: Hashable, present: Iterable[Hashable]) -> ValueError:
+    """Build the error for a name that a table must have but has not."""
+    names = list(present)
+    listed = f"{_listed(names)}.{suggest([name], names)}"
+    return ValueError(f"{where} {name!r}; it has: {listed}")
+
+
+def suggest(unknown: Sequence[Hashable], names: Sequence[Hashable]) -> str:
+    """Ask whether something near was meant; nothing is said where nothing is near."""
+    near = [_nearest(name, names) for name in unknown[:MOST_NAMES_SHOWN]]
+    hints = list(dict.fromkeys(hint for hint in near if hint))
+    return f" Did you mean {', '.join(hints)}?" if hints else ""
 
 
 def _listed(names: Sequence[Hashable]) -> str:
@@ -61,7 +74,7 @@ def _listed(names: Sequence[Hashable]) -> str:
     return shown + more
 
 
-def _nearest(name: Hashable, names: list[Hashable]) -> str:
+def _nearest(name: Hashable, names: Sequence[Hashable]) -> str:
     """Names spelled nearly like ``name``, or the same name of another type."""
     text = str(name)[:LONGEST_NAME_COMPARED]
     by_text = {str(item)[:LONGEST_NAME_COMPARED]: item for item in names}

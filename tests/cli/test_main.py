@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from priormtl import __version__
-from priormtl.cli import demo
+from priormtl.cli import demonstration
 from priormtl.cli.main import app
 
 
@@ -31,7 +31,7 @@ def test_unknown_command_ends_with_two():
 
 
 def test_demo_prints_scores_with_certificates(monkeypatch):
-    monkeypatch.setattr(demo, "REPEATS", 2)
+    monkeypatch.setattr(demonstration, "REPEATS", 2)
     result = run("demo")
     assert result.exit_code == 0, result.output
     for word in ("Digits", "AUC", "pixel grid", "Synthetic", "R²", "both", "gap"):

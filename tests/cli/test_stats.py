@@ -149,11 +149,8 @@ def test_no_traceback_from_the_shell(tmp_path):
     assert result.stderr == f"Error: {data} is not a file or folder.\n"
 
 
-def test_without_pyarrow_the_command_says_what_to_install(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("priormtl.engines")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("priormtl.engines", raising=False)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
+@pytest.mark.usefixtures("without_pyarrow")
+def test_without_pyarrow_the_command_says_what_to_install():
     result = run("x.csv", "--task", "a", "--target", "b", "--out", "x.stats")
     assert result.exit_code == 2
     assert "needs pyarrow" in result.stderr

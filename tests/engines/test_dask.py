@@ -135,6 +135,7 @@ def test_folds_are_those_of_files(client, dealing):
     found = engine.summarize(table, **COLUMNS, **dealing, client=client)
     for part, twin in zip(found.parts, expected.parts, strict=True):
         assert_same(part, twin)
+        assert part.encoding == twin.encoding
 
 
 def test_threads_and_processes_give_the_same_bits(client):

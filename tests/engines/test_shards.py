@@ -42,6 +42,7 @@ def test_shards_give_what_one_pass_gives(tmp_path, monkeypatch, missing, heaps, 
     )
     expected = summarize(to_arrow(frame), **columns)
     assert_same(found.whole, expected.whole, rtol=1e-12)
+    assert found.whole.encoding == expected.whole.encoding
     assert_same(found.whole, naive(frame, missing))
     for name in ("counts", "categories", "rows", "dropped"):
         assert getattr(found, name) == getattr(expected, name)

@@ -135,6 +135,7 @@ def test_folds_are_those_of_files(session, dealing):
     found = engine.summarize(share(session, shuffle(frame), 7), **COLUMNS, **dealing)
     for part, twin in zip(found.parts, expected.parts, strict=True):
         assert_same(part, twin)
+        assert part.encoding == twin.encoding
 
 
 def test_rows_may_count_alike(session):

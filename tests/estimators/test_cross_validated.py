@@ -382,6 +382,19 @@ def test_parts_may_lack_tasks_that_others_have():
     assert model.tasks_.tolist() == ["a", "m", "z"]
 
 
+def test_tasks_of_one_part_alone_stay_in_training():
+    early = np.flatnonzero(TASK < 2)
+    parts = parts_of([early[::2], np.setdiff1d(np.arange(48), early[::2])])
+    model = regressor().fit_statistics(parts)
+    assert model.n_splits_ == 2
+    np.testing.assert_array_equal(
+        model.coef_[2],
+        model._plain(model.lam_, model.theta_, model.epsilon_)
+        .fit_statistics(parts[0] + parts[1])
+        .coef_[2],
+    )
+
+
 def test_bad_parts_are_refused():
     parts = parts_of([np.arange(24), np.arange(24, 48)])
     with pytest.raises(TypeError, match="two or more TaskStatistics"):
@@ -391,7 +404,7 @@ def test_bad_parts_are_refused():
     with pytest.raises(ValueError, match="scoring='r2' needs rows"):
         regressor(scoring="r2").fit_statistics(parts)
     apart = parts_of([np.flatnonzero(TASK == 0), np.flatnonzero(TASK > 0)])
-    with pytest.raises(ValueError, match=r"split 0 trains without \[0\]"):
+    with pytest.raises(ValueError, match="each of 2 parts must hold rows of tasks"):
         regressor().fit_statistics(apart)
 
 

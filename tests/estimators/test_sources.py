@@ -5,12 +5,22 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pyarrow.dataset as ds
 import pytest
 from pyarrow import parquet
 
 from mixed_rows import encode, mixed_frame, to_arrow
-from priormtl import MultiTaskRegressor, MultiTaskRegressorCV, summarize
+from priormtl import (
+    MultiTaskClassifier,
+    MultiTaskClassifierCV,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    TaskStatistics,
+    load,
+    save,
+    summarize,
+)
 from priormtl.engines import summarize as summarize_files
 from priormtl.estimators import progress
 from priormtl.estimators.sources import hold_back
@@ -85,7 +95,9 @@ def test_held_back_tasks_are_all_of_their_rows():
     assert always.x_mean[:, 0].tolist() == [0.5, 0, 5]
     whole = (tests[0] + tests[1]) + always
     assert whole.xx.tolist() == (a + b).xx.tolist()
-    with pytest.raises(ValueError, match="cv=2 must leave rows for every fold"):
+    with pytest.raises(
+        ValueError, match="each of 2 parts must hold rows of tasks that"
+    ):
         hold_back([a, summarize(X[3:], y[3:], ["w", "w", "w"])])
 
 
@@ -147,3 +159,103 @@ def test_without_pyarrow_a_sentence_says_what_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"needs pyarrow: pip install 'priormtl\[arr"):
         MultiTaskRegressor().fit_source(folder, task="school", **COLUMNS)
+
+
+KINDS = {
+    "fixed": lambda: MultiTaskRegressor(standardize=True),
+    "searched": lambda: MultiTaskRegressorCV(**FAST, cv=3),
+    "fixed classes": MultiTaskClassifier,
+    "searched classes": lambda: MultiTaskClassifierCV(**FAST, cv=3),
+}
+BUILDS = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "arrow": to_arrow}
+
+
+@pytest.fixture(params=KINDS)
+def learned(request, folder, frame, tmp_path):
+    """Model of files, and the table that it learned from."""
+    frame = frame.assign(score=np.where(frame["score"] > 0, 1.0, 0.0))
+    source = ds.dataset(to_arrow(frame))
+    model = KINDS[request.param]()
+    return model.fit_source(source, task="school", missing="mean", **COLUMNS), frame
+
+
+@pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
+def test_raw_tables_are_predicted_as_their_features(learned, build):
+    model, frame = learned
+    X, rows, _ = encode(frame, "mean")
+    expected = model._scores(X, rows["school"].to_list())[0]
+    found = model._scores(build(frame), None)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    assert model.task_column_ == "school"
+
+
+def test_files_of_models_keep_the_columns(learned, tmp_path):
+    model, frame = learned
+    save(model, tmp_path / "a.model")
+    twin = load(tmp_path / "a.model")
+    np.testing.assert_array_equal(twin.predict(frame), model.predict(frame))
+    assert twin.encoding_ == model.encoding_
+    assert twin.task_column_ == "school"
+    np.testing.assert_array_equal(twin.feature_scale_, model.feature_scale_)
+
+
+def test_rows_are_scored_and_tasks_may_be_given(learned):
+    model, frame = learned
+    others = frame.assign(school=frame["school"].to_numpy()[::-1])
+    labels = frame["school"].to_list()
+    assert model.score(frame, frame["score"]) == model.score(
+        others, frame["score"], task=labels
+    )
+    with pytest.raises(ValueError, match="task must be given"):
+        model.predict(frame.drop(columns="school"))
+    with pytest.raises(ValueError, match=r"unknown task 'q'; known: 'a', 'b'"):
+        model.predict(frame.assign(school="q"))
+
+
+def test_a_fit_to_rows_forgets_the_columns(learned):
+    model, frame = learned
+    X, rows, _ = encode(frame, "mean")
+    model.fit(X, rows["score"], task=rows["school"].to_list())
+    assert not hasattr(model, "encoding_")
+    assert not hasattr(model, "task_column_")
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame)
+
+
+def test_statistics_of_sites_keep_the_columns(folder, frame, tmp_path):
+    columns = COLUMNS | {"task": "school", "missing": "mean"}
+    columns["categories"] = {"colour": ["amber", "blue", "green", "red"]}
+    for name, where in (("a", "id < 90"), ("b", "id >= 90")):
+        found = summarize_files(folder, where=where, **columns)
+        found.whole.save(tmp_path / f"{name}.stats")
+    parts = [TaskStatistics.load(tmp_path / f"{name}.stats") for name in "ab"]
+    for model in (
+        MultiTaskRegressor().fit_statistics(parts[0] + parts[1]),
+        MultiTaskRegressorCV(**FAST).fit_statistics(parts),
+    ):
+        assert np.isfinite(model.predict(frame)).all()
+        X, weight = encode(frame, "mean")[::2]
+        means = (parts[0] + parts[1]).pooled_means()
+        np.testing.assert_allclose(model.encoding_.means, means)
+        np.testing.assert_allclose(means, np.average(X, axis=0, weights=weight), 0.1)
+
+
+def test_further_rows_may_come_as_tables(folder, frame):
+    model = MultiTaskRegressor().fit_source(
+        folder, task="school", missing="mean", **COLUMNS
+    )
+    more = frame.iloc[:50]
+    model.partial_fit(more, more["score"], sample_weight=more["w"])
+    weight = frame["w"].sum() + more["w"].sum()
+    assert model.statistics_.weight.sum() == pytest.approx(weight)
+    assert model.encoding_.missing == "mean"
+
+
+def test_classes_of_files_with_the_task_in_the_constructor(frame):
+    frame = frame.assign(score=np.where(frame["score"] > 0, "yes", "no"))
+    model = MultiTaskClassifier(task="school", standardize=True)
+    model.fit_source(to_arrow(frame), missing="drop", **COLUMNS)
+    known = frame.dropna()
+    assert set(model.predict(known)) <= {"yes", "no"}
+    with pytest.raises(ValueError, match="column 'size' lacks"):
+        model.predict(frame)

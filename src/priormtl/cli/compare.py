@@ -4,21 +4,19 @@ import csv
 import io
 import json
 import math
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-from typer import Argument, Exit, Option, echo
+from typer import Option, echo
 
 from priormtl._files import write_whole
-from priormtl.cli.errors import one_sentence, refuse_folder
+from priormtl.cli.columns import Columns, Data, Json, Target, Task
+from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
 
 __all__ = ["compare"]
 
-NEEDED = "pip install 'priormtl[cli]'"
 COLUMNS = ("method", "metric", "mean", "sd", "seconds")
 DECIMALS = 3  # where no deviation says how many matter
 
@@ -26,9 +24,9 @@ Row = dict[str, Any]  # one of the result, by COLUMNS
 
 
 def compare(
-    data: Annotated[Path, Argument(help="CSV, Parquet, or folder of Parquet files.")],
-    task: Annotated[str, Option(metavar="COL", help="Column of the tasks.")],
-    target: Annotated[str, Option(metavar="COL", help="Column of the targets.")],
+    data: Data,
+    task: Task,
+    target: Target,
     classify: Annotated[
         bool | None,
         Option(
@@ -44,7 +42,7 @@ def compare(
         int, Option(min=1, help="Settings that each method tries, about.")
     ] = 20,
     jobs: Annotated[int, Option(min=1, help="Processes; scores are the same.")] = 1,
-    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
     out: Annotated[
         Path | None, Option(dir_okay=False, help="Write the results as CSV, too.")
     ] = None,
@@ -59,10 +57,10 @@ def compare(
     Example: priormtl compare exams.csv --task school --target passed --classify
     --methods priormtl,clmt --out results.csv
     """
-    tables, compare_methods = _import_tools()
-    with one_sentence(), _short_warnings():
+    read_table, compare_methods = _import_tools()
+    with one_sentence(), short_warnings():
         refuse_folder(out)
-        rows = tables.split_table(tables.read_table(data), task=task, target=target)
+        rows = read_table(data, None, Columns(task, target))
         found = compare_methods(
             rows.X,
             rows.y,
@@ -82,24 +80,10 @@ def compare(
 
 
 def _import_tools() -> tuple[Any, Any]:
-    try:
+    with needing("compare", "cli"):
         from priormtl.baselines.comparison import compare as methods  # noqa: PLC0415
-        from priormtl.cli import tables  # noqa: PLC0415
-    except ImportError as error:
-        echo(f"Error: compare needs {error.name}: {NEEDED}", err=True)
-        raise Exit(2) from None
-    return tables, methods
-
-
-@contextmanager
-def _short_warnings() -> Iterator[None]:
-    """Warnings as lines on standard error, without places in the source."""
-    with warnings.catch_warnings(record=True) as caught:
-        for kind in (UserWarning, RuntimeWarning):
-            warnings.simplefilter("default", kind)
-        yield
-    for warning in caught:
-        echo(f"Warning: {warning.message}", err=True)
+        from priormtl.cli.reading import read_table  # noqa: PLC0415
+    return read_table, methods
 
 
 def _read_methods(methods: str) -> str | list[str]:
@@ -120,7 +104,7 @@ def _describe(rows: Any) -> dict[str, Any]:
         "rows": rows.X.num_rows,
         "tasks": len(rows.task.unique()),
         "features": rows.X.num_columns,
-        "encoded": list(rows.encoded),
+        "encoded": [c.name for c in rows.encoding.columns if c.values is not None],
     }
 
 

@@ -2,21 +2,22 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-from rich.table import Table
 from typer import Argument, Context, Option, Typer, echo
 
+from priormtl.cli.columns import Json
 from priormtl.cli.errors import one_sentence
-from priormtl.datasets import SOURCES, Finding, convert_original, find_home, look_for
+from priormtl.cli.lazy import SETTINGS
 from priormtl.exceptions import MissingDataError
+
+if TYPE_CHECKING:
+    from priormtl.datasets import Finding
 
 __all__ = ["app"]
 
-app = Typer(no_args_is_help=False, rich_markup_mode=None, add_completion=False)
+app = Typer(no_args_is_help=False, **SETTINGS)
 STYLES = {"found": "green", "missing": "yellow", "changed": "red", "damaged": "red"}
-Json = Annotated[bool, Option("--json", help="Print JSON.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -33,6 +34,8 @@ def data(
     """
     if context.invoked_subcommand is not None:
         return
+    from priormtl.datasets import SOURCES, look_for  # noqa: PLC0415
+
     findings = [look_for(source, home) for source in SOURCES.values()]
     if as_json:
         echo(json.dumps({"folder": _folder(home), "data": _plain(findings)}, indent=2))
@@ -42,7 +45,7 @@ def data(
 
 @app.command()
 def convert(
-    name: Annotated[str, Argument(help=f"One of: {', '.join(SOURCES)}.")],
+    name: Annotated[str, Argument(help="Its name, as 'priormtl data' lists it.")],
     original: Annotated[list[Path], Argument(help="The files as published.")],
     to: Annotated[
         Path | None, Option(help="Folder to write to; PRIORMTL_DATA by default.")
@@ -56,6 +59,8 @@ def convert(
 
     Example: priormtl data convert school school.mat --to ~/data
     """
+    from priormtl.datasets import convert_original  # noqa: PLC0415
+
     with one_sentence():
         made = convert_original(name, original, data_home=to, replace=replace)
     if as_json:
@@ -67,13 +72,15 @@ def convert(
 
 
 def _folder(home: Path | None) -> str | None:
+    from priormtl.datasets import find_home  # noqa: PLC0415
+
     try:
         return str(find_home(home))
     except MissingDataError:
         return None
 
 
-def _plain(findings: list[Finding]) -> list[dict[str, Any]]:
+def _plain(findings: list["Finding"]) -> list[dict[str, Any]]:
     return [
         {
             "name": finding.source.name,
@@ -93,7 +100,9 @@ def _plain(findings: list[Finding]) -> list[dict[str, Any]]:
     ]
 
 
-def _show(home: Path | None, findings: list[Finding]) -> None:
+def _show(home: Path | None, findings: list["Finding"]) -> None:
+    from rich.console import Console  # noqa: PLC0415
+
     console = Console(width=None if Console().is_terminal else 120)
     console.print(_table(findings))
     console.print(_place(home), soft_wrap=True, markup=False, highlight=False)
@@ -105,11 +114,13 @@ def _show(home: Path | None, findings: list[Finding]) -> None:
             console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def _way_out(finding: Finding) -> str:
+def _way_out(finding: "Finding") -> str:
     return finding.source.command if finding.state == "missing" else finding.message
 
 
-def _table(findings: list[Finding]) -> Table:
+def _table(findings: list["Finding"]) -> Any:
+    from rich.table import Table  # noqa: PLC0415
+
     table = Table()
     for column in ("name", "what it is", "state"):
         table.add_column(column, no_wrap=True)
@@ -128,6 +139,8 @@ def _table(findings: list[Finding]) -> Table:
 
 
 def _place(home: Path | None) -> str:
+    from priormtl.datasets import find_home  # noqa: PLC0415
+
     try:
         return f"Folder: {find_home(home)}"
     except MissingDataError as error:

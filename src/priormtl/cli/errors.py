@@ -1,12 +1,13 @@
 """one_sentence: what users got wrong ends a command with one line and code 2."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from typer import Exit, echo
 
-__all__ = ["one_sentence", "refuse_folder"]
+__all__ = ["needing", "one_sentence", "refuse_folder", "short_warnings"]
 
 
 @contextmanager
@@ -17,6 +18,28 @@ def one_sentence() -> Iterator[None]:
     except (OSError, ValueError) as error:
         echo(f"Error: {error}", err=True)
         raise Exit(2) from None
+
+
+@contextmanager
+def needing(command: str, extra: str) -> Iterator[None]:
+    """Say which extra a command needs where a package is absent."""
+    try:
+        yield
+    except ImportError as error:
+        way_out = f"pip install 'priormtl[{extra}]'"
+        echo(f"Error: {command} needs {error.name}: {way_out}", err=True)
+        raise Exit(2) from None
+
+
+@contextmanager
+def short_warnings() -> Iterator[None]:
+    """Warnings as lines on standard error, without places in the source."""
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("default", kind)
+        yield
+    for warning in caught:
+        echo(f"Warning: {warning.message}", err=True)
 
 
 def refuse_folder(out: Path | None) -> None:

@@ -1,33 +1,34 @@
-"""The command group: one file per command."""
+"""The command group: one file per command, named here and loaded when it is used."""
 
 from typing import Annotated
 
 from typer import Exit, Option, Typer, echo
 
 from priormtl import __version__
-from priormtl.cli.compare import compare
-from priormtl.cli.data import app as data
-from priormtl.cli.demo import demo
-from priormtl.cli.merge import merge
-from priormtl.cli.report import report
-from priormtl.cli.reproduce import reproduce
-from priormtl.cli.stats import stats
+from priormtl.cli.lazy import SETTINGS, LazyGroup
 
-__all__ = ["app"]
+__all__ = ["COMMANDS", "app"]
 
-app = Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+COMMANDS = (
+    "demo",
+    "fit",
+    "predict",
+    "report",
+    "compare",
+    "reproduce",
+    "stats",
+    "merge",
+    "data",
 )
-app.command()(demo)
-app.command()(compare)
-app.command()(report)
-app.command()(reproduce)
-app.command()(stats)
-app.command()(merge)
-app.add_typer(data, name="data")
+
+
+class Commands(LazyGroup):
+    """All commands."""
+
+    names = COMMANDS
+
+
+app = Typer(cls=Commands, no_args_is_help=True, **SETTINGS)
 
 
 def _show_version(wanted: bool) -> None:
@@ -46,4 +47,6 @@ def priormtl(
     """Multi-task learning with prior information.
 
     Example: priormtl demo
+
+    Example: priormtl fit exams.csv --task school --target score --out exams.model
     """

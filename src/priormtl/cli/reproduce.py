@@ -6,35 +6,30 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Exit, Option, echo
 
-from priormtl.cli.errors import one_sentence
+from priormtl.cli.errors import needing, one_sentence
+from priormtl.cli.words import word_of
 
 __all__ = ["reproduce"]
 
 BETWEEN_LINES = 10.0  # seconds from line to line where there is no terminal
 INTERRUPTED = 130
-NEEDED = "pip install 'priormtl[reproduce]'"
-
-
-class Part(StrEnum):
-    """What can be reproduced."""
-
-    table1 = "table1"
-    table2 = "table2"
-    figure1 = "figure1"
-    figure2 = "figure2"
-    figure3 = "figure3"
-    curves = "curves"
-    all = "all"
+PARTS = ("table1", "table2", "figure1", "figure2", "figure3", "curves", "all")
 
 
 def reproduce(
-    what: Annotated[Part, Argument(help="Table, figure, curves, or all of them.")],
+    what: Annotated[
+        str,
+        Argument(
+            parser=word_of(PARTS),
+            metavar="WHAT",
+            help=f"One of: {', '.join(PARTS)}.",
+        ),
+    ],
     quick: Annotated[
         bool, Option("--quick", help="Few repeats, settings and images: minutes.")
     ] = False,
@@ -75,11 +70,12 @@ def reproduce(
 
     Example: priormtl reproduce table2 --collect --out results
     """
-    experiments = _import_experiments()
+    with needing("reproduce", "reproduce"):
+        from priormtl import experiments  # noqa: PLC0415
     if data is not None:
         os.environ["PRIORMTL_DATA"] = str(data)  # processes inherit it
     request = experiments.Request(
-        what.value,
+        what,
         out,
         quick=quick,
         jobs=jobs,
@@ -89,22 +85,13 @@ def reproduce(
         skip_missing=skip_missing,
         page=page,
     )
-    with one_sentence(), _progress(what.value) as tell:
+    with one_sentence(), _progress(what) as tell:
         report = experiments.reproduce(request, tell)
     _say(report, as_json)
     if report.outcome.interrupted:
         raise Exit(INTERRUPTED)
     if report.outcome.failures:
         raise Exit(1)
-
-
-def _import_experiments() -> Any:
-    try:
-        from priormtl import experiments  # noqa: PLC0415
-    except ImportError as error:
-        echo(f"Error: reproduce needs {error.name}: {NEEDED}", err=True)
-        raise Exit(2) from None
-    return experiments
 
 
 @contextmanager

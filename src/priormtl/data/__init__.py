@@ -9,6 +9,7 @@ from priormtl.data.condense import (
     summarize,
     to_tasks,
 )
+from priormtl.data.encoding import POLICIES, Encoding, read_encoding
 from priormtl.data.frames import (
     as_frame,
     column_names,
@@ -26,6 +27,7 @@ from priormtl.data.labels import (
 from priormtl.data.lists import from_lists, stack_tasks
 from priormtl.data.moments import Moments, pooled_scale, pooled_variance
 from priormtl.data.names import from_plain, to_plain
+from priormtl.data.raw_columns import RawColumn
 from priormtl.data.rows import take_rows
 from priormtl.data.samples import CentredSamples, centre_samples, shift_samples
 from priormtl.data.statistics import (
@@ -46,8 +48,11 @@ from priormtl.data.tasks import (
 )
 
 __all__ = [
+    "POLICIES",
     "CentredSamples",
+    "Encoding",
     "Moments",
+    "RawColumn",
     "SharedRows",
     "StackedRows",
     "StreamedMoments",
@@ -77,6 +82,7 @@ __all__ = [
     "place_labels",
     "pooled_scale",
     "pooled_variance",
+    "read_encoding",
     "read_matrix",
     "read_targets",
     "shift_samples",

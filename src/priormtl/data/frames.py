@@ -14,6 +14,7 @@ from priormtl.exceptions import unknown_name
 
 __all__ = [
     "as_frame",
+    "column_floats",
     "column_names",
     "from_frame",
     "read_matrix",
@@ -106,6 +107,16 @@ def _column_values(column: nw.Series[Any], table: str) -> Array:
             "numbers, drop it, or name it as the task column."
         )
     return _to_floats(column)
+
+
+def column_floats(column: nw.Series[Any]) -> Array:
+    """Numbers of one column, NaN where they are missing; infinite ones are an error."""
+    if column.null_count() == len(column):  # of no type, maybe
+        return np.full(len(column), np.nan)
+    values = _column_values(column, "X")
+    known = np.where(np.isnan(values), 0.0, values)
+    _refuse_not_finite(known[:, np.newaxis], [column.name])
+    return values
 
 
 def _holds_numbers(column: nw.Series[Any]) -> bool:

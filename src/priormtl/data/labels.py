@@ -11,7 +11,13 @@ import numpy as np
 from priormtl._arrays import Index
 from priormtl.exceptions import unknown_names
 
-__all__ = ["encode_labels", "find_labels", "label_categories", "place_labels"]
+__all__ = [
+    "encode_labels",
+    "find_labels",
+    "is_missing",
+    "label_categories",
+    "place_labels",
+]
 
 
 def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
@@ -135,7 +141,7 @@ def _check_length(labels: Any, n: int) -> None:
 
 
 def _refuse_missing(items: list[Any]) -> None:
-    missing = sum(_is_missing(item) for item in items)
+    missing = sum(is_missing(item) for item in items)
     if missing:
         raise ValueError(
             f"task must not hold missing labels: {missing} are missing; "
@@ -143,7 +149,8 @@ def _refuse_missing(items: list[Any]) -> None:
         )
 
 
-def _is_missing(item: Any) -> bool:
+def is_missing(item: Any) -> bool:
+    """Whether a value is None, NaN, NaT or NA."""
     # NaN and NaT differ from themselves; pandas' NA refuses to say.
     if item is None or type(item).__name__ == "NAType":
         return True

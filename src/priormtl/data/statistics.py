@@ -11,6 +11,7 @@ from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
 from priormtl.archive import read_archive, write_archive
+from priormtl.data.encoding import Encoding, merge_encodings, read_encoding
 from priormtl.data.moments import CentredRows
 from priormtl.data.names import from_plain, to_plain
 from priormtl.data.products import (
@@ -53,6 +54,7 @@ class TaskStatistics:
     yy: Array  # (m,)
     tasks: tuple[Hashable, ...]
     features: tuple[str, ...] | None = None
+    encoding: Encoding | None = None  # how columns of a table became the features
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -140,6 +142,7 @@ class TaskStatistics:
             xx=self.xx[:, features[:, np.newaxis], features],
             xy=self.xy[:, features],
             features=self.features and tuple(self.features[j] for j in features),
+            encoding=None,
         )
 
     def rescale(self, scale: Array) -> Self:
@@ -149,6 +152,7 @@ class TaskStatistics:
             x_mean=self.x_mean / scale,
             xx=self.xx / scale / scale[:, np.newaxis],
             xy=self.xy / scale,
+            encoding=None,
         )
 
     def __add__(self, other: "TaskStatistics") -> "TaskStatistics":
@@ -161,16 +165,24 @@ class TaskStatistics:
                 f"{self.shape[0]} {self.features or ''} and "
                 f"{other.shape[0]} {other.features or ''}."
             )
-        if self.is_shared and other.is_shared and self.tasks == other.tasks:
-            return _merge_aligned(self, other)
-        tasks = merge_tasks(self.tasks, other.tasks)
-        return _merge_aligned(_align(self, tasks), _align(other, tasks))
+        encoding = merge_encodings(self.encoding, other.encoding)
+        tasks, a, b = self.tasks, self, other
+        if not (a.is_shared and b.is_shared and a.tasks == b.tasks):
+            tasks = merge_tasks(a.tasks, b.tasks)
+            a, b = _align(a, tasks), _align(b, tasks)
+        return replace(_merge_aligned(a, b), encoding=encoding)
+
+    def pooled_means(self) -> Array:
+        """Mean of each feature over the rows of all tasks (d,)."""
+        total = float(self.weight.sum())
+        return self.weight @ self.x_mean / (total or 1.0)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one file, whole or not at all."""
         settings = {
             "tasks": to_plain(self.tasks),
             "features": None if self.features is None else list(self.features),
+            "encoding": self.encoding and self.encoding.to_plain(),
         }
         names = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
         arrays = {name: getattr(self, name) for name in names}
@@ -183,7 +195,8 @@ class TaskStatistics:
         try:
             tasks = from_plain(settings["tasks"])
             features = settings["features"] and tuple(settings["features"])
-            loaded = cls(**arrays, tasks=tasks, features=features)
+            encoding = read_encoding(settings.get("encoding"), features)
+            loaded = cls(**arrays, tasks=tasks, features=features, encoding=encoding)
             loaded.check_shapes()
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
             raise ModelFileError(f"{path} does not hold task statistics.") from None
@@ -330,6 +343,7 @@ def _align(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
         take(part.yy),
         tasks,
         part.features,
+        part.encoding,
     )
 
 

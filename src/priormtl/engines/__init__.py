@@ -9,12 +9,13 @@ except ImportError:
     ) from None
 
 from priormtl.engines import dask, spark
-from priormtl.engines.accumulate import accumulate_batches
+from priormtl.engines.accumulate import accumulate_batches, choose_rows
 from priormtl.engines.batches import summarize_batch
 from priormtl.engines.folders import open_shards
 from priormtl.engines.parquet import summarize, summarize_source
 from priormtl.engines.partial import Partial, Summary
-from priormtl.engines.recipe import Recipe
+from priormtl.engines.recipe import Recipe, Wanted
+from priormtl.engines.rows import Rows, read_rows
 from priormtl.engines.shards import summarize_sharded
 from priormtl.engines.sources import Source, open_source
 from priormtl.engines.wire import from_bytes, to_bytes
@@ -22,13 +23,17 @@ from priormtl.engines.wire import from_bytes, to_bytes
 __all__ = [
     "Partial",
     "Recipe",
+    "Rows",
     "Source",
     "Summary",
+    "Wanted",
     "accumulate_batches",
+    "choose_rows",
     "dask",
     "from_bytes",
     "open_shards",
     "open_source",
+    "read_rows",
     "spark",
     "summarize",
     "summarize_batch",

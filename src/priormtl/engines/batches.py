@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from priormtl._arrays import Array, Index
 from priormtl.data import TaskStatistics, align_tasks, from_codes, summarize_tasks
 from priormtl.engines.columns import Values, read_column, read_numbers, read_tasks
+from priormtl.engines.filling import arrange_features, fill_slots, find_usable
 from priormtl.engines.hashing import deal_folds
-from priormtl.engines.layout import Column, Layout, refuse_many
+from priormtl.engines.layout import Layout
 from priormtl.engines.partial import Partial, no_rows
 from priormtl.engines.recipe import Recipe
 
@@ -80,7 +81,7 @@ def summarize_batch(recipe: Recipe, batch: pa.RecordBatch | pa.Table) -> Partial
     (('u',), array([[2.]]))
     """
     rows, y, features, layout, dropped = read_batch(recipe, batch)
-    X, centre, observed = _fill(layout, features, rows.weight)
+    X, centre, observed = fill_slots(layout, features, rows.weight)
     parts = tuple(_summarize_folds(recipe.folds or 1, X, y, rows))
     counts = rows.row_counts()
     return Partial(parts, layout, centre, observed, counts, batch.num_rows, dropped)
@@ -91,13 +92,13 @@ def read_batch(recipe: Recipe, batch: pa.RecordBatch | pa.Table) -> Reading:
     names = recipe.used_columns(batch.schema.names)
     table = {name: batch.column(name) for name in names}
     columns = _read(recipe, table, recipe.feature_columns(batch.schema.names))
-    usable = _usable_rows(recipe, columns, batch.num_rows)
+    special = zip(recipe.special, columns[:3], strict=True)
+    usable = find_usable(recipe, special, columns.features, batch.num_rows)
     rows = _sort_rows(recipe, table, columns, usable)
-    features = {name: _take(values, rows) for name, values in columns.features.items()}
-    layout = Layout(tuple(_describe(*item, recipe) for item in features.items()))
+    features, layout = arrange_features(recipe, columns.features, rows.order)
     y = columns.target.values[rows.order].astype(np.float64)
     dropped = batch.num_rows - int(np.count_nonzero(usable))
-    return Reading(rows, y, tuple(features.values()), layout, dropped)
+    return Reading(rows, y, features, layout, dropped)
 
 
 def _read(recipe: Recipe, table: Mapping[str, Any], names: Sequence[str]) -> _Columns:
@@ -109,29 +110,6 @@ def _read(recipe: Recipe, table: Mapping[str, Any], names: Sequence[str]) -> _Co
         None if weight is None else read_numbers(weight, table[weight]),
         {name: read_column(name, table[name], declared.get(name)) for name in names},
     )
-
-
-def _usable_rows(recipe: Recipe, columns: _Columns, n: int) -> NDArray[np.bool_]:
-    """Which rows lack nothing that they need."""
-    special = (recipe.task, recipe.target, recipe.weight)
-    needed = [*zip(special, columns[:3], strict=True)]
-    if recipe.missing != "mean":
-        needed += columns.features.items()
-    usable = np.ones(n, dtype=bool)
-    for name, values in needed:
-        if values is not None and values.missing:
-            _refuse_gaps(recipe, name, values.missing, n)
-            usable &= ~values.gaps  # type: ignore[operator]
-    return usable
-
-
-def _refuse_gaps(recipe: Recipe, name: str | None, count: int, n: int) -> None:
-    if recipe.missing == "error":
-        raise ValueError(
-            f"column {name!r} lacks {count} of {n} values: fill them, or set missing "
-            "to 'drop' to leave such rows out, to 'mean' to fill features with their "
-            "means."
-        )
 
 
 def _sort_rows(
@@ -169,75 +147,6 @@ def _deal(recipe: Recipe, table: Mapping[str, Any]) -> Index:
     """Fold of each row of the batch."""
     keys = table if recipe.key is None else {recipe.key: table[recipe.key]}
     return deal_folds(keys, recipe.folds or 1, recipe.seed)
-
-
-def _take(column: Values, rows: Rows) -> Values:
-    """Values of the sorted rows."""
-    gaps = None if column.gaps is None else column.gaps[rows.order]
-    if gaps is not None and not gaps.any():
-        gaps = None
-    # Places are right; looking for wrong ones takes as long as the copy.
-    values = column.values.take(rows.order, mode="clip")
-    return Values(values, gaps, column.labels)
-
-
-def _describe(name: str, column: Values, recipe: Recipe) -> Column:
-    """The column as features; of text those values that were seen, or declared."""
-    gaps = column.gaps is not None
-    if column.labels is None:
-        return Column(name, None, gaps)
-    declared = (recipe.categories or {}).get(name)
-    if declared is not None:
-        return Column(name, tuple(declared), gaps)
-    codes = column.values if column.gaps is None else column.values[~column.gaps]
-    seen = tuple(sorted(column.labels[i] for i in np.unique(codes)))
-    refuse_many(name, seen)
-    return Column(name, seen, gaps)
-
-
-def _fill(
-    layout: Layout, columns: Sequence[Values], weight: Array
-) -> tuple[Array, Array, Array]:
-    """Slots of all rows, what fills gaps, and weights of the rows without."""
-    starts = layout.starts()
-    X = np.zeros((len(weight), starts[-1]), order="F")
-    centre, observed = np.zeros(starts[-1]), np.zeros(len(columns))
-    total = weight.sum()
-    for number, (column, values) in enumerate(
-        zip(layout.columns, columns, strict=True)
-    ):
-        block = X[:, starts[number] : starts[number + 1]]
-        _write(block, column, values)
-        observed[number] = total
-        if values.gaps is not None:
-            place = slice(starts[number], starts[number] + column.width)
-            observed[number] = weight[~values.gaps].sum()
-            centre[place] = _fill_gaps(block, values.gaps, weight)
-    return X, centre, observed
-
-
-def _write(block: Array, column: Column, values: Values) -> None:
-    """Numbers as they are, or ones in the slots of texts."""
-    if column.values is None or values.labels is None:
-        block[:, 0] = values.values
-        return
-    position = {value: i for i, value in enumerate(column.values)}
-    place = np.array([position.get(label, -1) for label in values.labels] or [-1])
-    slots = place[values.values]
-    rows = np.arange(len(block))
-    if values.gaps is not None:
-        rows, slots = rows[~values.gaps], slots[~values.gaps]
-    block[rows, slots] = 1.0
-
-
-def _fill_gaps(block: Array, gaps: NDArray[np.bool_], weight: Array) -> Array:
-    """Fill gaps with the mean of the other rows, and mark them in the last slot."""
-    features, seen = block[:, :-1], weight[~gaps]
-    total = seen.sum()
-    centre = seen @ features[~gaps] / total if total > 0 else np.zeros(len(features.T))
-    features[gaps] = centre
-    block[:, -1] = gaps
-    return np.asarray(centre)
 
 
 def _summarize_folds(

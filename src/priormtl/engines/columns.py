@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from priormtl._arrays import Index
 from priormtl.engines.hashing import is_textual
 
-__all__ = ["LARGEST_VALUE", "Values", "read_column", "read_numbers", "read_tasks"]
+__all__ = [
+    "LARGEST_VALUE",
+    "Values",
+    "find_gaps",
+    "read_column",
+    "read_numbers",
+    "read_tasks",
+]
 
 LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of doubles
 
@@ -62,6 +69,14 @@ def read_numbers(name: str, column: Any) -> Values:
             "such values."
         )
     return Values(values, gaps)
+
+
+def find_gaps(column: Any) -> NDArray[np.bool_] | None:
+    """Where a column of any kind lacks values; NaN is a gap."""
+    array = _one_array(column)
+    if not pa.types.is_floating(array.type):
+        return _nulls(array)
+    return np.isnan(array.to_numpy(zero_copy_only=False))
 
 
 def read_tasks(name: str, column: Any) -> Values:

@@ -125,7 +125,7 @@ def summarize(
         # Dask itself failed to make a partition, and does not tell which.
         _name_failing(parts, delayed, compute)
         raise
-    return from_bytes(content).finish()
+    return from_bytes(content).finish(recipe)
 
 
 def _find_delayed() -> Any:

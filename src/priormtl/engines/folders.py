@@ -15,7 +15,7 @@ import numpy as np
 
 from priormtl._arrays import Index
 from priormtl.archive import read_archive, write_archive
-from priormtl.data import TaskStatistics, from_plain, to_plain
+from priormtl.data import Encoding, TaskStatistics, from_plain, read_encoding, to_plain
 from priormtl.engines.partial import Summary
 from priormtl.engines.survey import Survey
 from priormtl.exceptions import ModelFileError
@@ -55,7 +55,7 @@ class StatisticsFolder:
                 self._file.seek(self._start + place * self._bytes)
                 self._file.write(np.ascontiguousarray(matrix, "<f8").data)
 
-    def finish(self) -> None:
+    def finish(self, encoding: Encoding | None = None) -> None:
         """Bring all to disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -64,6 +64,7 @@ class StatisticsFolder:
         settings = {
             "tasks": to_plain(survey.tasks),
             "features": list(self._features),
+            "encoding": encoding and encoding.to_plain(),
             "categories": survey.layout.categories(),
             "rows": survey.rows,
             "dropped": survey.dropped,
@@ -109,9 +110,11 @@ def _build(
     settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray], matrices: Path
 ) -> Summary:
     tasks, features = from_plain(settings["tasks"]), tuple(settings["features"])
-    small = {name: arrays[name] for name in SMALL}
+    small: dict[str, Any] = {name: arrays[name] for name in SMALL}
     xx = np.load(matrices, mmap_mode="r")
-    whole = TaskStatistics(**small, xx=xx, tasks=tasks, features=features)
+    encoding = read_encoding(settings.get("encoding"), features)
+    known: dict[str, Any] = {"features": features, "encoding": encoding}
+    whole = TaskStatistics(**small, xx=xx, tasks=tasks, **known)
     whole.check_shapes()
     if len(xx) != len(tasks) or not xx.flags.c_contiguous:
         raise ValueError("matrices of another order")

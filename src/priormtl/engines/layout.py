@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from priormtl._arrays import Index
+from priormtl._arrays import Array, Index
+from priormtl.data import Encoding, RawColumn
+from priormtl.engines.recipe import Recipe
 
 __all__ = [
     "MOST_VALUES",
@@ -35,9 +37,7 @@ class Column(NamedTuple):
     @property
     def features(self) -> list[str]:
         """Names of its features."""
-        if self.values is None:
-            return [self.name]
-        return [f"{self.name}={value}" for value in self.values]
+        return [*RawColumn(self.name, self.values).features]
 
 
 class Slot(NamedTuple):
@@ -104,6 +104,19 @@ class Layout(NamedTuple):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"two features have the name {twice!r}: rename a column.")
         return tuple(names)
+
+    def refuse_unobserved(self, observed: Array) -> None:
+        """Fail where no row has a value of some column, by the weights of those."""
+        if not observed.all():
+            name = self.columns[int(np.argmin(observed))].name
+            raise ValueError(
+                f"column {name!r} has no values at all: leave it out of the features."
+            )
+
+    def encoding(self, recipe: Recipe) -> Encoding:
+        """How columns become features, also of rows to come."""
+        columns = tuple(RawColumn(name, values) for name, values, _ in self.columns)
+        return Encoding(columns, recipe.missing, recipe.task)
 
 
 def join_layouts(a: Layout, b: Layout) -> Layout:

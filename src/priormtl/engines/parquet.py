@@ -77,7 +77,7 @@ def summarize(
     opened = open_source(source, where)
     partial = summarize_source(recipe, opened, batch_rows, advance)
     with naming(opened.name):
-        return partial.finish()
+        return partial.finish(recipe)
 
 
 def summarize_source(

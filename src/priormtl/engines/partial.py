@@ -19,6 +19,7 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.data import TaskStatistics, align_tasks
 from priormtl.engines.layout import Layout, join_layouts
+from priormtl.engines.recipe import Recipe
 
 __all__ = ["Partial", "Summary", "no_rows", "refuse_nothing"]
 
@@ -98,8 +99,11 @@ class Partial:
         seen = a.observed + b.observed
         return Partial(parts, layout, centre, seen, counts, rows, dropped)
 
-    def finish(self) -> Summary:
+    def finish(self, recipe: Recipe | None = None) -> Summary:
         """Statistics of the features alone, named; marks of gaps have done their work.
+
+        With the recipe by which rows were read, statistics remember how the columns
+        became features, so that models can predict tables.
 
         Examples
         --------
@@ -114,19 +118,24 @@ class Partial:
         self._refuse_empty_folds()
         counts = dict(zip(self.tasks, self.counts.tolist(), strict=True))
         categories = self.layout.categories()
-        parts = self.without_marks()
+        parts = self.without_marks(recipe)
         return Summary(parts, categories, counts, self.rows, self.dropped)
 
     def refill(self, layout: Layout, centre: Array) -> "Partial":
         """Same rows in a larger layout, their gaps filled with these values."""
         return _recentre(_extend(self, layout), centre)
 
-    def without_marks(self) -> tuple[TaskStatistics, ...]:
+    def without_marks(self, recipe: Recipe | None = None) -> tuple[TaskStatistics, ...]:
         """Statistics of the features alone, named."""
         names, kept = self.layout.features(), self.layout.kept()
         whole = len(kept) == len(self.centre)
+        encoding = None if recipe is None else self.layout.encoding(recipe)
         return tuple(
-            replace(part if whole else part.restrict(kept), features=names)
+            replace(
+                part if whole else part.restrict(kept),
+                features=names,
+                encoding=encoding,
+            )
             for part in self.parts
         )
 
@@ -171,12 +180,7 @@ def refuse_nothing(found: Read) -> None:
             f"there must be rows to learn from: {found.rows} were read, "
             f"{found.dropped} of them dropped for missing values."
         )
-    if not found.observed.all():
-        column = found.layout.columns[int(np.argmin(found.observed))]
-        raise ValueError(
-            f"column {column.name!r} has no values at all: leave it out of the "
-            "features."
-        )
+    found.layout.refuse_unobserved(found.observed)
 
 
 def no_rows(tasks: tuple[Hashable, ...], d: int) -> TaskStatistics:

@@ -1,14 +1,21 @@
 """Recipe: which columns of a table mean what; plain, so that it can travel."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
+from priormtl.data import POLICIES
 from priormtl.exceptions import unknown_name
 
-__all__ = ["POLICIES", "Recipe"]
+__all__ = ["Recipe", "Wanted"]
 
-POLICIES = ("error", "drop", "mean")
+
+class Wanted(NamedTuple):
+    """What is read of each file of a source."""
+
+    columns: tuple[str, ...]
+    exact: Collection[str] = ()  # of these, a CSV file's whole numbers stay whole
+    alone: bool = False  # whether files must have no other columns than the first
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,11 @@ class Recipe:
                 "must come into several folds."
             )
 
+    @property
+    def special(self) -> tuple[str, str, str | None]:
+        """Columns of tasks, targets and weights."""
+        return self.task, self.target, self.weight
+
     def feature_columns(self, names: Sequence[str]) -> tuple[str, ...]:
         """Columns of features in a table with these columns."""
         taken = {self.task, self.target, self.weight, self.key}
@@ -104,6 +116,12 @@ class Recipe:
         for name in wanted:
             _refuse_unknown(name, names)
         return tuple(dict.fromkeys([*wanted, *self.feature_columns(names)]))
+
+    def wanted(self, names: Sequence[str]) -> Wanted:
+        """What is read of files with these columns."""
+        exact = {self.task, self.key, *(self.categories or {})} - {None}
+        columns = self.used_columns(names)
+        return Wanted(columns, frozenset(map(str, exact)), self.features is None)
 
     def to_plain(self) -> dict[str, Any]:
         """Values that JSON knows."""

@@ -157,7 +157,7 @@ def _write(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-        out.finish()
+        out.finish(survey.layout.encoding(recipe))
 
 
 def _refuse_full_disk(survey: Survey, folder: Path) -> None:

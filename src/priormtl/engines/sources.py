@@ -7,7 +7,7 @@ that it excludes are skipped.
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,8 @@ from pyarrow import csv
 from priormtl._lazy import cached_property
 from priormtl.engines.accumulate import choose_rows
 from priormtl.engines.filters import read_filter
-from priormtl.engines.recipe import Recipe
+from priormtl.engines.hashing import is_textual
+from priormtl.engines.recipe import Recipe, Wanted
 from priormtl.exceptions import DataFileError
 
 __all__ = ["Piece", "Source", "naming", "open_source"]
@@ -74,29 +75,29 @@ class Source:
         """Bytes of the files that are read; zero where there are no files."""
         return sum(_file_size(fragment) for fragment in self._fragments())
 
+    def holds_text(self, column: str) -> bool:
+        """Whether a column of the first file is text; one that is absent is not."""
+        place = self.dataset.schema.get_field_index(column)
+        return place >= 0 and is_textual(self.dataset.schema.field(place).type)
+
     def pieces(self, recipe: Recipe, batch_rows: int | None = None) -> Iterator[Piece]:
         """Rows of one file after another, in pieces."""
-        used = recipe.used_columns(self.columns)
-        wanted = used if recipe.features is not None else None
-        rows = batch_rows or choose_rows(len(used))
+        yield from self.read(recipe.wanted(self.columns), batch_rows)
+
+    def read(self, wanted: Wanted, batch_rows: int | None = None) -> Iterator[Piece]:
+        """Columns of one file after another, in pieces."""
+        rows = batch_rows or choose_rows(len(wanted.columns))
         for fragment in self._fragments():
-            yield from self._read(fragment, recipe, wanted, used, rows)
+            yield from self._read(fragment, wanted, rows)
 
     def _fragments(self) -> list[Any]:
         return list(self.dataset.get_fragments(filter=self.where))
 
-    def _read(
-        self,
-        fragment: Any,
-        recipe: Recipe,
-        wanted: Sequence[str] | None,
-        used: Sequence[str],
-        rows: int,
-    ) -> Iterator[Piece]:
+    def _read(self, fragment: Any, wanted: Wanted, rows: int) -> Iterator[Piece]:
         """Pieces of one file."""
-        file = getattr(fragment, "path", self.name)
+        file, used = getattr(fragment, "path", self.name), wanted.columns
         try:
-            schema = self._schema_of(fragment, file, recipe, wanted)
+            schema = self._schema_of(fragment, file, wanted)
             left = size = _file_size(fragment)
             for batch in self._scan(fragment, schema, used, rows):
                 table = pa.Table.from_batches([batch])
@@ -122,9 +123,7 @@ class Source:
             )
             yield from scanner.to_batches()
 
-    def _schema_of(
-        self, fragment: Any, file: str, recipe: Recipe, wanted: Sequence[str] | None
-    ) -> pa.Schema:
+    def _schema_of(self, fragment: Any, file: str, wanted: Wanted) -> pa.Schema:
         """Columns of a file by its own types, and those of its partition."""
         own = fragment.physical_schema
         _refuse_names(file, own.names)
@@ -133,8 +132,8 @@ class Source:
             self.dataset.schema.field(key) for key in keys if key not in own.names
         ]
         names = {*own.names, *(field.name for field in outside)}
-        expected = set(self.columns if wanted is None else wanted)
-        if expected - names or (wanted is None and names - expected):
+        expected = set(self.columns if wanted.alone else wanted.columns)
+        if expected - names or (wanted.alone and names - expected):
             differing = sorted(expected - names or names - expected)[:8]
             verb = "lacks" if expected - names else "has besides"
             raise DataFileError(
@@ -142,7 +141,7 @@ class Source:
                 "mend it, move it away, or name the features."
             )
         if isinstance(getattr(fragment, "format", None), ds.CsvFileFormat):
-            own = _wide_numbers(own, recipe)
+            own = _wide_numbers(own, wanted.exact)
         return pa.schema([*own, *outside])
 
 
@@ -294,9 +293,8 @@ def _format(kind: str) -> Any:
     )
 
 
-def _wide_numbers(schema: pa.Schema, recipe: Recipe) -> pa.Schema:
+def _wide_numbers(schema: pa.Schema, exact: Collection[str]) -> pa.Schema:
     """Types guessed from the beginning of a CSV file: fractions may come later."""
-    exact = {recipe.task, recipe.key, *(recipe.categories or {})}
     for i, field in enumerate(schema):
         guess = field.type
         narrow = pa.types.is_integer(guess) or pa.types.is_null(guess)

@@ -97,7 +97,7 @@ def summarize(
         rows = root.collect()
     if not rows:
         raise ValueError("there must be rows to learn from: the table has none.")
-    return from_bytes(bytes(rows[0]["content"])).finish()
+    return from_bytes(bytes(rows[0]["content"])).finish(recipe)
 
 
 def _need_spark() -> None:

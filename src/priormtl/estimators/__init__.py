@@ -21,6 +21,7 @@ from priormtl.estimators.settings import (
     check_strength,
     check_tolerance,
 )
+from priormtl.estimators.sources import fit_rows
 from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
 from priormtl.estimators.storage import load, save
 from priormtl.estimators.summarizing import summarize_model
@@ -47,6 +48,7 @@ __all__ = [
     "check_strength",
     "check_tolerance",
     "code_classes",
+    "fit_rows",
     "hide_progress",
     "load",
     "make_splits",

@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import (
+    Encoding,
     Table,
     TaskData,
     TaskStatistics,
@@ -41,6 +42,8 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     tasks_: np.ndarray
     _targets_are_columns: bool
     _frame_library: Any = None  # of the table that was fitted, if it was a frame
+    encoding_: Encoding  # where raw tables were learned from
+    task_column_: str  # likewise
 
     def fit(
         self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
@@ -103,9 +106,12 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         self, X: Any, y: Any, task: Any, sample_weight: Any, *, reset: bool
     ) -> Table:
         """Rows in their order; sets n_features_in_ and feature_names_in_."""
+        if reset:
+            self._adopt_encoding(None)
         X, labels = self._split_task(X, task)
         matrix = self._read_features(X, reset=reset)
-        names = column_names(X)
+        encoding = self._encoding_of(X)
+        names = column_names(X) if encoding is None else encoding.features
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is "
@@ -149,7 +155,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
         """X without its task column, and the task labels, if any."""
         if self.task is None:
-            return X, task
+            return X, self._remembered_labels(X) if task is None else task
         if task is not None:
             raise ValueError(
                 f"task labels were given twice: as the column {self.task!r} of X and "
@@ -157,12 +163,35 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             )
         return split_task_column(X, self.task)
 
+    def _adopt_encoding(self, encoding: Encoding | None) -> None:
+        """Remember how columns of tables became features, or that they were none."""
+        for name in ("encoding_", "task_column_"):
+            self.__dict__.pop(name, None)
+        if encoding is not None:
+            self.encoding_ = encoding
+            if encoding.task is not None:
+                self.task_column_ = encoding.task
+
+    def _encoding_of(self, X: Any) -> Encoding | None:
+        """How X becomes features, if it is a table and its columns are remembered."""
+        encoding = getattr(self, "encoding_", None)
+        return None if encoding is None or column_names(X) is None else encoding
+
+    def _remembered_labels(self, X: Any) -> Any:
+        """Labels in the column that held them before, if X has it."""
+        column = getattr(self, "task_column_", None)
+        if column is None or column not in (column_names(X) or ()):
+            return None
+        return split_task_column(X, column)[1]
+
     def _read_features(self, X: Any, *, reset: bool) -> Matrix:
         """X as numbers, after scikit-learn's checks of names and counts."""
-        frame = as_frame(X)
+        frame, encoding = as_frame(X), self._encoding_of(X)
         if reset:
             self._frame_library = None if frame is None else frame.implementation
-        if frame is not None:
+        if encoding is not None:
+            matrix: Matrix = encoding.encode(X)
+        elif frame is not None:
             validate_data(self, X, reset=reset, skip_check_array=True)
             matrix = read_matrix(X)
         else:

@@ -1,7 +1,7 @@
 """MultiTaskClassifier: binary tasks with logistic or squared loss."""
 
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
@@ -15,6 +15,7 @@ from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.labels import class_table, code_classes, read_labels
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.settings import check_choice
+from priormtl.estimators.sources import fit_rows, read_source_rows
 from priormtl.estimators.unseen import Loans
 
 __all__ = ["ClassificationTasks", "MultiTaskClassifier"]
@@ -33,6 +34,54 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
     fit_intercept: bool | str
     classes_: np.ndarray | list[np.ndarray]
     _classes: np.ndarray
+
+    def fit_source(
+        self,
+        source: Any,
+        *,
+        target: str,
+        task: str | None = None,
+        weight: str | None = None,
+        features: Sequence[str] | None = None,
+        categories: Mapping[str, Sequence[str]] | None = None,
+        where: Any = None,
+        missing: str = "error",
+    ) -> Self:
+        """Learn from tables in files, whose rows are read into memory.
+
+        Logistic loss needs the rows: statistics do not suffice.
+
+        Parameters
+        ----------
+        source, target, task, weight, features, categories, where, missing
+            As in :meth:`MultiTaskRegressor.fit_source`; targets are class labels.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> rows = {"x": [1, 2, 4, 5], "passed": ["no", "no", "yes", "yes"]}
+        >>> table = pa.table(rows | {"school": [1] * 4})
+        >>> model = MultiTaskClassifier(0.1, task_prior=None)
+        >>> model.fit_source(table, task="school", target="passed").predict(table)
+        array(['no', 'no', 'yes', 'yes'], dtype=object)
+        """
+        rows = read_source_rows(
+            self,
+            source,
+            task=task,
+            target=target,
+            weight=weight,
+            features=features,
+            categories=categories,
+            where=where,
+            missing=missing,
+        )
+        fitted: Self = fit_rows(self, rows)
+        return fitted
 
     def decision_function(self, X: Any, *, task: Any = None) -> Array:
         """Scores, positive for the second class: (n,), or (n, m) as in ``predict``."""

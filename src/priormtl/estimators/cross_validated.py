@@ -35,7 +35,6 @@ from priormtl.selection import (
     RowError,
     Score,
     StatisticsError,
-    align_parts,
     task_places,
 )
 
@@ -128,7 +127,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         ----------
         parts : two or more TaskStatistics
             Of disjoint rows, such as chunks or sites; see ``summarize``. They take the
-            place of ``cv``. All parts but one must always hold all tasks.
+            place of ``cv``. Tasks that one part alone holds stay in training.
 
         Returns
         -------
@@ -136,7 +135,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         """
         check_parts(parts)
         self._refuse_scorings()
-        return self._fit_parts(*align_parts(parts))
+        return self._fit_parts(*hold_back(parts))
 
     @with_callbacks
     def fit_source(
@@ -197,9 +196,11 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         with unchanged_on_error(self):
             *tests, always = parts
             self._targets_are_columns = False
-            self._adopt_features(always)
             scores = [StatisticsError(test) for test in tests]
-            self._choose_and_fit(merge_folds(tests, always, scores), root)
+            folds = merge_folds(tests, always, scores)
+            assert isinstance(folds.whole, TaskStatistics)
+            self._adopt_features(folds.whole)
+            self._choose_and_fit(folds, root)
         if root is not None:
             root.call_on_fit_task_end(estimator=self)
         return self

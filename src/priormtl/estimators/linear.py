@@ -206,6 +206,10 @@ class LinearPredictions(MultiTaskEstimator):
             self.__dict__.pop("feature_names_in_", None)
         else:
             self.feature_names_in_ = np.array(statistics.features, dtype=object)
+        encoding = statistics.encoding
+        self._adopt_encoding(
+            None if encoding is None else encoding.with_means(statistics.pooled_means())
+        )
 
 
 class LinearMultiTask(LinearPredictions):

@@ -34,7 +34,8 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         Parameters
         ----------
         X : (n, d) array, sparse matrix or data frame
-            Features, with the task's column if the model was fitted with one.
+            Features, with the task's column if the model was fitted with one; after
+            ``fit_source`` also a table with the columns of its files.
         task : (n,) labels, optional
             Task of each row; see ``unseen_tasks`` for unknown ones.
         """
@@ -174,6 +175,10 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         As set or suggested; inf where no task exceeds the suggestion.
     n_features_in_, feature_names_in_ : int, array
         Features (the task's column not among them), and their names where X has any.
+    encoding_, task_column_ : Encoding, str
+        Where tables were learned from (``fit_source``): which columns became which
+        features, and which held the tasks. Tables with these columns, or with those
+        of the features, can be predicted as they are; others in them are ignored.
     feature_prior_ : FeaturePrior or None
         Prior with names resolved and rules carried out.
     task_weight_ : (m,) array

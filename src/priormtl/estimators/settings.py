@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.exceptions import suggest
 from priormtl.solvers import METHODS
 
 __all__ = [
@@ -72,7 +73,8 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of several words."""
     if not isinstance(value, str) or value not in choices:
         words = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"{name} must be one of {words}: got {value!r}.")
+        near = suggest([str(value)], choices)
+        raise ValueError(f"{name} must be one of {words}: got {value!r}.{near}")
     return value
 
 

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl.data import TaskStatistics
+from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.progress import show_progress
 from priormtl.selection import align_parts
 
 if TYPE_CHECKING:
-    from priormtl.engines import Summary
+    from priormtl.engines import Rows, Summary
 
-__all__ = ["count_folds", "hold_back", "read_source"]
+__all__ = ["count_folds", "fit_rows", "hold_back", "read_source", "read_source_rows"]
 
 ARRAYS = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
 
@@ -27,13 +28,46 @@ def read_source(
     """Read files once, and show how far it is; ``columns`` as in ``engines``."""
     from priormtl import engines  # noqa: PLC0415
 
+    task = _task_column(model, task)
+    opened = engines.open_source(source, where)
+    with _reading(model, opened) as advance:
+        return engines.summarize(opened, task=task, **columns, advance=advance)
+
+
+def read_source_rows(
+    model: Any, source: Any, *, task: str | None, where: Any = None, **columns: Any
+) -> "Rows":
+    """Read all rows into memory, and show how far it is."""
+    from priormtl import engines  # noqa: PLC0415
+
+    task = _task_column(model, task)
+    opened = engines.open_source(source, where)
+    with _reading(model, opened) as advance:
+        return engines.read_rows(opened, task=task, **columns, advance=advance)
+
+
+def fit_rows(model: Any, rows: "Rows") -> Any:
+    """Fit a model to rows that were read, and let it remember their columns."""
+    with unchanged_on_error(model):
+        if model.task is None:
+            model.fit(rows.X, rows.y, task=rows.task, sample_weight=rows.weight)
+        else:
+            X = rows.X.append_column(model.task, rows.task)
+            model.fit(X, rows.y, sample_weight=rows.weight)
+        model._adopt_encoding(rows.encoding)
+    return model
+
+
+def _task_column(model: Any, task: str | None) -> str:
     task = model.task if task is None else task
     if not isinstance(task, str):
         raise ValueError(f"task must name the column of the tasks: got {task!r}.")
-    opened = engines.open_source(source, where)
+    return task
+
+
+def _reading(model: Any, source: Any) -> Any:
     name = f"{type(model).__name__}, reading"
-    with show_progress(model, None, name, opened.size, "bytes") as advance:
-        return engines.summarize(opened, task=task, **columns, advance=advance)
+    return show_progress(model, None, name, source.size, "bytes")
 
 
 def count_folds(cv: Any) -> int:
@@ -60,8 +94,9 @@ def hold_back(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:
     tests = [_only(part, ~lone) for part in aligned]
     if not all(part.weight.any() for part in tests):
         raise ValueError(
-            f"cv={len(parts)} must leave rows for every fold, but tasks whose rows are "
-            "all in one fold stay in training: use fewer folds or more rows."
+            f"each of {len(parts)} parts must hold rows of tasks that other parts hold "
+            "too, since a task must be learned before it is judged: use fewer folds, "
+            "more rows, or parts that share tasks."
         )
     return [*tests, always]
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl.archive import read_archive, write_archive
-from priormtl.data import from_plain, to_plain
+from priormtl.data import from_plain, read_encoding, to_plain
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
 from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
@@ -146,9 +146,11 @@ def _plain_scalar(value: Any) -> Any:
 def _plain_fitted(model: LinearPredictions) -> dict[str, Any]:
     names = getattr(model, "feature_names_in_", None)
     resolved = model.feature_prior_
+    encoding = getattr(model, "encoding_", None)
     fitted: dict[str, Any] = {
         "tasks": to_plain(model.tasks_.tolist()),
         "features": None if names is None else [str(name) for name in names],
+        "encoding": None if encoding is None else encoding.to_plain(),
         "targets_are_columns": model._targets_are_columns,
         "objective": model.objective_,
         "dual_gap": model.dual_gap_,
@@ -190,6 +192,8 @@ def _restore(
         _demand(len(features) == d, "number of features")
         _demand(all(isinstance(name, str) for name in features), "feature names")
         model.feature_names_in_ = np.array(features, dtype=object)
+    names = None if features is None else tuple(features)
+    model._adopt_encoding(read_encoding(fitted.get("encoding"), names))
     model._targets_are_columns = bool(fitted["targets_are_columns"])
     model.objective_ = float(fitted["objective"])
     model.dual_gap_ = float(fitted["dual_gap"])

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from priormtl.priors.features import FeaturePrior, difference_matrix
+from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.priors.neighbours import Neighbourhood
 from priormtl.priors.quadratic import QuadraticPrior
 from priormtl.priors.tasks import TaskPrior, laplacian
@@ -14,6 +15,7 @@ from priormtl.priors.violations import measure_violations
 __all__ = [
     "FeaturePrior",
     "Neighbourhood",
+    "PriorFile",
     "QuadraticPrior",
     "TaskPrior",
     "as_feature_prior",
@@ -21,6 +23,7 @@ __all__ = [
     "difference_matrix",
     "laplacian",
     "measure_violations",
+    "read_prior_file",
 ]
 
 

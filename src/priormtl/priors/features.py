@@ -1,5 +1,6 @@
 """FeaturePrior: which features are known to act alike, or oppositely."""
 
+import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -10,6 +11,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from priormtl.data import Moments
 from priormtl.priors.edges import check_weight, plain_label, read_edges
+from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.priors.relations import (
     Correlated,
     Grid,
@@ -99,6 +101,25 @@ class FeaturePrior:
         sign = tuple(float(np.sign(w)) for w in weight)
         size = int(graph.shape[0]) if hasattr(graph, "shape") else None
         return cls((Pairs(first, second, sign, tuple(map(abs, weight)), size),))
+
+    @classmethod
+    def from_file(cls, file: str | os.PathLike[str] | PriorFile) -> Self:
+        """Relations by name that a TOML or CSV file holds; see ``priors/files.py``.
+
+        Parameters
+        ----------
+        file : path, or PriorFile
+            TOML with tables ``[[similar]]``, ``[[opposite]]`` and ``[[group]]``, or
+            CSV with columns relation, first, second and (optionally) weight.
+        """
+        read = file if isinstance(file, PriorFile) else read_prior_file(file)
+        pairs = [
+            (*pair, -1.0 if one.kind == "opposite" else 1.0, one.weight)
+            for one in read.relations
+            for pair in combinations(one.features, 2)
+        ]
+        first, second, sign, weight = zip(*pairs, strict=True)
+        return cls((Pairs(first, second, sign, weight),))
 
     @classmethod
     def grid(cls, height: int, width: int, weight: float = 1.0) -> Self:

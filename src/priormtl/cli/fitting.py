@@ -1,0 +1,182 @@
+"""Fits as the command makes them: a table or statistics in, a model out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from priormtl.cli.columns import Columns
+from priormtl.cli.reading import read_table, summarize_table
+from priormtl.cli.sites import add_sites, read_sites
+from priormtl.data import TaskStatistics
+from priormtl.engines import Rows
+from priormtl.estimators import (
+    MultiTaskClassifier,
+    MultiTaskClassifierCV,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    fit_rows,
+)
+from priormtl.priors import FeaturePrior, PriorFile, read_prior_file
+
+__all__ = ["Learned", "Settings", "Strengths", "fit_statistics", "fit_table"]
+
+NATURAL = "natural"
+REGRESSORS: tuple[Any, Any] = (MultiTaskRegressor, MultiTaskRegressorCV)
+CLASSIFIERS: tuple[Any, Any] = (MultiTaskClassifier, MultiTaskClassifierCV)
+
+
+class Learned(NamedTuple):
+    """A fitted model, and the rows that it has seen."""
+
+    model: Any
+    rows: int | None = None  # None: not known, since statistics were read
+    dropped: int = 0
+
+
+class Strengths(NamedTuple):
+    """Strengths as given; None where they are to be searched."""
+
+    lam: float | None
+    theta: float | None
+    epsilon: float | None
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """Names of those that are not given."""
+        return tuple(name for name, value in self._asdict().items() if value is None)
+
+    def settle(self, prior: str | None, task_prior: str) -> "Strengths":
+        """Same strengths, with zeros where there is nothing to be weighed."""
+        theta = _settle("theta", self.theta, prior is not None, "--prior")
+        has_ties = task_prior != "none"
+        epsilon = _settle("epsilon", self.epsilon, has_ties, "--task-prior")
+        return Strengths(self.lam, theta, epsilon)
+
+
+class Settings(NamedTuple):
+    """How to learn."""
+
+    strengths: Strengths
+    prior: PriorFile | FeaturePrior | None
+    task_prior: str | None
+    penalty: str
+    folds: int = 5
+    jobs: int = 1
+
+    @classmethod
+    def read(
+        cls, strengths: Strengths, prior: str | None, task_prior: str, **others: Any
+    ) -> "Settings":
+        """Settings from what was typed; a prior file is read, its names not yet."""
+        settled = strengths.settle(prior, task_prior)
+        ties = None if task_prior == "none" else task_prior
+        return cls(settled, _read_prior(prior), ties, **others)
+
+    def build(self, features: Sequence[str] | None, *, classify: bool) -> Any:
+        """Estimator for these features, whose names a prior file may use."""
+        fixed, searching = CLASSIFIERS if classify else REGRESSORS
+        shared: dict[str, Any] = {
+            "feature_prior": _resolve(self.prior, features),
+            "task_prior": self.task_prior,
+            "penalty": self.penalty,
+            "standardize": True,
+        }
+        if not self.strengths.searched:
+            return fixed(**self.strengths._asdict(), **shared)
+        given: dict[str, Any] = {
+            f"{name}s": [value]
+            for name, value in self.strengths._asdict().items()
+            if value is not None
+        }
+        return searching(**given, cv=self.folds, n_jobs=self.jobs, **shared)
+
+
+def fit_table(
+    data: Path,
+    where: str | None,
+    columns: Columns,
+    settings: Settings,
+    *,
+    key: str | None = None,
+    classify: bool = False,
+) -> Learned:
+    """Learn from a table: in one pass, or for classes from rows in memory."""
+    _refuse_key(key, classify)
+    if classify:
+        rows = read_table(data, where, columns)
+        _refuse_many_classes(data, columns.target, rows)
+        model = settings.build(rows.X.column_names, classify=True)
+        return Learned(fit_rows(model, rows), rows.read, rows.dropped)
+    searching = bool(settings.strengths.searched)
+    dealt = {"folds": settings.folds, "key": key} if searching else {}
+    found = summarize_table(data, where, columns, **dealt)
+    model = settings.build(found.parts[0].features, classify=False)
+    model.fit_statistics(found.parts if searching else found.whole)
+    return Learned(model, found.rows, found.dropped)
+
+
+def _refuse_key(key: str | None, classify: bool) -> None:
+    if key is not None and classify:
+        raise ValueError(
+            "--key cannot go with --classify, whose parts are even within tasks and "
+            "classes: leave one of them out."
+        )
+
+
+def _refuse_many_classes(data: Path, target: str, rows: Rows) -> None:
+    found, tasks = len(rows.y.unique()), len(rows.task.unique())
+    if found > 2 * tasks:
+        raise ValueError(
+            f"{data}: column {target!r} must hold two values in each task for "
+            f"--classify: it holds {found} in {tasks} tasks; leave --classify out, or "
+            "choose another target."
+        )
+
+
+def fit_statistics(files: Sequence[Path], settings: Settings) -> Learned:
+    """Learn from files of statistics, each of which is held out once to search."""
+    searched = settings.strengths.searched
+    if not searched:
+        whole = add_sites(files)
+        model = settings.build(whole.features, classify=False)
+        return Learned(model.fit_statistics(whole))
+    if len(files) == 1:
+        names = " and ".join(f"--{name}" for name in searched)
+        raise ValueError(
+            f"{files[0]} alone cannot tell how strong to choose {names}: give values, "
+            "or several files with --from-stats, each of which is held out once."
+        )
+    parts: list[TaskStatistics] = list(read_sites(files))
+    model = settings.build(parts[0].features, classify=False)
+    return Learned(model.fit_statistics(parts))
+
+
+def _settle(name: str, value: float | None, is_used: bool, option: str) -> float | None:
+    if is_used:
+        return value
+    if value is not None:
+        raise ValueError(
+            f"--{name} weighs what {option} says, which is nothing: leave it out, or "
+            f"give {option}."
+        )
+    return 0.0
+
+
+def _read_prior(prior: str | None) -> PriorFile | FeaturePrior | None:
+    if prior is None:
+        return None
+    if prior == NATURAL:
+        return FeaturePrior.from_correlation()
+    try:
+        return read_prior_file(prior)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error} Or is it the word {NATURAL!r}?") from None
+
+
+def _resolve(
+    prior: PriorFile | FeaturePrior | None, features: Sequence[str] | None
+) -> FeaturePrior | None:
+    if not isinstance(prior, PriorFile):
+        return prior
+    prior.check_names(features or ())
+    return FeaturePrior.from_file(prior)

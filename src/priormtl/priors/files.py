@@ -1,0 +1,229 @@
+"""Prior files: relations between features by name, in TOML or CSV.
+
+TOML has one table per relation or group, CSV one line per relation or member::
+
+    [[similar]]                             relation,first,second,weight
+    features = ["maths", "physics"]         similar,maths,physics,2
+    weight = 2                              opposite,price,demand,
+                                            group,verbal,reading,
+    [[opposite]]                            group,verbal,essay,
+    features = ["price", "demand"]
+
+    [[group]]
+    name = "verbal"
+    features = ["reading", "essay"]
+
+Every error names the file and the line.
+"""
+
+import csv
+import math
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from priormtl.exceptions import DataFileError, unknown_name
+
+__all__ = ["PriorFile", "Relation", "read_prior_file"]
+
+KINDS = ("similar", "opposite", "group")
+TOML_KEYS = ("features", "weight", "name")
+CSV_COLUMNS = ("relation", "first", "second", "weight")
+
+
+class Relation(NamedTuple):
+    """Two features that act alike or oppositely, or a group that acts alike."""
+
+    kind: str
+    features: tuple[str, ...]
+    weight: float
+    line: int
+
+
+@dataclass(frozen=True)
+class PriorFile:
+    """Relations, and where they stand."""
+
+    path: str
+    relations: tuple[Relation, ...]
+
+    def check_names(self, features: Sequence[str]) -> None:
+        """Fail at the first line that names something else than these features."""
+        known = set(features)
+        for relation in self.relations:
+            for name in relation.features:
+                if name not in known:
+                    error = unknown_name("feature", name, features)
+                    raise _wrong(self.path, relation.line, str(error))
+
+
+def read_prior_file(path: str | os.PathLike[str]) -> PriorFile:
+    """Read a prior file; its names are checked later, against the features of a fit."""
+    file = Path(path)
+    readers = {".toml": _read_toml, ".csv": _read_csv}
+    if file.suffix.lower() not in readers:
+        raise DataFileError(f"{file} must end in .toml or .csv to be a prior file.")
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} is not a file: give the path of a prior file.")
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataFileError(f"{file} must be text in UTF-8.") from None
+    relations = tuple(readers[file.suffix.lower()](str(file), text))
+    if not relations:
+        raise DataFileError(f"{file} has no relations: name some, such as [[similar]].")
+    for relation in relations:
+        _check_features(str(file), relation)
+    return PriorFile(str(file), relations)
+
+
+def _wrong(path: str, line: int, words: str) -> DataFileError:
+    return DataFileError(f"{path}, line {line}: {words}")
+
+
+def _check_features(path: str, relation: Relation) -> None:
+    kind, features, _, line = relation
+    if len(features) < 2 or (kind != "group" and len(features) > 2):
+        count = "two or more features" if kind == "group" else "two features"
+        way_out = "" if kind == "group" else "; more of them are a group"
+        words = f"{kind} must name {count}: got {len(features)}{way_out}."
+        raise _wrong(path, line, words)
+    for name in features:
+        if features.count(name) > 1:
+            words = f"{kind} must name different features: {name!r} comes twice."
+            raise _wrong(path, line, words)
+
+
+def _check_weight(path: str, line: int, value: Any) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or value <= 0:
+        words = f"weight must be a positive number: got {value!r}."
+        raise _wrong(path, line, words)
+    return float(value)
+
+
+# TOML
+
+
+def _read_toml(path: str, text: str) -> Iterator[Relation]:
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DataFileError(f"{path} is not TOML: {error}.") from None
+    for kind, tables in content.items():
+        line = _line_of(text, rf"^\s*(\[+\s*)?\"?{re.escape(kind)}\b")
+        if kind not in KINDS:
+            raise _wrong(path, line, str(unknown_name("relation", kind, KINDS)))
+        if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+            words = f"relations must stand under [[{kind}]], in double brackets."
+            raise _wrong(path, line, words)
+        for number, table in enumerate(tables):
+            start = _line_of(text, rf"^\s*\[\[\s*\"?{kind}\"?\s*\]\]", number) or line
+            yield _read_table(path, kind, table, start)
+
+
+def _line_of(text: str, pattern: str, number: int = 0) -> int:
+    """Line on which something stands for the n-th time; zero where it does not."""
+    found = [
+        line
+        for line, content in enumerate(text.splitlines(), 1)
+        if re.match(pattern, content)
+    ]
+    return found[number] if number < len(found) else 0
+
+
+def _read_table(path: str, kind: str, table: dict[str, Any], line: int) -> Relation:
+    for key in table:
+        if key not in TOML_KEYS:
+            raise _wrong(path, line, str(unknown_name("setting", key, TOML_KEYS)))
+    features = table.get("features")
+    if not isinstance(features, list) or not all(isinstance(f, str) for f in features):
+        words = f"{kind} needs features = [...], a list of names: got {features!r}."
+        raise _wrong(path, line, words)
+    weight = _check_weight(path, line, table.get("weight", 1.0))
+    return Relation(kind, tuple(features), weight, line)
+
+
+# CSV
+
+
+def _read_csv(path: str, text: str) -> Iterator[Relation]:
+    rows = _numbered_rows(path, text)
+    line, header = next(rows, (1, list(CSV_COLUMNS)))
+    names = [name.strip() for name in header]
+    for name in names:
+        if name not in CSV_COLUMNS:
+            raise _wrong(path, line, str(unknown_name("column", name, CSV_COLUMNS)))
+    for name in CSV_COLUMNS[:3]:
+        if name not in names:
+            words = f"the first line must name the column {name!r}: got {names}."
+            raise _wrong(path, line, words)
+    yield from _join_groups(path, [_read_row(path, n, names, row) for n, row in rows])
+
+
+def _numbered_rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows and their lines; empty lines and remarks (#) are skipped."""
+    reader = csv.reader(text.splitlines(), strict=True)
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row) and not row[0].startswith("#"):
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise _wrong(path, reader.line_num, f"this is not CSV: {error}.") from None
+
+
+class _Row(NamedTuple):
+    """One line: of a group, the group's name and a member."""
+
+    kind: str
+    first: str
+    second: str
+    weight: float
+    line: int
+
+
+def _read_row(path: str, line: int, names: Sequence[str], row: Sequence[str]) -> _Row:
+    if len(row) > len(names):
+        words = f"a line must have {len(names)} cells: got {len(row)}."
+        raise _wrong(path, line, words)
+    cells = dict(zip(names, (cell.strip() for cell in row), strict=False))
+    kind = cells["relation"]
+    if kind not in KINDS:
+        raise _wrong(path, line, str(unknown_name("relation", kind, KINDS)))
+    for name in CSV_COLUMNS[1:3]:
+        if not cells.get(name):
+            raise _wrong(path, line, f"column {name!r} must not be empty.")
+    weight = _check_weight(path, line, _number(cells.get("weight") or "1"))
+    return _Row(kind, cells["first"], cells["second"], weight, line)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _join_groups(path: str, rows: Sequence[_Row]) -> Iterator[Relation]:
+    """Pairs as they come; members of a group together, where its first one stands."""
+    groups: dict[str, list[_Row]] = {}
+    for row in rows:
+        if row.kind == "group":
+            groups.setdefault(row.first, []).append(row)
+            continue
+        yield Relation(row.kind, (row.first, row.second), row.weight, row.line)
+    for name, members in groups.items():
+        first = members[0]
+        for row in members:
+            if row.weight != first.weight:
+                words = (
+                    f"group {name!r} must have one weight: got {row.weight:g} after "
+                    f"{first.weight:g}."
+                )
+                raise _wrong(path, row.line, words)
+        features = tuple(row.second for row in members)
+        yield Relation("group", features, first.weight, first.line)

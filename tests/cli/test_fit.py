@@ -1,0 +1,304 @@
+"""priormtl fit: the model of the library, what is said of it, and what is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from exam_rows import FEATURES, exam_frame
+from priormtl import (
+    FeaturePrior,
+    MultiTaskClassifierCV,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    load,
+)
+from priormtl.cli.main import app
+from priormtl.engines import summarize
+
+COLUMNS = {"task": "school", "target": "score", "features": FEATURES}
+WORDS = ("--task", "school", "--features", ",".join(FEATURES))
+FIXED = ("--lam", "3", "--epsilon", "2")
+TOML = '[[similar]]\nfeatures = ["hours", "books"]\n'
+
+
+@pytest.fixture(scope="module")
+def exams(tmp_path_factory):
+    place = tmp_path_factory.mktemp("exams")
+    exam_frame().to_csv(place / "exams.csv", index=False)
+    exam_frame(gaps=0.1).to_csv(place / "gaps.csv", index=False)
+    return place
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["fit", *(str(word) for word in words)])
+
+
+def fit(path, out, *words, target="score"):
+    result = run(path, *WORDS, "--target", target, "--out", out, *words)
+    assert result.exit_code == 0, result.output
+    return load(out), result
+
+
+def refuse(result, folder, *words):
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_given_strengths_give_the_model_of_the_library(exams, tmp_path):
+    model, result = fit(exams / "exams.csv", tmp_path / "a.model", *FIXED)
+    expected = MultiTaskRegressor(3.0, 0.0, 2.0, standardize=True)
+    expected.fit_source(exams / "exams.csv", **COLUMNS)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    assert model.encoding_ == expected.encoding_
+    assert "Strengths as given: lam 3, theta 0, epsilon 2." in result.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["a.model"]
+
+
+def test_strengths_are_searched_as_the_library_does(exams, tmp_path):
+    words = ("--folds", 3, "--key", "pupil", "--missing", "mean")
+    model, result = fit(exams / "gaps.csv", tmp_path / "a.model", *words)
+    expected = MultiTaskRegressorCV(thetas=[0.0], cv=3, standardize=True)
+    expected.fit_source(exams / "gaps.csv", **COLUMNS, key="pupil", missing="mean")
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    assert model.best_score_ == expected.best_score_
+    assert "lam and epsilon chosen on 3 held-out parts" in result.stdout
+    assert "240 rows, 3 tasks, 4 features." in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "searched", "theta"),
+    [
+        (("--lam", "3"), ["epsilon"], 0.0),
+        (("--epsilon", "3", "--task-prior", "mean"), ["lam"], 0.0),
+        (("--task-prior", "none"), ["lam"], 0.0),
+        (("--lam", "3", "--task-prior", "none"), [], 0.0),
+        (("--lam", "1", "--epsilon", "1", "--prior", "natural"), ["theta"], None),
+        (("--lam", "1", "--epsilon", "1", "--prior", "natural", "--theta", "2"), [], 2),
+    ],
+)
+def test_only_what_is_not_given_is_searched(exams, tmp_path, words, searched, theta):
+    out = tmp_path / "a.model"
+    _, result = fit(exams / "exams.csv", out, *words, "--json")
+    told = json.loads(result.stdout)
+    assert told["searched"] == searched
+    assert theta is None or told["theta"] == theta
+    assert (told["folds"] == 5) == bool(searched)
+    assert bool(told["scores"]) == bool(searched)
+
+
+def test_json_tells_the_fit(exams, tmp_path):
+    out = tmp_path / "a.model"
+    words = (*FIXED, "--missing", "drop", "--json")
+    model, result = fit(exams / "gaps.csv", out, *words)
+    told = json.loads(result.stdout)
+    assert told["file"] == str(out)
+    assert told["rows"] == 240
+    assert told["dropped"] == exam_frame(gaps=0.1).isna().any(axis=1).sum()
+    assert (told["tasks"], told["features"]) == (3, 4)
+    assert (told["gap"], told["objective"]) == (model.dual_gap_, model.objective_)
+    names = [one["feature"] for one in told["strongest"]]
+    assert names[:2] == ["hours", "books"]
+    effect = model.coef_[:, 0] * model.feature_scale_[0]
+    assert told["strongest"][0]["mean"] == pytest.approx(effect.mean())
+
+
+def test_the_score_is_that_of_the_search(exams, tmp_path):
+    out = tmp_path / "a.model"
+    model, result = fit(exams / "exams.csv", out, "--json")
+    scores = json.loads(result.stdout)["scores"]
+    assert scores["mean squared error"] == -model.best_score_
+    share = -model.best_score_ / exam_frame()["score"].var(ddof=0)
+    assert scores["R²"] == pytest.approx(1.0 - share)
+
+
+def test_classes_are_learned_from_rows(exams, tmp_path):
+    out = tmp_path / "a.model"
+    words = ("--classify", "--lam", "1", "--folds", "3", "--missing", "mean", "--json")
+    model, result = fit(exams / "gaps.csv", out, *words, target="passed")
+    expected = MultiTaskClassifierCV([1.0], [0.0], cv=3, standardize=True)
+    columns = COLUMNS | {"target": "passed", "missing": "mean"}
+    expected.fit_source(exams / "gaps.csv", **columns)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert json.loads(result.stdout)["scores"] == {"AUC": model.best_score_}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("prior.toml", TOML),
+        ("prior.csv", "relation,first,second\nsimilar,hours,books\n"),
+    ],
+)
+def test_prior_files_are_used(exams, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    words = (*FIXED, "--theta", "1e4", "--prior", tmp_path / name)
+    model, _ = fit(exams / "exams.csv", tmp_path / "a.model", *words)
+    prior = FeaturePrior.similar([("hours", "books")])
+    expected = MultiTaskRegressor(
+        3.0, 1e4, 2.0, feature_prior=prior, standardize=True
+    ).fit_source(exams / "exams.csv", **COLUMNS)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
+@pytest.fixture(scope="module")
+def sites(exams):
+    for name, where in (("a", "pupil < 120"), ("b", "pupil >= 120")):
+        found = summarize(exams / "exams.csv", where=where, **COLUMNS)
+        found.whole.save(exams / f"{name}.stats")
+    return exams / "a.stats", exams / "b.stats"
+
+
+def test_statistics_of_sites_give_the_model_of_all_rows(exams, sites, tmp_path):
+    files = [word for site in sites for word in ("--from-stats", site)]
+    result = run(*files, *FIXED, "--out", tmp_path / "a.model")
+    assert result.exit_code == 0, result.output
+    assert "Statistics of 3 tasks, 4 features." in result.stdout
+    expected, _ = fit(exams / "exams.csv", tmp_path / "b.model", *FIXED)
+    found = load(tmp_path / "a.model")
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6)
+    frame = exam_frame()
+    np.testing.assert_allclose(found.predict(frame), expected.predict(frame), 1e-5)
+
+
+def test_several_sites_are_each_held_out(sites, tmp_path):
+    files = [word for site in sites for word in ("--from-stats", site)]
+    result = run(*files, "--out", tmp_path / "a.model", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["folds"] == 2
+    assert told["searched"] == ["lam", "epsilon"]
+    assert told["rows"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        (("--lam", "1"), ("a.stats alone cannot tell how strong to choose --epsilon",)),
+        ((*FIXED, "--task", "school"), ("--task cannot go with --from-stats",)),
+        ((*FIXED, "--classify"), ("--classify cannot go with --from-stats",)),
+        ((*FIXED, "--missing", "drop"), ("--missing cannot go with --from-stats",)),
+        ((*FIXED, "--where", "a > 1"), ("--where cannot go with --from-stats",)),
+        (("--lam", "1", "--theta", "1"), ("--theta weighs what --prior says",)),
+    ],
+)
+def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, messages):
+    result = run("--from-stats", sites[0], "--out", tmp_path / "a.model", *words)
+    refuse(result, tmp_path, *messages)
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        (("--features", "hous"), ("unknown column 'hous'", "Did you mean 'hours'")),
+        (("--features", "hours,school"), ("'school' comes twice",)),
+        (("--prior", "naturel"), ("naturel must end in .toml or .csv",)),
+        (("--prior", "none.toml"), ("none.toml is not a file", "word 'natural'")),
+        (("--epsilon", "1", "--task-prior", "none"), ("--epsilon weighs what",)),
+        (("--out", "nowhere/a.model"), ("folder nowhere does not exist",)),
+        (("--key", "pupil", "--classify"), ("--key cannot go with --classify",)),
+        (("--folds", "200"), ("must leave rows for every fold",)),
+        (("--target", "passed"), ("column 'passed' must hold numbers", "--classify")),
+        (("--target", "score", "--classify"), ("must hold two values in each task",)),
+    ],
+)
+def test_mistakes_are_one_sentence_and_no_file(exams, tmp_path, words, messages):
+    out = tmp_path / "a.model"
+    plain = ("--target", "score", "--out", out)
+    refuse(run(exams / "exams.csv", *WORDS, *plain, *words), tmp_path, *messages)
+
+
+def test_what_must_be_given_is_asked_for(exams, tmp_path):
+    out = ("--out", tmp_path / "a.model")
+    refuse(run(*out), tmp_path, "fit needs DATA, a table, or --from-stats")
+    refuse(run(exams / "exams.csv", *out), tmp_path, "fit needs --task COL")
+    words = ("--task", "school")
+    refuse(run(exams / "exams.csv", *out, *words), tmp_path, "fit needs --target COL")
+
+
+def test_names_in_prior_files_are_checked_with_their_line(exams, tmp_path):
+    path = exams / "wrong.toml"
+    path.write_text(TOML + '\n[[opposite]]\nfeatures = ["hours", "sex"]\n')
+    out = ("--out", tmp_path / "a.model", "--target", "score", "--prior", path)
+    result = run(exams / "exams.csv", *WORDS, *out)
+    refuse(result, tmp_path, f"{path}, line 4: unknown feature 'sex'", "'sex=f'")
+
+
+def test_one_task_one_feature_and_constant_columns(tmp_path):
+    frame = exam_frame(30).assign(school=1, flat=2.0)[
+        ["hours", "flat", "school", "score"]
+    ]
+    frame.to_parquet(tmp_path / "one.parquet")
+    out = tmp_path / "a.model"
+    words = ("--task", "school", "--target", "score", "--out", out, "--folds", "2")
+    result = run(tmp_path / "one.parquet", *words)
+    assert result.exit_code == 0, result.output
+    assert load(out).tasks_.tolist() == [1]
+    assert "1 of 2 features are used" in result.stdout
+
+
+def test_a_model_of_no_features(exams, tmp_path):
+    words = ("--lam", "1e9", "--epsilon", "1")
+    model, result = fit(exams / "exams.csv", tmp_path / "a.model", *words)
+    assert not model.coef_.any()
+    assert "\n0 of 4 features are used.\n" in result.stdout
+
+
+@pytest.mark.usefixtures("without_pyarrow")
+def test_without_pyarrow_the_command_says_what_to_install():
+    result = run("x.csv", "--task", "a", "--target", "b", "--out", "x.model")
+    assert result.exit_code == 2
+    assert "fit needs pyarrow" in result.stderr
+    assert "priormtl[cli]" in result.stderr
+
+
+# Gets a signal while the first piece of rows is summed up.
+STRUCK = """
+import os, sys
+from priormtl.engines import accumulate
+summarize_batch = accumulate.summarize_batch
+def strike(*rows):
+    print("reading", flush=True)
+    os.kill(os.getpid(), int(os.environ["STRIKE"]))
+    return summarize_batch(*rows)
+accumulate.summarize_batch = strike
+from priormtl.__main__ import main
+sys.argv[0] = "priormtl"
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "code"),
+    [
+        ("fit", signal.SIGKILL, -signal.SIGKILL),
+        ("fit", signal.SIGINT, 130),
+        ("stats", signal.SIGKILL, -signal.SIGKILL),
+    ],
+)
+def test_a_killed_pass_leaves_the_old_file(exams, tmp_path, command, number, code):
+    out = tmp_path / "out"
+    out.write_text("old")
+    words = [command, exams / "exams.csv", *WORDS, "--target", "score", "--out", out]
+    result = subprocess.run(
+        [sys.executable, "-c", STRUCK, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"STRIKE": str(int(number))},
+    )
+    assert result.stdout.startswith("reading\n")
+    assert result.returncode == code
+    assert "Traceback" not in result.stderr
+    assert out.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [out]

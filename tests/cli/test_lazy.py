@@ -1,0 +1,63 @@
+"""Commands are loaded when they are used, and bring nothing heavy with their help."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from priormtl.cli.lazy import LazyCommands
+from priormtl.cli.main import COMMANDS, app
+
+HEAVY = ("numba", "sklearn", "scipy", "pyarrow", "pandas", "polars", "numpy")
+
+# All in one process: what one help loads, the next would show too.
+CODE = """
+import sys
+from typer.testing import CliRunner
+from priormtl.cli.main import COMMANDS, app
+for words in ((), *((name,) for name in COMMANDS), ("data", "convert")):
+    result = CliRunner().invoke(app, [*words, "--help"])
+    assert result.exit_code == 0, words
+    assert "Example: priormtl" in result.output, words
+    print(*words, *sorted(set(sys.modules) & set(sys.argv[1:])), sep=",")
+"""
+
+
+def test_no_help_loads_anything_heavy():
+    command = [sys.executable, "-c", CODE, *HEAVY]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    expected = ["", *COMMANDS, "data,convert"]
+    assert result.stdout.splitlines() == expected
+
+
+def test_one_command_does_not_load_the_others():
+    code = (
+        "import sys; from priormtl.cli.main import app\n"
+        "from typer.testing import CliRunner\n"
+        "CliRunner().invoke(app, ['fit', '--help'])\n"
+        "print('priormtl.cli.fit' in sys.modules, 'priormtl.cli.demo' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == "True False\n"
+
+
+def test_commands_are_known_by_name():
+    commands = LazyCommands(("fit", "data"))
+    assert list(commands) == ["fit", "data"]
+    assert len(commands) == 2
+    assert commands["fit"].name == "fit"
+    assert commands["data"].name == "data"
+    with pytest.raises(KeyError):
+        commands["demo"]
+
+
+@pytest.mark.parametrize(
+    ("words", "near"), [(("fti",), "fit"), (("fit", "--tsk", "a"), "--task")]
+)
+def test_misspelled_commands_and_options_are_answered(words, near):
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == 2
+    assert f"{near}" in result.stderr.splitlines()[-1]
+    assert "Did you mean" in result.stderr or "Possible options" in result.stderr

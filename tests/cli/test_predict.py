@@ -1,0 +1,223 @@
+"""priormtl predict: predictions of the library beside their rows, and mistakes."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from exam_rows import FEATURES, exam_frame
+from priormtl import MultiTaskClassifier, MultiTaskRegressor, load, save
+from priormtl.cli import prediction
+from priormtl.cli.main import app
+from priormtl.engines import open_source
+
+COLUMNS = {"task": "school", "features": FEATURES}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exams")
+    frame = exam_frame(gaps=0.1)
+    frame.to_csv(folder / "exams.csv", index=False)
+    for missing in ("mean", "drop"):
+        model = MultiTaskRegressor(1.0, standardize=True)
+        columns = COLUMNS | {"target": "score", "missing": missing}
+        save(model.fit_source(folder / "exams.csv", **columns), folder / missing)
+    model = MultiTaskClassifier(1.0, standardize=True)
+    columns = COLUMNS | {"target": "passed", "missing": "mean"}
+    save(model.fit_source(folder / "exams.csv", **columns), folder / "classes")
+    return folder
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["predict", *(str(word) for word in words)])
+
+
+def predict(model, data, out, *words):
+    result = run(model, data, "--out", out, *words)
+    assert result.exit_code == 0, result.output
+    read = pd.read_csv if out.suffix == ".csv" else pd.read_parquet
+    return read(out), result
+
+
+def refuse(result, folder, *words):
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_predictions_stand_beside_task_and_id(place, tmp_path, name):
+    words = ("--id", "pupil")
+    found, result = predict(
+        place / "mean", place / "exams.csv", tmp_path / name, *words
+    )
+    frame = exam_frame(gaps=0.1)
+    assert list(found) == ["pupil", "school", "prediction"]
+    assert found["pupil"].tolist() == frame["pupil"].tolist()
+    assert found["school"].tolist() == frame["school"].tolist()
+    expected = load(place / "mean").predict(frame)
+    np.testing.assert_allclose(found["prediction"], expected, rtol=1e-12)
+    assert "240 rows predicted." in result.stdout
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_classes_have_probabilities(place, tmp_path):
+    out = tmp_path / "a.parquet"
+    found, result = predict(place / "classes", place / "exams.csv", out)
+    model, frame = load(place / "classes"), exam_frame(gaps=0.1)
+    assert list(found) == ["school", "prediction", "probability"]
+    assert found["prediction"].tolist() == model.predict(frame).tolist()
+    expected = model.predict_proba(frame)[:, 1]
+    np.testing.assert_allclose(found["probability"], expected, rtol=1e-12)
+    assert "probability is that of 'yes'." in result.stdout
+    told = json.loads(
+        run(place / "classes", place / "exams.csv", "--out", out, "--json").stdout
+    )
+    assert told == {
+        "file": str(out),
+        "rows": 240,
+        "predicted": 240,
+        "second_class": "yes",
+    }
+
+
+def test_rows_that_were_dropped_in_learning_are_left_out(place, tmp_path):
+    out = tmp_path / "a.csv"
+    found, result = predict(place / "drop", place / "exams.csv", out, "--id", "pupil")
+    known = exam_frame(gaps=0.1).dropna()
+    assert found["pupil"].tolist() == known["pupil"].tolist()
+    assert f"{240 - len(known)} left out: they lack values" in result.stdout
+
+
+def test_pieces_do_not_matter(place, tmp_path):
+    source = open_source(place / "exams.csv")
+    predictor = prediction.prepare(place / "mean", None, None)
+    wanted = predictor.wanted(source.columns)
+    whole = predictor.predict(next(source.read(wanted)).table)
+    parts = [predictor.predict(piece.table) for piece in source.read(wanted, 7)]
+    assert max(part.num_rows for part in parts) == 7
+    values = [part["prediction"].to_numpy() for part in parts]
+    np.testing.assert_allclose(np.concatenate(values), whole["prediction"], 1e-13)
+
+
+def test_folders_filters_and_encoded_columns(place, tmp_path):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    frame = exam_frame(60)
+    for i, rows in enumerate(np.array_split(np.arange(60), 2)):
+        part = frame.iloc[rows].assign(**{"sex=f": 1.0, "sex=m": 0.0})
+        part.drop(columns=["sex", "score", "passed"]).to_parquet(
+            folder / f"{i}.parquet"
+        )
+    out = tmp_path / "a.csv"
+    found, _ = predict(place / "mean", folder, out, "--where", "pupil >= 20")
+    expected = load(place / "mean").predict(frame.assign(sex="f").iloc[20:])
+    np.testing.assert_allclose(found["prediction"], expected, rtol=1e-12)
+
+
+def test_models_of_frames_predict_files_too(tmp_path):
+    frame = exam_frame(60).assign(school=lambda f: f["school"].str.len())
+    X = frame[["hours", "books"]]
+    models = {
+        "labels": MultiTaskRegressor().fit(X, frame["score"], task=frame["school"]),
+        "column": MultiTaskRegressor(task="school").fit(
+            X.assign(school=frame["school"]), frame["score"]
+        ),
+        "one": MultiTaskRegressor().fit(X, frame["score"]),
+    }
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for name, model in models.items():
+        save(model, tmp_path / name)
+        words = ("--task", "school") if name == "labels" else ()
+        out = tmp_path / f"{name}.csv"
+        found, _ = predict(tmp_path / name, tmp_path / "a.csv", out, *words)
+        task = {"task": frame["school"]} if name == "labels" else {}
+        table = X.assign(school=frame["school"]) if name == "column" else X
+        np.testing.assert_allclose(
+            found["prediction"], model.predict(table, **task), rtol=1e-12
+        )
+
+
+def test_tasks_may_have_classes_of_their_own(tmp_path):
+    frame = exam_frame(60)[["hours", "school"]]
+    late = np.where(frame["hours"] > 5, "yes", "no")
+    y = np.where(frame["school"] == "north", np.char.upper(late), late)
+    model = MultiTaskClassifier(0.1).fit(frame[["hours"]], y, task=frame["school"])
+    save(model, tmp_path / "m")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    out = tmp_path / "p.csv"
+    found, result = predict(tmp_path / "m", tmp_path / "a.csv", out, "--task", "school")
+    assert found["prediction"].tolist() == y.tolist()
+    assert "probability is" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "messages"),
+    [
+        ({"school": "east"}, (), ("unknown task 'east'; known: 'north', 'south'",)),
+        ({"sex": "x"}, (), ("value of column 'sex' 'x'; known: 'f', 'm'",)),
+        ({"hours": "many"}, (), ("column 'hours' must be numeric",)),
+        ({}, ("--id", "pupl"), ("unknown column 'pupl'", "Did you mean 'pupil'")),
+        ({}, ("--task", "scool"), ("unknown column 'scool'", "mean 'school'")),
+        ({}, ("--out", "nowhere/a.csv"), ("folder nowhere does not exist",)),
+        ({}, ("--out", "a.xls"), ("unknown ending of --out '.xls'",)),
+        ({}, ("--where", "age > 3"), ("unknown column 'age'",)),
+    ],
+)
+def test_mistakes_are_one_sentence_and_no_file(
+    place, tmp_path_factory, tmp_path, change, words, messages
+):
+    data = tmp_path_factory.mktemp("data") / "a.csv"
+    exam_frame(30).assign(**change).to_csv(data, index=False)
+    result = run(place / "mean", data, "--out", tmp_path / "a.csv", *words)
+    refuse(result, tmp_path, *messages)
+
+
+def test_all_unknown_tasks_and_absent_columns_are_named(
+    place, tmp_path_factory, tmp_path
+):
+    data = tmp_path_factory.mktemp("data") / "a.csv"
+    frame = exam_frame(30)
+    frame["school"] = np.where(frame["school"] == "north", "nord", "sud")
+    frame.to_csv(data, index=False)
+    out = ("--out", tmp_path / "a.csv")
+    words = ("unknown tasks 'nord', 'sud'; known: 'north', 'south', 'west'",)
+    refuse(run(place / "mean", data, *out), tmp_path, *words)
+    frame.rename(columns={"hours": "hour"}).to_csv(data, index=False)
+    words = ("lacks the column 'hours'", "Did you mean 'hour'")
+    refuse(run(place / "mean", data, *out), tmp_path, *words)
+
+
+def test_files_that_are_no_models_are_refused(place, tmp_path):
+    out = ("--out", tmp_path / "a.csv")
+    result = run(place / "exams.csv", place / "exams.csv", *out)
+    refuse(result, tmp_path, "exams.csv: not a priormtl file")
+    model = MultiTaskRegressor().fit([[1.0], [2.0]], [1.0, 2.0])
+    save(model, place / "nameless")
+    result = run(place / "nameless", place / "exams.csv", *out)
+    refuse(result, tmp_path, "must know the names of its features")
+
+
+def test_which_column_holds_the_tasks_must_be_known(place, tmp_path):
+    frame = exam_frame(30)
+    model = MultiTaskRegressor().fit(
+        frame[["hours"]], frame["score"], task=frame["school"]
+    )
+    save(model, place / "labels")
+    result = run(place / "labels", place / "exams.csv", "--out", tmp_path / "a.csv")
+    refuse(result, tmp_path, "give --task COL")
+
+
+def test_no_rows_give_an_empty_table(place, tmp_path):
+    words = ("--where", "pupil < 0")
+    found, _ = predict(
+        place / "classes", place / "exams.csv", tmp_path / "a.csv", *words
+    )
+    assert list(found) == ["school", "prediction", "probability"]
+    assert len(found) == 0
