@@ -52,7 +52,7 @@ def test_all_coefficients_may_be_written(model):
         (("no.model",), "no.model"),
         (("new.csv",), "new.csv"),
         (("exams.model", "--task", "region"), "name that file, too"),
-        (("exams.model", "--data", "new.csv"), "--task and --target"),
+        (("exams.model", "--data", "new.csv"), "--data needs --task COL"),
         (("exams.model", "--out", "no/r.html"), "folder no does not exist"),
         (("exams.model", "--coefficients", "c.txt"), "ends in .csv"),
     ],

@@ -1,5 +1,6 @@
 """Rows to score are read as the model reads them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ from pyarrow import parquet
 
 from priormtl import MultiTaskRegressor
 from priormtl.cli.scored import read_known_rows
+from priormtl.data import Encoding
 from priormtl.reports import report
 from reported_models import drawn_rows, tuned_model
 
@@ -49,20 +51,14 @@ def test_a_model_that_knows_the_tasks_column_needs_no_word(rows):
 
 
 def test_a_model_that_remembers_columns_gets_the_table_as_it_is(rows):
-    model = SimpleNamespace(encoding_=object(), task_column_="region")
-    found = read_known_rows(model, rows, task=None, target="score")
+    encoding = Encoding.of_numbers(["sleep"])
+    model = SimpleNamespace(
+        encoding_=replace(encoding, target="score"), task_column_="region"
+    )
+    found = read_known_rows(model, rows, task=None, target=None)
     assert "other" in found["X"].column_names
     with pytest.raises(ValueError, match=r"unknown column 'scor'.*'score'"):
         read_known_rows(model, rows, task=None, target="scor")
-
-
-def test_texts_become_the_features_that_the_model_knows(tmp_path):
-    (tmp_path / "t.csv").write_text(
-        "c,x,t,y\nred,1,a,2\nblue,3,a,4\n", encoding="utf-8"
-    )
-    model = SimpleNamespace(feature_names_in_=["c=green", "c=red", "x"])
-    X = read_known_rows(model, tmp_path / "t.csv", task="t", target="y")["X"]
-    assert X.to_pydict() == {"c=green": [0.0, 0.0], "c=red": [1.0, 0.0], "x": [1, 3]}
 
 
 def test_absent_features_are_named(rows):
@@ -72,5 +68,7 @@ def test_absent_features_are_named(rows):
 
 
 def test_both_columns_are_needed(rows):
-    with pytest.raises(ValueError, match="--task and --target"):
+    with pytest.raises(ValueError, match="--data needs --target COL"):
         read_known_rows(SimpleNamespace(), rows, task="region", target=None)
+    with pytest.raises(ValueError, match="--data needs --task COL"):
+        read_known_rows(SimpleNamespace(), rows, task=None, target="score")

@@ -13,7 +13,9 @@ from priormtl import TaskStatistics, summarize
 from priormtl.data import Encoding, RawColumn, read_encoding
 
 COLUMNS = (RawColumn("size"), RawColumn("colour", ("blue", "red")), RawColumn("n"))
-ENCODING = Encoding(COLUMNS, "mean", "school").with_means(np.array([9, 0.25, 0.75, 7]))
+ENCODING = Encoding(COLUMNS, "mean", "school", "score").with_means(
+    np.array([9, 0.25, 0.75, 7])
+)
 RAW = {"n": [1, 2, 3], "colour": ["red", "blue", "red"], "size": [0.5, 1.5, 2.5]}
 FEATURES = [[0.5, 0, 1, 1], [1.5, 1, 0, 2], [2.5, 0, 1, 3]]
 LIBRARIES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}

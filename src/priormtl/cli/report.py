@@ -23,10 +23,10 @@ def report(
         Option(help="Rows to score, best new ones: CSV, Parquet, or a folder."),
     ] = None,
     task: Annotated[
-        str | None, Option(metavar="COL", help="Column of the tasks, in --data.")
+        str | None, Option(metavar="COL", help="Tasks in --data; else as in the fit.")
     ] = None,
     target: Annotated[
-        str | None, Option(metavar="COL", help="Column of the targets, in --data.")
+        str | None, Option(metavar="COL", help="Targets in --data; else as in the fit.")
     ] = None,
     title: Annotated[str | None, Option(help="Heading of the page.")] = None,
     coefficients: Annotated[
@@ -44,7 +44,7 @@ def report(
 
     Example: priormtl report exams.model --out report.html
 
-    Example: priormtl report exams.model --data new.csv --task school --target score
+    Example: priormtl report exams.model --data new.csv --title "Exams of 2011"
     """
     load, make, read_known_rows = _import_tools()
     with one_sentence():

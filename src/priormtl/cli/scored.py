@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from priormtl.engines import open_source
 from priormtl.exceptions import DataFileError, unknown_name
@@ -16,19 +15,14 @@ __all__ = ["read_known_rows"]
 def read_known_rows(
     model: Any, data: Path, *, task: str | None, target: str | None
 ) -> dict[str, Any]:
-    """X, y and task of a file, under those names."""
-    column = _column_of_tasks(model) if task is None else task
-    if column is None or target is None:
-        raise ValueError("--data needs --task and --target: name both columns.")
+    """X, y and task of a file, under those names; columns are the model's own."""
+    task = _named("--task", "task", task, _column_of_tasks(model))
+    target = _named("--target", "target", target, _column_of_targets(model))
     table = _read(data)
-    for name in (column, target):
+    for name in (task, target):
         if name not in table.column_names:
             raise unknown_name("column", name, table.column_names)
-    X, y, labels = (
-        _features(model, table, {column, target}),
-        table[target],
-        table[column],
-    )
+    X, y, labels = _features(model, table, {task, target}), table[target], table[task]
     if getattr(model, "task", None) is None:
         return {"X": X, "y": y, "task": labels}
     if model.task not in X.column_names:
@@ -36,10 +30,26 @@ def read_known_rows(
     return {"X": X, "y": y}
 
 
+def _named(option: str, what: str, given: str | None, known: str | None) -> str:
+    found = known if given is None else given
+    if found is None:
+        raise ValueError(
+            f"--data needs {option} COL: this model does not remember its {what} "
+            "column."
+        )
+    return found
+
+
 def _column_of_tasks(model: Any) -> str | None:
     """Where the model itself found the tasks, if that was a named column."""
     column = getattr(model, "task_column_", None) or getattr(model, "task", None)
     return column if isinstance(column, str) else None
+
+
+def _column_of_targets(model: Any) -> str | None:
+    """Where the model itself found the targets, if it remembers columns."""
+    encoding = getattr(model, "encoding_", None)
+    return None if encoding is None else encoding.target
 
 
 def _read(data: Path) -> pa.Table:
@@ -59,15 +69,7 @@ def _features(model: Any, table: pa.Table, others: set[str]) -> Any:
     if names is None:
         rest = [name for name in table.column_names if name not in others]
         return np.column_stack([table[name].to_numpy() for name in rest])
-    columns = [_feature(table, str(name)) for name in names]
-    return pa.table(columns, names=list(map(str, names)))
-
-
-def _feature(table: pa.Table, name: str) -> Any:
-    """A column, or whether another one has the value that the name tells."""
-    if name in table.column_names:
-        return table[name]
-    column, equals, value = name.partition("=")
-    if not equals or column not in table.column_names:
-        raise unknown_name("column", name, table.column_names)
-    return pc.equal(table[column].cast(pa.string()), value).cast(pa.float64())
+    for name in names:
+        if name not in table.column_names:
+            raise unknown_name("column", name, table.column_names)
+    return table.select(list(names))

@@ -36,8 +36,8 @@ class Encoding:
     missing : {"error", "drop", "mean"}
         What missing values meant where the model was learned. To predict, "mean" fills
         them with ``means``; else they are an error, for a row cannot be left out.
-    task : str, optional
-        Column of the task labels.
+    task, target : str, optional
+        Columns of the task labels and of the targets.
     means : sequence of float, optional
         Pooled mean of each feature, known after a fit.
 
@@ -56,6 +56,7 @@ class Encoding:
     columns: tuple[RawColumn, ...]
     missing: str = "error"
     task: str | None = None
+    target: str | None = None
     means: tuple[float, ...] | None = None
 
     @classmethod
@@ -135,7 +136,8 @@ class Encoding:
             )
         missing = max(self.missing, other.missing, key=POLICIES.index)
         task = self.task if self.task == other.task else None
-        return replace(self, missing=missing, task=task, means=None)
+        target = self.target if self.target == other.target else None
+        return replace(self, missing=missing, task=task, target=target, means=None)
 
     def to_plain(self) -> dict[str, Any]:
         """Values that JSON knows."""
@@ -145,6 +147,7 @@ class Encoding:
             ],
             "missing": self.missing,
             "task": self.task,
+            "target": self.target,
             "means": None if self.means is None else list(self.means),
         }
 
@@ -152,10 +155,13 @@ class Encoding:
     def from_plain(cls, plain: Any) -> Self:
         """Encoding from what ``to_plain`` made; anything else is an error."""
         columns = tuple(_read_column(*pair) for pair in plain["columns"])
-        task, missing, means = plain["task"], plain["missing"], plain["means"]
-        if missing not in POLICIES or not isinstance(task, str | None):
+        missing, means = plain["missing"], plain["means"]
+        names = plain["task"], plain["target"]
+        if missing not in POLICIES:
             raise TypeError("not an encoding")
-        encoding = cls(columns, missing, task)
+        if not all(isinstance(name, str | None) for name in names):
+            raise TypeError("not names of columns")
+        encoding = cls(columns, missing, *names)
         if means is None:
             return encoding
         if len(means) != len(encoding.features):

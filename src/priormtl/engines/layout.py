@@ -116,7 +116,7 @@ class Layout(NamedTuple):
     def encoding(self, recipe: Recipe) -> Encoding:
         """How columns become features, also of rows to come."""
         columns = tuple(RawColumn(name, values) for name, values, _ in self.columns)
-        return Encoding(columns, recipe.missing, recipe.task)
+        return Encoding(columns, recipe.missing, recipe.task, recipe.target)
 
 
 def join_layouts(a: Layout, b: Layout) -> Layout:
