@@ -45,7 +45,7 @@ def plant(
     graph = [(*pair, sign) for pair, sign in zip(pairs, signs, strict=True)]
     first, second = pairs[k]
     minus = "−" if signs[k] < 0 else ""
-    wrong = f"feature {first} ~ {minus}feature {second}"
+    wrong = f"x{first} ~ {minus}x{second}"
     return Planted(X, y, data.task, FeaturePrior.from_graph(graph), wrong)
 
 

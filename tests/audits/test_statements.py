@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from priormtl.audits.statements import describe_rows, feature_labels, list_ties
+from priormtl.audits.statements import describe_rows, list_ties
 from priormtl.graphs import Laplacian
 from priormtl.priors import TaskPrior, laplacian
 
@@ -33,11 +33,6 @@ def test_weights_are_those_that_were_given():
 def test_long_combinations_are_cut():
     (found,) = describe_rows(csr_array(np.ones((1, 9))), [*"abcdefghi"])
     assert found.relation == "a + b + c + d + e + f + … ~ 0"
-
-
-def test_features_without_names_have_numbers():
-    assert feature_labels(None, 2) == ["feature 0", "feature 1"]
-    assert feature_labels(("é", "b"), 2) == ["é", "b"]
 
 
 @pytest.mark.parametrize(

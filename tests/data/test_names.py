@@ -1,4 +1,4 @@
-"""Labels survive JSON, or say that they do not."""
+"""Labels survive JSON, or say that they do not; features always have a name."""
 
 import json
 from datetime import UTC, date, datetime
@@ -6,8 +6,9 @@ from datetime import UTC, date, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.preprocessing import StandardScaler
 
-from priormtl.data import from_plain, to_plain
+from priormtl.data import from_plain, name_features, to_plain, unnamed_feature
 
 LAW = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 LABELS = st.one_of(
@@ -58,3 +59,14 @@ def test_dates_that_do_not_exist_are_refused(value):
 def test_labels_must_be_a_list(values):
     with pytest.raises(TypeError, match="labels must be a list"):
         from_plain(values)
+
+
+def test_features_without_names_are_numbered_as_by_scikit_learn():
+    scaler = StandardScaler().fit([[0.0, 1.0], [1.0, 0.0]])
+    assert name_features(None, 2) == tuple(scaler.get_feature_names_out())
+    assert unnamed_feature(7) == "x7"
+    assert name_features(None, 0) == ()
+
+
+def test_names_that_are_known_stay():
+    assert name_features(("é", "b"), 2) == ("é", "b")

@@ -53,7 +53,7 @@ def test_the_unit_is_what_a_coefficient_changes(attributes, outcome):
 
 def test_unnamed_features_are_numbered_and_vectors_are_one_task():
     learned = read_model(with_coef([[1.0, 2.0]]))
-    assert learned.features == ("feature 0", "feature 1")
+    assert learned.features == ("x0", "x1")
     learned = read_model(type("Plain", (), {"coef_": np.ones(3)})())
     assert (learned.P.shape, learned.tasks) == ((3, 1), (0,))
 

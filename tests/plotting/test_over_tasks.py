@@ -26,13 +26,13 @@ def test_lines_are_the_coefficients():
     model = fitted()
     drawn = lines(plot_over_tasks(model, [2, 5]))
     for j in (2, 5):
-        assert np.array_equal(drawn[f"feature {j}"].get_ydata(), model.coef_[:, j])
+        assert np.array_equal(drawn[f"x{j}"].get_ydata(), model.coef_[:, j])
 
 
 def test_the_strongest_four_are_shown():
     coef = np.ones((3, 6)) * [1, 6, 5, 0, 4, 3]
     assert list(lines(plot_over_tasks(with_coef(coef)))) == [
-        f"feature {j}" for j in (1, 2, 4, 5)
+        f"x{j}" for j in (1, 2, 4, 5)
     ]
 
 
@@ -60,9 +60,9 @@ def test_only_ordered_tasks_are_joined():
     coef = random_coef(3, 1)
     for prior, style in (("chain", "-"), ("mean", "None"), (None, "None")):
         ax = plot_over_tasks(with_coef(coef, task_prior=prior))
-        assert lines(ax)["feature 0"].get_linestyle() == style
+        assert lines(ax)["x0"].get_linestyle() == style
     ax = plot_over_tasks(with_coef(coef), tasks=[2, 0])
-    line = lines(ax)["feature 0"]
+    line = lines(ax)["x0"]
     assert line.get_linestyle() == "-"
     assert line.get_ydata().tolist() == coef[[2, 0], 0].tolist()
 
@@ -71,7 +71,7 @@ def test_tasks_follow_their_chain():
     prior = TaskPrior.chain(order=["u", "t"])
     ax = plot_over_tasks(with_coef([[1.0], [2.0]], None, ["t", "u"], task_prior=prior))
     assert [text.get_text() for text in ax.get_xticklabels()] == ["u", "t"]
-    assert lines(ax)["feature 0"].get_ydata().tolist() == [2.0, 1.0]
+    assert lines(ax)["x0"].get_ydata().tolist() == [2.0, 1.0]
 
 
 def test_nothing_learned_is_said():

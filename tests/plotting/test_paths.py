@@ -53,7 +53,7 @@ def test_the_strongest_are_named_and_others_counted():
 
 def test_features_can_be_chosen():
     ax = plot_path(PATH, features=[3])
-    assert ax.lines[-1].get_label() == "feature 3"
+    assert ax.lines[-1].get_label() == "x3"
     assert np.array_equal(
         ax.lines[-1].get_ydata(), np.linalg.norm(PATH.coefs[:, :, 3], axis=1)
     )

@@ -35,7 +35,7 @@ def test_every_relation_is_a_line_between_its_ends():
         for begin, end in lines(ax).get_segments()
     }
     pairs = [(0, 1), (1, 2), (3, 4)]
-    assert joined == {frozenset(f"feature {j}" for j in pair) for pair in pairs}
+    assert joined == {frozenset(f"x{j}" for j in pair) for pair in pairs}
 
 
 def test_colours_are_the_disagreement_and_darken_with_it():
@@ -76,7 +76,7 @@ def test_a_prior_alone_is_drawn_without_colours():
     prior = FeaturePrior.similar([("a", "b")]) + FeaturePrior.opposite([(3, "a")])
     ax = plot_prior(prior)
     assert lines(ax).get_array() is None
-    assert names(ax) == {"a", "b", "feature 3"}
+    assert names(ax) == {"a", "b", "x3"}
     assert len(ax.figure.axes) == 1
     explained = [text.get_text() for text in ax.get_legend().texts]
     assert explained == ["similar", "opposite"]

@@ -20,9 +20,9 @@ def violations(P, prior):
 def test_every_relation_is_a_link():
     links = read_fitted(fitted())
     assert [link.members for link in links] == [
-        ("feature 0", "feature 1"),
-        ("feature 1", "feature 2"),
-        ("feature 3", "feature 4"),
+        ("x0", "x1"),
+        ("x1", "x2"),
+        ("x3", "x4"),
     ]
     assert [link.sign for link in links] == ["similar", "similar", "opposite"]
 
@@ -70,7 +70,7 @@ def test_a_prior_alone_has_links_without_disagreement():
         "combination",
         "combination",
     ]
-    assert links[0].members == ("a", "feature 3")
+    assert links[0].members == ("a", "x3")
     assert [len(link.members) for link in links] == [2, 2, 3, 1]
     assert {link.disagreement for link in links} == {None}
 

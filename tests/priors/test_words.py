@@ -16,7 +16,7 @@ def test_each_relation_is_a_line():
     prior += FeaturePrior.opposite([("price", "demand")], weight=2.0)
     assert lines(prior.table()) == [
         ("maths, physics", "similar", "1"),
-        ("feature 3, feature 7", "similar", "1"),
+        ("x3, x7", "similar", "1"),
         ("price, demand", "opposite", "2"),
     ]
 
@@ -32,7 +32,7 @@ def test_rules_and_matrices_have_words():
     assert [line[0] for line in lines(prior.table())] == [
         "neighbours in a 2 × 3 grid",
         "5 most correlated pairs",
-        "1 · feature 0 + −2.5 · feature 1",
+        "1 · x0 + −2.5 · x1",
         "nothing",
     ]
 

@@ -12,7 +12,6 @@ from priormtl.audits.statements import (
     Statement,
     TiedTasks,
     describe_rows,
-    feature_labels,
     list_ties,
 )
 from priormtl.audits.subjects import Subject
@@ -23,6 +22,7 @@ from priormtl.audits.tension import (
     tie_tensions,
     verdicts,
 )
+from priormtl.data import name_features
 from priormtl.priors import measure_violations
 
 __all__ = ["audit_relations", "audit_ties"]
@@ -35,7 +35,7 @@ def audit_relations(subject: Subject, before: Array) -> list[RelationAudit]:
     """Rows of D, most disagreeing first; ``before`` is P without them."""
     prior = subject.problem.prior
     moments = subject.setup.moments
-    labels = feature_labels(moments.features, prior.D.shape[1])
+    labels = name_features(moments.features, prior.D.shape[1])
     squares = np.sum((prior.D @ subject.coef) ** 2, axis=1)
     return _assemble(
         "feature",

@@ -91,7 +91,7 @@ def audit_prior(
     >>> model = MultiTaskRegressor(feature_prior=data.feature_prior + wrong)
     >>> model = model.fit(data.X, data.y, task=data.task)
     >>> audit_prior(model).relations[0].relation
-    'feature 0 ~ feature 1'
+    'x0 ~ x1'
     """
     check_count("n_repeats", n_repeats)
     table = None if X is None else read_rows(model, X, y, task, sample_weight)

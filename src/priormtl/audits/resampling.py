@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.audits.statements import feature_labels
 from priormtl.audits.subjects import plain_twin, read_rows
-from priormtl.data import Table
+from priormtl.data import Table, name_features
 from priormtl.estimators import check_count, show_progress
 from priormtl.solvers import solve
 
@@ -110,8 +109,8 @@ def resample_coefficients(
             fits.append(_fit(plain, reweight(table, rng), model.coef_))
             advance()
     coefs, intercepts = (np.stack(part) for part in zip(*fits, strict=True))
-    labels = feature_labels(table.features, coefs.shape[2])
-    return ResampledCoefficients(coefs, intercepts, model.tasks_, tuple(labels))
+    labels = name_features(table.features, coefs.shape[2])
+    return ResampledCoefficients(coefs, intercepts, model.tasks_, labels)
 
 
 def reweight(table: Table, rng: np.random.Generator) -> Table:

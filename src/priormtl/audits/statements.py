@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, triu
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
 
-__all__ = ["Statement", "TiedTasks", "describe_rows", "feature_labels", "list_ties"]
+__all__ = ["Statement", "TiedTasks", "describe_rows", "list_ties"]
 
 MOST_TERMS = 6  # of a combination that are spelled out
 
@@ -30,13 +30,6 @@ class TiedTasks(NamedTuple):
     statement: Statement
     tasks: Index
     contrast: Array  # numbers of the tasks, such as 1 and −1
-
-
-def feature_labels(names: Any, d: int) -> list[str]:
-    """Names of features, or their positions in words."""
-    if names is None:
-        return [f"feature {j}" for j in range(d)]
-    return [str(name) for name in names]
 
 
 def describe_rows(D: csr_array, labels: Sequence[str]) -> list[Statement]:

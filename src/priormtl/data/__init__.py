@@ -26,7 +26,12 @@ from priormtl.data.labels import (
 )
 from priormtl.data.lists import from_lists, stack_tasks
 from priormtl.data.moments import Moments, pooled_scale, pooled_variance
-from priormtl.data.names import from_plain, to_plain
+from priormtl.data.names import (
+    from_plain,
+    name_features,
+    to_plain,
+    unnamed_feature,
+)
 from priormtl.data.raw_columns import RawColumn
 from priormtl.data.rows import take_rows
 from priormtl.data.samples import CentredSamples, centre_samples, shift_samples
@@ -77,6 +82,7 @@ __all__ = [
     "from_plain",
     "label_categories",
     "merge_tasks",
+    "name_features",
     "one_vs_one",
     "one_vs_rest",
     "place_labels",
@@ -94,4 +100,5 @@ __all__ = [
     "take_rows",
     "to_plain",
     "to_tasks",
+    "unnamed_feature",
 ]

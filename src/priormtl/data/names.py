@@ -1,10 +1,10 @@
-"""Task labels as plain JSON values and back."""
+"""Names of tasks and features: as plain JSON values, and where there are none."""
 
 from collections.abc import Hashable, Sequence
 from datetime import date, datetime
 from typing import Any
 
-__all__ = ["from_plain", "to_plain"]
+__all__ = ["from_plain", "name_features", "to_plain", "unnamed_feature"]
 
 
 def to_plain(labels: Sequence[Hashable]) -> list[Any]:
@@ -17,6 +17,18 @@ def from_plain(values: Any) -> tuple[Hashable, ...]:
     if not isinstance(values, list):
         raise TypeError("labels must be a list")
     return tuple(_label(value) for value in values)
+
+
+def name_features(names: Sequence[Any] | None, d: int) -> tuple[str, ...]:
+    """Names of d features; x0, x1, … where the data had none."""
+    if names is None:
+        return tuple(map(unnamed_feature, range(d)))
+    return tuple(map(str, names))
+
+
+def unnamed_feature(place: Any) -> str:
+    """What a feature without a name is called, as by scikit-learn."""
+    return f"x{place}"
 
 
 def _plain(label: Hashable) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from priormtl.data import build_frame, find_frame_library
+from priormtl.data import build_frame, find_frame_library, name_features
 
 __all__ = ["INTERCEPT", "build_coef_frame", "feature_names", "plain_labels"]
 
@@ -16,9 +16,7 @@ INTERCEPT = "(intercept)"
 def feature_names(model: Any) -> tuple[str, ...]:
     """Names of the features; x0, x1, … where the data had none."""
     names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return tuple(f"x{j}" for j in range(model.n_features_in_))
-    return tuple(str(name) for name in names)
+    return name_features(names, model.n_features_in_)
 
 
 def plain_labels(tasks: Sequence[Hashable]) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.data import from_plain, pooled_scale
+from priormtl.data import from_plain, name_features, pooled_scale
 from priormtl.exceptions import unknown_name
 from priormtl.priors import as_task_prior
 
@@ -118,11 +118,9 @@ def _plain(labels: Any) -> list[Any]:
     return [x.item() if isinstance(x, np.generic) else x for x in labels]
 
 
-def _feature_names(model: Any, d: int) -> tuple[Hashable, ...]:
+def _feature_names(model: Any, d: int) -> tuple[str, ...]:
     names = getattr(model, "feature_names_in_", None)
-    if names is None or len(names) != d:
-        return tuple(f"feature {j}" for j in range(d))
-    return tuple(names)
+    return name_features(names if names is not None and len(names) == d else None, d)
 
 
 def _chain(prior: Any) -> dict[str, Any] | None:

@@ -72,7 +72,7 @@ def plot_over_tasks(
     >>> ends = model.coef_ - 0.1, model.coef_ + 0.1
     >>> ax = plot_over_tasks(model, [0, 2], band=ends)
     >>> [text.get_text() for text in ax.get_legend().texts]
-    ['feature 0', 'feature 2']
+    ['x0', 'x2']
     """
     learned = read_model(model, per)
     columns = learned.find_tasks(tasks)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl.data import name_features
 from priormtl.plotting.learned import find_places
 from priormtl.plotting.names import count_words, shorten
 from priormtl.plotting.style import LOOKS, Axes, add_legend, new_axes, styled
@@ -58,7 +59,7 @@ def plot_path(
     6
     """
     values, label = _lines(path, task)
-    names = _names(path)
+    names = name_features(path.features, path.coefs.shape[2])
     chosen = _choose(values, features, top, names)
     with styled():
         ax = new_axes(ax, 6.5, 3.8)
@@ -84,17 +85,11 @@ def _lines(path: Any, task: Hashable) -> tuple[Array, str]:
     return path.coefs[:, i], "Coefficient"
 
 
-def _names(path: Any) -> tuple[Hashable, ...]:
-    if path.features is not None:
-        return tuple(path.features)
-    return tuple(f"feature {j}" for j in range(path.coefs.shape[2]))
-
-
 def _choose(
     values: Array,
     features: Sequence[Hashable] | None,
     top: int,
-    names: tuple[Hashable, ...],
+    names: tuple[str, ...],
 ) -> Index:
     """Features asked for, else those that grow largest anywhere on the path."""
     if features is not None:

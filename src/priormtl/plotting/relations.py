@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from priormtl.data import name_features, unnamed_feature
 from priormtl.plotting.learned import read_model
 from priormtl.priors import FeaturePrior, measure_violations
 
@@ -64,7 +65,7 @@ def read_audit(audit: Any, kind: str) -> list[Link]:
 
 def _links_of(part: Any) -> list[Link]:
     if hasattr(part, "D"):
-        names = [f"feature {j}" for j in range(part.D.shape[1])]
+        names = name_features(None, part.D.shape[1])
         return [_link_of_row(part.D, row, names) for row in range(part.D.shape[0])]
     if hasattr(part, "pairs"):
         part = part.pairs()
@@ -81,7 +82,7 @@ def _links_of(part: Any) -> list[Link]:
 
 
 def _name(feature: Hashable) -> Hashable:
-    return feature if isinstance(feature, str) else f"feature {feature}"
+    return feature if isinstance(feature, str) else unnamed_feature(feature)
 
 
 def _sign(sign: float) -> str:

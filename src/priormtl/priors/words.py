@@ -5,6 +5,7 @@ from functools import singledispatch
 from itertools import chain, islice
 from typing import Any
 
+from priormtl.data import unnamed_feature
 from priormtl.priors.relations import Correlated, Grid, Pairs, Part, Rows
 from priormtl.priors.ties import Chain, Graph, Groups, Tie
 from priormtl.tables import Table, TableRow, TextCell, count_words, spell_number
@@ -96,7 +97,7 @@ def _count_lines(part: Part) -> int:
 
 def _name(feature: Hashable, names: Sequence[str] | None) -> str:
     if isinstance(feature, int):
-        return f"feature {feature}" if names is None else names[feature]
+        return unnamed_feature(feature) if names is None else names[feature]
     return str(feature)
 
 

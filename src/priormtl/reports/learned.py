@@ -8,7 +8,7 @@ from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Matrix
 from priormtl._lazy import cached_property
-from priormtl.data import TaskStatistics, pooled_scale
+from priormtl.data import TaskStatistics, name_features, pooled_scale
 from priormtl.reports.wording import spell_label
 
 __all__ = ["Learned", "row_norms"]
@@ -94,9 +94,7 @@ def _careful_norms(rows: Array) -> Array:
 
 def _feature_names(model: Any, d: int) -> tuple[str, ...]:
     names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return tuple(f"x{j}" for j in range(d))
-    return tuple(map(spell_label, names))
+    return tuple(map(spell_label, name_features(names, d)))
 
 
 def _find_scale(model: Any, X: Matrix | None) -> Array | None:
