@@ -432,3 +432,14 @@ def test_unseen_tasks_get_what_is_shared():
     normal = data.normal
     shared = model.shared_coef_[normal].mean(axis=0) + model.intercept_[normal].mean()
     np.testing.assert_allclose(found, shared)
+
+
+def test_priors_are_judged_by_what_is_shared():
+    data = plant()
+    model = fit_planted(data, feature_prior=PRIOR, theta=2.0, standardize=True)
+    assert len(model.outlier_tasks_)
+    D = model.feature_prior_.matrix(model.coef_.shape[1])
+    shared = model.shared_coef_ * model.feature_scale_
+    found = model.summary().feature_prior
+    assert found.violation == pytest.approx(np.sum((D @ shared.T) ** 2))
+    assert found.cost == pytest.approx(found.violation)

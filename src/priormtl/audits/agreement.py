@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
-from priormtl.audits.evidence import gather_evidence, task_grams
+from priormtl.audits.evidence import task_grams
 from priormtl.audits.results import RelationAudit
 from priormtl.audits.statements import (
     Statement,
@@ -22,6 +22,7 @@ from priormtl.audits.tension import (
     tie_tensions,
     verdicts,
 )
+from priormtl.audits.witnesses import Witnesses
 from priormtl.data import name_features
 from priormtl.priors import measure_violations
 
@@ -31,7 +32,9 @@ MOST_FEATURES = 200  # whose joint variance is computed
 MOST_CELLS = 2**22  # numbers in all tasks' Gram matrices: 32 MB
 
 
-def audit_relations(subject: Subject, before: Array) -> list[RelationAudit]:
+def audit_relations(
+    subject: Subject, witnesses: Witnesses, before: Array
+) -> list[RelationAudit]:
     """Rows of D, most disagreeing first; ``before`` is P without them."""
     prior = subject.problem.prior
     moments = subject.setup.moments
@@ -43,11 +46,13 @@ def audit_relations(subject: Subject, before: Array) -> list[RelationAudit]:
         before=measure_violations(prior.D, before),
         after=measure_violations(prior.D, subject.coef),
         costs=0.5 * prior.theta * squares,
-        tensions=_row_tensions(subject, before),
+        tensions=_row_tensions(witnesses, before),
     )
 
 
-def audit_ties(subject: Subject, before: Array) -> list[RelationAudit]:
+def audit_ties(
+    subject: Subject, witnesses: Witnesses, before: Array
+) -> list[RelationAudit]:
     """Ties between tasks, most disagreeing first; ``before`` is P without them."""
     prior = subject.problem.prior
     ties = list_ties(prior.laplacian, subject.setup.moments.tasks)
@@ -63,7 +68,7 @@ def audit_ties(subject: Subject, before: Array) -> list[RelationAudit]:
         before=_tie_violations(ties, before),
         after=_tie_violations(ties, subject.coef),
         costs=0.5 * prior.epsilon * np.array(costs),
-        tensions=_tie_tensions(subject, ties, before),
+        tensions=_tie_tensions(witnesses, ties, before),
     )
 
 
@@ -121,21 +126,14 @@ def _ratio(part: Array, whole: Array) -> Array:
     return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), 0.0)
 
 
-def _row_tensions(subject: Subject, before: Array) -> list[Tension]:
-    D = subject.problem.prior.D
+def _row_tensions(witnesses: Witnesses, before: Array) -> list[Tension]:
+    D = witnesses.problem.prior.D
     features = _weighed_features(D, before)
     tensions = [UNKNOWN] * D.shape[0]
     inside = np.flatnonzero(_held_by(D, features))
     if not len(inside):
         return tensions
-    evidence = gather_evidence(
-        subject.problem,
-        before,
-        features,
-        subject.feature_scale,
-        n_rows=subject.n_rows,
-        n_intercepts=subject.n_intercepts,
-    )
+    evidence = witnesses.testify(witnesses.problem, before, features)
     part = csr_array(D[inside][:, features])
     for k, tension in zip(inside, feature_tensions(part, evidence), strict=True):
         tensions[k] = tension
@@ -169,24 +167,19 @@ def _held_by(D: csr_array, features: Index) -> np.ndarray:
 
 
 def _tie_tensions(
-    subject: Subject, ties: Sequence[TiedTasks], before: Array
+    witnesses: Witnesses, ties: Sequence[TiedTasks], before: Array
 ) -> list[Tension]:
     d, m = before.shape
     used = np.flatnonzero(before.any(axis=1))
     features = np.arange(d) if _affordable(d, m) else used
     if not len(features) or not _affordable(len(features), m):
         return [UNKNOWN] * len(ties)
-    loose = subject.problem.with_strengths(lam=0.0, theta=0.0, epsilon=0.0)
-    evidence = gather_evidence(
-        loose,
-        before,
-        features,
-        subject.feature_scale,
-        n_rows=subject.n_rows,
-        n_intercepts=subject.n_intercepts,
-    )
+    loose = witnesses.problem.with_strengths(lam=0.0, theta=0.0, epsilon=0.0)
+    evidence = witnesses.testify(loose, before, features)
     part = loose.restrict(features)
     point = part.at(np.ascontiguousarray(before[features]))
     grams = np.stack(list(task_grams(part, point)))  # feature, feature, task
-    prior = subject.problem.restrict(features).prior
-    return tie_tensions(ties, evidence, np.moveaxis(grams, 2, 0), prior)
+    prior = witnesses.problem.restrict(features).prior
+    found = tie_tensions(ties, evidence, np.moveaxis(grams, 2, 0), prior)
+    pairs = zip(ties, found, strict=True)
+    return [tension if witnesses.know(tie) else UNKNOWN for tie, tension in pairs]

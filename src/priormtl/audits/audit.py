@@ -12,6 +12,7 @@ from priormtl.audits.holdout import deal_splits, hold_out
 from priormtl.audits.results import PriorAudit, PriorBenefit, RelationAudit
 from priormtl.audits.searched import benefit_of_search
 from priormtl.audits.subjects import TUNED, Subject, read_rows, read_subject
+from priormtl.audits.witnesses import call_witnesses
 from priormtl.data import Table, as_frame, find_frame_library
 from priormtl.estimators import ClassificationTasks, check_count, show_progress
 from priormtl.selection import Split
@@ -81,6 +82,10 @@ def audit_prior(
     features only those in use without the prior, and those related to them, are
     judged. Ties between tasks disagree where tasks, each estimated on its own, differ
     by more than the strength of the tie allows.
+
+    With ``outlier_tasks`` all this is about what tasks share, which the priors act on:
+    fits without the prior let tasks out at the model's strength too, and tasks that
+    have an own part then are not heard on relations; their ties cannot be judged.
 
     Examples
     --------
@@ -164,11 +169,12 @@ def _agreement(subject: Subject, advance: Any) -> tuple[list[RelationAudit], flo
     prior = subject.problem.prior
     without = subject.solve(theta=0.0, epsilon=prior.epsilon)
     advance()
-    relations = audit_relations(subject, without.coef)
+    witnesses = call_witnesses(subject, without)
+    relations = audit_relations(subject, witnesses, without.coef)
     advance()
     if prior.epsilon > 0 and not prior.laplacian.is_zero:
         loose = subject.solve(theta=prior.theta, epsilon=0.0)
-        relations += audit_ties(subject, loose.coef)
+        relations += audit_ties(subject, witnesses, loose.coef)
     advance()
     return relations, without.certificate.gap
 

@@ -12,7 +12,6 @@ from priormtl.audits.benefit import judge_benefit, judge_tasks
 from priormtl.audits.results import PriorBenefit
 from priormtl.data import Table, TaskData
 from priormtl.estimators import make_splits
-from priormtl.problem import Problem
 from priormtl.selection import (
     Split,
     deal_rows,
@@ -22,7 +21,6 @@ from priormtl.selection import (
     take_training,
     task_places,
 )
-from priormtl.solvers import solve_path
 
 __all__ = ["Holdout", "deal_splits", "hold_out"]
 
@@ -132,7 +130,8 @@ def hold_out(
         arms = []
         for theta in (plain.theta, 0.0):
             problem = setup.problem.with_strengths(lam=1.0, theta=theta)
-            arms.append(held_out.errors(plain, problem, setup.scale, lams))
+            arm = setup._replace(problem=problem)
+            arms.append(held_out.errors(plain, arm, lams))
             advance()
         both.append(arms)
         weight[k, held_out.places] = held_out.data.task_weight
@@ -165,15 +164,14 @@ class _HeldOut:
         places = task_places(test.tasks, tasks)
         return cls(test.to_tasks(), places, len(tasks), plain._uses_logistic)
 
-    def errors(self, plain: Any, problem: Problem, scale: Array, lams: Array) -> Array:
+    def errors(self, plain: Any, setup: Any, lams: Array) -> Array:
         """Sums of errors (l, m) of solutions for all values of lam."""
         order = np.argsort(-lams, kind="stable")
-        solutions = solve_path(
-            problem, lams[order], choose=plain._choose_method, rules=plain._rules
-        )
+        solutions = plain._solve_path(setup, lams[order])
         found = np.zeros((len(lams), self.m))
         for k, solution in zip(order, solutions, strict=True):
-            coef = (solution.coef / scale[:, np.newaxis])[:, self.places]
+            total = solution.point.total / setup.scale[:, np.newaxis]
+            coef = total[:, self.places]
             found[k, self.places] = self._sums(coef, solution.intercept[self.places])
         return found
 

@@ -9,8 +9,7 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.audits.subjects import plain_twin, read_rows
 from priormtl.data import Table, name_features
-from priormtl.estimators import check_count, show_progress
-from priormtl.solvers import solve
+from priormtl.estimators import check_count, shared_coef, show_progress
 
 __all__ = ["CoefficientBand", "ResampledCoefficients", "resample_coefficients"]
 
@@ -106,7 +105,7 @@ def resample_coefficients(
     title = f"{count} resamples"
     with show_progress(None, None, title, count, "fits") as advance:
         for _ in range(count):
-            fits.append(_fit(plain, reweight(table, rng), model.coef_))
+            fits.append(_fit(plain, reweight(table, rng), shared_coef(model)))
             advance()
     coefs, intercepts = (np.stack(part) for part in zip(*fits, strict=True))
     labels = name_features(table.features, coefs.shape[2])
@@ -131,9 +130,7 @@ def reweight(table: Table, rng: np.random.Generator) -> Table:
 def _fit(plain: Any, table: Table, coef: Array) -> tuple[Array, Array]:
     """Coefficients (m, d) and intercepts, found from those of all rows."""
     setup = plain._set_up(table.to_tasks())
-    problem, scale = setup.problem, setup.scale
-    method = plain._choose_method(problem)
-    start = np.ascontiguousarray(coef.T * scale[:, np.newaxis])
-    solution = solve(problem, method, coef=start, stop=plain._rules(method))
-    plain._warn_unless_converged(solution, problem.null_objective)
-    return (solution.coef / scale[:, np.newaxis]).T, solution.intercept
+    start = np.ascontiguousarray(coef.T * setup.scale[:, np.newaxis])
+    posed, solution = plain._solve_setup(setup, start)
+    plain._warn_unless_converged(solution, posed.problem.null_objective)
+    return solution.point.total.T / setup.scale, solution.intercept

@@ -19,14 +19,11 @@ METHOD = (
 
 def benefit_of_search(model: Any) -> PriorBenefit | None:
     """Compare what the search has tried; None if theta = 0 was not among it."""
-    candidates = model._result.grid.candidates()  # epsilon, lam, theta
-    twin = candidates[model.best_index_].copy()
-    twin[2] = 0.0
-    places = np.flatnonzero(np.all(candidates == twin, axis=1))
-    scores = model._result.scores
-    if not len(places):
+    candidates = model.cv_results_["params"]
+    twin = candidates[model.best_index_] | {"theta": 0.0}
+    if twin not in candidates:
         return None
-    both = scores[[model.best_index_, places[0]]]
+    both = model._result.scores[[model.best_index_, candidates.index(twin)]]
     both = both[:, ~np.isnan(both).any(axis=0)]
     splits = both.shape[1]
     if splits < 2:

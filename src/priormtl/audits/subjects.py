@@ -15,8 +15,10 @@ from priormtl.estimators import (
     MultiTaskClassifierCV,
     MultiTaskRegressor,
     MultiTaskRegressorCV,
+    shared_coef,
 )
 from priormtl.problem import Problem
+from priormtl.selection import pose_outliers
 from priormtl.solvers import Solution, solve
 
 __all__ = ["TUNED", "Subject", "plain_twin", "read_rows", "read_subject"]
@@ -31,29 +33,14 @@ class Subject:
 
     plain: Any  # estimator with fixed strengths
     data: TaskData | TaskStatistics
-    setup: Any  # problem, moments, scale
-    coef: Array  # P (d, m) as the problem counts it
-
-    @property
-    def problem(self) -> Problem:
-        """What was minimised."""
-        problem: Problem = self.setup.problem
-        return problem
+    setup: Any  # problem without own parts of tasks, moments, scale
+    problem: Problem  # what was minimised
+    coef: Array  # P (d, m) as the problem counts it, shared by tasks
 
     @property
     def feature_scale(self) -> Array:
         """Standard deviations of features as the problem sees them (d,)."""
         return np.asarray(pooled_scale(self.setup.moments) / self.setup.scale)
-
-    @property
-    def n_rows(self) -> float:
-        """Weight of all rows."""
-        return float(self.setup.moments.weight.sum())
-
-    @property
-    def n_intercepts(self) -> int:
-        """Free intercepts, which use up rows."""
-        return self.problem.shape[1] if self.plain.fit_intercept is True else 0
 
     def solve(self, *, theta: float, epsilon: float) -> Solution:
         """Fit the same data at other strengths of the priors, certified."""
@@ -69,7 +56,8 @@ class Subject:
 def plain_twin(model: Any) -> Any:
     """Estimator with the model's strengths as fixed ones."""
     if isinstance(model, TUNED):
-        return model._plain(model.lam_, model.theta_, model.epsilon_)
+        twin = model._plain(model.lam_, model.theta_, model.epsilon_)
+        return _with_own_parts(twin, model)
     if not isinstance(model, FIXED):
         raise TypeError(
             "model must be a MultiTaskRegressor, a MultiTaskClassifier or one of their "
@@ -77,6 +65,14 @@ def plain_twin(model: Any) -> Any:
         )
     twin = copy.copy(model)
     twin.warm_start = False
+    return _with_own_parts(twin, model)
+
+
+def _with_own_parts(twin: Any, model: Any) -> Any:
+    """Let tasks out as the model did, at the strength that it found."""
+    if model.outlier_tasks and hasattr(model, "outlier_strength_"):
+        twin.outlier_tasks = True
+        twin.outlier_strength = model.outlier_strength_
     return twin
 
 
@@ -111,7 +107,11 @@ def read_subject(model: Any, table: Table | None) -> Subject:
     fixed = copy.copy(plain)
     fixed.feature_prior = model.feature_prior_
     setup = fixed._set_up(data)
-    return Subject(plain, data, setup, model.coef_.T * setup.scale[:, np.newaxis])
+    problem = setup.problem
+    if fixed.outlier_tasks:
+        problem = pose_outliers(problem, fixed.outlier_strength)
+    coef = np.ascontiguousarray((shared_coef(model) * setup.scale).T)
+    return Subject(plain, data, setup, problem, coef)
 
 
 def _find_data(model: Any, table: Table | None) -> TaskData | TaskStatistics:

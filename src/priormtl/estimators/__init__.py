@@ -9,6 +9,7 @@ from priormtl.estimators.cross_validated import (
 )
 from priormtl.estimators.labels import code_classes, refuse_lone_classes
 from priormtl.estimators.linear import task_array
+from priormtl.estimators.outliers import shared_coef
 from priormtl.estimators.paths import RegularizationPath, regularization_path
 from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
@@ -56,6 +57,7 @@ __all__ = [
     "regularization_path",
     "save",
     "separate_tasks",
+    "shared_coef",
     "show_progress",
     "summarize_model",
     "task_array",

@@ -40,6 +40,7 @@ from priormtl.estimators.summary_tables import summary_tables
 from priormtl.estimators.unseen import UNSEEN, Loans, place_rows
 from priormtl.graphs import Laplacian
 from priormtl.losses import (
+    DataFit,
     FreeIntercepts,
     Intercepts,
     Logistic,
@@ -78,6 +79,7 @@ from priormtl.solvers import (
     method_by_name,
     no_progress,
     solve,
+    solve_path,
     stalled,
 )
 from priormtl.tables import to_notebook
@@ -269,18 +271,28 @@ class LinearMultiTask(LinearPredictions):
 
     def _fit_setup(self, data: TaskData | TaskStatistics, setup: Setup) -> None:
         """Solve the problem that was set up for this data."""
-        problem = setup.problem
-        method = self._choose_method(problem)
-        solution = solve(
-            problem,
-            method,
-            coef=self._warm_coef(data, setup.scale),
-            stop=self._rules(method),
-        )
+        posed, solution = self._solve_setup(setup, self._warm_coef(data, setup.scale))
+        self._warn_unless_converged(solution, posed.problem.null_objective)
+        self._publish(data, posed, solution)
+
+    def _solve_setup(
+        self, setup: Setup, coef: Array | None = None
+    ) -> tuple[Setup, Solution]:
+        """Solve from some coefficients; own parts of tasks, if wanted, come last."""
+        method = self._choose_method(setup.problem)
+        plain = solve(setup.problem, method, coef=coef, stop=self._rules(method))
         if check_outlier_tasks(self.outlier_tasks):
-            setup, solution = self._let_out(setup, solution)
-        self._warn_unless_converged(solution, setup.problem.null_objective)
-        self._publish(data, setup, solution)
+            return self._let_out(setup, plain)
+        return setup, plain
+
+    def _solve_path(self, setup: Setup, lams: Array) -> list[Solution]:
+        """Solve for each lam, in this order, with own parts of tasks if wanted."""
+        problem = setup.problem
+        found = solve_path(problem, lams, choose=self._choose_method, rules=self._rules)
+        if not check_outlier_tasks(self.outlier_tasks):
+            return found
+        setups = [setup._replace(problem=problem.with_strengths(lam=x)) for x in lams]
+        return [self._let_out(*pair)[1] for pair in zip(setups, found, strict=True)]
 
     def _let_out(self, setup: Setup, plain: Solution) -> tuple[Setup, Solution]:
         """Same problem where tasks may have own parts, from a fit where none has."""
@@ -328,6 +340,16 @@ class LinearMultiTask(LinearPredictions):
             check_strength("lam", self.lam),
         )
         return Setup(problem, moments, scale, resolved, strengths)
+
+    def _bind(self, data: TaskData | TaskStatistics, setup: Setup) -> DataFit[Any]:
+        """Loss of other data of the same tasks, under a set-up that is known."""
+        _, source = self._sources(data)
+        kind = self._intercepts(
+            setup.problem.prior.laplacian, setup.strengths.intercept
+        )
+        return self._loss.bind(
+            source.rescale(setup.scale) if self.standardize else source, kind
+        )
 
     def _tie_prior(self, tasks: tuple[Any, ...]) -> TaskPrior | None:
         """Task prior; where tasks without rows are welcome, it may name some."""

@@ -13,6 +13,7 @@ __all__ = [
     "check_outlier_strengths",
     "check_outlier_tasks",
     "publish_parts",
+    "shared_coef",
 ]
 
 LEARNED = ("shared_coef_", "own_coef_", "outlier_tasks_", "outlier_strength_")
@@ -56,3 +57,8 @@ def publish_parts(model: Any, parts: tuple[Array, Array] | None, gamma: float) -
         model.shared_coef_, model.own_coef_ = parts
         model.outlier_tasks_ = model.tasks_[model.own_coef_.any(axis=1)]
         model.outlier_strength_ = gamma
+
+
+def shared_coef(model: Any) -> Array:
+    """What the priors act on (m, d): coefficients without tasks' own parts."""
+    return np.asarray(getattr(model, "shared_coef_", model.coef_))

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.estimators.linear import Setup, task_array
-from priormtl.estimators.outliers import check_outlier_tasks
+from priormtl.estimators.linear import task_array
 from priormtl.estimators.regressor import MultiTaskRegressor
 from priormtl.estimators.searching import read_lams
-from priormtl.solvers import Solution, solve_path
+from priormtl.solvers import Solution
 
 __all__ = ["RegularizationPath", "regularization_path"]
 
@@ -79,14 +78,7 @@ def regularization_path(
     setup = model._set_up(data)
     values = read_lams(DEFAULT_LAMS if lams is None else lams, setup.problem)
     values = np.sort(values)[::-1]
-    solutions = solve_path(
-        setup.problem, values, choose=model._choose_method, rules=model._rules
-    )
-    if check_outlier_tasks(model.outlier_tasks):
-        solutions = [
-            _let_out(model, setup, float(lam), solution)
-            for lam, solution in zip(values, solutions, strict=True)
-        ]
+    solutions = model._solve_path(setup, values)
     for solution in solutions:
         model._warn_unless_converged(solution, setup.problem.null_objective)
     path = _publish(values, solutions, setup.scale, task_array(data.tasks))
@@ -97,14 +89,6 @@ def regularization_path(
 def _column(task: Any) -> Any:
     """Name or position of a column; None where labels are given."""
     return task if isinstance(task, str | int | np.integer) else None
-
-
-def _let_out(
-    model: MultiTaskRegressor, setup: Setup, lam: float, plain: Solution
-) -> Solution:
-    """Solution with own parts of tasks, from the one without."""
-    problem = setup.problem.with_strengths(lam=lam)
-    return model._let_out(setup._replace(problem=problem), plain)[1]
 
 
 def _publish(

@@ -7,6 +7,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.estimators.coefficients import feature_names
+from priormtl.estimators.outliers import shared_coef
 from priormtl.estimators.summary import (
     CertificateSummary,
     FeaturePriorSummary,
@@ -137,7 +138,8 @@ def _feature_prior(model: Any) -> FeaturePriorSummary | None:
     if prior is None:
         return None
     D = prior.matrix(model.coef_.shape[1])
-    violation = float(np.sum((D @ _penalised(model).T) ** 2))
+    penalised = shared_coef(model) * model.feature_scale_
+    violation = float(np.sum((D @ penalised.T) ** 2))
     cost = 0.5 * _strength(model, "theta") * violation
     share = cost / model.objective_ if model.objective_ > 0 else 0.0
     return FeaturePriorSummary(int(D.shape[0]), violation, cost, float(share))

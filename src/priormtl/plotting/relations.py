@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from priormtl.data import name_features, unnamed_feature
+from priormtl.estimators import shared_coef
 from priormtl.plotting.learned import read_model
 from priormtl.priors import FeaturePrior, measure_violations
 
@@ -38,7 +39,7 @@ def read_fitted(model: Any) -> list[Link]:
     if prior is None or not prior.parts:
         return []
     # The prior was put on coefficients of features as the fit saw them.
-    P = learned.P * model.feature_scale_[:, np.newaxis]
+    P = (shared_coef(model) * model.feature_scale_).T
     D = csr_array(vstack([part.matrix(len(P)) for part in prior.parts]))
     D.eliminate_zeros()
     return [

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array, vstack
 
 from priormtl._arrays import Array
 from priormtl.audits import describe_rows
+from priormtl.estimators import shared_coef
 from priormtl.priors import measure_violations
 from priormtl.reports.content import Column, Table
 from priormtl.reports.learned import Learned
@@ -61,7 +62,8 @@ def _from_audit(relations: Sequence[Any]) -> Table:
 
 def _from_matrix(learned: Learned, D: csr_array) -> Table:
     scales = getattr(learned.model, "standardize", False)
-    coef = learned.comparable if scales else learned.coef
+    unit = learned.scale if scales and learned.scale is not None else 1.0
+    coef = shared_coef(learned.model) * unit
     violation, squares = _measure(D, np.ascontiguousarray(coef.T))
     total = squares.sum()
     share = squares / total if total > 0 else np.zeros(len(squares))
