@@ -18,7 +18,8 @@ from priormtl.data import (
 )
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
 from priormtl.estimators.goodness import training_r2
-from priormtl.estimators.linear import LinearMultiTask, Setup
+from priormtl.estimators.linear import LinearMultiTask
+from priormtl.estimators.setups import Setup
 from priormtl.estimators.sources import read_source
 from priormtl.solvers import Solution
 

@@ -19,12 +19,13 @@ from priormtl.data import (
     statistics_pay,
 )
 from priormtl.estimators.base import unchanged_on_error
-from priormtl.estimators.linear import LinearMultiTask, LinearPredictions, Setup
+from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.outliers import (
     LEARNED,
     check_outlier_strengths,
     check_outlier_tasks,
 )
+from priormtl.estimators.predictions import LinearPredictions
 from priormtl.estimators.progress import (
     CallbackSupport,
     show_progress,
@@ -37,6 +38,7 @@ from priormtl.estimators.settings import (
     check_jobs,
     check_strengths,
 )
+from priormtl.estimators.setups import Setup
 from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
 from priormtl.problem import Problem
 from priormtl.selection import (

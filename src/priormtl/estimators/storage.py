@@ -17,8 +17,9 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
-from priormtl.estimators.linear import LinearPredictions, task_array
+from priormtl.estimators.linear import task_array
 from priormtl.estimators.outliers import publish_parts
+from priormtl.estimators.predictions import LinearPredictions
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.searching import CrossValidated
 from priormtl.exceptions import ModelFileError
