@@ -187,7 +187,7 @@ def test_merges_are_a_tree_and_the_client_gets_one_object(monkeypatch):
     with dask.config.set(scheduler="synchronous"):
         engine.summarize(later(cut(mixed_frame(), 65)), **COLUMNS)
     assert sorted(sizes) == [2, *[8] * 9]
-    assert len(arrived) == sum(sizes) + 1
+    assert len(arrived) == 1
 
 
 # Kinds of partitions.

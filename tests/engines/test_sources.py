@@ -210,14 +210,14 @@ def test_row_groups_are_read_one_after_another(tmp_path, monkeypatch):
     """A scan of a whole file would hold what is not yet summed up."""
     file = tmp_path / "a.parquet"
     parquet.write_table(pa.concat_tables([TABLE] * 8), file, row_group_size=4)
-    seen, cut = [], sources._cut
+    seen, cut = [], sources.cut_rows
 
     def spy(fragment, rows):
         for part in cut(fragment, rows):
             seen.append([group.num_rows for group in part.row_groups])
             yield part
 
-    monkeypatch.setattr(sources, "_cut", spy)
+    monkeypatch.setattr(sources, "cut_rows", spy)
     pieces = open_source(file).pieces(RECIPE, 7)
     next(pieces)
     assert seen == [[4, 4]]

@@ -7,26 +7,29 @@ done again elsewhere and never counts twice.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from priormtl.data import as_frame
-from priormtl.engines.accumulate import summarize_rows
 from priormtl.engines.filters import read_filter
 from priormtl.engines.partial import Summary
+from priormtl.engines.partitions import (
+    Span,
+    merge_partitions,
+    name_all,
+    name_columns,
+    say_error,
+    summarize_partition,
+)
 from priormtl.engines.recipe import Recipe
-from priormtl.engines.wire import from_bytes, to_bytes
+from priormtl.engines.wire import from_bytes
 from priormtl.exceptions import DataFileError
 
 __all__ = ["summarize"]
 
 FAN_IN = 8  # statistics that are merged at a time
-LONGEST_REASON = 300
 WAITING = (
     "client must wait for results: got an asynchronous one; make another to the same "
     "scheduler, Client(address), and call summarize in a thread of its own "
@@ -44,18 +47,6 @@ UNMADE = (
 FILE = re.compile(r"'([^'\n]+\.(?:parquet|pq|csv|csv\.gz|arrow|feather))'")
 
 Compute = Callable[[Any], Any]
-
-
-class _Span(NamedTuple):
-    """Consecutive partitions, by number."""
-
-    first: int
-    last: int
-
-    def __str__(self) -> str:
-        if self.first == self.last:
-            return f"partition {self.first}"
-        return f"partitions {self.first} to {self.last}"
 
 
 def summarize(
@@ -155,7 +146,7 @@ def _split(
 ) -> tuple[list[Any], Any]:
     """Partitions, and the names of their columns where these can be known."""
     if hasattr(table, "to_delayed") and hasattr(table, "columns"):
-        columns = _name_all(table.columns)
+        columns = name_all(table.columns)
         used = recipe.used_columns(columns)
         if isinstance(where, str):
             read_filter(where, columns)
@@ -180,121 +171,18 @@ def _plan(
 ) -> Any:
     """Tree of steps, from the partitions to one object."""
     leaf, merge = delayed(step, pure=True), delayed(merge_partitions, pure=True)
-    nodes = [(_Span(i, i), leaf(columns, i, part)) for i, part in enumerate(parts)]
+    nodes = [(Span(i, i), leaf(columns, i, part)) for i, part in enumerate(parts)]
     while len(nodes) > 1:
         groups = [nodes[i : i + FAN_IN] for i in range(0, len(nodes), FAN_IN)]
         nodes = [_join(group, merge) for group in groups]
     return nodes[0][1]
 
 
-def _join(group: Sequence[tuple[_Span, Any]], merge: Any) -> tuple[_Span, Any]:
+def _join(group: Sequence[tuple[Span, Any]], merge: Any) -> tuple[Span, Any]:
     spans, contents = zip(*group, strict=True)
     if len(group) == 1:
         return group[0]
-    return _Span(spans[0].first, spans[-1].last), merge(list(spans), *contents)
-
-
-def name_columns(rows: Any) -> list[str]:
-    """Names of the columns of a partition."""
-    with _naming("partition 0"):
-        return _name_all(_open(rows).columns)
-
-
-def summarize_partition(
-    recipe: Recipe, where: Any, columns: Sequence[str] | None, number: int, rows: Any
-) -> bytes:
-    """Map step, done by a worker."""
-    with _naming(f"partition {number}"):
-        table = _read(recipe, where, columns, _open(rows))
-        return to_bytes(summarize_rows(recipe, table))
-
-
-def merge_partitions(spans: Sequence[Sequence[int]], *contents: bytes) -> bytes:
-    """Merge step, done by a worker: statistics of neighbouring partitions."""
-    total, done = from_bytes(contents[0]), _Span(*spans[0])
-    for span, content in zip(spans[1:], contents[1:], strict=True):
-        part, new = from_bytes(content), _Span(*span)
-        with _naming(f"{done} and {new} do not go together"):
-            total += part
-        done = _Span(done.first, new.last)
-    return to_bytes(total)
-
-
-def _open(rows: Any) -> Any:
-    """See a partition as a data frame."""
-    if isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    frame = as_frame(rows)
-    if frame is None:
-        raise ValueError(
-            "a partition must be a table of pandas, polars or Arrow: got "
-            f"{type(rows).__name__}."
-        )
-    return frame
-
-
-def _read(
-    recipe: Recipe, where: Any, columns: Sequence[str] | None, frame: Any
-) -> pa.Table:
-    """Rows that count, by the columns in use, always in the same order."""
-    names = _name_all(frame.columns)
-    if columns is not None:
-        _refuse_columns(recipe, names, columns)
-    used = list(recipe.used_columns(names if columns is None else columns))
-    if where is None:
-        return frame.select(used).to_arrow().select(used)
-    return _filter(frame.to_arrow(), where, names).select(used)
-
-
-def _name_all(columns: Iterable[Any]) -> list[str]:
-    """Names of columns, which must be texts."""
-    names = list(columns)
-    wrong = [name for name in names if not isinstance(name, str)]
-    if wrong:
-        raise ValueError(f"column names must be texts: got {wrong[0]!r}; rename it.")
-    return names
-
-
-def _refuse_columns(
-    recipe: Recipe, names: Sequence[str], expected: Sequence[str]
-) -> None:
-    lacking = [name for name in recipe.used_columns(expected) if name not in names]
-    besides = [name for name in names if name not in expected]
-    if lacking or (besides and recipe.features is None):
-        verb = "lacks" if lacking else "has besides"
-        raise ValueError(
-            f"partitions must have the columns of their table: this one {verb} "
-            f"{(lacking or besides)[:8]}; mend it, leave it out, or name the features."
-        )
-
-
-def _filter(table: pa.Table, where: Any, names: Sequence[str]) -> pa.Table:
-    if isinstance(where, str):
-        where = read_filter(where, names)
-    try:
-        return table.filter(where)
-    except (pa.ArrowException, TypeError) as error:
-        raise ValueError(
-            f"where cannot be used on these columns: {_say(error)}."
-        ) from None
-
-
-@contextmanager
-def _naming(place: str) -> Iterator[None]:
-    """Say in which partition something is wrong."""
-    try:
-        yield
-    except (pa.ArrowException, TypeError) as error:
-        raise DataFileError(f"{place} cannot be read: {_say(error)}.") from None
-    except ValueError as error:
-        raise DataFileError(f"{place}: {' '.join(str(error).split())}") from None
-
-
-def _say(error: Exception) -> str:
-    """What an error of others says, on one line."""
-    lines = "\n".join(map(str, error.args)).splitlines()
-    told = " ".join(line for line in lines if line.strip("+- "))
-    return (told or type(error).__name__)[:LONGEST_REASON].rstrip(". ")
+    return Span(spans[0].first, spans[-1].last), merge(list(spans), *contents)
 
 
 def _name_failing(parts: Sequence[Any], delayed: Any, compute: Compute) -> None:
@@ -313,7 +201,7 @@ def _name_failing(parts: Sequence[Any], delayed: Any, compute: Compute) -> None:
             if middle == low:
                 raise DataFileError(
                     f"partition {low}{_name_file(parts[low])} cannot be made: "
-                    f"{_say(error)}."
+                    f"{say_error(error)}."
                 ) from error
             high = middle + 1
         else:

@@ -15,14 +15,16 @@ from priormtl.selection.folds import (
     take_training,
     task_places,
 )
-from priormtl.selection.outliers import (
+from priormtl.selection.outlier_search import (
     OutlierCandidate,
     OutlierResult,
     choose_outliers,
-    column_pulls,
-    pose_outliers,
     propose_outliers,
     search_outliers,
+)
+from priormtl.selection.outliers import (
+    column_pulls,
+    pose_outliers,
     solve_outliers,
     suggest_strength,
 )
