@@ -1,15 +1,13 @@
 """What a fitted model says of itself: as plain values, and as lines."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from priormtl._arrays import Array
 from priormtl.cli.fitting import Learned
 from priormtl.data import TaskStatistics
-from priormtl.estimators import ClassificationTasks
+from priormtl.estimators import ClassificationTasks, FeatureSummary, ModelSummary
 
 __all__ = ["describe", "tell"]
 
@@ -20,23 +18,23 @@ EFFECTS = ("mean", "lowest", "highest")
 
 def describe(learned: Learned, out: Path) -> dict[str, Any]:
     """Numbers of a fit, for JSON."""
-    model = learned.model
-    m, d = model.coef_.shape
-    effects = model.coef_ * model.feature_scale_
+    summary: ModelSummary = learned.model.summary()
+    certificate = summary.certificate
     return {
         "file": str(out),
         "rows": learned.rows,
         "dropped": learned.dropped,
-        "tasks": m,
-        "features": d,
-        "used_features": int(np.count_nonzero(np.any(effects != 0, axis=0))),
-        **{name: _strength(model, name) for name in STRENGTHS},
-        "searched": _searched(model),
-        "folds": getattr(model, "n_splits_", None),
-        "scores": _scores(model),
-        "objective": model.objective_,
-        "gap": model.dual_gap_,
-        "strongest": _strongest(model, effects),
+        "tasks": summary.n_tasks,
+        "features": summary.n_features,
+        "used_features": summary.n_selected,
+        **{one.name: one.value for one in summary.strengths},
+        "searched": [one.name for one in summary.strengths if one.candidates > 1],
+        "folds": getattr(learned.model, "n_splits_", None),
+        "scores": _scores(learned.model, summary.cv_score),
+        "objective": certificate.objective,
+        "gap": certificate.gap,
+        "relative_gap": certificate.relative,
+        "strongest": [_effect(one) for one in summary.features[:MOST_FEATURES]],
     }
 
 
@@ -47,10 +45,10 @@ def tell(facts: Mapping[str, Any]) -> Iterator[str]:
     if facts["scores"]:
         words = [f"{name} {value:.4g}" for name, value in facts["scores"].items()]
         yield f"On held-out rows: {', '.join(words)}."
-    share = facts["gap"] / abs(facts["objective"]) if facts["objective"] else 0.0
+    share = max(facts["relative_gap"], 0.0)
     yield (
-        f"Certified: the objective exceeds its optimum by at most {max(share, 0):.1g} "
-        "of itself."
+        f"Certified: the objective exceeds its optimum by at most {share:.1g} of "
+        "itself."
     )
     used = f"{facts['used_features']} of {facts['features']} features are used"
     if not facts["strongest"]:
@@ -90,27 +88,13 @@ def _words_on_strengths(facts: Mapping[str, Any]) -> str:
     return f"Strengths: {values}; {found} chosen on {facts['folds']} held-out parts."
 
 
-def _strength(model: Any, name: str) -> float:
-    return float(getattr(model, f"{name}_" if hasattr(model, f"{name}_") else name))
-
-
-def _searched(model: Any) -> list[str]:
-    """Strengths of which several were tried."""
-    if not hasattr(model, "cv_results_"):
-        return []
-    tried = {name: model.cv_results_[f"param_{name}"] for name in STRENGTHS}
-    return [name for name, values in tried.items() if len(np.unique(values)) > 1]
-
-
-def _scores(model: Any) -> dict[str, float]:
+def _scores(model: Any, score: float | None) -> dict[str, float]:
     """Cross-validated scores under their usual names."""
-    if not hasattr(model, "best_score_"):
-        return {}
-    if not np.isfinite(model.best_score_):  # no held-out part shows both classes
+    if score is None or not isfinite(score):  # no held-out part shows both classes
         return {}
     if isinstance(model, ClassificationTasks):
-        return {"AUC": model.best_score_}
-    error = -model.best_score_
+        return {"AUC": score}
+    error = -score
     spread = _variance(model.statistics_)
     scores = {"mean squared error": error}
     return scores | ({"R²": 1.0 - error / spread} if spread > 0 else {})
@@ -125,18 +109,8 @@ def _variance(statistics: TaskStatistics) -> float:
     return float((statistics.yy.sum() + between) / total)
 
 
-def _strongest(model: Any, effects: Array) -> list[dict[str, Any]]:
-    """Features by the size of their effects, largest first."""
-    size = np.linalg.norm(effects, axis=0)
-    order = np.argsort(-size, kind="stable")[:MOST_FEATURES]
-    names = getattr(model, "feature_names_in_", np.arange(len(size)))
-    return [
-        {
-            "feature": str(names[j]),
-            "mean": float(effects[:, j].mean()),
-            "lowest": float(effects[:, j].min()),
-            "highest": float(effects[:, j].max()),
-        }
-        for j in order
-        if size[j] > 0
-    ]
+def _effect(feature: FeatureSummary) -> dict[str, Any]:
+    """Change of the target by one standard deviation of a feature, over tasks."""
+    ends = (feature.mean, feature.least, feature.most)
+    effects = [feature.scale * value for value in ends]
+    return {"feature": feature.name} | dict(zip(EFFECTS, effects, strict=True))

@@ -26,13 +26,14 @@ from priormtl.estimators.sources import fit_rows
 from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
 from priormtl.estimators.storage import load, save
 from priormtl.estimators.summarizing import summarize_model
-from priormtl.estimators.summary import ModelSummary
+from priormtl.estimators.summary import FeatureSummary, ModelSummary
 from priormtl.estimators.tracing import FitTrace, trace_fit
 
 __all__ = [
     "DEFAULT_FOLDS",
     "ClassificationTasks",
     "CopyFeatures",
+    "FeatureSummary",
     "FitTrace",
     "ModelSummary",
     "MultiTaskClassifier",

@@ -108,7 +108,15 @@ def _features(model: Any) -> tuple[FeatureSummary, ...]:
     norms = np.linalg.norm(_penalised(model), axis=0)
     selected = np.flatnonzero(coef.any(axis=0))
     order = selected[np.argsort(-norms[selected], kind="stable")]
-    columns = np.stack([coef.mean(axis=0), coef.min(axis=0), coef.max(axis=0), norms])
+    columns = np.stack(
+        [
+            coef.mean(axis=0),
+            coef.min(axis=0),
+            coef.max(axis=0),
+            norms,
+            model.feature_scale_,
+        ]
+    )
     return tuple(FeatureSummary(names[j], *columns[:, j].tolist()) for j in order)
 
 

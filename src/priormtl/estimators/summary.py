@@ -48,6 +48,7 @@ class FeatureSummary:
     least: float
     most: float
     norm: float  # over tasks, of coefficients as they were penalised
+    scale: float  # what the feature was divided by
 
 
 @dataclass(frozen=True)
