@@ -243,11 +243,11 @@ def test_trace_gives_zero_exactly_at_the_top_of_its_grid(rows):
         ({"penalty": "cluster"}, "penalty must be one of"),
         ({"solver": "newton"}, "solver must be one of"),
         ({"penalty": "schatten", "power": 0.5}, "power must be at least 1"),
-        ({"gamma": 0.0}, "gamma must be above 0"),
+        ({"gamma": 0.0}, "gamma must be a finite number above 0"),
         ({"lam": -1.0}, "lam must be a finite number"),
         (
             {"lam": 0.0, "penalty": "fixed", "output_kernel": np.eye(4)},
-            "lam must be abo",
+            "lam must be a finite number above 0",
         ),
         ({"penalty": "fixed"}, "output_kernel must be an"),
         ({"penalty": "fixed", "output_kernel": np.eye(3)}, "of 4 x 4 tasks"),

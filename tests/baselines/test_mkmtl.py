@@ -321,7 +321,8 @@ def test_labels_are_separated(rows):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"C": 0.0}, "C must be above 0"),
+        ({"C": -1.0}, "C must be a finite number above 0: got -1"),
+        ({"C": 0.0}, "C must be a finite number above 0"),
         ({"p": 1.5, "variant": "shared"}, "p must be at least 2"),
         ({"q": 2.0}, "q must be between 1 and 2"),
         ({"variant": "both"}, "variant must be one of"),

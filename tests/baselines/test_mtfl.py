@@ -328,8 +328,9 @@ def test_extreme_powers_converge(powers):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"C": 0.0}, "C must be above 0"),
-        ({"mean_share": 0.0}, "mean_share must be above 0"),
+        ({"C": -1.0}, "C must be a finite number above 0: got -1"),
+        ({"C": 0.0}, "C must be a finite number above 0"),
+        ({"mean_share": 0.0}, "mean_share must be a finite number above 0"),
         ({"mean_share": 1.5}, "mean_share must be at most 1"),
         ({"growth": -1.0}, "growth must be"),
         ({"p": 1.0}, r"p must be between 1.05 and 2.*got 1.0"),

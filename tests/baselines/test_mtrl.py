@@ -211,7 +211,7 @@ def test_errors_tell_the_way_out(rows):
         fitted(MTRL(ridge=-1.0), rows)
     with pytest.raises(ValueError, match="solver must be one of"):
         fitted(MTRL(solver="newton"), rows)
-    with pytest.raises(ValueError, match="lam must be above 0"):
+    with pytest.raises(ValueError, match="lam must be a finite number above 0"):
         fitted(MTRL(lam=0.0, solver="alternating"), rows)
     with pytest.raises(ValueError, match="needs squared loss"):
         fitted(MTRLClassifier(solver="alternating"), rows)

@@ -20,7 +20,6 @@ from priormtl.baselines.coupling import (
     Alternation,
     CoupledBaseline,
     check_alternation,
-    check_positive,
     coupled_ridge,
     decades,
     kernel_from,
@@ -31,6 +30,7 @@ from priormtl.estimators import (
     ClassificationTasks,
     RegressionTasks,
     check_choice,
+    check_positive,
     check_strength,
 )
 from priormtl.losses import DataFit

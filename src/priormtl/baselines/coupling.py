@@ -15,7 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 from priormtl._arrays import Array, Index
 from priormtl.baselines.convex import ConvexBaseline
 from priormtl.data import TaskData
-from priormtl.estimators import check_choice, check_strength
+from priormtl.estimators import check_choice, check_positive, check_strength
 from priormtl.losses import DataFit
 from priormtl.problem import Point, Problem
 from priormtl.solvers import Method, Progress, StopReason, StopRule, no_progress
@@ -29,7 +29,6 @@ __all__ = [
     "PrimalRidge",
     "SharedRidge",
     "check_alternation",
-    "check_positive",
     "coupled_ridge",
     "decades",
     "kernel_from",
@@ -222,14 +221,6 @@ def check_alternation(problem: Problem) -> CoupledRidge:
             'use solver="fista".'
         )
     return ridge
-
-
-def check_positive(name: str, value: Any) -> float:
-    """Finite number above zero."""
-    strength = check_strength(name, value)
-    if strength == 0:
-        raise ValueError(f"{name} must be above 0: got {value!r}.")
-    return strength
 
 
 def settled(tol: float) -> StopRule:

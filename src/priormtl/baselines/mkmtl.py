@@ -39,6 +39,7 @@ from priormtl.estimators import (
     RegressionTasks,
     check_choice,
     check_count,
+    check_positive,
     check_strength,
     check_tolerance,
 )
@@ -150,7 +151,7 @@ class _MKMTL(Baseline):
         tol, steps = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
         state = SplitState.zero(features.shape)
         for C in strengths:
-            c = factor * _check_positive("C", C)
+            c = factor * check_positive("C", C)
             problem = SplitProblem(features.groups, norm, c)
             found = minimise(problem, state, tol, steps)
             state = found.state
@@ -370,9 +371,3 @@ def _mean_target(task: TaskRows) -> float:
     """Weighted mean, exact where all targets are equal."""
     start = task.y[0]
     return float(start + task.weight @ (task.y - start) / task.weight.sum())
-
-
-def _check_positive(name: str, value: Any) -> float:
-    if check_strength(name, value) == 0:
-        raise ValueError(f"{name} must be above 0: got {value!r}.")
-    return float(value)

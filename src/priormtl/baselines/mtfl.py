@@ -44,6 +44,7 @@ from priormtl.estimators import (
     RegressionTasks,
     check_choice,
     check_count,
+    check_positive,
     check_strength,
     check_tolerance,
 )
@@ -138,7 +139,7 @@ class _MTFL(Baseline):
         last = None
         norm = self._norm(bound.groups)
         for value in strengths:
-            problem = LatticeProblem(bound.curvature, norm, _check_positive("C", value))
+            problem = LatticeProblem(bound.curvature, norm, check_positive("C", value))
             if bound.choice == "active":
                 yield self._grow(bound, problem)
                 continue
@@ -149,7 +150,7 @@ class _MTFL(Baseline):
         return LatticeNorm(
             groups,
             _check_share(self.mean_share),
-            _check_positive("growth", self.growth),
+            check_positive("growth", self.growth),
             _check_power("p", self.p),
             _check_power("q", self.q),
         )
@@ -291,15 +292,8 @@ def _read_blocks(blocks: Any, data: TaskData) -> list[Index]:
     return [np.array(block, dtype=np.intp) for block in found]
 
 
-def _check_positive(name: str, value: Any) -> float:
-    number = check_strength(name, value)
-    if number == 0.0:
-        raise ValueError(f"{name} must be above 0: got {value!r}.")
-    return number
-
-
 def _check_share(value: Any) -> float:
-    share = _check_positive("mean_share", value)
+    share = check_positive("mean_share", value)
     if share > 1.0:
         raise ValueError(f"mean_share must be at most 1: got {value!r}.")
     return share

@@ -19,6 +19,7 @@ from priormtl.estimators.settings import (
     check_choice,
     check_count,
     check_jobs,
+    check_positive,
     check_strength,
     check_tolerance,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_jobs",
+    "check_positive",
     "check_strength",
     "check_tolerance",
     "code_classes",

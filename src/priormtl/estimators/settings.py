@@ -15,6 +15,7 @@ __all__ = [
     "check_count",
     "check_fit_intercept",
     "check_jobs",
+    "check_positive",
     "check_row_weights",
     "check_strength",
     "check_strengths",
@@ -32,6 +33,13 @@ def check_strength(name: str, value: Any) -> float:
     """Finite number, at least zero."""
     if not _is_real(value) or not np.isfinite(value) or value < 0:
         raise ValueError(f"{name} must be a finite number, at least 0: got {value!r}.")
+    return float(value)
+
+
+def check_positive(name: str, value: Any) -> float:
+    """Finite number above zero."""
+    if not _is_real(value) or not np.isfinite(value) or value <= 0:
+        raise ValueError(f"{name} must be a finite number above 0: got {value!r}.")
     return float(value)
 
 
