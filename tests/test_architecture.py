@@ -54,6 +54,7 @@ TESTED_ELSEWHERE = {
     "estimators/summary_tables.py": "estimators/test_summary.py",
     "experiments/training.py": "experiments/test_methods.py",
     "intervals.py": "experiments/showing/test_comparisons.py",
+    "losses/around.py": "losses/test_sums.py",
     "losses/base.py": "protocols only",
     "losses/outlier_model.py": "losses/test_outliers.py",
     "losses/tied_own.py": "losses/test_outliers.py",

@@ -20,6 +20,7 @@ from priormtl import (
 )
 from priormtl.cli.main import app
 from priormtl.engines import summarize
+from refusals import assert_refused
 
 COLUMNS = {"task": "school", "target": "score", "features": FEATURES}
 WORDS = ("--task", "school", "--features", ",".join(FEATURES))
@@ -46,11 +47,7 @@ def fit(path, out, *words, target="score"):
 
 
 def refuse(result, folder, *words):
-    assert result.exit_code == 2
-    assert result.stderr.startswith("Error: ")
-    assert result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr
+    assert_refused(result, *words)
     assert list(folder.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from priormtl import TaskStatistics, summarize
 from priormtl.cli.main import app
+from refusals import assert_refused
 
 
 def draw(seed, tasks, names=("a", "b")):
@@ -40,10 +41,7 @@ def ask(folder, *files, words=()):
 
 
 def refuse(result, folder, message):
-    assert result.exit_code == 2
-    assert result.stderr.startswith("Error: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
+    assert_refused(result, message)
     assert not (folder / "all.stats").exists()
 
 

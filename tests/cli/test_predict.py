@@ -12,6 +12,7 @@ from priormtl import MultiTaskClassifier, MultiTaskRegressor, load, save
 from priormtl.cli import prediction
 from priormtl.cli.main import app
 from priormtl.engines import open_source
+from refusals import assert_refused
 
 COLUMNS = {"task": "school", "features": FEATURES}
 
@@ -43,11 +44,7 @@ def predict(model, data, out, *words):
 
 
 def refuse(result, folder, *words):
-    assert result.exit_code == 2
-    assert result.stderr.startswith("Error: ")
-    assert result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr
+    assert_refused(result, *words)
     assert list(folder.iterdir()) == []
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from mixed_rows import assert_same, mixed_frame, naive, to_arrow
 from priormtl import TaskStatistics
 from priormtl.cli.main import app
+from refusals import assert_refused
 
 COLUMNS = ("--weight", "w", "--features", "size,colour,count")
 
@@ -43,11 +44,7 @@ def load(folder):
 
 
 def refuse(result, folder, *words):
-    assert result.exit_code == 2
-    assert result.stderr.startswith("Error: ")
-    assert result.stderr.count("\n") == 1
-    for word in words:
-        assert word in result.stderr
+    assert_refused(result, *words)
     assert [path.name for path in folder.parent.iterdir()] == ["data"]
 
 

@@ -27,6 +27,7 @@ from priormtl.penalties import L21
 from priormtl.priors import QuadraticPrior, TaskPrior, difference_matrix, laplacian
 from priormtl.problem import Problem
 from priormtl.solvers import choose, default_method, gap_below, max_iter, solve
+from watched_memory import beside_tests
 
 SETTINGS = {
     "plain": {},
@@ -147,17 +148,12 @@ def test_solvers_hold_no_more_than_moments_give():
 
 MEMORY = """
 import sys
-from threading import Event, Thread
 import numpy as np
 from priormtl import FeaturePrior, MultiTaskRegressor
 from priormtl.data import TaskStatistics
+from watched_memory import watch_memory
 
 m, d, n = 150, 350, 30
-
-def own_memory():
-    with open("/proc/self/status") as status:
-        found = next(line for line in status if line.startswith("RssAnon"))
-    return int(found.split()[1]) // 1024
 
 rng = np.random.default_rng(0)
 xx = np.lib.format.open_memmap(sys.argv[1], "w+", np.float64, (m, d, d))
@@ -175,26 +171,17 @@ prior = FeaturePrior.from_correlation(5)
 model = MultiTaskRegressor(lam=100.0, standardize=True, feature_prior=prior)
 small = rng.normal(size=(600, 300))
 model.fit(small, small[:, 0], task=np.arange(600) % 2)  # compiles
-before, peak, done = own_memory(), 0, Event()
-
-def watch():
-    global peak
-    while not done.wait(0.002):
-        peak = max(peak, own_memory())
-
-watcher = Thread(target=watch)
-watcher.start()
-model.fit_statistics(statistics)
-done.set()
-watcher.join()
-print(peak - before, statistics.xx.nbytes // 2**20, model.coef_.any(axis=0).sum())
+_, growth = watch_memory(lambda: model.fit_statistics(statistics))
+print(growth, statistics.xx.nbytes // 2**20, model.coef_.any(axis=0).sum())
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_fit_never_holds_what_lies_on_disk(tmp_path):
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "xx.npy")]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=beside_tests()
+    )
     growth, size, active = map(int, result.stdout.split())
     assert size == 140
     assert 2 <= active < 50

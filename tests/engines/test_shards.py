@@ -16,6 +16,7 @@ from mixed_rows import assert_same, mixed_frame, naive, to_arrow
 from priormtl import MultiTaskRegressor
 from priormtl.engines import open_shards, shards, summarize, summarize_sharded
 from priormtl.exceptions import DataFileError
+from watched_memory import beside_tests
 
 COLUMNS = {
     "task": "school",
@@ -239,34 +240,23 @@ shards.StatisticsFolder.write = stop
 summarize_sharded(rows, sys.argv[1], task="t", target="y")
 """
 MEMORY = """
-from threading import Event, Thread
-
-def own_memory():
-    with open("/proc/self/status") as status:
-        found = next(line for line in status if line.startswith("RssAnon"))
-    return int(found.split()[1]) // 1024
+from watched_memory import watch_memory
 
 shards.count_threads = lambda: 2
-before, peak, done = own_memory(), 0, Event()
-
-def watch():
-    global peak
-    while not done.wait(0.002):
-        peak = max(peak, own_memory())
-
-watcher = Thread(target=watch)
-watcher.start()
-found = summarize_sharded(rows, sys.argv[1], task="t", target="y", memory=2**25)
-done.set()
-watcher.join()
-print(peak - before, found.whole.xx.nbytes // 2**20)
+columns = {"task": "t", "target": "y"}
+found, growth = watch_memory(
+    lambda: summarize_sharded(rows, sys.argv[1], **columns, memory=2**25)
+)
+print(growth, found.whole.xx.nbytes // 2**20)
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_stays_below_the_statistics(tmp_path):
     command = [sys.executable, "-c", SETUP + MEMORY, str(tmp_path / "out")]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=beside_tests()
+    )
     growth, size = map(int, result.stdout.split())
     assert size == 140
     assert growth < size / 2

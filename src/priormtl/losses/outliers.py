@@ -16,8 +16,8 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.graphs import Laplacian
-from priormtl.losses.base import DataFit, Evaluation
+from priormtl.losses.around import Around
+from priormtl.losses.base import Evaluation
 from priormtl.losses.outlier_model import model_fit
 from priormtl.losses.own import OwnParts, column_norms, solve_own
 from priormtl.losses.squared import SquaredFit
@@ -80,10 +80,9 @@ class OutlierEvaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class OutlierFit:
+class OutlierFit(Around):
     """A data fit with own parts of tasks minimised out."""
 
-    fit: DataFit[Any]  # of all features
     strength: Array  # γ (m,) > 0
     features: Index | None = None  # that shared parts may use; None: all
 
@@ -135,29 +134,6 @@ class OutlierFit:
         """No curvature along own parts, at most the fit's elsewhere."""
         _, highest = self.fit.task_spectra()
         return np.zeros_like(highest), highest
-
-    @property
-    def size(self) -> int:
-        """Numbers that a product looks at."""
-        return self.fit.size
-
-    @property
-    def magnitude(self) -> float:
-        """Size of the numbers from which values are computed."""
-        return self.fit.magnitude
-
-    @property
-    def intercept_graph(self) -> Laplacian | None:
-        """Graph that ties the intercepts, if they are tied."""
-        return self.fit.intercept_graph
-
-    @property
-    def normal_size(self) -> None:
-        """None: outliers come and go."""
-
-    @property
-    def rows_per_task(self) -> None:
-        """None: there is no sample form."""
 
     @property
     def shifted_size(self) -> None:

@@ -5,14 +5,14 @@ that of F, and steps that F alone would bear make two blocks diverge.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.graphs import Laplacian
-from priormtl.losses.base import DataFit, Evaluation
+from priormtl.losses.around import Around
+from priormtl.losses.base import Evaluation
 
 __all__ = ["SumFit"]
 
@@ -43,10 +43,8 @@ class SumEvaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class SumFit:
+class SumFit(Around):
     """A data fit as a function of two blocks [A, B] side by side (d, 2m)."""
-
-    fit: DataFit[Any]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -88,31 +86,6 @@ class SumFit:
         """No curvature against the sum, twice the fit's along it."""
         _, highest = self.fit.task_spectra()
         return np.zeros(2 * len(highest)), np.tile(2.0 * highest, 2)
-
-    @property
-    def size(self) -> int:
-        """Numbers that a product looks at."""
-        return self.fit.size
-
-    @property
-    def magnitude(self) -> float:
-        """Size of the numbers from which values are computed."""
-        return self.fit.magnitude
-
-    @property
-    def intercept_graph(self) -> Laplacian | None:
-        """Graph that ties the intercepts, if they are tied."""
-        return self.fit.intercept_graph
-
-    @property
-    def normal_size(self) -> None:
-        """Blocks see each other: there is no normal form by tasks."""
-        return
-
-    @property
-    def rows_per_task(self) -> None:
-        """Nor one by samples."""
-        return
 
     def quadratic_model(self, at: SumEvaluation) -> Self:
         """Sum of blocks in the model of the fit."""
