@@ -37,6 +37,13 @@ def test_disagreement_has_no_unit(scale):
     assert violations(scale * alone, prior) == pytest.approx([np.sqrt(0.5)])
 
 
+def test_own_parts_of_outlier_tasks_violate_nothing():
+    prior = FeaturePrior.similar([(0, 1)])
+    model = with_coef(np.array([[1.0, 1.0], [2.0, -7.0]]), feature_prior_=prior)
+    model.shared_coef_ = np.array([[1.0, 1.0], [2.0, 2.0]])
+    assert [link.disagreement for link in read_fitted(model)] == [0.0]
+
+
 def test_disagreement_is_between_zero_and_one():
     prior = FeaturePrior.from_matrix(random_coef(20, 6))
     found = np.array(violations(random_coef(6, 3), prior))

@@ -30,6 +30,13 @@ def test_violation_does_not_depend_on_units(unit):
     assert table["violation_after"] == pytest.approx([2.0 / np.sqrt(20.0)])
 
 
+def test_own_parts_of_outlier_tasks_violate_nothing():
+    prior = FeaturePrior.similar([(0, 1)])
+    shared = np.array([[1.0, 1.0], [2.0, 2.0]])
+    table = table_of(prior, [[1.0, 1.0], [2.0, -7.0]], shared_coef_=shared)
+    assert table["violation_after"].tolist() == [0.0]
+
+
 def test_shares_are_those_of_the_penalty():
     model = tuned_model()
     table = relation_table(Learned.read(model), None)
