@@ -6,13 +6,19 @@ from pathlib import Path
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def blocks(path, language="python"):
-    """All blocks of one language on a page."""
-    page = Path(path).read_text(encoding="utf-8")
-    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+def find_steps(page):
+    """Blocks of Python and of commands, in order."""
+    text = Path(page).read_text(encoding="utf-8")
+    pattern = r"^```(python|console)\n(.*?)^```"
+    return re.findall(pattern, text, re.DOTALL | re.MULTILINE)
 
 
-def run_code(code, names, capsys):
+def find_examples(page):
+    """Blocks of Python on a page."""
+    return [code for language, code in find_steps(page) if language == "python"]
+
+
+def run_python(code, names, capsys):
     """Run a block; what it prints must be what stands behind each print."""
     capsys.readouterr()
     exec(compile(code, "page", "exec"), names)

@@ -1,50 +1,86 @@
-"""What README and pages show runs as written."""
+"""What the README and the pages of the documentation show runs as written."""
 
+import os
+import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
 
-from priormtl.cli.main import app
-from shown_code import DOCS, blocks, run_code
+from shown_code import find_examples, find_steps, run_python
 
 ROOT = Path(__file__).parents[1]
-BLOCKS = blocks(ROOT / "README.md")
-SCALING = DOCS / "scaling.md"
+README = ROOT / "README.md"
+MADE = {"generated", "gallery", "_build", "cli.md"}  # by `make docs`
 
 
-@pytest.mark.parametrize("code", BLOCKS)
-def test_readme_examples_run(code, tmp_path, monkeypatch, capsys):
+def run_commands(text, folder):
+    for command in re.findall(r"^\$ (.*)$", text.replace("\\\n", " "), re.MULTILINE):
+        done = run_command(command, folder)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+def run_command(command, folder):
+    words = shlex.split(command)
+    if words[0] == "priormtl":
+        words = [sys.executable, "-m", *words]
+    if words[0] == "python":
+        words[0] = sys.executable
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+PAGES = [
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if find_steps(page) and not MADE & set(page.relative_to(ROOT).parts)
+]
+NEEDS_DATA = {"datasets.md"}
+
+
+@pytest.fixture
+def empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    run_code(code, {}, capsys)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    return tmp_path
 
 
-def test_readme_has_examples():
-    assert len(BLOCKS) >= 3
+@pytest.mark.parametrize("code", find_examples(README))
+def test_every_example_of_the_readme_stands_alone(code, empty_folder, capsys):
+    run_python(code, {}, capsys)
+
+
+def test_commands_of_the_readme_run_in_an_empty_folder(empty_folder):
+    for language, text in find_steps(README):
+        if language == "console":
+            run_commands(text, empty_folder)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_steps_of_a_page_run_in_order(page, empty_folder, capsys, request):
+    if page.name in NEEDS_DATA:
+        home = request.getfixturevalue("data_home")
+        request.getfixturevalue("monkeypatch").setenv("PRIORMTL_DATA", str(home))
+    names = {"__name__": "__main__"}
+    for language, text in find_steps(page):
+        if "pyspark" in text:
+            continue  # run by test_spark.py
+        if language == "python":
+            run_python(text, names, capsys)
+        else:
+            run_commands(text, empty_folder)
+
+
+def test_there_are_examples():
+    assert len(find_examples(README)) >= 3
+    assert len(PAGES) >= 3
 
 
 @pytest.mark.parametrize("command", ["make demo", "make test"])
 def test_readme_names_the_two_commands(command):
-    assert command in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert command in README.read_text(encoding="utf-8")
     assert f"\n{command.split()[1]}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
-
-
-def test_the_page_on_scaling_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
-    """Spark's block does so in test_spark.py."""
-    monkeypatch.chdir(tmp_path)
-    code = [block for block in blocks(SCALING) if "pyspark" not in block]
-    assert len(code) == 4
-    names = {"__name__": "__main__"}
-    for block in code:
-        run_code(block, names, capsys)
-    lines = [line for block in blocks(SCALING, "sh") for line in block.splitlines()]
-    known = get_command(app).commands
-    for line in lines:
-        program, command, *words = shlex.split(line)
-        assert program == "priormtl"
-        if command in known:
-            result = CliRunner().invoke(app, [command, *words])
-            assert result.exit_code == 0, result.output
-    assert {line.split()[1] for line in lines} == {"stats", "merge", "fit"}

@@ -20,7 +20,7 @@ from mixed_rows import (
 from priormtl.engines import parquet, spark_errors
 from priormtl.engines import spark as engine
 from priormtl.exceptions import DataFileError, ModelFileError
-from shown_code import DOCS, blocks, run_code
+from shown_code import DOCS, find_examples, run_python
 
 COLUMNS = {
     "task": "school",
@@ -158,10 +158,10 @@ def test_partitions_may_have_no_rows(session):
 
 def test_the_page_on_scaling_runs_as_written(session, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    first, *others = blocks(DOCS / "scaling.md")
+    first, *others = find_examples(DOCS / "scaling.md")
     exec(first, {})
     (code,) = [block for block in others if "pyspark" in block]
-    run_code(code.replace('"exams"', f'"{tmp_path}/exams"'), {}, capsys)
+    run_python(code.replace('"exams"', f'"{tmp_path}/exams"'), {}, capsys)
 
 
 def test_files_are_read_by_the_columns_in_use(session, tmp_path, capsys):

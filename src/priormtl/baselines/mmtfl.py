@@ -151,7 +151,7 @@ class MMTFL(RegressionTasks, _MMTFL):
 
         1/2 Σ w (x w_i + c_i − y)² + lam Σ_i ‖b_i‖_p^p + lam ‖v‖_k^k
 
-    which is the squared loss plus lam · C · Σ_j (Σ_i |w_ji|^p)^{k/(k+p)}. Only one
+    which is the squared loss plus ``lam · C · Σ_j (Σ_i |w_ji|^p)^{k/(k+p)}``. Only one
     strength is needed: two of them, γ1 for b and γ2 for v, act as lam =
     γ1^{k/(k+p)} γ2^{p/(k+p)}.
 
@@ -189,7 +189,7 @@ class MMTFL(RegressionTasks, _MMTFL):
     objective_ : float
         Objective reached.
     residual_ : float
-        Sum of |w · slope of the objective in w| over coefficients, divided by the
+        Sum of abs(w · slope of the objective in w) over coefficients, divided by the
         objective at zero: zero in every local minimum.
     dual_gap_ : float
         How far the optimum can be below; NaN where the problem is not convex.

@@ -1,0 +1,24 @@
+"""
+Features enter one by one
+=========================
+
+Along the regularisation path, from the strength at which all coefficients are zero,
+features enter for all tasks at once.
+"""
+
+# %%
+# Twenty features, of which a handful matter; ties between tasks are kept fixed.
+import matplotlib.pyplot as plt
+
+from priormtl import regularization_path
+from priormtl.datasets import make_related_tasks
+from priormtl.plotting import plot_path
+
+X, y, task = make_related_tasks(6, 20, 30, noise=2.0, random_state=1)
+path = regularization_path(X, y, task=task, epsilon=10.0, lams=60)
+entered = [int(active.sum()) for active in path.active]
+print("features in the model:", entered[::10])
+
+# %%
+figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
+plot_path(path, top=6, ax=ax)

@@ -1,0 +1,48 @@
+"""
+Neighbouring pixels are alike
+=============================
+
+Telling digits apart from three images each. One task for each pair of digits, one
+coefficient for each of 64 pixels: hopeless without a prior. That neighbouring pixels
+act alike is known beforehand.
+"""
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+
+from priormtl import FeaturePrior, MultiTaskClassifier, one_vs_one
+from priormtl.plotting import plot_roc
+
+pixels, digit = load_digits(return_X_y=True)
+order = np.random.default_rng(0).permutation(len(digit))
+rank = np.empty(len(digit), int)
+for label in range(10):
+    members = order[digit[order] == label]
+    rank[members] = np.arange(len(members))
+train, test = rank < 3, (rank >= 3) & (rank < 40)
+X, y, task = one_vs_one(pixels[train] / 16, digit[train])
+plain = MultiTaskClassifier(lam=0.1, theta=0.0, epsilon=0.0).fit(X, y, task=task)
+smooth = MultiTaskClassifier(
+    lam=0.1, theta=1.0, epsilon=0.0, feature_prior=FeaturePrior.grid(8, 8)
+).fit(X, y, task=task)
+
+# %%
+# What the models look for in one pair of digits, each on its own scale: dark speaks
+# for the first digit, light for the second.
+pair = 11
+figure, axes = plt.subplots(1, 2, figsize=(7, 3.4), layout="constrained")
+for ax, model, name in zip(axes, (plain, smooth), ("no prior", "grid"), strict=True):
+    image = model.coef_[pair].reshape(8, 8)
+    limit = abs(image).max()
+    ax.imshow(image, cmap="cividis", vmin=-limit, vmax=limit)
+    ax.set(title=f"{name}: {model.tasks_[pair]}", xticks=[], yticks=[])
+
+# %%
+# On images that no model has seen:
+figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
+X, y, task = one_vs_one(pixels[test] / 16, digit[test])
+for ax, model, name in zip(axes, (plain, smooth), ("no prior", "grid"), strict=True):
+    plot_roc(model, X, y, task=task, ax=ax, legend=False)
+    ax.set_title(f"{name}: {ax.get_title()}")

@@ -1,0 +1,35 @@
+"""
+A wrong relation comes to light
+===============================
+
+Somebody said that two features act alike, and they do not. The audit puts the relation
+that data contradict on top, and says what the prior as a whole is worth.
+"""
+
+# %%
+# True relations between features, and a wrong one: the strongest feature is said to be
+# like the weakest.
+import matplotlib.pyplot as plt
+import numpy as np
+
+from priormtl import FeaturePrior, MultiTaskRegressor, audit_prior
+from priormtl.datasets import make_related_tasks
+from priormtl.plotting import plot_prior
+
+data = make_related_tasks(10, 12, 20, random_state=0)
+X, y, task = data
+size = np.abs(data.coef).mean(axis=0)
+wrong = FeaturePrior.similar([(int(size.argmax()), int(size.argmin()))])
+model = MultiTaskRegressor(
+    lam=5.0, theta=10.0, feature_prior=data.feature_prior + wrong, standardize=True
+)
+model.fit(X, y, task=task)
+audit = audit_prior(model, X, y, task=task, cv=4)
+for each in audit.relations[:3]:
+    print(f"{each.relation}: tension {each.tension:.1f}, {each.verdict}")
+print(audit.helped.sentence)
+
+# %%
+# Lines are relations; the one that data contradict is crossed out.
+figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
+plot_prior(model, audit=audit, ax=ax)
