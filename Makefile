@@ -13,12 +13,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # setting turns on the last of scikit-learn's estimator checks.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
-.PHONY: demo test lint types imports unit test-spark bench reproduce fix forget clean help
+.PHONY: demo test lint types imports unit test-spark docs bench reproduce fix forget clean help
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-demo: $(VENV)/.demo  ## Fit related tasks with and without prior, in under a minute
+demo: $(VENV)/.demo  ## What priors are worth, and a report page: about a minute
 	$(BIN)/priormtl demo
 
 test: lint types imports unit  ## Everything CI checks
@@ -39,6 +39,9 @@ unit: $(VENV)/.dev  ## Tests and doctests
 test-spark: $(SPARK)/.ready  ## Tests of Spark, in an environment of their own; needs Java 17
 	$(TEST_ENV) $(SPARK)/bin/pytest $(NO_HANGING) tests/engines/test_spark.py
 
+docs: $(VENV)/.docs  ## The documentation, with its gallery: docs/_build/html; warnings are errors
+	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build/html
+
 bench: $(BENCH)/.ready  ## Ours, the paper's methods and peers side by side; QUICK=1, ONLY=name
 	$(BENCH)/bin/python -m benchmarks.main $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
@@ -53,18 +56,22 @@ forget:  ## Forget compiled loops, after an edit of one that others call
 	find src -name '*.nb[ci]' -delete
 
 clean: forget  ## Forget the environment and all caches
-	rm -rf $(VENV) $(SPARK) .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(SPARK) .venv-bench docs/_build docs/gallery docs/generated docs/cli.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable '.[cli]'
+	$(BIN)/pip install --quiet --editable '.[cli,plot]'
 	touch $@
 
 $(VENV)/.reproduce: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet --editable '.[reproduce]'
+	touch $@
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable '.[docs]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

@@ -25,11 +25,6 @@ extensions = [
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build", "extensions", "results/table*.md"]
-    "_build",
-    "extensions",
-    "results/table*.md",
-    "sg_execution_times.rst",
-]
 html_math_renderer = "mathml"
 
 autosummary_generate = True

@@ -23,4 +23,5 @@ def run_python(code, names, capsys):
     capsys.readouterr()
     exec(compile(code, "page", "exec"), names)
     expected = re.findall(r"^ *print\(.*\)  # (.*)$", code, re.MULTILINE)
-    assert capsys.readouterr().out.splitlines() == expected
+    said = capsys.readouterr().out.splitlines()
+    assert said == expected, f"printed {said}, not {expected}"

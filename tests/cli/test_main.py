@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from priormtl import __version__
-from priormtl.cli import demonstration
 from priormtl.cli.main import app
 
 
@@ -28,14 +27,6 @@ def test_help_has_an_example(command):
 
 def test_unknown_command_ends_with_two():
     assert run("fly").exit_code == 2
-
-
-def test_demo_prints_scores_with_certificates(monkeypatch):
-    monkeypatch.setattr(demonstration, "REPEATS", 2)
-    result = run("demo")
-    assert result.exit_code == 0, result.output
-    for word in ("Digits", "AUC", "pixel grid", "Synthetic", "R²", "both", "gap"):
-        assert word in result.output
 
 
 def test_command_without_its_extra_says_what_to_install():

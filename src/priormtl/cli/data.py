@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Context, Option, Typer, echo
 
 from priormtl.cli.columns import Json
-from priormtl.cli.errors import one_sentence
+from priormtl.cli.errors import needing, one_sentence
 from priormtl.cli.lazy import SETTINGS
 from priormtl.exceptions import MissingDataError
 
@@ -69,6 +69,33 @@ def convert(
     echo(f"{made.path} written.")
     if not made.verified:
         echo("Its contents differ from those published: load it with verify=False.")
+
+
+@app.command()
+def example(
+    to: Annotated[Path, Option(file_okay=False, help="Folder to write to.")] = Path(),
+    replace: Annotated[
+        bool, Option("--replace", help="Overwrite existing files.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write an example to begin with: patients by age, and what is known of them.
+
+    Example: priormtl data example
+
+    Example: priormtl data example --to first-look
+    """
+    with needing("data example", "cli"):
+        from priormtl.cli.example import FILES, write_example  # noqa: PLC0415
+    with one_sentence():
+        taken = [str(to / name) for name in FILES if (to / name).exists()]
+        if taken and not replace:
+            raise FileExistsError(
+                f"{', '.join(taken)} must not be there yet: name another folder with "
+                "--to, or use --replace."
+            )
+        written = [str(file) for file in write_example(to)]
+    echo(json.dumps({"files": written}) if as_json else f"wrote {', '.join(written)}")
 
 
 def _folder(home: Path | None) -> str | None:

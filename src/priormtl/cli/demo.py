@@ -1,13 +1,27 @@
-"""priormtl demo: what a prior is worth when samples are few."""
+"""priormtl demo: the product's first minute."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from priormtl.cli.errors import needing, one_sentence
 
 __all__ = ["demo"]
 
 
-def demo() -> None:
-    """Fit related tasks from few samples, with and without prior.
+def demo(
+    out: Annotated[
+        Path, Option(file_okay=False, help="Folder for an example and its report.")
+    ] = Path("demo"),
+) -> None:
+    """Fit related tasks from few rows, with and without prior, and write a report.
 
     Example: priormtl demo
-    """
-    from priormtl.cli.demonstration import show_demonstration  # noqa: PLC0415
 
-    show_demonstration()
+    Example: priormtl demo --out first-look
+    """
+    with needing("demo", "cli"):
+        from priormtl.cli.demonstration import show_demonstration  # noqa: PLC0415
+    with one_sentence():
+        show_demonstration(out)
