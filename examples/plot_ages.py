@@ -32,15 +32,17 @@ X, y = table.drop(columns="target"), table["target"]
 model = MultiTaskRegressorCV(
     lams=15,
     thetas=[0.0],
-    epsilons=[0.0, 1.0, 10.0, 100.0, 1000.0],
+    epsilons=[0.0, 10.0, 100.0, 1000.0],
     fit_intercept="tied",
     standardize=True,
 )
 model.fit(X, y, task=age)
-print(f"epsilon {model.epsilon_:g}, certified gap {model.dual_gap_:.1e}")
+print(f"lam {model.lam_:.3g}, epsilon {model.epsilon_:g}")
+print(f"objective {model.objective_:.0f}, certified gap {model.dual_gap_:.1e}")
 
 # %%
-# Per standard deviation, triglycerides and body mass count most, at every age.
+# Triglycerides and body mass count most, at every age. Cholesterol and LDL, which is
+# most of it, have effects that nearly cancel: rows can hardly tell them apart.
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_coefficients(model, per="deviation", ax=ax)
 

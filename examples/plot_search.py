@@ -9,6 +9,7 @@ held-out error over two of them, at the best value of the third.
 # %%
 # Eight related tasks with few rows, and relations between features that are true.
 import matplotlib.pyplot as plt
+import numpy as np
 
 from priormtl import MultiTaskRegressorCV
 from priormtl.datasets import make_related_tasks
@@ -17,7 +18,7 @@ from priormtl.plotting import plot_search
 data = make_related_tasks(8, 12, 15, drift=0.1, noise=2.0, random_state=0)
 X, y, task = data
 model = MultiTaskRegressorCV(
-    lams=15,
+    lams=np.geomspace(0.3, 30, 12),
     thetas=[0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0],
     epsilons=[0.0, 1.0, 10.0, 100.0],
     feature_prior=data.feature_prior,
