@@ -28,6 +28,7 @@ exclude_patterns = ["_build", "extensions", "results/table*.md"]
 html_math_renderer = "mathml"
 
 autosummary_generate = True
+templates_path = ["templates"]
 autodoc_typehints = "none"  # numpydoc says them in words
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False

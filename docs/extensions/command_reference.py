@@ -62,7 +62,7 @@ def _section(name: str, command: Callable[..., Any]) -> str:
     words, examples = _split_help(inspect.getdoc(command) or "")
     found = list(_parameters(command))
     usage = " ".join(["priormtl", name, *(each.usage for each in found if each.usage)])
-    rows = [f"| `{each.name}` | {each.meaning} |" for each in found]
+    rows = [_row(each) for each in found]
     table = ["| argument | meaning |", "| --- | --- |", *rows] if rows else []
     block = ["```console", *(f"$ {example}" for example in examples), "```"]
     parts = [f"## {name}", f"    {usage}", words, "\n".join(table), "\n".join(block)]
@@ -74,7 +74,8 @@ def _split_help(text: str) -> tuple[str, list[str]]:
     paragraphs = [" ".join(each.split()) for each in re.split(r"\n\s*\n", text)]
     examples = [each for each in paragraphs if each.startswith("Example: ")]
     words = [each for each in paragraphs if each not in examples]
-    return "\n\n".join(words), [each.removeprefix("Example: ") for each in examples]
+    spelled = [re.sub(r"(?<![\w`-])(--[a-z][a-z-]*)", r"`\1`", each) for each in words]
+    return "\n\n".join(spelled), [each.removeprefix("Example: ") for each in examples]
 
 
 def _parameters(command: Callable[..., Any]) -> Iterator[Parameter]:
@@ -103,8 +104,13 @@ def _explain(words: str, kind: Any, default: Any) -> str:
         words += f" One of {', '.join(f'`{each.value}`' for each in choice)}."
     if default not in (None, False):
         words += f" Default: `{getattr(default, 'value', default)}`."
-    return words.replace("|", "\\|")
+    return words
 
 
 def _is_choice(kind: Any) -> bool:
     return inspect.isclass(kind) and issubclass(kind, Enum)
+
+
+def _row(parameter: Parameter) -> str:
+    name, meaning = (text.replace("|", "\\|") for text in parameter[1:])
+    return f"| `{name}` | {meaning} |"
