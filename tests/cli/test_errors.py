@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import pytest
 from typer import Exit
 
-from priormtl.cli.errors import one_sentence
+from priormtl.cli.errors import one_sentence, refuse_folder
 
 
 @pytest.mark.parametrize("error", [ValueError("no such name"), OSError("no disk")])
@@ -15,3 +17,24 @@ def test_mistakes_end_with_one_line_and_two(capsys, error):
 def test_our_own_mistakes_are_not_hidden():
     with pytest.raises(TypeError), one_sentence():
         raise TypeError("a bug")
+
+
+@pytest.mark.parametrize("out", ["rows.csv", "./rows.csv", "link.csv", "all/a.csv"])
+def test_what_is_read_is_never_replaced(tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "all"
+    folder.mkdir()
+    for file in (tmp_path / "rows.csv", folder / "a.csv"):
+        file.touch()
+    (tmp_path / "link.csv").symlink_to("rows.csv")
+    with pytest.raises(ValueError, match="must be another file than the input"):
+        refuse_folder(Path(out), None, Path("rows.csv"), folder)
+
+
+def test_other_files_may_be_replaced(tmp_path):
+    rows, old = tmp_path / "rows.csv", tmp_path / "old.csv"
+    rows.touch()
+    old.touch()
+    refuse_folder(old, rows, tmp_path / "absent.csv")
+    refuse_folder(tmp_path / "new.csv", tmp_path)
+    refuse_folder(None, rows)

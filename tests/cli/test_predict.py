@@ -218,3 +218,16 @@ def test_no_rows_give_an_empty_table(place, tmp_path):
     )
     assert list(found) == ["school", "prediction", "probability"]
     assert len(found) == 0
+
+
+@pytest.mark.parametrize("replaced", ["exams.csv", "exams.parquet"])
+def test_the_table_that_is_read_stays(place, tmp_path, replaced):
+    table = tmp_path / replaced
+    frame = exam_frame()
+    write = frame.to_csv if table.suffix == ".csv" else frame.to_parquet
+    write(table, index=False)
+    before = table.read_bytes()
+    result = run(place / "mean", table, "--out", table)
+    assert result.exit_code == 2
+    assert "must be another file" in result.stderr
+    assert table.read_bytes() == before

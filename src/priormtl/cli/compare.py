@@ -59,7 +59,7 @@ def compare(
     """
     read_table, compare_methods = _import_tools()
     with one_sentence(), short_warnings():
-        refuse_folder(out)
+        refuse_folder(out, data)
         rows = read_table(data, None, Columns(task, target))
         found = compare_methods(
             rows.X,

@@ -42,7 +42,24 @@ def short_warnings() -> Iterator[None]:
         echo(f"Warning: {warning.message}", err=True)
 
 
-def refuse_folder(out: Path | None) -> None:
-    """Fail before the work if its results have no place."""
-    if out is not None and not out.parent.is_dir():
+def refuse_folder(out: Path | None, *inputs: Path | None) -> None:
+    """Fail before the work if its results have no place, or would replace an input."""
+    if out is None:
+        return
+    if not out.parent.is_dir():
         raise FileNotFoundError(f"folder {out.parent} does not exist: make it first.")
+    for read in inputs:
+        if read is not None and _would_replace(out, read):
+            raise ValueError(
+                f"{out} must be another file than the input {read}, which it would "
+                "replace: name another."
+            )
+
+
+def _would_replace(out: Path, read: Path) -> bool:
+    """Whether a file to write is one that is read, also in a folder of such files."""
+    if not out.exists() or not read.exists():
+        return False
+    if read.is_dir():
+        return read.resolve() in out.resolve().parents
+    return out.samefile(read)

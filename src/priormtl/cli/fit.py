@@ -117,7 +117,7 @@ def fit(
         from priormtl import save  # noqa: PLC0415
         from priormtl.cli import account, fitting  # noqa: PLC0415
     with one_sentence(), short_warnings():
-        refuse_folder(out)
+        refuse_folder(out, data, *(from_stats or ()))
         settings = fitting.Settings.read(
             fitting.Strengths(lam, theta, epsilon),
             prior,

@@ -40,7 +40,7 @@ def predict(
     with needing("predict", "cli"):
         from priormtl.cli import prediction, writing  # noqa: PLC0415
     with one_sentence():
-        refuse_folder(out)
+        refuse_folder(out, model, data)
         writing.check_suffix(out)
         predictor = prediction.prepare(model, task, identity)
         read, written = _predict_all(predictor, data, where, out)

@@ -54,7 +54,7 @@ def stats(
         from priormtl.cli.reading import summarize_table  # noqa: PLC0415
     columns = Columns(task, target, weight, features, categories, missing)
     with one_sentence():
-        refuse_folder(out)
+        refuse_folder(out, data)
         found = summarize_table(data, where, columns)
         kept = found.without_small(min_rows)
         kept.whole.save(out)
