@@ -231,3 +231,18 @@ def test_the_table_that_is_read_stays(place, tmp_path, replaced):
     assert result.exit_code == 2
     assert "must be another file" in result.stderr
     assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_kept_columns_never_share_a_name_with_predictions(place, tmp_path, ending):
+    table, out = tmp_path / "new.csv", tmp_path / f"out{ending}"
+    names = {"pupil": "probability", "school": "prediction"}
+    exam_frame().rename(columns=names).to_csv(table, index=False)
+    words = ("--task", "prediction", "--id", "probability")
+    found, _ = predict(place / "classes", table, out, *words)
+    assert list(found) == [
+        "probability_given",
+        "prediction_given",
+        "prediction",
+        "probability",
+    ]

@@ -13,6 +13,8 @@ from priormtl.exceptions import DataFileError, unknown_name
 
 __all__ = ["Predictor", "prepare"]
 
+WRITTEN = ("prediction", "probability")  # names of what is added
+
 
 class Predictor(NamedTuple):
     """A model, and which columns of tables it looks at."""
@@ -34,7 +36,8 @@ class Predictor(NamedTuple):
     def predict(self, table: pa.Table) -> pa.Table:
         """Predictions beside the columns that are kept; rows may be left out."""
         table = self._without_gaps(table)
-        found = table.select(list(self.kept))
+        names = [_own_name(name) for name in self.kept]
+        found = table.select(list(self.kept)).rename_columns(names)
         for name, values in self._columns(table).items():
             found = found.append_column(name, values)
         return found
@@ -62,6 +65,11 @@ class Predictor(NamedTuple):
         if self.task is not None:
             gaps = gaps | table[self.task].is_null().to_numpy()
         return table.filter(pa.array(~gaps)) if gaps.any() else table
+
+
+def _own_name(name: str) -> str:
+    """Name of a column that is kept, other than those that are added."""
+    return f"{name}_given" if name in WRITTEN else name
 
 
 def prepare(path: Path, task: str | None, identity: str | None) -> Predictor:
