@@ -29,6 +29,21 @@ def test_the_same_name_of_another_type_is_suggested(name, known):
     assert f"Did you mean {known!r}?" in str(unknown_name("task", name, [known, "z"]))
 
 
+@pytest.mark.parametrize("name", ["SCORE", "Score", " score "])
+def test_capitals_and_blanks_do_not_hide_what_was_meant(name):
+    assert suggest([name], ["age", "score"]) == " Did you mean 'score'?"
+    assert suggest(["T"], ["x", "t"]) == " Did you mean 't'?"
+
+
+def test_the_beginning_of_a_long_name_is_enough():
+    known = ["priormtl", "ridge-single", "ridge-pooled"]
+    assert suggest(["ridge"], known) == (
+        " Did you mean 'ridge-single' or 'ridge-pooled'?"
+    )
+    assert "'ridge-single'" in suggest(["rigde"], known)
+    assert suggest(["mai"], ["maintained"]) == ""  # too short to tell
+
+
 def test_many_known_names_are_counted_rather_than_listed():
     message = str(unknown_name("task", "x", range(1000)))
     assert "known: 0, 1, 2, 3, 4, 5, 6, 7, … (1000 in all)." in message

@@ -15,7 +15,9 @@ __all__ = [
 ]
 
 MOST_NAMES_SHOWN = 8
+MOST_NAMES_MEANT = 3
 LONGEST_NAME_COMPARED = 200
+SHORTEST_BEGINNING = 4
 
 
 class ApproximationWarning(UserWarning):
@@ -76,7 +78,29 @@ def _listed(names: Sequence[Hashable]) -> str:
 
 def _nearest(name: Hashable, names: Sequence[Hashable]) -> str:
     """Names spelled nearly like ``name``, or the same name of another type."""
-    text = str(name)[:LONGEST_NAME_COMPARED]
-    by_text = {str(item)[:LONGEST_NAME_COMPARED]: item for item in names}
-    close = get_close_matches(text, list(by_text), n=3, cutoff=0.6)
-    return " or ".join(repr(by_text[item]) for item in close)
+    text = _spelling(name)
+    by_text: dict[str, list[Hashable]] = {}
+    for item in names:
+        by_text.setdefault(_spelling(item), []).append(item)
+    close = get_close_matches(text, list(by_text), n=MOST_NAMES_MEANT, cutoff=0.6)
+    close = close or _beginning_alike(text, list(by_text))
+    meant = [item for key in close for item in by_text[key]][:MOST_NAMES_MEANT]
+    return " or ".join(map(repr, meant))
+
+
+def _spelling(name: Hashable) -> str:
+    """Text to compare: neither capitals nor blanks around it matter."""
+    return str(name)[:LONGEST_NAME_COMPARED].casefold().strip()
+
+
+def _beginning_alike(text: str, texts: Sequence[str]) -> list[str]:
+    """Longer texts that begin nearly like this one, as ridge-single does with rigde."""
+    if len(text) < SHORTEST_BEGINNING:
+        return []
+    size = len(text)
+    begins: dict[str, list[str]] = {}
+    for one in texts:
+        if len(one) > size:
+            begins.setdefault(one[:size], []).append(one)
+    close = get_close_matches(text, list(begins), n=MOST_NAMES_MEANT, cutoff=0.75)
+    return [one for begin in close for one in begins[begin]]
