@@ -245,6 +245,16 @@ def test_the_default_names_tasks_near_ones_and_the_ways_out(data):
     assert '"nearest"' in message
 
 
+def test_labels_of_another_type_are_told_apart_from_new_tasks(data):
+    X, y, task = data
+    model = MultiTaskRegressor(0.5).fit(X, y, task=task)
+    with pytest.raises(ValueError, match="of type str, those known of type number"):
+        model.predict(X[:1], task=[str(task[0])])
+    with pytest.raises(ValueError, match="unknown task") as caught:
+        model.predict(X[:1], task=[0.5])
+    assert "of type" not in str(caught.value)
+
+
 @pytest.mark.parametrize("prior", ["chain", None])
 def test_a_label_that_is_near_nobody_says_so(data, prior):
     X, y, task = data

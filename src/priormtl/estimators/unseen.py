@@ -6,6 +6,7 @@ loan is a row of shares over the known tasks that sum to one.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def place_rows(model: Any, behaviour: str, labels: Any, n: int) -> RowTasks:
     if not unseen:
         return RowTasks(codes, None)
     if behaviour == "error":
-        raise unknown_names("task", unseen, tasks, CHOICES)
+        raise unknown_names("task", unseen, tasks, _other_type(unseen, tasks) + CHOICES)
     if behaviour == "shared":
         lenders = [_belonging(model, tasks)] * len(unseen)
     else:
@@ -90,6 +91,22 @@ def place_rows(model: Any, behaviour: str, labels: Any, n: int) -> RowTasks:
     shares = _even_shares(list(numbers), len(tasks))
     places = np.concatenate([np.arange(len(tasks)), len(tasks) + np.array(loan_of)])
     return RowTasks(places[codes], Loans(borrowers, shares, behaviour == "shared"))
+
+
+def _other_type(unseen: Sequence[Hashable], tasks: Sequence[Hashable]) -> str:
+    """Say so where labels are of another type, as 1 and "1" from two files may be."""
+    given, known = ({_type_of(label) for label in some} for some in (unseen, tasks))
+    if given & known:
+        return ""
+    return (
+        f"Labels given are of type {' or '.join(sorted(given))}, those known of type "
+        f"{' or '.join(sorted(known))}: convert them. "
+    )
+
+
+def _type_of(label: Hashable) -> str:
+    """Type of a label; numbers of all types are equal where their values are."""
+    return "number" if isinstance(label, Number) else type(label).__name__
 
 
 def _belonging(model: Any, tasks: Sequence[Hashable]) -> Places:
