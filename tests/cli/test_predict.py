@@ -246,3 +246,15 @@ def test_kept_columns_never_share_a_name_with_predictions(place, tmp_path, endin
         "prediction",
         "probability",
     ]
+
+
+def test_new_tasks_get_what_is_shared_where_that_is_wanted(place, tmp_path):
+    table = tmp_path / "new.csv"
+    exam_frame().assign(school="east").to_csv(table, index=False)
+    result = run(place / "mean", table, "--out", tmp_path / "a.csv")
+    assert result.exit_code == 2
+    assert "--unseen shared" in result.stderr
+    found, _ = predict(place / "mean", table, tmp_path / "b.csv", "--unseen", "shared")
+    model = load(place / "mean").set_params(unseen_tasks="shared")
+    expected = model.predict(exam_frame(), task=["east"] * len(found))
+    np.testing.assert_allclose(found["prediction"], expected)

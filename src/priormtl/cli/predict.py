@@ -8,6 +8,7 @@ from typer import Argument, Option, echo
 
 from priormtl.cli.columns import Data, Json, Where
 from priormtl.cli.errors import needing, one_sentence, refuse_folder
+from priormtl.cli.words import word_option
 
 __all__ = ["predict"]
 
@@ -24,6 +25,16 @@ def predict(
     identity: Annotated[
         str | None, Option("--id", metavar="COL", help="Column to keep beside it.")
     ] = None,
+    unseen: Annotated[
+        str | None,
+        word_option(
+            "error",
+            "shared",
+            "nearest",
+            help="New tasks: an error, the mean of all, or of the nearest; else as the "
+            "model says.",
+        ),
+    ] = None,
     where: Where = None,
     as_json: Json = False,
 ) -> None:
@@ -36,13 +47,15 @@ def predict(
     Example: priormtl predict exams.model new.csv --out predictions.csv
 
     Example: priormtl predict exams.model new/ --id pupil --out predictions.parquet
+
+    Example: priormtl predict exams.model new.csv --unseen shared --out predictions.csv
     """
     with needing("predict", "cli"):
         from priormtl.cli import prediction, writing  # noqa: PLC0415
     with one_sentence():
         refuse_folder(out, model, data)
         writing.check_suffix(out)
-        predictor = prediction.prepare(model, task, identity)
+        predictor = prediction.prepare(model, task, identity, unseen)
         read, written = _predict_all(predictor, data, where, out)
     _say(out, predictor.model, read, written, as_json)
 

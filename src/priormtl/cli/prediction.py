@@ -72,7 +72,9 @@ def _own_name(name: str) -> str:
     return f"{name}_given" if name in WRITTEN else name
 
 
-def prepare(path: Path, task: str | None, identity: str | None) -> Predictor:
+def prepare(
+    path: Path, task: str | None, identity: str | None, unseen: str | None = None
+) -> Predictor:
     """Load a model, and find out where tables hold what it needs."""
     model = load(path)
     encoding = getattr(model, "encoding_", None)
@@ -86,6 +88,8 @@ def prepare(path: Path, task: str | None, identity: str | None) -> Predictor:
         encoding = Encoding.of_numbers(names.tolist())
     column = task or _task_column(model, path)
     model.set_params(task=None)  # labels are given
+    if unseen is not None:
+        model.set_params(unseen_tasks=unseen)
     kept = tuple(name for name in (identity, column) if name is not None)
     return Predictor(model, encoding, column, tuple(dict.fromkeys(kept)))
 

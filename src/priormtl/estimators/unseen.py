@@ -25,7 +25,7 @@ UNSEEN = ("error", "shared", "nearest")
 CHOICES = (
     'This is unseen_tasks="error", the default; after set_params(unseen_tasks='
     '"shared") new tasks get the mean of all tasks, after "nearest" that of the '
-    "nearest ones in the task prior."
+    "nearest ones in the task prior (priormtl predict: --unseen shared or nearest)."
 )
 NOT_NEAR = (
     'With unseen_tasks="nearest" a new task must be in the graph of task_prior, or in '
