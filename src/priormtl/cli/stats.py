@@ -18,7 +18,7 @@ from priormtl.cli.columns import (
     Weight,
     Where,
 )
-from priormtl.cli.errors import needing, one_sentence, refuse_folder
+from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
 
 __all__ = ["stats"]
 
@@ -53,7 +53,7 @@ def stats(
     with needing("stats", "cli"):
         from priormtl.cli.reading import summarize_table  # noqa: PLC0415
     columns = Columns(task, target, weight, features, categories, missing)
-    with one_sentence():
+    with one_sentence(), short_warnings():
         refuse_folder(out, data)
         found = summarize_table(data, where, columns)
         kept = found.without_small(min_rows)

@@ -7,6 +7,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.data import Encoding, RawColumn
+from priormtl.engines.numeric_texts import warn_of_numbers
 from priormtl.engines.recipe import Recipe
 
 __all__ = [
@@ -115,6 +116,9 @@ class Layout(NamedTuple):
 
     def encoding(self, recipe: Recipe) -> Encoding:
         """How columns become features, also of rows to come."""
+        for name, values in self.categories().items():
+            if name not in (recipe.categories or {}):
+                warn_of_numbers(name, values)
         columns = tuple(RawColumn(name, values) for name, values, _ in self.columns)
         return Encoding(columns, recipe.missing, recipe.task, recipe.target)
 
