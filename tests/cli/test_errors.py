@@ -14,6 +14,14 @@ def test_mistakes_end_with_one_line_and_two(capsys, error):
     assert capsys.readouterr().err == f"Error: {error}\n"
 
 
+def test_contents_of_files_cannot_steer_the_terminal(capsys):
+    with pytest.raises(Exit), one_sentence():
+        raise ValueError("got '\x1b[31mred\x07' in\n\u202e“größe”")
+    assert capsys.readouterr().err == (
+        "Error: got '\\x1b[31mred\\x07' in\\n\\u202e“größe”\n"
+    )
+
+
 def test_our_own_mistakes_are_not_hidden():
     with pytest.raises(TypeError), one_sentence():
         raise TypeError("a bug")

@@ -16,8 +16,13 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        echo(f"Error: {error}", err=True)
+        echo(f"Error: {_printable(str(error))}", err=True)
         raise Exit(2) from None
+
+
+def _printable(text: str) -> str:
+    """Text of one line, without what could steer a terminal: files may hold it."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 @contextmanager
@@ -39,7 +44,7 @@ def short_warnings() -> Iterator[None]:
             warnings.simplefilter("default", kind)
         yield
     for warning in caught:
-        echo(f"Warning: {warning.message}", err=True)
+        echo(f"Warning: {_printable(str(warning.message))}", err=True)
 
 
 def refuse_folder(out: Path | None, *inputs: Path | None) -> None:
