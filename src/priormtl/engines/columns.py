@@ -97,7 +97,7 @@ def read_tasks(name: str, column: Any) -> Values:
     ):
         raise ValueError(
             f"column {name!r} must hold text, numbers or dates to name tasks: got "
-            f"{kind}; convert it to text."
+            f"{_type_name(kind)}; convert it to text."
         )
     return _sort_labels(array.dictionary_encode(), gaps)
 
@@ -137,8 +137,8 @@ def _numbers(name: str, array: Any) -> np.ndarray:
         array = array.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise ValueError(
-            f"column {name!r} must hold numbers: got {kind}; leave it out, or encode "
-            "it as numbers."
+            f"column {name!r} must hold numbers: got {_type_name(kind)}; leave it out, "
+            "or encode it as numbers."
         )
     if array.null_count:
         array = pc.fill_null(array, pa.scalar(0, array.type))
@@ -151,8 +151,15 @@ def _as_text(name: str, array: Any) -> Any:
     except pa.ArrowException:
         raise ValueError(
             f"column {name!r} must hold text or numbers to have categories: got "
-            f"{array.type}."
+            f"{_type_name(array.type)}."
         ) from None
+
+
+def _type_name(kind: Any) -> str:
+    """Type for people; CSV files hold bytes only where they are not in UTF-8."""
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return f"{kind} (text must be in UTF-8)"
+    return str(kind)
 
 
 def _codes(encoded: Any) -> Index:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import csv
 
+from priormtl.engines.csv_beginnings import refuse_other_kinds
 from priormtl.exceptions import DataFileError
 
 __all__ = ["LONGEST_REASON", "open_files", "unreadable"]
@@ -40,6 +41,8 @@ def open_files(source: Any) -> tuple[Any, str]:
     if not files:
         raise DataFileError(f"{source} must name files: got none.")
     kind = _one_kind(files)
+    if kind == "CSV":
+        refuse_other_kinds(files[0])
     try:
         return ds.dataset(
             [str(file) for file in files],
