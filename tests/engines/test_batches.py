@@ -172,7 +172,7 @@ def test_no_rows_are_a_partial_that_changes_nothing():
         ({"y": ["1", "2"]}, "column 'y' must hold numbers: got string"),
         ({"x": [datetime.date(2020, 1, 1)] * 2}, "column 'x' must hold numbers"),
         ({"t": [[1], [2]]}, "column 't' must hold text, numbers or dates"),
-        ({"w": [1.0, -1.0]}, "sample_weight must be finite, not negative"),
+        ({"w": [1.0, -1.0]}, "column 'w' must hold weights, which are not neg"),
     ],
 )
 def test_what_cannot_be_used_is_named(change, message):

@@ -165,3 +165,18 @@ def test_unusable_tables_are_refused(change, missing, words):
     table = pa.table({"x": [1.0, 2.0], "y": ["a", "b"], "t": ["u", "u"]} | change)
     with pytest.raises(ValueError, match=words):
         read_rows(table, task="t", target="y", missing=missing)
+
+
+@pytest.mark.parametrize("read", [read_rows, summarize])
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1.0, -2.5], "column 'w' must hold weights, which are not negative: got -2.5"),
+        ([0.0, 0.0], "0 of them dropped for missing values and 2 of weight zero"),
+        ([1.0, 1e300], "column 'w' must hold finite numbers up to 1e"),
+    ],
+)
+def test_weights_of_no_use_are_named(read, weights, words):
+    table = pa.table({"x": [1.0, 2.0], "y": [1, 2], "t": ["u", "u"], "w": weights})
+    with pytest.raises(ValueError, match=words):
+        read(table, task="t", target="y", weight="w")

@@ -144,8 +144,8 @@ def _refuse_missing(items: list[Any]) -> None:
     missing = sum(is_missing(item) for item in items)
     if missing:
         raise ValueError(
-            f"task must not hold missing labels: {missing} are missing; "
-            "drop or name those rows."
+            f"task must not hold missing labels: {missing} of {len(items)} are; drop "
+            "or name those rows."
         )
 
 

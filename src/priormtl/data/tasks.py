@@ -290,9 +290,10 @@ def _check_weight(weight: Array | None, shape: tuple[int, ...]) -> Array:
             f"got shape {weights.shape} for {shape}."
         )
     if not np.all((weights >= 0) & (weights <= LARGEST_WEIGHT)):
+        fit = (weights >= 0) & (weights <= LARGEST_WEIGHT)
         raise ValueError(
             "sample_weight must be finite, not negative and at most "
-            f"{LARGEST_WEIGHT:g}."
+            f"{LARGEST_WEIGHT:g}: got {weights[~fit][0]:g}."
         )
     if not np.any(weights > 0):
         raise ValueError("sample_weight must not be zero for all rows.")

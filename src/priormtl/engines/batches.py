@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl.data import TaskStatistics, align_tasks, from_codes, summarize_tasks
-from priormtl.engines.columns import Values, read_column, read_numbers, read_tasks
+from priormtl.engines.columns import (
+    Values,
+    read_column,
+    read_numbers,
+    read_tasks,
+    read_weights,
+)
 from priormtl.engines.filling import arrange_features, fill_slots, find_usable
 from priormtl.engines.hashing import deal_folds
 from priormtl.engines.layout import Layout
@@ -107,7 +113,7 @@ def _read(recipe: Recipe, table: Mapping[str, Any], names: Sequence[str]) -> _Co
     return _Columns(
         read_tasks(recipe.task, table[recipe.task]),
         read_numbers(recipe.target, table[recipe.target]),
-        None if weight is None else read_numbers(weight, table[weight]),
+        None if weight is None else read_weights(weight, table[weight]),
         {name: read_column(name, table[name], declared.get(name)) for name in names},
     )
 

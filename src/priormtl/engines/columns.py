@@ -18,6 +18,7 @@ __all__ = [
     "read_column",
     "read_numbers",
     "read_tasks",
+    "read_weights",
 ]
 
 LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of doubles
@@ -69,6 +70,18 @@ def read_numbers(name: str, column: Any) -> Values:
             "such values."
         )
     return Values(values, gaps)
+
+
+def read_weights(name: str, column: Any) -> Values:
+    """Numbers that are not negative."""
+    found = read_numbers(name, column)
+    lowest = np.min(found.values, initial=0)
+    if lowest < 0:
+        raise ValueError(
+            f"column {name!r} must hold weights, which are not negative: got "
+            f"{lowest:g}; replace or drop such values."
+        )
+    return found
 
 
 def find_gaps(column: Any) -> NDArray[np.bool_] | None:

@@ -21,7 +21,7 @@ from priormtl.data import TaskStatistics, align_tasks
 from priormtl.engines.layout import Layout, join_layouts
 from priormtl.engines.recipe import Recipe
 
-__all__ = ["Partial", "Summary", "no_rows", "refuse_nothing"]
+__all__ = ["Partial", "Summary", "no_rows", "nothing_to_learn", "refuse_nothing"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,13 +173,20 @@ class Read(Protocol):
         """Number of these that were dropped for missing values."""
 
 
+def nothing_to_learn(read: int, dropped: int) -> ValueError:
+    """Build the error for rows of which none is left."""
+    others = read - dropped
+    zero = f" and {others} of weight zero" if others else ""
+    return ValueError(
+        f"there must be rows to learn from: {read} were read, {dropped} of them "
+        f"dropped for missing values{zero}."
+    )
+
+
 def refuse_nothing(found: Read) -> None:
     """Fail where rows, or all values of a column, are absent."""
     if not found.tasks:
-        raise ValueError(
-            f"there must be rows to learn from: {found.rows} were read, "
-            f"{found.dropped} of them dropped for missing values."
-        )
+        raise nothing_to_learn(found.rows, found.dropped)
     found.layout.refuse_unobserved(found.observed)
 
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from priormtl._arrays import Array
 from priormtl.data import Encoding
-from priormtl.engines.columns import Values, find_gaps, read_column, read_numbers
+from priormtl.engines.columns import Values, find_gaps, read_column, read_weights
 from priormtl.engines.filling import arrange_features, fill_slots, find_usable
 from priormtl.engines.layout import Layout
+from priormtl.engines.partial import nothing_to_learn
 from priormtl.engines.recipe import Recipe
 from priormtl.engines.sources import Source, open_source
 from priormtl.exceptions import DataFileError
@@ -99,7 +100,7 @@ def _split(recipe: Recipe, table: pa.Table) -> Rows:
     weight = np.ones(len(usable)) if weights is None else weights.values
     order = np.flatnonzero(usable & (weight != 0.0))
     if not len(order):
-        raise ValueError(f"there must be rows to learn from: {len(usable)} were read.")
+        raise nothing_to_learn(len(usable), len(usable) - int(np.count_nonzero(usable)))
     own = weight[order].astype(np.float64)
     values, layout = arrange_features(recipe, columns, order)
     slots = fill_slots(layout, values, own)
@@ -118,7 +119,7 @@ def _look(table: pa.Table, name: str) -> Values:
 
 def _read_weights(recipe: Recipe, table: pa.Table) -> Values | None:
     name = recipe.weight
-    return None if name is None else read_numbers(name, table[name])
+    return None if name is None else read_weights(name, table[name])
 
 
 def _features(
