@@ -89,7 +89,7 @@ def test_rows_that_were_dropped_in_learning_are_left_out(place, tmp_path):
     found, result = predict(place / "drop", place / "exams.csv", out, "--id", "pupil")
     known = exam_frame(gaps=0.1).dropna()
     assert found["pupil"].tolist() == known["pupil"].tolist()
-    assert f"{240 - len(known)} left out: they lack values" in result.stdout
+    assert f"{240 - len(known)} left out for missing values" in result.stdout
 
 
 def test_pieces_do_not_matter(place, tmp_path):
@@ -158,7 +158,7 @@ def test_tasks_may_have_classes_of_their_own(tmp_path):
     ("change", "words", "messages"),
     [
         ({"school": "east"}, (), ("unknown task 'east'; known: 'north', 'south'",)),
-        ({"sex": "x"}, (), ("value of column 'sex' 'x'; known: 'f', 'm'",)),
+        ({"sex": "x"}, (), ("value in column 'sex': 'x'; known: 'f', 'm'",)),
         ({"hours": "many"}, (), ("column 'hours' must be numeric",)),
         ({}, ("--id", "pupl"), ("unknown column 'pupl'", "Did you mean 'pupil'")),
         ({}, ("--task", "scool"), ("unknown column 'scool'", "mean 'school'")),

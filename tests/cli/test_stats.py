@@ -77,7 +77,7 @@ def test_json_and_small_tasks(folder):
         "left_out": 1,
     }
     assert counts.idxmin() not in load(folder).tasks
-    assert "1 tasks with fewer than" in ask(folder, *words).stdout
+    assert "1 task with fewer than" in ask(folder, *words).stdout
 
 
 def test_filters_and_categories(folder):

@@ -3,7 +3,7 @@
 import pytest
 from typer import BadParameter
 
-from priormtl.cli.words import read_categories, split_names, word_of
+from priormtl.cli.words import count, read_categories, split_names, word_of
 
 
 def test_known_words_pass_and_others_are_answered():
@@ -15,7 +15,15 @@ def test_known_words_pass_and_others_are_answered():
 
 @pytest.mark.parametrize(
     ("text", "names"),
-    [(None, None), ("a", ["a"]), (" a, b ,,c=d", ["a", "b", "c=d"]), (",", [])],
+    [
+        (None, None),
+        ("", []),
+        (",", []),
+        ("a", ["a"]),
+        (" a, b ,,c=d", ["a", "b", "c=d"]),
+        ('a, "b, c" ,d', ["a", "b, c", "d"]),
+        ('"""b""",a"c', ['"b"', 'a"c']),
+    ],
 )
 def test_names_stand_between_commas(text, names):
     assert split_names(text) == names
@@ -27,3 +35,10 @@ def test_categories_are_columns_and_values():
     for wrong in ("sex", "sex="):
         with pytest.raises(ValueError, match="--categories must look like COL=A,B"):
             read_categories([wrong])
+
+
+@pytest.mark.parametrize(
+    ("n", "words"), [(0, "0 tasks"), (1, "1 task"), (2, "2 tasks")]
+)
+def test_one_is_no_plural(n, words):
+    assert count(n, "task") == words

@@ -14,6 +14,7 @@ from typer import Option, echo
 from priormtl._files import write_whole
 from priormtl.cli.columns import Columns, Data, Json, Target, Task
 from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
+from priormtl.cli.words import count
 
 __all__ = ["compare"]
 
@@ -121,7 +122,9 @@ def _show(rows: Any, found: Sequence[Row], cv: int) -> None:
 
     console = Console(width=None if Console().is_terminal else 120)
     what = _describe(rows)
-    words = f"{what['rows']} rows, {what['tasks']} tasks, {what['features']} features"
+    words = ", ".join(
+        count(what[f"{noun}s"], noun) for noun in ("row", "task", "feature")
+    )
     if what["encoded"]:
         names = ", ".join(map(repr, what["encoded"]))
         words += f"; of text, every value became one: {names}"

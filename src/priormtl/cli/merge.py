@@ -8,6 +8,7 @@ from typer import Argument, Option, echo
 
 from priormtl.cli.columns import Json
 from priormtl.cli.errors import one_sentence, refuse_folder
+from priormtl.cli.words import count
 
 __all__ = ["merge"]
 
@@ -34,5 +35,7 @@ def merge(
         told = {"file": str(out), "files": len(files), "tasks": m, "features": d}
         echo(json.dumps(told | {"weight": float(whole.weight.sum())}))
         return
-    echo(f"{len(files)} files, {m} tasks, {d} features, weight {whole.weight.sum():g}.")
+    counts = (len(files), "file"), (m, "task"), (d, "feature")
+    words = ", ".join(count(n, noun) for n, noun in counts)
+    echo(f"{words}, weight {whole.weight.sum():g}.")
     echo(f"wrote {out}")

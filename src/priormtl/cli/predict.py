@@ -8,7 +8,7 @@ from typer import Argument, Option, echo
 
 from priormtl.cli.columns import Data, Json, Where
 from priormtl.cli.errors import needing, one_sentence, refuse_folder
-from priormtl.cli.words import word_option
+from priormtl.cli.words import count, word_option
 
 __all__ = ["predict"]
 
@@ -94,8 +94,8 @@ def _say(out: Path, model: Any, read: int, written: int, as_json: bool) -> None:
         echo(json.dumps(told | ({} if second is None else {"second_class": second})))
         return
     left_out = read - written
-    dropped = f", {left_out} left out: they lack values" if left_out else ""
-    echo(f"{written} rows predicted{dropped}.")
+    dropped = f", {left_out} left out for missing values" if left_out else ""
+    echo(f"{count(written, 'row')} predicted{dropped}.")
     if second is not None:
         echo(f"probability is that of {second!r}.")
     echo(f"wrote {out}")

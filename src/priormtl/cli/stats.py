@@ -19,6 +19,7 @@ from priormtl.cli.columns import (
     Where,
 )
 from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
+from priormtl.cli.words import count
 
 __all__ = ["stats"]
 
@@ -68,10 +69,11 @@ def _say(out: Path, kept: Any, left_out: int, min_rows: int, as_json: bool) -> N
         told |= {"tasks": m, "features": d, "left_out": left_out}
         echo(json.dumps(told))
         return
-    words = f"{kept.rows} rows read, {m} tasks, {d} features"
+    rows, tasks = count(kept.rows, "row"), count(m, "task")
+    words = f"{rows} read, {tasks}, {count(d, 'feature')}"
     if kept.dropped:
-        words += f"; {kept.dropped} rows dropped for missing values"
+        words += f"; {count(kept.dropped, 'row')} dropped for missing values"
     if left_out:
-        words += f"; {left_out} tasks with fewer than {min_rows} rows left out"
+        words += f"; {count(left_out, 'task')} with fewer than {min_rows} rows left out"
     echo(f"{words}.")
     echo(f"wrote {out}")

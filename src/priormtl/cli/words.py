@@ -1,5 +1,6 @@
 """Options whose values are some words, and lists of names."""
 
+import csv
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ from typer import BadParameter, Option
 
 from priormtl.exceptions import unknown_name
 
-__all__ = ["read_categories", "split_names", "word_of", "word_option"]
+__all__ = ["count", "read_categories", "split_names", "word_of", "word_option"]
 
 
 def word_of(known: tuple[str, ...]) -> Callable[[str], str]:
@@ -26,11 +27,17 @@ def word_option(*known: str, help: str) -> Any:
     return Option(parser=word_of(known), metavar="|".join(known), help=help)
 
 
+def count(n: int, noun: str) -> str:
+    """Say how many there are of something, such as 1 task or 2 tasks."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
 def split_names(names: str | None) -> list[str] | None:
-    """Names between commas."""
+    """Names between commas; those in double quotes may hold commas."""
     if names is None:
         return None
-    return [name.strip() for name in names.split(",") if name.strip()]
+    found = next(csv.reader([names], skipinitialspace=True), [])
+    return [name.strip() for name in found if name.strip()]
 
 
 def read_categories(texts: list[str] | None) -> dict[str, list[str]]:
