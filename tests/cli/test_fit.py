@@ -241,7 +241,7 @@ def test_one_task_one_feature_and_constant_columns(tmp_path):
     result = run(tmp_path / "one.parquet", *words)
     assert result.exit_code == 0, result.output
     assert load(out).tasks_.tolist() == [1]
-    assert "1 of 2 features are used" in result.stdout
+    assert "1 of 2 features is used" in result.stdout
 
 
 def test_a_model_of_no_features(exams, tmp_path):
@@ -299,3 +299,15 @@ def test_a_killed_pass_leaves_the_old_file(exams, tmp_path, command, number, cod
     assert "Traceback" not in result.stderr
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0, 0.1, 1e9 / 7])
+def test_equal_targets_have_no_share_explained(tmp_path, value):
+    table = tmp_path / "flat.csv"
+    frame = exam_frame(60)[["hours", "school"]].assign(score=value)
+    frame.to_csv(table, index=False)
+    words = ("--task", "school", "--target", "score", "--out", tmp_path / "a.model")
+    scores = json.loads(run(table, *words, "--json").stdout)["scores"]
+    assert list(scores) == ["mean squared error"]
+    assert str(scores["mean squared error"]) != "-0.0"
+    assert scores["mean squared error"] <= 1e-20 * value**2

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from priormtl.cli.fitting import Learned
+from priormtl.cli.words import count
 from priormtl.data import TaskStatistics
 from priormtl.estimators import ClassificationTasks, FeatureSummary, ModelSummary
 
 __all__ = ["describe", "tell"]
 
 MOST_FEATURES = 8
+ROUNDING = 1e-14  # of a mean, relative to it
 STRENGTHS = ("lam", "theta", "epsilon")
 EFFECTS = ("mean", "lowest", "highest")
 
@@ -40,7 +42,8 @@ def describe(learned: Learned, out: Path) -> dict[str, Any]:
 
 def tell(facts: Mapping[str, Any]) -> Iterator[str]:
     """Same numbers as lines for people."""
-    yield f"{_rows(facts)}{facts['tasks']} tasks, {facts['features']} features."
+    tasks, features = count(facts["tasks"], "task"), count(facts["features"], "feature")
+    yield f"{_rows(facts)}{tasks}, {features}."
     yield _words_on_strengths(facts)
     if facts["scores"]:
         words = [f"{name} {value:.4g}" for name, value in facts["scores"].items()]
@@ -50,7 +53,8 @@ def tell(facts: Mapping[str, Any]) -> Iterator[str]:
         f"Certified: the objective exceeds its optimum by at most {share:.1g} of "
         "itself."
     )
-    used = f"{facts['used_features']} of {facts['features']} features are used"
+    verb = "is" if facts["used_features"] == 1 else "are"
+    used = f"{facts['used_features']} of {features} {verb} used"
     if not facts["strongest"]:
         yield f"{used}."
         return
@@ -76,7 +80,7 @@ def _rows(facts: Mapping[str, Any]) -> str:
         return "Statistics of "
     dropped = facts["dropped"]
     left_out = f" ({dropped} dropped for missing values)" if dropped else ""
-    return f"{facts['rows']} rows{left_out}, "
+    return f"{count(facts['rows'], 'row')}{left_out}, "
 
 
 def _words_on_strengths(facts: Mapping[str, Any]) -> str:
@@ -94,7 +98,7 @@ def _scores(model: Any, score: float | None) -> dict[str, float]:
         return {}
     if isinstance(model, ClassificationTasks):
         return {"AUC": score}
-    error = -score
+    error = max(0.0, -score)
     spread = _variance(model.statistics_)
     scores = {"mean squared error": error}
     return scores | ({"R²": 1.0 - error / spread} if spread > 0 else {})
@@ -106,7 +110,9 @@ def _variance(statistics: TaskStatistics) -> float:
     total = weight.sum()
     mean = weight @ statistics.y_mean / total
     between = weight @ (statistics.y_mean - mean) ** 2
-    return float((statistics.yy.sum() + between) / total)
+    variance = float((statistics.yy.sum() + between) / total)
+    # Targets that are all equal differ from their mean by rounding.
+    return variance if variance > (ROUNDING * mean) ** 2 else 0.0
 
 
 def _effect(feature: FeatureSummary) -> dict[str, Any]:

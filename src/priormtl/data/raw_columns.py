@@ -78,7 +78,7 @@ class _Places(dict[Any, int]):
     def _find(self, value: Any) -> int:
         text = _spell(value)
         if text not in self:
-            what = f"value of column {self.column.name!r}"
+            what = f"value in column {self.column.name!r}:"
             raise unknown_name(what, text, self.column.values or ())
         return self[text]
 
