@@ -80,8 +80,14 @@ def test_the_file_has_the_rights_of_any_new_file(tmp_path):
 
 
 def test_a_missing_folder_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="missing does not; make it first"):
         write_whole(tmp_path / "missing" / "file", b"")
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(IsADirectoryError, match="must be a file: it is a folder"):
+        write_whole(tmp_path, b"")
+    assert list(tmp_path.iterdir()) == []
 
 
 def ended_process():

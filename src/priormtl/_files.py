@@ -22,6 +22,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes | memoryview) -> No
 def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a file to write, which is brought to disk and put in place at the end."""
     target = Path(path)
+    _refuse_no_place(target)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f"{PREFIX}{os.getpid()}-")
     os.close(handle)
     temporary = Path(name)
@@ -34,6 +35,17 @@ def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _refuse_no_place(target: Path) -> None:
+    """Fail where the message of the system would name the file written aside."""
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"{target} must be in a folder that exists: {target.parent} does not; make "
+            "it first."
+        )
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} must be a file: it is a folder.")
 
 
 @contextmanager
