@@ -392,3 +392,14 @@ def test_data_are_read_where_no_frame_library_is_installed():
         f"print({SUMMARIZE})"
     )
     assert run_python(code) == "('a', 'b')"
+
+
+def test_lazy_frames_are_told_to_be_collected():
+    with pytest.raises(ValueError, match=r"got a lazy LazyFrame; call its collect\(\)"):
+        read_matrix(pl.LazyFrame({"x": [1.0]}))
+
+
+def test_columns_of_one_name_are_refused_in_one_sentence():
+    frame = pd.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "a", "b"])
+    with pytest.raises(ValueError, match=r"got 'a' 2 times; rename them\.$"):
+        read_matrix(frame)

@@ -25,7 +25,18 @@ __all__ = [
 
 def as_frame(table: Any) -> nw.DataFrame[Any] | None:
     """See ``table`` as a data frame, if it is one."""
-    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    try:
+        frame = nw.from_native(table, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        twice = ", ".join(line.strip("- ") for line in str(error).splitlines()[1:])
+        raise ValueError(
+            f"columns of a table must have different names: got {twice}; rename them."
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError(
+            f"a table such as X must hold its rows: got a lazy {type(table).__name__}; "
+            "call its collect() or compute() before."
+        )
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
