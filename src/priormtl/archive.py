@@ -47,9 +47,8 @@ def read_archive(
     """Settings and arrays of a file that ``write_archive`` wrote, unchanged since."""
     source = Path(path)
     if not source.is_file():
-        raise ModelFileError(
-            f"{source} is not a file; give the path of one that holds {kind!r}."
-        )
+        saved = f"saved {kind}" if kind.endswith("s") else f"a saved {kind}"
+        raise ModelFileError(f"{source} is not a file; give the path of {saved}.")
     if source.stat().st_size > MOST_FILE_BYTES:
         raise ModelFileError(f"{source} is larger than {MOST_FILE_BYTES} bytes.")
     content = source.read_bytes()

@@ -82,7 +82,7 @@ def test_categories_of_other_kinds_are_their_texts(values, categories):
 
 def test_unknown_categories_are_named_with_the_known():
     table = pa.table(RAW | {"colour": ["red", "blu", "red"]})
-    words = "unknown value in column 'colour': 'blu'; known: 'blue', 'red'. Did you mean"
+    words = "unknown value in column 'colour': 'blu'; known: 'blue', 'red'. Did you"
     with pytest.raises(ValueError, match=words):
         ENCODING.encode(table)
 

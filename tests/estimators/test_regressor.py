@@ -562,3 +562,21 @@ def test_ties_are_published_where_they_are_given(data):
     weights = np.arange(6.0)
     model.set_params(tie_weights=weights).fit(data.X, data.y, task=data.task)
     assert np.array_equal(model.tie_weights_, weights)
+
+
+@pytest.mark.parametrize(
+    ("settings", "meant"),
+    [
+        ({"task_prior": "chian"}, "'chain'"),
+        ({"tie_weights": "adaptiv"}, "'adaptive'"),
+        ({"fit_intercept": "tide"}, "'tied'"),
+    ],
+)
+def test_misspelled_words_are_answered_with_the_near_one(settings, meant):
+    with pytest.raises(ValueError, match=f"Did you mean {meant}"):
+        MultiTaskRegressor(**settings).fit([[1.0], [2.0]], [1.0, 2.0])
+
+
+def test_text_for_targets_is_shown_as_text():
+    with pytest.raises(ValueError, match="got text such as 'high'"):
+        MultiTaskRegressor().fit([[1.0], [2.0]], np.array(["high", "low"]))

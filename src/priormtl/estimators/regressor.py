@@ -63,7 +63,7 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         targets = np.asarray(y)
         if targets.dtype.kind in "SU":
             raise ValueError(
-                f"y must hold numbers: got text such as {targets.flat[0]!r}."
+                f"y must hold numbers: got text such as {targets.item(0)!r}."
             )
         return check_array(
             targets,

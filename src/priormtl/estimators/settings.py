@@ -89,7 +89,10 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 def check_fit_intercept(value: Any) -> bool | str:
     """True, False or "tied"."""
     if not isinstance(value, bool | np.bool_) and value != "tied":
-        raise ValueError(f'fit_intercept must be True, False or "tied": got {value!r}.')
+        near = suggest([value], ["tied"]) if isinstance(value, str) else ""
+        raise ValueError(
+            f'fit_intercept must be True, False or "tied": got {value!r}.{near}'
+        )
     return value if isinstance(value, str) else bool(value)
 
 
@@ -118,9 +121,10 @@ def check_tie_weights(value: Any, d: int) -> Array | str | None:
     """One weight per feature, at least zero, or "adaptive"."""
     if isinstance(value, str):
         if value != ADAPTIVE:
+            near = suggest([value], [ADAPTIVE])
             raise ValueError(
                 'tie_weights must be one weight per feature, "adaptive" or None: got '
-                f"{value!r}."
+                f"{value!r}.{near}"
             )
         return value
     return check_row_weights("tie_weights", value, d, zero=True)

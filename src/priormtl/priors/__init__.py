@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from priormtl.exceptions import suggest
 from priormtl.priors.features import FeaturePrior, difference_matrix
 from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.priors.neighbours import Neighbourhood
@@ -27,6 +28,9 @@ __all__ = [
 ]
 
 
+TASK_WORDS = ("chain", "mean")
+
+
 def as_feature_prior(prior: Any) -> FeaturePrior | None:
     """Take a FeaturePrior, a bare matrix D, or None."""
     if prior is None or isinstance(prior, FeaturePrior):
@@ -43,8 +47,9 @@ def as_task_prior(prior: Any) -> TaskPrior | None:
     """Take a TaskPrior, "chain", "mean", or None."""
     if prior is None or isinstance(prior, TaskPrior):
         return prior
-    if isinstance(prior, str) and prior in ("chain", "mean"):
+    if isinstance(prior, str) and prior in TASK_WORDS:
         return TaskPrior.chain() if prior == "chain" else TaskPrior.mean()
+    near = suggest([prior], TASK_WORDS) if isinstance(prior, str) else ""
     raise ValueError(
-        f'task_prior must be a TaskPrior, "chain", "mean" or None: got {prior!r}.'
+        f'task_prior must be a TaskPrior, "chain", "mean" or None: got {prior!r}.{near}'
     )
