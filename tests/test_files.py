@@ -85,9 +85,31 @@ def test_a_missing_folder_is_an_error(tmp_path):
 
 
 def test_a_folder_is_no_file(tmp_path):
-    with pytest.raises(IsADirectoryError, match="must be a file: it is a folder"):
+    with pytest.raises(OSError, match="must be a file to be written: it is a folder"):
         write_whole(tmp_path, b"")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_pipes_and_devices_are_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(pipe)
+    for path in (pipe, tmp_path / "link"):
+        with pytest.raises(OSError, match="it is a device or pipe"):
+            write_whole(path, b"")
+    assert pipe.is_fifo()
+
+
+def test_links_stay_and_lead_to_what_was_written(tmp_path):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    link = tmp_path / "latest"
+    link.symlink_to(folder / "file")
+    for content in (b"new", b"replaced"):
+        write_whole(link, content)
+        assert link.is_symlink()
+        assert (folder / "file").read_bytes() == content
+    assert [path.name for path in folder.iterdir()] == ["file"]
 
 
 def ended_process():

@@ -21,7 +21,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes | memoryview) -> No
 @contextmanager
 def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a file to write, which is brought to disk and put in place at the end."""
-    target = Path(path)
+    target = _follow(Path(path))
     _refuse_no_place(target)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f"{PREFIX}{os.getpid()}-")
     os.close(handle)
@@ -37,15 +37,21 @@ def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
+def _follow(target: Path) -> Path:
+    """Where a link leads, so that the link stays and its file is replaced."""
+    return target.resolve() if target.is_symlink() else target
+
+
 def _refuse_no_place(target: Path) -> None:
-    """Fail where the message of the system would name the file written aside."""
+    """Fail where nothing can be put in place, or would take the place of a device."""
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"{target} must be in a folder that exists: {target.parent} does not; make "
             "it first."
         )
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} must be a file: it is a folder.")
+    if target.exists() and not target.is_file():
+        kind = "folder" if target.is_dir() else "device or pipe"
+        raise OSError(f"{target} must be a file to be written: it is a {kind}.")
 
 
 @contextmanager
