@@ -1,11 +1,14 @@
 """The command itself: help, version, demonstration."""
 
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
 from typer.testing import CliRunner
 
+from exam_rows import exam_frame
 from priormtl import __version__
 from priormtl.cli.main import app
 
@@ -42,3 +45,45 @@ def test_command_without_its_extra_says_what_to_install():
     assert result.returncode == 1
     assert "pip install 'priormtl[cli]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+WRITES_FOR_LONG = """
+import sys, time
+from pathlib import Path
+from unittest.mock import patch
+from priormtl.__main__ import main
+from priormtl._files import write_aside
+
+def app(prog_name):
+    with write_aside(Path(sys.argv[1])):
+        print("ready", flush=True)
+        time.sleep(60)
+
+with patch("priormtl.cli.main.app", app):
+    main()
+"""
+
+
+def test_a_terminated_command_leaves_nothing(tmp_path):
+    words = [sys.executable, "-c", WRITES_FOR_LONG, str(tmp_path / "a.csv")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        assert len(list(tmp_path.iterdir())) == 1
+        process.terminate()
+        assert process.wait(30) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_letters_that_cannot_be_printed_end_nothing(tmp_path):
+    table = tmp_path / "rows.csv"
+    exam_frame(60)[["hours", "school", "score"]].to_csv(table, index=False)
+    words = ["compare", table, "--task", "school", "--target", "score", "--cv", "2"]
+    words += ["--methods", "ridge-single", "--settings", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "priormtl", *words],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"ridge-single" in done.stdout
