@@ -232,7 +232,8 @@ def merge_tasks(
     except TypeError:
         raise ValueError(
             "tasks to be merged must have labels of one kind: got "
-            f"{sorted({type(task).__name__ for task in union})}."
+            f"{sorted({type(task).__name__ for task in union})}; make them all "
+            "text, or all numbers."
         ) from None
 
 

@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 
 from priormtl._lazy import cached_property
 from priormtl.engines.accumulate import choose_rows
+from priormtl.engines.csv_values import explain_value
 from priormtl.engines.files import LONGEST_REASON, open_files, unreadable
 from priormtl.engines.filters import read_filter
 from priormtl.engines.fragments import (
@@ -99,7 +100,8 @@ class Source:
                 left -= part
                 yield Piece(file, table, part)
         except (pa.ArrowException, OSError, UnicodeError) as error:
-            raise unreadable(file, error) from None
+            names = self.dataset.schema.names
+            raise explain_value(file, names, error) or unreadable(file, error) from None
         yield Piece(file, schema.empty_table().select(list(used)), left)
 
     def _scan(
