@@ -479,3 +479,14 @@ def test_columns_of_classes():
 
 def test_no_probabilities_with_squared_loss():
     assert not hasattr(classifier(loss="squared"), "predict_proba")
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1.0, 1e90])
+def test_spread_of_scores_knows_every_scale(scale):
+    X, y, task = make_related_tasks(n_tasks=3, n_features=4, random_state=0)
+    settings = {"epsilons": [1.0], "cv": 3}
+    plain = MultiTaskRegressorCV([2.0], **settings).fit(X, y, task=task)
+    scaled = MultiTaskRegressorCV([2.0 * scale], **settings)
+    scaled.fit(X, y * scale, task=task)
+    spread = plain.cv_results_["std_test_score"] * scale**2
+    np.testing.assert_allclose(scaled.cv_results_["std_test_score"], spread, 1e-4)

@@ -285,4 +285,8 @@ def mean_scores(scores: Array) -> Array:
 def _spread(scores: Array) -> Array:
     """Standard deviation over the same splits."""
     deviations = scores - mean_scores(scores)[:, np.newaxis]
-    return np.sqrt(mean_scores(deviations**2))
+    # Squares of large scores would leave the range of doubles.
+    size = np.max(np.abs(deviations), initial=0.0, where=np.isfinite(deviations))
+    if size == 0.0:
+        return np.sqrt(mean_scores(deviations**2))
+    return size * np.sqrt(mean_scores((deviations / size) ** 2))
