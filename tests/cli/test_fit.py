@@ -201,6 +201,7 @@ def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, messages)
         (("--features", "hours,school"), ("'school' comes twice",)),
         (("--prior", "naturel"), ("naturel must end in .toml or .csv",)),
         (("--prior", "none.toml"), ("none.toml is not a file", "word 'natural'")),
+        (("--prior", "natura"), ("natura must end in", "Did you mean 'natural'?")),
         (("--epsilon", "1", "--task-prior", "none"), ("--epsilon weighs what",)),
         (("--out", "nowhere/a.model"), ("folder nowhere does not exist",)),
         (("--key", "pupil", "--classify"), ("--key cannot go with --classify",)),

@@ -227,3 +227,8 @@ def test_summaries_are_frozen():
     assert isinstance(summary, ModelSummary)
     with pytest.raises(AttributeError):
         summary.n_tasks = 3
+
+
+def test_one_row_is_no_plural():
+    model = MultiTaskRegressor().fit([[1.0]], [2.0])
+    assert "1 row, 1 task, 1 feature\n" in str(model.summary())

@@ -86,3 +86,5 @@ def test_what_is_not_known_is_not_guessed():
         read_model(with_coef([[1.0]]), "deviation")
     with pytest.raises(ValueError, match='per must be "unit" or "deviation"'):
         read_model(with_coef([[1.0]]), "sd")
+    with pytest.raises(ValueError, match="Did you mean 'deviation'"):
+        read_model(with_coef([[1.0]]), "deviations")

@@ -16,6 +16,7 @@ from priormtl.estimators import (
     MultiTaskRegressorCV,
     fit_rows,
 )
+from priormtl.exceptions import suggest
 from priormtl.priors import FeaturePrior, PriorFile, read_prior_file
 
 __all__ = ["Learned", "Settings", "Strengths", "fit_statistics", "fit_table"]
@@ -171,6 +172,8 @@ def _read_prior(prior: str | None) -> PriorFile | FeaturePrior | None:
         return read_prior_file(prior)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{error} Or is it the word {NATURAL!r}?") from None
+    except ValueError as error:
+        raise ValueError(f"{error}{suggest([prior], [NATURAL])}") from None
 
 
 def _resolve(

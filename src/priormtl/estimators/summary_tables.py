@@ -35,7 +35,7 @@ def _count(weight: float) -> int | float:
 
 def _fit_table(summary: "ModelSummary") -> Table:
     counts = [
-        f"{summary.weight:.10g} rows",
+        f"{summary.weight:.10g} row{'' if summary.weight == 1 else 's'}",
         count_words(summary.n_tasks, "task"),
         count_words(summary.n_features, "feature"),
     ]

@@ -8,6 +8,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.estimators import FitTrace
+from priormtl.exceptions import suggest
 from priormtl.plotting.style import (
     Axes,
     Look,
@@ -89,7 +90,9 @@ def plot_convergence(
     'Duality gap'
     """
     if against not in LABELS:
-        raise ValueError(f"against must be one of {list(LABELS)}: got {against!r}.")
+        near = suggest([against], list(LABELS))
+        words = f"against must be one of {list(LABELS)}: got {against!r}."
+        raise ValueError(f"{words}{near}")
     listed: list[Any] = [runs] if isinstance(runs, Descent | FitTrace) else [*runs]
     label = _check_kind(listed)
     with styled():

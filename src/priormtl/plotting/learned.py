@@ -8,7 +8,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.data import from_plain, name_features, pooled_scale
-from priormtl.exceptions import unknown_name
+from priormtl.exceptions import suggest, unknown_name
 from priormtl.priors import as_task_prior
 
 __all__ = ["Learned", "Per", "feature_scale", "find_places", "rank_rows", "read_model"]
@@ -139,7 +139,8 @@ def _chain_order(chain: dict[str, Any] | None, tasks: tuple[Hashable, ...]) -> I
 
 def _scale(model: Any, d: int, per: Per) -> Array:
     if per not in PER:
-        raise ValueError(f'per must be "unit" or "deviation": got {per!r}.')
+        near = suggest([per], list(PER))
+        raise ValueError(f'per must be "unit" or "deviation": got {per!r}.{near}')
     return feature_scale(model) if per == "deviation" else np.ones(d)
 
 

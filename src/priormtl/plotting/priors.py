@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.exceptions import suggest
 from priormtl.plotting.colours import DISAGREEMENT
 from priormtl.plotting.layout import place_nodes
 from priormtl.plotting.names import count_words, fold_words, shorten
@@ -17,6 +18,7 @@ from priormtl.priors import FeaturePrior
 __all__ = ["plot_prior"]
 
 LONGEST, MOST_NAMED = 20, 80
+KINDS = ("feature", "task")
 LEAST_HEIGHT = 1.8  # in lengths of a line
 PLAIN, INK = "#5a6b78", "#303030"
 LINES = {"similar": "-", "opposite": (0, (3, 1.5)), "combination": (0, (1, 1))}
@@ -96,8 +98,9 @@ class _Graph:
 
 
 def _read(source: Any, audit: Any, kind: str) -> tuple[list[Link], str]:
-    if kind not in ("feature", "task"):
-        raise ValueError(f'kind must be "feature" or "task": got {kind!r}.')
+    if kind not in KINDS:
+        near = suggest([kind], KINDS)
+        raise ValueError(f'kind must be "feature" or "task": got {kind!r}.{near}')
     if audit is None and hasattr(source, "relations"):
         audit = source
     if audit is not None:
