@@ -55,6 +55,8 @@ def test_all_coefficients_may_be_written(model):
         (("exams.model", "--data", "new.csv"), "--data needs --task COL"),
         (("exams.model", "--out", "no/r.html"), "folder no does not exist"),
         (("exams.model", "--coefficients", "c.txt"), "ends in .csv"),
+        (("exams.model", "--out", "exams.model"), "must be another file than"),
+        (("exams.model", "--out", "a.csv", "--coefficients", "a.csv"), "than --out"),
     ],
 )
 def test_mistakes_end_with_one_sentence_and_no_file(model, words, told):

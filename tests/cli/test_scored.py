@@ -72,3 +72,31 @@ def test_both_columns_are_needed(rows):
         read_known_rows(SimpleNamespace(), rows, task="region", target=None)
     with pytest.raises(ValueError, match="--data needs --task COL"):
         read_known_rows(SimpleNamespace(), rows, task=None, target="score")
+
+
+def test_rows_without_task_or_target_are_not_scored(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("x,t,y\n1,a,2\n3,,4\n5,b,\n7,b,8\n", encoding="utf-8")
+    model = SimpleNamespace(feature_names_in_=["x"])
+    found = read_known_rows(model, file, task="t", target="y")
+    assert found["X"].to_pydict() == {"x": [1, 7]}
+    file.write_text("x,t,y\n1,,2\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"t\.csv must have rows with known 't'"):
+        read_known_rows(model, file, task="t", target="y")
+
+
+def test_gaps_drop_rows_where_they_did_so_in_the_fit(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("x,t,y\n1,a,2\n,a,4\n", encoding="utf-8")
+    encoding = replace(Encoding.of_numbers(["x"]), missing="drop")
+    found = read_known_rows(
+        SimpleNamespace(encoding_=encoding), file, task="t", target="y"
+    )
+    assert found["y"].to_pylist() == [2]
+
+
+def test_targets_that_are_texts_are_named(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("x,t,y\n1,a,low\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"column 'y' must hold numbers.*'low'"):
+        read_known_rows(SimpleNamespace(), file, task="t", target="y")

@@ -137,14 +137,17 @@ if __name__ == "__main__":
 """
 
 
+KILLS = 4
+
+
 def test_a_run_killed_at_random_moments_loses_nothing_finished(tmp_path, log, store):
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     units = squares(log, range(40), seconds=0.02)
     rng = random.Random(0)
     before = 0
-    for _ in range(6):
-        _kill_after(script, tmp_path, rng.uniform(0.0, 4.0))
+    for _ in range(KILLS):
+        _kill_after(script, tmp_path, rng.uniform(0.0, 2.0))
         done = sum(value is not None for value in values(units, store))
         assert done >= before
         before = done
@@ -152,7 +155,7 @@ def test_a_run_killed_at_random_moments_loses_nothing_finished(tmp_path, log, st
     assert values(units, store) == [n**2 for n in range(40)]
     # Only what was under way when the process died was ever computed twice.
     again = sum(count - 1 for count in times_computed(log).values())
-    assert again <= 6 * 2
+    assert again <= KILLS * 2
     assert sorted(path.suffix for path in store.folder.iterdir()) == [".parquet"] * 40
 
 

@@ -139,7 +139,7 @@ def test_a_point_spares_the_look_at_the_start():
 
 def test_warm_starts_take_fewer_steps():
     problem = wide_problem()
-    lams = lam_grid(problem, 20)
+    lams = lam_grid(problem, 8, 0.1)
     ista = {"choose": lambda _: Ista(), "rules": rules}
     warm = sum(s.n_iter for s in solve_path(problem, lams, **ista))
     cold = sum(

@@ -48,8 +48,10 @@ def report(
     """
     load, make, read_known_rows = _import_tools()
     with one_sentence():
-        refuse_folder(out)
-        refuse_folder(coefficients)
+        refuse_folder(out, model, data)
+        refuse_folder(coefficients, model, data)
+        if out == coefficients:
+            raise ValueError(f"--coefficients must be another file than --out {out}.")
         fitted = load(model)
         rows: dict[str, Any] = {}
         if data is not None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from priormtl.engines import open_source
 from priormtl.exceptions import DataFileError, unknown_name
@@ -22,12 +23,37 @@ def read_known_rows(
     for name in (task, target):
         if name not in table.column_names:
             raise unknown_name("column", name, table.column_names)
+    table = _drop_unknown(model, table, task, target)
+    if not table.num_rows:
+        raise DataFileError(
+            f"{data} must have rows with known {task!r} and {target!r}."
+        )
+    _refuse_texts(model, data, table, target)
     X, y, labels = _features(model, table, {task, target}), table[target], table[task]
     if getattr(model, "task", None) is None:
         return {"X": X, "y": y, "task": labels}
     if model.task not in X.column_names:
         X = X.append_column(model.task, labels)
     return {"X": X, "y": y}
+
+
+def _drop_unknown(model: Any, table: pa.Table, task: str, target: str) -> pa.Table:
+    """Rows that can be scored: with task and target, and features if gaps drop rows."""
+    kept = pc.and_(table[task].is_valid(), table[target].is_valid())
+    table = table.filter(kept)
+    encoding = getattr(model, "encoding_", None)
+    if encoding is None or encoding.missing != "drop":
+        return table
+    return table.filter(pa.array(~encoding.gaps(table)))
+
+
+def _refuse_texts(model: Any, data: Path, table: pa.Table, target: str) -> None:
+    texts = pa.types.is_string(table[target].type)
+    if texts and not hasattr(model, "classes_"):
+        raise DataFileError(
+            f"{data}: column {target!r} must hold numbers: got text such as "
+            f"{table[target][0].as_py()!r}."
+        )
 
 
 def _named(option: str, what: str, given: str | None, known: str | None) -> str:
