@@ -61,6 +61,25 @@ def test_given_strengths_give_the_model_of_the_library(exams, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.model"]
 
 
+def test_statistics_may_lie_on_disk(exams, tmp_path):
+    words = (*FIXED, "--shards", tmp_path / "statistics")
+    there, _ = fit(exams / "exams.csv", tmp_path / "there.model", *words)
+    here, _ = fit(exams / "exams.csv", tmp_path / "here.model", *FIXED)
+    # Both stop at a gap of 1e-6, not at the same point.
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-2, atol=1e-3)
+    assert (tmp_path / "statistics").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [((), "--shards needs --lam"), ((*FIXED, "--classify"), "--classify")],
+)
+def test_shards_need_given_strengths(exams, tmp_path, words, told):
+    place = ("--shards", tmp_path / "statistics", "--out", tmp_path / "m")
+    result = run(exams / "exams.csv", *WORDS, "--target", "score", *place, *words)
+    refuse(result, tmp_path, told)
+
+
 def test_strengths_are_searched_as_the_library_does(exams, tmp_path):
     words = ("--folds", 3, "--key", "pupil", "--missing", "mean")
     model, result = fit(exams / "gaps.csv", tmp_path / "a.model", *words)

@@ -259,3 +259,15 @@ def test_classes_of_files_with_the_task_in_the_constructor(frame):
     assert set(model.predict(known)) <= {"yes", "no"}
     with pytest.raises(ValueError, match="column 'size' lacks"):
         model.predict(frame)
+
+
+def test_statistics_on_disk_give_the_same_model(folder, tmp_path_factory):
+    shards = tmp_path_factory.mktemp("shards") / "statistics"
+    settings = {"lam": 0.5, "standardize": True, "tol": 1e-12}
+    there = MultiTaskRegressor(**settings)
+    there.fit_source(folder, task="school", missing="drop", shards=shards, **COLUMNS)
+    here = MultiTaskRegressor(**settings)
+    here.fit_source(folder, task="school", missing="drop", **COLUMNS)
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
+    assert there.statistics_.is_mapped
+    assert shards.is_dir()

@@ -87,6 +87,13 @@ def fit(
     categories: Categories = None,
     where: Where = None,
     missing: Missing = "error",
+    shards: Annotated[
+        Path | None,
+        Option(
+            file_okay=False,
+            help="New folder for statistics that are larger than memory.",
+        ),
+    ] = None,
     from_stats: Annotated[
         list[Path] | None,
         Option(
@@ -131,14 +138,20 @@ def fit(
                 {"DATA": data, "--task": task, "--target": target, "--key": key}
                 | {"--classify": classify, "--where": where, "--weight": weight}
                 | {"--features": features, "--categories": categories}
-                | {"--missing": missing != "error"}
+                | {"--missing": missing != "error", "--shards": shards}
             )
             learned = fitting.fit_statistics(from_stats, settings)
         else:
             table, names = _demand(data, task, target)
             columns = Columns(*names, weight, features, categories, missing)
             learned = fitting.fit_table(
-                table, where, columns, settings, key=key, classify=classify
+                table,
+                where,
+                columns,
+                settings,
+                key=key,
+                classify=classify,
+                shards=shards,
             )
         save(learned.model, out)
     facts = account.describe(learned, out)

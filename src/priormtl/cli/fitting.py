@@ -100,9 +100,11 @@ def fit_table(
     *,
     key: str | None = None,
     classify: bool = False,
+    shards: Path | None = None,
 ) -> Learned:
     """Learn from a table: in one pass, or for classes from rows in memory."""
     _refuse_key(key, classify)
+    _refuse_shards(shards, settings, classify)
     if classify:
         rows = read_table(data, where, columns)
         _refuse_many_classes(data, columns.target, rows)
@@ -110,7 +112,7 @@ def fit_table(
         return Learned(fit_rows(model, rows), rows.read, rows.dropped)
     searching = bool(settings.strengths.searched)
     dealt = {"folds": settings.folds, "key": key} if searching else {}
-    found = summarize_table(data, where, columns, **dealt)
+    found = summarize_table(data, where, columns, shards=shards, **dealt)
     model = settings.build(found.parts[0].features, classify=False)
     model.fit_statistics(found.parts if searching else found.whole)
     return Learned(model, found.rows, found.dropped)
@@ -121,6 +123,19 @@ def _refuse_key(key: str | None, classify: bool) -> None:
         raise ValueError(
             "--key cannot go with --classify, whose parts are even within tasks and "
             "classes: leave one of them out."
+        )
+
+
+def _refuse_shards(shards: Path | None, settings: Settings, classify: bool) -> None:
+    if shards is None:
+        return
+    if classify:
+        raise ValueError("--shards cannot go with --classify, which needs the rows.")
+    if settings.strengths.searched:
+        names = " and ".join(f"--{name}" for name in settings.strengths.searched)
+        raise ValueError(
+            f"--shards needs {names}: folds are not written to disk, so that strengths "
+            "cannot be chosen on them."
         )
 
 

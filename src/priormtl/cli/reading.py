@@ -11,14 +11,21 @@ __all__ = ["read_table", "summarize_table"]
 
 
 def summarize_table(
-    data: Path, where: str | None, columns: Columns, **folds: Any
+    data: Path,
+    where: str | None,
+    columns: Columns,
+    *,
+    shards: Path | None = None,
+    **folds: Any,
 ) -> engines.Summary:
     """Statistics of a table, however large; ``folds`` as the engines take them."""
     source = engines.open_source(data, where)
     _refuse_text(source, columns.target)
     settings = columns.settings() | folds
     with show_progress(None, None, "reading", source.size, "bytes") as advance:
-        return engines.summarize(source, **settings, advance=advance)
+        if shards is None:
+            return engines.summarize(source, **settings, advance=advance)
+        return engines.summarize_sharded(source, shards, **settings, advance=advance)
 
 
 def read_table(data: Path, where: str | None, columns: Columns) -> engines.Rows:

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from priormtl.engines.accumulate import enough_rows, regroup, summarize_rows
 from priormtl.engines.ahead import read_ahead
+from priormtl.engines.memory import refuse_beyond_memory
 from priormtl.engines.partial import Partial, Summary
 from priormtl.engines.recipe import Recipe
 from priormtl.engines.sources import Piece, Source, naming, open_source
@@ -106,6 +107,7 @@ def summarize_source(
             waiting.append(_Job(group, part))
             while len(waiting) > _most_waiting(total):
                 total = _add_first(recipe, total, waiting)
+                refuse_beyond_memory(total.parts)
         while waiting:
             total = _add_first(recipe, total, waiting)
     if total is None:

@@ -1,5 +1,6 @@
 """MultiTaskRegressor: squared loss."""
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Self
 
@@ -231,6 +232,7 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         categories: Mapping[str, Sequence[str]] | None = None,
         where: Any = None,
         missing: str = "error",
+        shards: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn from tables in files, however large, in one pass.
 
@@ -251,6 +253,9 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         missing : {"error", "drop", "mean"}
             What missing values mean: an error, a row that is dropped, or the mean of
             their column.
+        shards : path, optional
+            New folder for the statistics, where 8·m·d² bytes are more than memory
+            holds: they are written there, and the model is fitted from there.
 
         Returns
         -------
@@ -274,6 +279,7 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
             categories=categories,
             where=where,
             missing=missing,
+            shards=shards,
         )
         return self.fit_statistics(summary.whole)
 

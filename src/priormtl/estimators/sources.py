@@ -23,7 +23,13 @@ ARRAYS = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
 
 
 def read_source(
-    model: Any, source: Any, *, task: str | None, where: Any = None, **columns: Any
+    model: Any,
+    source: Any,
+    *,
+    task: str | None,
+    where: Any = None,
+    shards: Any = None,
+    **columns: Any,
 ) -> "Summary":
     """Read files once, and show how far it is; ``columns`` as in ``engines``."""
     from priormtl import engines  # noqa: PLC0415
@@ -31,7 +37,10 @@ def read_source(
     task = _task_column(model, task)
     opened = engines.open_source(source, where)
     with _reading(model, opened) as advance:
-        return engines.summarize(opened, task=task, **columns, advance=advance)
+        columns |= {"task": task, "advance": advance}
+        if shards is None:
+            return engines.summarize(opened, **columns)
+        return engines.summarize_sharded(opened, shards, **columns)
 
 
 def read_source_rows(
