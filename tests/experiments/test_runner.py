@@ -137,7 +137,7 @@ if __name__ == "__main__":
 """
 
 
-KILLS = 4
+KILLS = 3
 
 
 def test_a_run_killed_at_random_moments_loses_nothing_finished(tmp_path, log, store):
