@@ -55,7 +55,15 @@ __all__ = [
 ]
 
 # Rooms are loaded when they are first asked for, so that commands start at once.
-_ROOMS = ("baselines", "datasets", "engines", "metrics", "plotting")
+_ROOMS = (
+    "audits",
+    "baselines",
+    "datasets",
+    "engines",
+    "metrics",
+    "plotting",
+    "reports",
+)
 _HOMES = {
     "audit_prior": "audits",
     "compare": "baselines",

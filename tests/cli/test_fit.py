@@ -17,6 +17,7 @@ from priormtl import (
     MultiTaskRegressor,
     MultiTaskRegressorCV,
     load,
+    report,
 )
 from priormtl.cli.main import app
 from priormtl.engines import summarize
@@ -83,7 +84,10 @@ def test_shards_need_given_strengths(exams, tmp_path, words, told):
 def test_strengths_are_searched_as_the_library_does(exams, tmp_path):
     words = ("--folds", 3, "--key", "pupil", "--missing", "mean")
     model, result = fit(exams / "gaps.csv", tmp_path / "a.model", *words)
-    expected = MultiTaskRegressorCV(thetas=[0.0], cv=3, standardize=True)
+    epsilons = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
+    expected = MultiTaskRegressorCV(
+        thetas=[0.0], epsilons=epsilons, cv=3, standardize=True
+    )
     expected.fit_source(exams / "gaps.csv", **COLUMNS, key="pupil", missing="mean")
     np.testing.assert_array_equal(model.coef_, expected.coef_)
     assert model.best_score_ == expected.best_score_
@@ -331,3 +335,13 @@ def test_equal_targets_have_no_share_explained(tmp_path, value):
     assert list(scores) == ["mean squared error"]
     assert str(scores["mean squared error"]) != "-0.0"
     assert scores["mean squared error"] <= 1e-20 * value**2
+
+
+def test_nothing_is_tried_too_so_that_a_report_can_tell_what_the_prior_did(
+    exams, tmp_path
+):
+    model, _ = fit(exams / "exams.csv", tmp_path / "m", "--prior", "natural")
+    assert 0.0 in model.thetas
+    assert 0.0 in model.epsilons
+    answer = report(model).content.finding("prior")
+    assert answer.value != "Not measured"

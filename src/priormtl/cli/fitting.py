@@ -10,6 +10,8 @@ from priormtl.cli.sites import add_sites, read_sites
 from priormtl.data import TaskStatistics
 from priormtl.engines import Rows
 from priormtl.estimators import (
+    EPSILONS,
+    THETAS,
     MultiTaskClassifier,
     MultiTaskClassifierCV,
     MultiTaskRegressor,
@@ -24,6 +26,8 @@ __all__ = ["Learned", "Settings", "Strengths", "fit_statistics", "fit_table"]
 NATURAL = "natural"
 REGRESSORS: tuple[Any, Any] = (MultiTaskRegressor, MultiTaskRegressorCV)
 CLASSIFIERS: tuple[Any, Any] = (MultiTaskClassifier, MultiTaskClassifierCV)
+# Zero is tried too, so that the search itself can say what priors are worth.
+WITH_NOTHING = {"thetas": (0.0, *THETAS), "epsilons": (0.0, *EPSILONS)}
 
 
 class Learned(NamedTuple):
@@ -84,12 +88,13 @@ class Settings(NamedTuple):
         }
         if not self.strengths.searched:
             return fixed(**self.strengths._asdict(), **shared)
-        given: dict[str, Any] = {
+        given = {
             f"{name}s": [value]
             for name, value in self.strengths._asdict().items()
             if value is not None
         }
-        return searching(**given, cv=self.folds, n_jobs=self.jobs, **shared)
+        grids: dict[str, Any] = WITH_NOTHING | given
+        return searching(**grids, cv=self.folds, n_jobs=self.jobs, **shared)
 
 
 def fit_table(

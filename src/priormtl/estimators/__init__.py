@@ -14,6 +14,7 @@ from priormtl.estimators.paths import RegularizationPath, regularization_path
 from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.scoring import with_task_column
+from priormtl.estimators.searching import EPSILONS, THETAS
 from priormtl.estimators.separation import TaskScores, separate_tasks
 from priormtl.estimators.settings import (
     check_choice,
@@ -32,6 +33,8 @@ from priormtl.estimators.tracing import FitTrace, trace_fit
 
 __all__ = [
     "DEFAULT_FOLDS",
+    "EPSILONS",
+    "THETAS",
     "ClassificationTasks",
     "CopyFeatures",
     "FeatureSummary",
