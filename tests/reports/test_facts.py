@@ -1,6 +1,6 @@
 """Facts: settings in words, strengths as chosen."""
 
-from priormtl import MultiTaskClassifier
+from priormtl import FeaturePrior, MultiTaskClassifier, TaskPrior
 from priormtl.reports.facts import list_facts
 from priormtl.reports.learned import Learned
 from reported_models import drawn_rows, learned_of, tuned_model
@@ -22,6 +22,11 @@ def test_an_outlier_strength_is_told():
 def test_priors_are_named():
     facts = dict(list_facts(learned_of([[1.0]], task_prior=None)))
     assert facts["Prior on features"] == facts["Ties between tasks"] == "none"
+    known = {"feature_prior_": FeaturePrior.similar([(0, 1)])}
+    known["task_prior"] = TaskPrior.mean()
+    facts = dict(list_facts(learned_of([[1.0, 2.0]], **known)))
+    assert facts["Prior on features"] == "1 relation"
+    assert facts["Ties between tasks"] == TaskPrior.mean().words
 
 
 def test_classifiers_name_their_loss():

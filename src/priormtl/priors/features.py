@@ -144,13 +144,17 @@ class FeaturePrior:
             return NotImplemented
         return type(self)(self.parts + other.parts)
 
-    def __repr__(self) -> str:
-        """Count the relations, where that is known before the fit."""
+    @property
+    def words(self) -> str:
+        """Number of relations, where that is known before the fit."""
         words = [_count(part) for part in self.parts]
         if all(isinstance(word, int) for word in words):
             total = sum(words)  # type: ignore[arg-type]
-            return f"FeaturePrior({total} relation{'' if total == 1 else 's'})"
-        return f"FeaturePrior({' + '.join(map(str, words))})"
+            return f"{total} relation{'' if total == 1 else 's'}"
+        return " + ".join(map(str, words))
+
+    def __repr__(self) -> str:
+        return f"FeaturePrior({self.words})"
 
     def _repr_html_(self) -> str:
         return to_notebook([self.table()])

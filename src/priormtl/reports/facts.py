@@ -50,4 +50,4 @@ def _strength(model: Any, name: str) -> str:
 
 
 def _spell_prior(prior: Any) -> str:
-    return "none" if prior is None else spell_label(prior)
+    return "none" if prior is None else spell_label(getattr(prior, "words", prior))
