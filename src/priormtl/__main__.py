@@ -14,7 +14,10 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, _end)
     _print_what_can_be()
-    app(prog_name="priormtl")
+    try:
+        app(prog_name="priormtl")
+    except OSError as error:  # commands answer for their files; this is the output
+        sys.exit(f"Error: what the command said could not be written: {error}")
 
 
 def _end(number: int, frame: FrameType | None) -> None:
