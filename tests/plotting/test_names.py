@@ -7,7 +7,6 @@ import pytest
 
 from plotted_models import AWKWARD
 from priormtl.plotting.names import (
-    count_words,
     even_places,
     fold_words,
     name_ticks,
@@ -93,10 +92,6 @@ def test_ticks_stand_at_their_names():
 )
 def test_numbers_are_short_and_plain(value, words):
     assert say_number(value) == words
-
-
-def test_one_is_not_many():
-    assert (count_words(1, "task"), count_words(2, "task")) == ("1 task", "2 tasks")
 
 
 def test_words_are_folded_to_the_height():

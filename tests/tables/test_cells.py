@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from priormtl.tables import NOTHING, build_table, spell_number
+from priormtl.tables import NOTHING, build_table, count_words, spell_number
 
 
 @pytest.mark.parametrize("most", [None, 0, 2, 5, 9])
@@ -35,3 +35,7 @@ def test_numbers_are_spelled_with_four_digits(value, words):
 def test_cells_hold_words_and_numbers():
     (row,) = build_table("t", ["a", "b", "c"], [["x", 7, None]]).rows
     assert (row.label, [cell.text for cell in row.cells]) == ("x", ["7", NOTHING])
+
+
+def test_one_is_not_many():
+    assert (count_words(1, "task"), count_words(2, "task")) == ("1 task", "2 tasks")

@@ -4,13 +4,11 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-from typer import Argument, Exit, Option, echo
+from typer import Argument, Option, echo
 
-from priormtl.cli.errors import one_sentence, refuse_folder
+from priormtl.cli.errors import needing, one_sentence, refuse_folder
 
 __all__ = ["report"]
-
-NEEDED = "pip install 'priormtl[cli]'"
 
 
 def report(
@@ -46,7 +44,10 @@ def report(
 
     Example: priormtl report exams.model --data new.csv --title "Exams of 2011"
     """
-    load, make, read_known_rows = _import_tools()
+    with needing("report", "cli"):
+        from priormtl.cli.scored import read_known_rows  # noqa: PLC0415
+        from priormtl.estimators import load  # noqa: PLC0415
+        from priormtl.reports import report as make  # noqa: PLC0415
     with one_sentence():
         refuse_folder(out, model, data)
         refuse_folder(coefficients, model, data)
@@ -63,17 +64,6 @@ def report(
         made = make(fitted, **rows, title=title)
         made.save(out, coefficients=coefficients)
     _say(out, json.loads(made.json())["findings"], as_json)
-
-
-def _import_tools() -> tuple[Any, Any, Any]:
-    try:
-        from priormtl.cli.scored import read_known_rows  # noqa: PLC0415
-        from priormtl.estimators import load  # noqa: PLC0415
-        from priormtl.reports import report as make  # noqa: PLC0415
-    except ImportError as error:
-        echo(f"Error: report needs {error.name}: {NEEDED}", err=True)
-        raise Exit(2) from None
-    return load, make, read_known_rows
 
 
 def _say(out: Path, findings: list[dict[str, Any]], as_json: bool) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 from priormtl._arrays import Index
 from priormtl.plotting.colours import SIGNED, symmetric_limit
 from priormtl.plotting.learned import Learned, Per, rank_rows, read_model
-from priormtl.plotting.names import count_words, fold_words, name_ticks, shorten
+from priormtl.plotting.names import fold_words, name_ticks, shorten
 from priormtl.plotting.style import Axes, new_axes, say_missing, styled
+from priormtl.tables import count_words
 
 __all__ = ["plot_coefficients"]
 

@@ -10,7 +10,6 @@ from priormtl._arrays import Index
 from priormtl.plotting.style import Axes
 
 __all__ = [
-    "count_words",
     "even_places",
     "fold_words",
     "name_ticks",
@@ -36,11 +35,6 @@ def shorten(name: Hashable, longest: int = LONGEST) -> str:
         tail = (longest - 1) // 2
         text = f"{text[: longest - 1 - tail]}…{text[-tail:]}"
     return _literal(text)
-
-
-def count_words(count: int, word: str) -> str:
-    """Number and word, with the s of several."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def even_places(count: int, most: int) -> Index:

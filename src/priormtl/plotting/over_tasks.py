@@ -8,7 +8,6 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.plotting.learned import Learned, Per, read_model
 from priormtl.plotting.names import (
-    count_words,
     even_places,
     fold_words,
     name_ticks,
@@ -23,6 +22,7 @@ from priormtl.plotting.style import (
     say_missing,
     styled,
 )
+from priormtl.tables import count_words
 
 __all__ = ["plot_over_tasks"]
 

@@ -8,8 +8,9 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.data import name_features
 from priormtl.plotting.learned import find_places
-from priormtl.plotting.names import count_words, shorten
+from priormtl.plotting.names import shorten
 from priormtl.plotting.style import LOOKS, Axes, add_legend, new_axes, styled
+from priormtl.tables import count_words
 
 __all__ = ["plot_path"]
 

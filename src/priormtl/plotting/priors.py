@@ -10,10 +10,11 @@ from priormtl._arrays import Array
 from priormtl.exceptions import suggest
 from priormtl.plotting.colours import DISAGREEMENT
 from priormtl.plotting.layout import place_nodes
-from priormtl.plotting.names import count_words, fold_words, shorten
+from priormtl.plotting.names import fold_words, shorten
 from priormtl.plotting.relations import Link, read_audit, read_fitted, read_prior
 from priormtl.plotting.style import Axes, mpl, new_axes, say_missing, styled, withStroke
 from priormtl.priors import FeaturePrior
+from priormtl.tables import count_words
 
 __all__ = ["plot_prior"]
 

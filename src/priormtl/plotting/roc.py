@@ -6,7 +6,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.estimators import TaskScores, separate_tasks
-from priormtl.plotting.names import count_words, shorten
+from priormtl.plotting.names import shorten
 from priormtl.plotting.roc_curves import frame_rates, open_corner, plot_roc_curves
 from priormtl.plotting.style import (
     LOOKS,
@@ -16,6 +16,7 @@ from priormtl.plotting.style import (
     say_missing,
     styled,
 )
+from priormtl.tables import count_words
 
 __all__ = ["plot_roc"]
 
