@@ -14,10 +14,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, _end)
     _print_what_can_be()
-    try:
-        app(prog_name="priormtl")
-    except OSError as error:  # commands answer for their files; this is the output
-        sys.exit(f"Error: what the command said could not be written: {error}")
+    app(prog_name="priormtl")
 
 
 def _end(number: int, frame: FrameType | None) -> None:

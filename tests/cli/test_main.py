@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -88,18 +87,3 @@ def test_letters_that_cannot_be_printed_end_nothing(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert b"ridge-single" in done.stdout
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_output_without_room_is_one_sentence():
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        result = subprocess.run(
-            [sys.executable, "-m", "priormtl", "--version"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert result.returncode == 1
-    assert "could not be written" in result.stderr
-    assert "Traceback" not in result.stderr
