@@ -89,14 +89,18 @@ def write(path, content):
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.csv", TEXT),
-        ("a.parquet", TABLE),
-        ("year=7.parquet", TABLE),
-        ("a.csv.gz", gzip.compress(TEXT.encode())),
-        ("a.csv", "\ufeff" + TEXT),
-        ("a.csv", TEXT.replace("\n", "\r\n")),
-        ("a.csv", TEXT.rstrip("\n")),
-        ("a.csv", TEXT.replace("kind", '"kind"').replace(",a,", ',"a",')),
+        pytest.param("a.csv", TEXT, id="csv"),
+        pytest.param("a.parquet", TABLE, id="parquet"),
+        pytest.param("year=7.parquet", TABLE, id="looks-like-a-partition"),
+        pytest.param("a.csv.gz", gzip.compress(TEXT.encode(), mtime=0), id="gzip"),
+        pytest.param("a.csv", "\ufeff" + TEXT, id="byte-order-mark"),
+        pytest.param("a.csv", TEXT.replace("\n", "\r\n"), id="windows"),
+        pytest.param("a.csv", TEXT.rstrip("\n"), id="no-last-newline"),
+        pytest.param(
+            "a.csv",
+            TEXT.replace("kind", '"kind"').replace(",a,", ',"a",'),
+            id="quoted",
+        ),
     ],
 )
 def test_layouts_and_dialects_hold_the_same(tmp_path, name, content):
