@@ -37,7 +37,6 @@ from priormtl.solvers import (
     StopReason,
     gap_below,
     max_iter,
-    max_seconds,
     method_by_name,
     solve,
 )
@@ -327,7 +326,7 @@ def check_case(case, names, label):
     for name in names:
         history = History(every=3)
         method = method_by_name(name, problem)
-        rules = [close_enough, max_iter(20_000), max_seconds(20.0)]
+        rules = [close_enough, max_iter(20_000)]
         solution = solve(problem, method, stop=rules, callbacks=[history])
         plain = plain_objective(case, problem.lam, solution.coef, solution.intercept)
         primal = solution.certificate.primal

@@ -16,7 +16,7 @@ class Slow:
         """Something."""
         self.count += 1
         if self.barrier is not None:
-            self.barrier.wait(timeout=10)
+            self.barrier.wait(timeout=120)
         return [1]
 
 

@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from priormtl.data import encode_labels, find_labels
+from priormtl.data import (
+    declares_order,
+    encode_labels,
+    find_labels,
+    split_task_column,
+)
 
 LAW = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 LABELS = st.one_of(
@@ -33,9 +38,11 @@ CATEGORICALS = {
     "pandas array": pd.Categorical(ROWS, categories=CATEGORIES),
     "polars enum": pl.Series(ROWS, dtype=pl.Enum(CATEGORIES)),
     "pyarrow": pa.chunked_array(
-        [pa.DictionaryArray.from_arrays([3, 1, 1, 2], CATEGORIES)]
+        [pa.DictionaryArray.from_arrays([3, 1, 1, 2], CATEGORIES, ordered=True)]
     ),
-    "pyarrow array": pa.DictionaryArray.from_arrays([3, 1, 1, 2], CATEGORIES),
+    "pyarrow array": pa.DictionaryArray.from_arrays(
+        [3, 1, 1, 2], CATEGORIES, ordered=True
+    ),
 }
 CONTAINERS = {
     "list": list,
@@ -106,15 +113,33 @@ def test_categories_keep_their_order_and_unused_ones_are_dropped(labels):
     assert codes.tolist() == [2, 0, 0, 1]
 
 
-def test_polars_categories_do_not_depend_on_what_was_read_before():
-    # A polars Categorical has no list of its own, only the labels that occur.
-    labels = pl.Series(ROWS, dtype=pl.Categorical)
-    codes, tasks = encode_labels(labels, 4)
-    assert sorted(tasks) == sorted(set(ROWS))
-    assert decode(codes, tasks) == ROWS
-    pl.Series(["later", *ROWS[::-1]], dtype=pl.Categorical)
-    again = encode_labels(pl.Series(ROWS, dtype=pl.Categorical), 4)
-    assert again[1] == tasks
+STORED = {
+    "polars": lambda rows: pl.Series(rows, dtype=pl.Categorical),
+    "pyarrow": lambda rows: pa.array(rows).dictionary_encode(),
+    "pyarrow chunks": lambda rows: pa.chunked_array([rows]).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("store", STORED.values(), ids=STORED)
+def test_a_way_to_store_texts_is_no_order(store):
+    for rows in (ROWS, ROWS[::-1]):
+        codes, tasks = encode_labels(store(rows), 4)
+        assert tasks == ("high", "low", "mid")
+        assert decode(codes, tasks) == rows
+
+
+def test_arrow_tables_made_by_pandas_have_its_order():
+    month = pd.Categorical(["feb", "jan"], categories=["jan", "feb"])
+    table = pa.Table.from_pandas(pd.DataFrame({"month": month, "x": [1.0, 2.0]}))
+    assert declares_order(table.schema, "month")
+    assert not declares_order(table.schema, "x")
+    _, labels = split_task_column(table, "month")
+    assert encode_labels(labels, 2)[1] == ("jan", "feb")
+
+
+def test_missing_labels_are_counted_among_all():
+    with pytest.raises(ValueError, match="1 of 3 are"):
+        encode_labels(np.array([1.0, np.nan, 2.0]), 3)
 
 
 def test_categories_may_be_numbers():

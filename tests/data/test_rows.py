@@ -48,7 +48,7 @@ def test_rows_of_sparse_matrices():
         pd.Categorical(["b", "c", "a"], categories=["c", "b", "a"]),
         pd.Series(pd.Categorical(["b", "c", "a"], categories=["c", "b", "a"])),
         pl.Series(["b", "c", "a"], dtype=pl.Enum(["c", "b", "a"])),
-        pa.DictionaryArray.from_arrays([1, 0, 2], ["c", "b", "a"]),
+        pa.DictionaryArray.from_arrays([1, 0, 2], ["c", "b", "a"], ordered=True),
     ],
 )
 def test_categories_keep_their_order(labels):

@@ -6,6 +6,7 @@ from functools import reduce
 from operator import add
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -484,3 +485,16 @@ def test_files_with_other_content_are_refused(tmp_path, change):
 def test_the_unchanged_content_loads(tmp_path):
     write_archive(tmp_path / "plain", "task statistics", *plain_parts())
     assert TaskStatistics.load(tmp_path / "plain").tasks == ("a", "b")
+
+
+def test_declared_orders_outlive_parts_and_files(tmp_path):
+    months = pd.Categorical(["jan", "feb", "mar"] * 4, categories=["jan", "feb", "mar"])
+    X, y = np.arange(24.0).reshape(12, 2), np.arange(12.0)
+    rows = np.argsort(months.codes, kind="stable")
+    first, second = rows[:6], rows[6:]  # January and February; February and March
+    parts = [summarize(X[part], y[part], task=months[part]) for part in (first, second)]
+    whole = sum(parts)
+    assert whole.tasks == ("jan", "feb", "mar")
+    parts[1].save(tmp_path / "late")
+    again = TaskStatistics.load(tmp_path / "late")
+    assert (again + parts[0]).tasks == ("jan", "feb", "mar")

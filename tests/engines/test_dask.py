@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -116,6 +117,14 @@ def test_coefficients_agree(client, tmp_path, count):
     ]
     for model in models:
         assert_same_model(model, fit_tightly(naive(frame)))
+
+
+def test_categories_put_tasks_in_order():
+    frame, order = mixed_frame(), ["e", "none", "c", "a", "d", "b"]
+    frame["school"] = pd.Categorical(frame["school"], categories=order)
+    table = dd.from_pandas(frame.sort_values("school"), npartitions=4, sort=False)
+    found = engine.summarize(table, **COLUMNS).whole
+    assert found.tasks == ("e", "c", "a", "d", "b")
 
 
 def test_tasks_and_categories_may_come_in_the_last_partition():
@@ -282,7 +291,7 @@ def test_a_killed_worker_changes_nothing(client, monkeypatch, tmp_path):
     assert found.rows == 200
     tries = [path.name for path in Path(tmp_path).iterdir() if path.name != "died"]
     assert len([name for name in tries if name.startswith("12-")]) == 2
-    client.wait_for_workers(2, timeout=20)
+    client.wait_for_workers(2, timeout=120)
 
 
 def test_a_partition_that_lacks_a_column_is_named(client):

@@ -5,12 +5,14 @@ import threading
 import weakref
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from pyarrow import csv, feather, parquet
 
 from mixed_rows import assert_same, mixed_frame, naive, to_arrow
+from priormtl.data import align_tasks
 from priormtl.engines import accumulate, open_source, summarize
 from priormtl.engines import parquet as engine
 from priormtl.exceptions import DataFileError
@@ -57,6 +59,17 @@ def test_folds_are_the_same_from_any_file(tmp_path, kind, key):
     for part, twin in zip(found.parts, expected.parts, strict=True):
         assert_same(part, twin)
     assert_same(found.whole, naive(frame))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_categories_of_pandas_put_tasks_in_order(tmp_path, kind):
+    frame, order = mixed_frame(), ["e", "none", "c", "a", "d", "b"]
+    frame["school"] = pd.Categorical(frame["school"], categories=order)
+    frame = frame.sort_values("school")  # so that no file has all tasks
+    folder = write_folder(frame, tmp_path, kind)
+    found = summarize(folder, **COLUMNS, batch_rows=17).whole
+    assert found.tasks == ("e", "c", "a", "d", "b")
+    assert_same(found, align_tasks(naive(frame), found.tasks))
 
 
 def test_filters_leave_rows_out(tmp_path):

@@ -19,6 +19,8 @@ from priormtl.data.frames import (
     split_task_column,
 )
 from priormtl.data.labels import (
+    arrow_categories,
+    declares_order,
     encode_labels,
     find_labels,
     label_categories,
@@ -29,16 +31,18 @@ from priormtl.data.moments import Moments, pooled_scale, pooled_variance
 from priormtl.data.names import (
     from_plain,
     name_features,
+    tasks_from_plain,
+    tasks_to_plain,
     to_plain,
     unnamed_feature,
 )
+from priormtl.data.orders import TaskOrder, keep_tasks, merge_tasks
 from priormtl.data.raw_columns import RawColumn
 from priormtl.data.rows import take_rows
 from priormtl.data.samples import CentredSamples, centre_samples, shift_samples
 from priormtl.data.statistics import (
     TaskStatistics,
     align_tasks,
-    merge_tasks,
     summarize_tasks,
 )
 from priormtl.data.streamed import StreamedMoments
@@ -63,14 +67,17 @@ __all__ = [
     "StreamedMoments",
     "Table",
     "TaskData",
+    "TaskOrder",
     "TaskStatistics",
     "accumulate",
     "align_tasks",
+    "arrow_categories",
     "as_frame",
     "build_frame",
     "centre_samples",
     "column_names",
     "condense",
+    "declares_order",
     "encode_labels",
     "find_frame_library",
     "find_labels",
@@ -80,6 +87,7 @@ __all__ = [
     "from_labels",
     "from_lists",
     "from_plain",
+    "keep_tasks",
     "label_categories",
     "merge_tasks",
     "name_features",
@@ -98,6 +106,8 @@ __all__ = [
     "summarize",
     "summarize_tasks",
     "take_rows",
+    "tasks_from_plain",
+    "tasks_to_plain",
     "to_plain",
     "to_tasks",
     "unnamed_feature",

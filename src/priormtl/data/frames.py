@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from priormtl._arrays import Array, Matrix
+from priormtl.data.labels import declares_order, mark_ordered
 from priormtl.data.tasks import StackedRows, from_labels
 from priormtl.exceptions import unknown_name
 
@@ -57,8 +58,10 @@ def split_task_column(X: Any, task: Hashable) -> tuple[Any, Any]:
         # By position: names of pandas columns need not be text.
         position = frame.columns.index(task)
         others = [j for j in range(len(frame.columns)) if j != position]
-        labels = list(frame.iter_columns())[position]
-        return frame.select(nw.nth(others)).to_native(), labels.to_native()
+        labels = list(frame.iter_columns())[position].to_native()
+        if frame.implementation.is_pyarrow() and declares_order(X.schema, task):
+            labels = mark_ordered(labels)
+        return frame.select(nw.nth(others)).to_native(), labels
     return _split_array_column(X, task)
 
 

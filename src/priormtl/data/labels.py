@@ -7,15 +7,20 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.dependencies import get_pyarrow
 
 from priormtl._arrays import Index
+from priormtl.data.orders import TaskOrder, join_orders
 from priormtl.exceptions import unknown_names
 
 __all__ = [
+    "arrow_categories",
+    "declares_order",
     "encode_labels",
     "find_labels",
     "is_missing",
     "label_categories",
+    "mark_ordered",
     "place_labels",
 ]
 
@@ -33,17 +38,46 @@ def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
 
 
 def label_categories(labels: Any) -> list[Hashable] | None:
-    """Categories in their order, used or not; None where labels have none."""
-    if hasattr(labels, "dictionary"):  # a pyarrow DictionaryArray
-        return labels.dictionary.to_pylist()
+    """Categories in their order, used or not; None where labels have none.
+
+    Dictionaries of Arrow and categories of polars are only a way to store texts, in
+    the order in which they were first seen, unless they are said to be ordered.
+    """
+    if hasattr(labels, "type") and hasattr(labels.type, "ordered"):  # of pyarrow
+        return list(arrow_categories(labels)) if labels.type.ordered else None
     series = nw.from_native(labels, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series) and isinstance(
-        series.dtype, nw.Categorical | nw.Enum
-    ):
-        return series.cat.get_categories().to_list()
-    if hasattr(labels, "categories") and hasattr(labels, "codes"):  # a bare Categorical
+    if isinstance(series, nw.Series) and isinstance(series.dtype, nw.Enum):
+        return list(series.dtype.categories)
+    if isinstance(series, nw.Series) and series.implementation.is_pandas_like():
+        labels = getattr(labels, "cat", labels)
+    if hasattr(labels, "categories") and hasattr(labels, "codes"):  # of pandas
         return list(labels.categories)
     return None
+
+
+def arrow_categories(labels: Any) -> tuple[Hashable, ...]:
+    """Values of the dictionary of an Arrow array, of all its chunks."""
+    chunks = labels.chunks if hasattr(labels, "chunks") else [labels]
+    found = dict.fromkeys(tuple(chunk.dictionary.to_pylist()) for chunk in chunks)
+    return join_orders(*found) if found else ()
+
+
+def declares_order(schema: Any, column: str) -> bool:
+    """Whether an Arrow column has categories in an order, as pandas' always have."""
+    kind = schema.field(column).type
+    if not hasattr(kind, "ordered"):
+        return False
+    described = (schema.pandas_metadata or {}).get("columns", [])
+    return bool(kind.ordered) or any(
+        known.get("field_name") == column and known["pandas_type"] == "categorical"
+        for known in described
+    )
+
+
+def mark_ordered(labels: Any) -> Any:
+    """Arrow array whose type says that its categories are in an order."""
+    pa, kind = get_pyarrow(), labels.type
+    return labels.cast(pa.dictionary(kind.index_type, kind.value_type, ordered=True))
 
 
 def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
@@ -80,7 +114,8 @@ def _encode_categories(
     position = {category: i for i, category in enumerate(categories)}
     codes = np.array([position[label] for label in labels], dtype=np.intp)
     used, compact = np.unique(codes, return_inverse=True)
-    return compact.astype(np.intp), tuple(categories[i] for i in used)
+    tasks = TaskOrder((categories[i] for i in used), categories)
+    return compact.astype(np.intp), tasks
 
 
 def _as_labels(labels: Any, n: int) -> np.ndarray:
@@ -101,7 +136,7 @@ def _as_labels(labels: Any, n: int) -> np.ndarray:
     if array.dtype == object or array.dtype.kind == "T":
         return _one_kind(array.tolist())
     if array.dtype.kind in "fMmc":
-        _refuse_missing(array[array != array].tolist())  # noqa: PLR0124
+        _refuse_gaps(int(np.count_nonzero(array != array)), n)  # noqa: PLR0124
     if array.dtype.kind == "M":
         return array.astype("datetime64[us]")
     return array
@@ -141,11 +176,14 @@ def _check_length(labels: Any, n: int) -> None:
 
 
 def _refuse_missing(items: list[Any]) -> None:
-    missing = sum(is_missing(item) for item in items)
+    _refuse_gaps(sum(is_missing(item) for item in items), len(items))
+
+
+def _refuse_gaps(missing: int, n: int) -> None:
     if missing:
         raise ValueError(
-            f"task must not hold missing labels: {missing} of {len(items)} are; drop "
-            "or name those rows."
+            f"task must not hold missing labels: {missing} of {n} are; drop or name "
+            "those rows."
         )
 
 

@@ -1,10 +1,19 @@
 """Names of tasks and features: as plain JSON values, and where there are none."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-__all__ = ["from_plain", "name_features", "to_plain", "unnamed_feature"]
+from priormtl.data.orders import TaskOrder, declared_order
+
+__all__ = [
+    "from_plain",
+    "name_features",
+    "tasks_from_plain",
+    "tasks_to_plain",
+    "to_plain",
+    "unnamed_feature",
+]
 
 
 def to_plain(labels: Sequence[Hashable]) -> list[Any]:
@@ -17,6 +26,24 @@ def from_plain(values: Any) -> tuple[Hashable, ...]:
     if not isinstance(values, list):
         raise TypeError("labels must be a list")
     return tuple(_label(value) for value in values)
+
+
+def tasks_to_plain(tasks: Sequence[Hashable]) -> dict[str, Any]:
+    """Tasks, and the order that was declared for them, as JSON values."""
+    declared = declared_order(tasks)
+    order = None if declared is None else to_plain(declared)
+    return {"tasks": to_plain(tasks), "task_order": order}
+
+
+def tasks_from_plain(settings: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """Tasks from what ``tasks_to_plain`` made."""
+    tasks, order = from_plain(settings["tasks"]), settings.get("task_order")
+    if order is None:
+        return tasks
+    declared = from_plain(order)
+    if tasks != tuple(task for task in declared if task in set(tasks)):
+        raise ValueError("tasks out of order")
+    return TaskOrder(tasks, declared)
 
 
 def name_features(names: Sequence[Any] | None, d: int) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from priormtl._arrays import Array, Index
 from priormtl.archive import read_archive, write_archive
 from priormtl.data.encoding import Encoding, merge_encodings, read_encoding
 from priormtl.data.moments import CentredRows
-from priormtl.data.names import from_plain, to_plain
+from priormtl.data.names import tasks_from_plain, tasks_to_plain
+from priormtl.data.orders import merge_tasks
 from priormtl.data.products import (
     CHUNK_CELLS,
     Products,
@@ -25,7 +26,7 @@ from priormtl.data.showing import statistics_html
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 from priormtl.exceptions import ModelFileError
 
-__all__ = ["TaskStatistics", "align_tasks", "merge_tasks", "summarize_tasks"]
+__all__ = ["TaskStatistics", "align_tasks", "summarize_tasks"]
 
 KIND = "task statistics"
 
@@ -172,6 +173,10 @@ class TaskStatistics:
             a, b = _align(a, tasks), _align(b, tasks)
         return replace(_merge_aligned(a, b), encoding=encoding)
 
+    def __radd__(self, other: object) -> "TaskStatistics":
+        """``sum`` begins with 0."""
+        return self if other == 0 and isinstance(other, int) else NotImplemented
+
     def pooled_means(self) -> Array:
         """Mean of each feature over the rows of all tasks (d,)."""
         total = float(self.weight.sum())
@@ -180,7 +185,7 @@ class TaskStatistics:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to one file, whole or not at all."""
         settings = {
-            "tasks": to_plain(self.tasks),
+            **tasks_to_plain(self.tasks),
             "features": None if self.features is None else list(self.features),
             "encoding": self.encoding and self.encoding.to_plain(),
         }
@@ -193,7 +198,7 @@ class TaskStatistics:
         """Read what ``save`` wrote; a changed file is refused."""
         settings, arrays = read_archive(path, KIND)
         try:
-            tasks = from_plain(settings["tasks"])
+            tasks = tasks_from_plain(settings)
             features = settings["features"] and tuple(settings["features"])
             encoding = read_encoding(settings.get("encoding"), features)
             loaded = cls(**arrays, tasks=tasks, features=features, encoding=encoding)
@@ -217,24 +222,6 @@ class TaskStatistics:
         known = len(self.features or range(d)) == d
         if not (fits and known and len(self.xx) in (1, m)):
             raise ValueError("arrays of wrong shape")
-
-
-def merge_tasks(
-    a: tuple[Hashable, ...], b: tuple[Hashable, ...]
-) -> tuple[Hashable, ...]:
-    """Union of two task orders: the longer one where it holds all, else sorted."""
-    for whole, part in ((a, b), (b, a)):
-        if set(part) <= set(whole) and (set(part) != set(whole) or a == b):
-            return whole
-    union = set(a) | set(b)
-    try:
-        return tuple(sorted(union))  # type: ignore[type-var]
-    except TypeError:
-        raise ValueError(
-            "tasks to be merged must have labels of one kind: got "
-            f"{sorted({type(task).__name__ for task in union})}; make them all "
-            "text, or all numbers."
-        ) from None
 
 
 def summarize_tasks(data: TaskData) -> TaskStatistics:
@@ -322,7 +309,9 @@ def _merge_products(a: Array, b: Array, spread: Array, gap: Array) -> Array:
 
 def align_tasks(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
     """Same statistics over ``tasks``, in this order: absent tasks get weight zero."""
-    return part if part.tasks == tasks else _align(part, tasks)
+    if part.tasks == tasks:
+        return replace(part, tasks=tasks)  # which may declare an order
+    return _align(part, tasks)
 
 
 def _align(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:

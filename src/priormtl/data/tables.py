@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl.data.orders import keep_tasks
 from priormtl.data.tasks import TaskData, from_codes, from_columns
 
 __all__ = ["Table"]
@@ -54,8 +55,9 @@ class Table:
         present = self._counts() > 0
         if present.all():
             return self
-        tasks = tuple(
-            task for task, kept in zip(self.tasks, present, strict=True) if kept
+        tasks = keep_tasks(
+            self.tasks,
+            (task for task, kept in zip(self.tasks, present, strict=True) if kept),
         )
         if self.codes is None:
             by_cell = self.weight is not None and self.weight.ndim == 2

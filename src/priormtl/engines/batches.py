@@ -13,11 +13,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
-from priormtl.data import TaskStatistics, align_tasks, from_codes, summarize_tasks
+from priormtl.data import (
+    TaskStatistics,
+    align_tasks,
+    declares_order,
+    from_codes,
+    keep_tasks,
+    summarize_tasks,
+)
 from priormtl.engines.columns import (
     Values,
     read_column,
     read_numbers,
+    read_ordered_tasks,
     read_tasks,
     read_weights,
 )
@@ -97,7 +105,8 @@ def read_batch(recipe: Recipe, batch: pa.RecordBatch | pa.Table) -> Reading:
     """Rows of one batch that count, checked."""
     names = recipe.used_columns(batch.schema.names)
     table = {name: batch.column(name) for name in names}
-    columns = _read(recipe, table, recipe.feature_columns(batch.schema.names))
+    tasks = _read_tasks(recipe.task, batch)
+    columns = _read(recipe, tasks, table, recipe.feature_columns(batch.schema.names))
     special = zip(recipe.special, columns[:3], strict=True)
     usable = find_usable(recipe, special, columns.features, batch.num_rows)
     rows = _sort_rows(recipe, table, columns, usable)
@@ -107,11 +116,19 @@ def read_batch(recipe: Recipe, batch: pa.RecordBatch | pa.Table) -> Reading:
     return Reading(rows, y, features, layout, dropped)
 
 
-def _read(recipe: Recipe, table: Mapping[str, Any], names: Sequence[str]) -> _Columns:
+def _read_tasks(name: str, batch: pa.RecordBatch | pa.Table) -> Values:
+    if declares_order(batch.schema, name):
+        return read_ordered_tasks(batch.column(name))
+    return read_tasks(name, batch.column(name))
+
+
+def _read(
+    recipe: Recipe, tasks: Values, table: Mapping[str, Any], names: Sequence[str]
+) -> _Columns:
     declared = recipe.categories or {}
     weight = recipe.weight
     return _Columns(
-        read_tasks(recipe.task, table[recipe.task]),
+        tasks,
         read_numbers(recipe.target, table[recipe.target]),
         None if weight is None else read_weights(weight, table[weight]),
         {name: read_column(name, table[name], declared.get(name)) for name in names},
@@ -138,7 +155,7 @@ def _sort_rows(
     small = group.astype(np.min_scalar_type(int(group.max(initial=0))))
     order = np.argsort(small, kind="stable")
     labels = columns.task.labels or ()
-    tasks = tuple(labels[i] for i in used)
+    tasks = keep_tasks(labels, (labels[i] for i in used))
     rows = rows[order]
     return Rows(rows, folds[order], codes[order], tasks, weight[rows])
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from priormtl._arrays import Index
+from priormtl.data import TaskOrder, arrow_categories
 from priormtl.engines.hashing import is_textual
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "find_gaps",
     "read_column",
     "read_numbers",
+    "read_ordered_tasks",
     "read_tasks",
     "read_weights",
 ]
@@ -93,7 +95,7 @@ def find_gaps(column: Any) -> NDArray[np.bool_] | None:
 
 
 def read_tasks(name: str, column: Any) -> Values:
-    """Codes of task labels, with the labels as Python values in order."""
+    """Codes of task labels, with the labels as Python values, sorted."""
     array = _one_array(column)
     gaps = _nulls(array)
     kind = array.type
@@ -113,6 +115,16 @@ def read_tasks(name: str, column: Any) -> Values:
             f"{_type_name(kind)}; convert it to text."
         )
     return _sort_labels(array.dictionary_encode(), gaps)
+
+
+def read_ordered_tasks(column: Any) -> Values:
+    """Codes of task labels among all categories of the column, in their order."""
+    categories = arrow_categories(column)
+    place = {category: i for i, category in enumerate(categories)}
+    encoded = _one_array(column).dictionary_encode()
+    known = [place[label] for label in encoded.dictionary.to_pylist()]
+    codes = np.array([*known, 0], dtype=np.intp)[_codes(encoded)]
+    return Values(codes, _nulls(column), TaskOrder(categories, categories))
 
 
 def _sort_labels(encoded: Any, gaps: NDArray[np.bool_] | None) -> Values:

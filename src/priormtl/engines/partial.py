@@ -17,7 +17,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data import TaskStatistics, align_tasks
+from priormtl.data import TaskStatistics, align_tasks, keep_tasks
 from priormtl.engines.layout import Layout, join_layouts
 from priormtl.engines.recipe import Recipe
 
@@ -56,9 +56,10 @@ class Summary:
                 f"min_rows={min_rows} must leave some tasks: none of "
                 f"{len(self.counts)} has so many rows."
             )
+        tasks = keep_tasks(self.parts[0].tasks, kept)
         return replace(
             self,
-            parts=tuple(align_tasks(part, tuple(kept)) for part in self.parts),
+            parts=tuple(align_tasks(part, tasks) for part in self.parts),
             counts={task: self.counts[task] for task in kept},
         )
 

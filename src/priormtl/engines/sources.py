@@ -138,7 +138,8 @@ class Source:
             )
         if isinstance(getattr(fragment, "format", None), ds.CsvFileFormat):
             own = widen_numbers(own, wanted.exact)
-        return pa.schema([*own, *outside])
+        # What pandas wrote beside the columns tells orders of categories.
+        return pa.schema([*own, *outside], metadata=own.metadata)
 
 
 def open_source(source: Any, where: Any = None) -> Source:

@@ -9,7 +9,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.archive import pack_archive, unpack_archive
-from priormtl.data import TaskStatistics, from_plain, to_plain
+from priormtl.data import TaskStatistics, tasks_from_plain, tasks_to_plain
 from priormtl.engines.layout import Column, Layout
 from priormtl.engines.partial import Partial
 from priormtl.exceptions import ModelFileError
@@ -34,7 +34,7 @@ def to_bytes(partial: Partial) -> bytes:
     """
     settings = {
         "columns": [list(column) for column in partial.layout.columns],
-        "tasks": to_plain(partial.tasks),
+        **tasks_to_plain(partial.tasks),
         "rows": partial.rows,
         "dropped": partial.dropped,
     }
@@ -62,7 +62,7 @@ def from_bytes(content: bytes) -> Partial:
 
 def _build(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Partial:
     layout = Layout(tuple(_column(*values) for values in settings["columns"]))
-    tasks, d = from_plain(settings["tasks"]), layout.starts()[-1]
+    tasks, d = tasks_from_plain(settings), layout.starts()[-1]
     _check_shapes(arrays, len(tasks), d, len(layout.columns))
     parts = tuple(
         TaskStatistics(
