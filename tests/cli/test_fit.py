@@ -20,7 +20,7 @@ from priormtl import (
     report,
 )
 from priormtl.cli.main import app
-from priormtl.engines import summarize
+from priormtl.engines import open_shards, summarize
 from refusals import assert_refused
 
 COLUMNS = {"task": "school", "target": "score", "features": FEATURES}
@@ -71,14 +71,21 @@ def test_statistics_may_lie_on_disk(exams, tmp_path):
     assert (tmp_path / "statistics").is_dir()
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [((), "--shards needs --lam"), ((*FIXED, "--classify"), "--classify")],
-)
-def test_shards_need_given_strengths(exams, tmp_path, words, told):
+def test_strengths_are_searched_on_folds_that_lie_on_disk(exams, tmp_path):
+    words = ("--folds", 3, "--key", "pupil", "--missing", "mean")
+    place = ("--shards", tmp_path / "statistics")
+    there, told = fit(exams / "gaps.csv", tmp_path / "there.model", *words, *place)
+    here, expected = fit(exams / "gaps.csv", tmp_path / "here.model", *words)
+    assert (there.lam_, there.epsilon_) == (here.lam_, here.epsilon_)
+    assert there.best_score_ == pytest.approx(here.best_score_, rel=1e-9)
+    assert told.stdout.replace("there.model", "here.model") == expected.stdout
+    assert len(open_shards(tmp_path / "statistics").parts) == 3
+
+
+def test_shards_cannot_hold_classes(exams, tmp_path):
     place = ("--shards", tmp_path / "statistics", "--out", tmp_path / "m")
-    result = run(exams / "exams.csv", *WORDS, "--target", "score", *place, *words)
-    refuse(result, tmp_path, told)
+    words = (*WORDS, "--target", "score", "--classify", *place)
+    refuse(run(exams / "exams.csv", *words), tmp_path, "--classify")
 
 
 def test_strengths_are_searched_as_the_library_does(exams, tmp_path):

@@ -498,3 +498,22 @@ def test_declared_orders_outlive_parts_and_files(tmp_path):
     parts[1].save(tmp_path / "late")
     again = TaskStatistics.load(tmp_path / "late")
     assert (again + parts[0]).tasks == ("jan", "feb", "mar")
+
+
+@pytest.mark.parametrize("kept", [[1, 0], [0, 0], [1, 1]])
+def test_tasks_without_their_rows(kept):
+    tasks = np.array(kept, dtype=bool)
+    for whole in (
+        summarize(np.eye(4), np.arange(4.0), task=["u", "v"] * 2),
+        summarize(np.eye(4), np.arange(8.0).reshape(4, 2)),
+    ):
+        found = whole.only(tasks)
+        found.check_shapes()
+        assert found.tasks == whole.tasks
+        for name in ("weight", "x_mean", "y_mean", "xy", "yy"):
+            array = getattr(found, name)
+            assert not array[~tasks].any()
+            np.testing.assert_array_equal(array[tasks], getattr(whole, name)[tasks])
+        each, before = (np.broadcast_to(s.xx, (2, 4, 4)) for s in (found, whole))
+        assert not each[~tasks].any()
+        np.testing.assert_array_equal(each[tasks], before[tasks])

@@ -16,7 +16,7 @@ from priormtl.data import (
     StreamedMoments,
     TaskStatistics,
     condense,
-    streamed,
+    grams,
     summarize,
 )
 from priormtl.data.streamed import MOST_HELD
@@ -85,7 +85,7 @@ def test_only_matrices_on_disk_are_streamed(tmp_path):
 
 @pytest.mark.parametrize("numbers", [1, 100, 2**20])
 def test_blocks_of_any_size_give_the_same(monkeypatch, numbers):
-    monkeypatch.setattr(streamed, "BLOCK_NUMBERS", numbers)
+    monkeypatch.setattr(grams, "BLOCK_NUMBERS", numbers)
     held = statistics(n_tasks=6)
     found = StreamedMoments.of(held)
     P = random_coef(held.shape)
@@ -186,3 +186,62 @@ def test_a_fit_never_holds_what_lies_on_disk(tmp_path):
     assert size == 140
     assert 2 <= active < 50
     assert growth < size / 2
+
+
+def halves(folder):
+    """Statistics of two sets of rows of the same tasks, in memory and on disk."""
+    X, y, task = make_related_tasks(n_tasks=5, n_features=7, random_state=0)
+    pairs = []
+    for name, rows in (("a", slice(None, None, 2)), ("b", slice(1, None, 2))):
+        held = summarize(X[rows] + (name == "b"), y[rows], task[rows])
+        (folder / name).mkdir()
+        pairs.append((held, to_disk(held, folder / name)))
+    return zip(*pairs, strict=True)
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_sums_on_disk_are_fitted_as_those_in_memory(tmp_path, settings):
+    held, mapped = halves(tmp_path)
+    whole = mapped[0] + mapped[1]
+    assert whole.is_mapped
+    model = MultiTaskRegressor(**{"lam": 3.0, "tol": 1e-10} | settings)
+    expected = model.fit_statistics(held[0] + held[1]).coef_
+    found = model.fit_statistics(whole).coef_
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_sums_on_disk_have_all_that_statistics_have(tmp_path):
+    held, mapped = halves(tmp_path)
+    expected, found = held[0] + held[1], mapped[0] + mapped[1]
+    found.check_shapes()
+    assert repr(found) == repr(expected)
+    assert found._repr_html_() == expected._repr_html_()
+    P, some = random_coef(expected.shape), np.array([4, 0])
+    for look in (
+        lambda s: s.gram(),
+        lambda s: s.raw_gram(),
+        lambda s: s.gram_product(P),
+        lambda s: s.model_products(np.stack([P.T, 2 * P.T])),
+        lambda s: s.squared_deviations(),
+        lambda s: s.within_task_products(some),
+        lambda s: s.task_spectra(),
+        lambda s: s.restrict(some).xx,
+        lambda s: s.rescale(np.arange(1.0, 8.0)).xx,
+        lambda s: s.only(np.arange(5) < 2).gram(),
+        lambda s: (s + held[0]).xx,
+        lambda s: (held[0] + s).xx,
+    ):
+        np.testing.assert_allclose(look(found), look(expected), rtol=1e-9, atol=1e-9)
+    found.save(tmp_path / "file")
+    loaded = TaskStatistics.load(tmp_path / "file")
+    np.testing.assert_allclose(loaded.xx, expected.xx, rtol=1e-12, atol=1e-12)
+
+
+def test_no_rows_on_disk_change_nothing(tmp_path):
+    _, (one, _) = halves(tmp_path)
+    nothing = one.only(np.zeros(5, dtype=bool))
+    assert nothing.is_mapped
+    assert not nothing.weight.any()
+    total = nothing + one
+    for name in ("weight", "x_mean", "y_mean", "xx", "xy", "yy"):
+        np.testing.assert_array_equal(getattr(total, name), getattr(one, name))

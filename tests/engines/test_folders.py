@@ -11,12 +11,52 @@ from priormtl.engines import open_shards, summarize_sharded
 from priormtl.engines.folders import KIND
 from priormtl.exceptions import ModelFileError
 
+COLUMNS = {"task": "school", "target": "score", "features": ["size", "count"]}
+
 
 @pytest.fixture
 def folder(tmp_path):
-    columns = {"task": "school", "target": "score", "features": ["size", "count"]}
-    summarize_sharded(to_arrow(mixed_frame()), tmp_path / "out", **columns)
+    summarize_sharded(to_arrow(mixed_frame()), tmp_path / "out", **COLUMNS)
     return tmp_path / "out"
+
+
+@pytest.fixture
+def folds(tmp_path):
+    columns = COLUMNS | {"folds": 3, "key": "id"}
+    summarize_sharded(to_arrow(mixed_frame()), tmp_path / "folds", **columns)
+    return tmp_path / "folds"
+
+
+def test_matrices_of_a_task_lie_side_by_side(folds):
+    found, matrices = open_shards(folds), np.load(folds / "xx.npy")
+    assert matrices.shape == (5, 3, 2, 2)
+    for k, part in enumerate(found.parts):
+        np.testing.assert_array_equal(part.xx, matrices[:, k])
+
+
+def test_folders_of_before_there_were_folds_are_opened(folder):
+    settings, arrays = read_archive(folder / "statistics", KIND)
+    expected = open_shards(folder).whole
+    del settings["folds"]
+    write_archive(folder / "statistics", KIND, settings, arrays)
+    found = open_shards(folder).whole
+    np.testing.assert_array_equal(found.xx, expected.xx)
+    np.testing.assert_array_equal(found.weight, expected.weight)
+
+
+@pytest.mark.parametrize("count", [None, 2, 4, "3", True])
+def test_another_number_of_folds_is_refused(folds, count):
+    settings, arrays = read_archive(folds / "statistics", KIND)
+    write_archive(folds / "statistics", KIND, settings | {"folds": count}, arrays)
+    with pytest.raises(ModelFileError, match="does not hold whole statistics"):
+        open_shards(folds)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 2, 2), (5, 2, 2, 2), (5, 3, 2, 3)])
+def test_matrices_of_other_folds_are_refused(folds, shape):
+    np.save(folds / "xx.npy", np.zeros(shape))
+    with pytest.raises(ModelFileError, match="does not hold whole statistics"):
+        open_shards(folds)
 
 
 def test_the_matrices_are_a_plain_numpy_file(folder):

@@ -49,6 +49,44 @@ def test_shards_give_what_one_pass_gives(tmp_path, monkeypatch, missing, heaps, 
         assert getattr(found, name) == getattr(expected, name)
 
 
+@pytest.mark.parametrize("key", [None, "id"])
+@pytest.mark.parametrize("heaps", [1, 64])
+@pytest.mark.parametrize("memory", [1, 9000, LARGE])
+def test_folds_are_those_of_one_pass(tmp_path, monkeypatch, key, heaps, memory):
+    monkeypatch.setattr(shards, "HEAPS", heaps)
+    frame = mixed_frame(120, gaps=0.15)
+    columns = COLUMNS | {"missing": "mean", "folds": 3, "key": key, "seed": 1}
+    found = summarize_sharded(
+        to_arrow(frame.sample(frac=1.0, random_state=0)),
+        tmp_path / "out",
+        **columns,
+        memory=memory,
+    )
+    expected = summarize(to_arrow(frame), **columns)
+    pairs = zip(found.parts, expected.parts, strict=True)
+    for part, same in (*pairs, (found.whole, expected.whole)):
+        assert_same(part, same, rtol=1e-10)
+        assert part.is_mapped
+        assert part.encoding == same.encoding
+    assert found.counts == expected.counts
+    again = open_shards(tmp_path / "out")
+    for part, same in zip(again.parts, found.parts, strict=True):
+        assert_same(part, same, rtol=0)
+
+
+def test_folds_without_rows_are_refused_before_sums_are_made(tmp_path, monkeypatch):
+    monkeypatch.delattr(shards.StatisticsFolder, "write")
+    with pytest.raises(DataFileError, match="folds=3 must leave rows for every fold"):
+        summarize_sharded(
+            to_arrow(mixed_frame().assign(one=1)),
+            tmp_path / "out",
+            **COLUMNS,
+            folds=3,
+            key="one",
+        )
+    assert names(tmp_path) == []
+
+
 def test_files_of_several_types_and_any_order(tmp_path):
     frame = mixed_frame(200, gaps=0.1)
     frame["size"] = frame["size"].astype("float32").astype(float)
@@ -164,13 +202,16 @@ def test_a_wrong_file_is_named(tmp_path):
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 @pytest.mark.parametrize("step", ["write", "finish"])
-def test_a_broken_pass_leaves_nothing(tmp_path, monkeypatch, error, step):
+@pytest.mark.parametrize("folds", [None, 2])
+def test_a_broken_pass_leaves_nothing(tmp_path, monkeypatch, error, step, folds):
     def fail(*_):
         raise error
 
     monkeypatch.setattr(shards.StatisticsFolder, step, fail)
     with pytest.raises(error):
-        summarize_sharded(to_arrow(mixed_frame()), tmp_path / "out", **COLUMNS)
+        summarize_sharded(
+            to_arrow(mixed_frame()), tmp_path / "out", **COLUMNS, folds=folds
+        )
     assert names(tmp_path) == []
 
 
@@ -197,8 +238,11 @@ def test_a_folder_in_use_is_refused_before_any_row_is_read(tmp_path):
 def test_a_disk_too_small_is_refused_with_the_arithmetic(tmp_path, monkeypatch):
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(shards.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(OSError, match="5 tasks x 6² x 8 bytes take"):
-        summarize_sharded(to_arrow(mixed_frame()), tmp_path / "out", **COLUMNS)
+    for folds, needed in ((None, "1.44e-06 GB"), (3, "x 3 folds take 4.32e-06 GB")):
+        with pytest.raises(OSError, match=f"5 tasks x 6² x 8 bytes.*{needed}"):
+            summarize_sharded(
+                to_arrow(mixed_frame()), tmp_path / "out", **COLUMNS, folds=folds
+            )
     assert names(tmp_path) == []
 
 
@@ -259,6 +303,40 @@ def test_memory_stays_below_the_statistics(tmp_path):
     )
     growth, size = map(int, result.stdout.split())
     assert size == 140
+    assert growth < size / 2
+
+
+SEARCH = """
+from priormtl import MultiTaskRegressorCV
+from watched_memory import watch_memory
+
+def search():
+    columns = {"task": "t", "target": "z", "folds": 3, "memory": 2**25}
+    features = [f"x{j}" for j in range(d)]
+    found = summarize_sharded(rows, sys.argv[1], **columns, features=features)
+    return found, model.fit_statistics(found.parts)
+
+shards.count_threads = lambda: 1
+rows = rows.append_column("z", [columns["x0"] - columns["x7"]])
+model = MultiTaskRegressorCV([60.0, 40.0], [0.0], [1.0], standardize=True)
+small = rng.normal(size=(600, 300))
+model.fit(small, small[:, 0], task=np.arange(600) % 2)  # compiles
+(found, _), growth = watch_memory(search)
+size = sum(part.xx.nbytes for part in found.parts) // 2**20
+print(growth, size, model.coef_.any(axis=0).sum())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_search_never_holds_what_lies_on_disk(tmp_path):
+    fewer = SETUP.replace("150, 350, 1500", "50, 350, 1000")
+    command = [sys.executable, "-c", fewer + SEARCH, str(tmp_path / "out")]
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=beside_tests()
+    )
+    growth, size, active = map(int, result.stdout.split())
+    assert size == 140
+    assert 2 <= active < 50
     assert growth < size / 2
 
 

@@ -16,14 +16,15 @@ FEATURES = ("size", "colour", "count")
 
 
 def look(recipe, table):
-    return Survey.of(read_batch(recipe, table), table.num_rows)
+    reading = read_batch(recipe, table)
+    return Survey.of(reading, table.num_rows, recipe.folds or 1)
 
 
 @pytest.mark.parametrize("missing", ["drop", "mean"])
 @pytest.mark.parametrize("rows", [1, 7, 200])
 def test_a_survey_knows_what_the_partial_knows(missing, rows):
     table = to_arrow(mixed_frame(gaps=0.2))
-    recipe = Recipe("school", "score", "w", FEATURES, missing=missing)
+    recipe = Recipe("school", "score", "w", FEATURES, missing=missing, folds=3)
     parts = [look(recipe, table.slice(i, rows)) for i in range(0, 200, rows)]
     found, partial = reduce(add, parts), summarize_batch(recipe, table)
     assert found.layout == partial.layout
@@ -32,6 +33,7 @@ def test_a_survey_knows_what_the_partial_knows(missing, rows):
     assert (found.rows, found.dropped) == (partial.rows, partial.dropped)
     np.testing.assert_allclose(found.centre(), partial.centre, rtol=1e-12)
     np.testing.assert_allclose(found.observed, partial.observed, rtol=1e-12)
+    np.testing.assert_allclose(found.fold_weight, partial.fold_weight, rtol=1e-12)
 
 
 def test_surveys_commute():

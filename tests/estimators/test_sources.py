@@ -12,6 +12,7 @@ from pyarrow import parquet
 
 from mixed_rows import encode, mixed_frame, to_arrow
 from priormtl import (
+    FeaturePrior,
     MultiTaskClassifier,
     MultiTaskClassifierCV,
     MultiTaskRegressor,
@@ -21,6 +22,9 @@ from priormtl import (
     save,
     summarize,
 )
+from priormtl.data import streamed
+from priormtl.data.streamed import MOST_HELD
+from priormtl.engines import open_shards
 from priormtl.engines import summarize as summarize_files
 from priormtl.estimators import progress
 from priormtl.estimators.sources import hold_back
@@ -271,3 +275,50 @@ def test_statistics_on_disk_give_the_same_model(folder, tmp_path_factory):
     np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
     assert there.statistics_.is_mapped
     assert shards.is_dir()
+
+
+SEARCHES = {
+    "plain": {},
+    "standardised": {"standardize": True},
+    "adaptive": {"standardize": True, "tie_weights": "adaptive"},
+    "tied": {"fit_intercept": "tied"},
+    "correlations": {"feature_prior": FeaturePrior.from_correlation(2)},
+    "nuclear": {"penalty": "nuclear", "standardize": True},
+    "outliers": {"outlier_tasks": True, "standardize": True},
+    "threads": {"n_jobs": 2},
+}
+
+
+@pytest.mark.parametrize("settings", SEARCHES.values(), ids=SEARCHES)
+def test_searches_on_folds_on_disk_are_those_in_memory(frame, tmp_path, settings):
+    frame["score"] += 2.0 * frame["count"].fillna(2.0)
+    frame.loc[7, "school"] = "alone"
+    columns = COLUMNS | {"task": "school", "missing": "mean", "key": "id"}
+    fixed = {"lams": 3, "thetas": [0.0, 1.0], "epsilons": [0.1, 10.0], "cv": 3}
+    here, there = (
+        MultiTaskRegressorCV(**fixed, tol=1e-12, **settings) for _ in range(2)
+    )
+    here.fit_source(to_arrow(frame), **columns)
+    there.fit_source(to_arrow(frame), **columns, shards=tmp_path / "statistics")
+    assert here.coef_.any()
+    for name in ("split0_test_score", "split2_test_score", "mean_test_score"):
+        expected = here.cv_results_[name]
+        np.testing.assert_allclose(there.cv_results_[name], expected, rtol=1e-9)
+    assert there.best_index_ == here.best_index_
+    close = {"rtol": 1e-7, "atol": 1e-7 * np.abs(here.coef_).max()}
+    np.testing.assert_allclose(there.coef_, here.coef_, **close)
+    np.testing.assert_allclose(there.intercept_, here.intercept_, rtol=1e-7, atol=1e-6)
+    assert there.statistics_.is_mapped
+
+
+def test_what_statistics_on_disk_cannot_do_is_said_and_changes_nothing(
+    folder, tmp_path_factory, monkeypatch
+):
+    shards = tmp_path_factory.mktemp("shards") / "statistics"
+    monkeypatch.setattr(streamed.StreamedMoments, "gram_size", MOST_HELD + 1)
+    model = MultiTaskRegressorCV(**FAST, tie_weights="adaptive")
+    columns = COLUMNS | {"task": "school", "missing": "drop"}
+    with pytest.raises(MemoryError, match=r'neither tie_weights="adaptive" nor'):
+        model.fit_source(folder, **columns, shards=shards)
+    assert not hasattr(model, "cv_results_")
+    assert len(open_shards(shards).parts) == 5  # they are whole, and can be used

@@ -1,5 +1,7 @@
 """Scores: statistics and rows agree, and so does scikit-learn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -42,6 +44,8 @@ def test_errors_are_those_of_the_rows(layout):
     np.testing.assert_allclose(
         StatisticsError(summarize_tasks(data))(coefs, intercepts), mean
     )
+    streamed = replace(summarize_tasks(data), xx=summarize_tasks(data).mapped_gram())
+    np.testing.assert_allclose(StatisticsError(streamed)(coefs, intercepts), mean)
     every = np.arange(data.shape[1])
     np.testing.assert_allclose(RowError(data, every)(coefs, intercepts), mean)
 

@@ -1,5 +1,7 @@
 """BlockNewton: the optimum, in few steps, whatever the structure."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -139,3 +141,15 @@ def test_many_rows_jump_ahead_and_newton_helps_where_they_are_stuck():
     rules = [gap_below(1e-8, every=1), max_iter(200)]
     solution = solve(problem, BlockNewton(), stop=rules)
     assert solution.certificate.gap <= 1e-8 * problem.null_objective
+
+
+def test_nothing_stays_in_memory_after_a_solution():
+    problem = sine_problem(4, 6)
+    best(problem)
+    layout = weakref.ref(problem.memo["layout of block Newton"])
+    gc.disable()  # what is not held in a circle goes at once
+    try:
+        del problem
+        assert layout() is None
+    finally:
+        gc.enable()

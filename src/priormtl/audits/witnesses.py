@@ -79,7 +79,7 @@ def mute_tasks(data: Any, tasks: Index) -> TaskData | TaskStatistics:
     return replace(
         data,
         weight=data.weight * factor,
-        xx=data.xx * factor[:, np.newaxis, np.newaxis],
+        xx=data.gram() * factor[:, np.newaxis, np.newaxis],
         xy=data.xy * factor[:, np.newaxis],
         yy=data.yy * factor,
     )

@@ -109,7 +109,7 @@ def fit_table(
 ) -> Learned:
     """Learn from a table: in one pass, or for classes from rows in memory."""
     _refuse_key(key, classify)
-    _refuse_shards(shards, settings, classify)
+    _refuse_shards(shards, classify)
     if classify:
         rows = read_table(data, where, columns)
         _refuse_many_classes(data, columns.target, rows)
@@ -131,16 +131,11 @@ def _refuse_key(key: str | None, classify: bool) -> None:
         )
 
 
-def _refuse_shards(shards: Path | None, settings: Settings, classify: bool) -> None:
-    if shards is None:
-        return
-    if classify:
-        raise ValueError("--shards cannot go with --classify, which needs the rows.")
-    if settings.strengths.searched:
-        names = " and ".join(f"--{name}" for name in settings.strengths.searched)
+def _refuse_shards(shards: Path | None, classify: bool) -> None:
+    if shards is not None and classify:
         raise ValueError(
-            f"--shards needs {names}: folds are not written to disk, so that strengths "
-            "cannot be chosen on them."
+            "--shards cannot go with --classify, which needs the rows: leave one of "
+            "them out."
         )
 
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from priormtl._arrays import Array, Index
 from priormtl.archive import read_archive, write_archive
 from priormtl.data.encoding import Encoding, merge_encodings, read_encoding
+from priormtl.data.grams import MappedGrams
 from priormtl.data.moments import CentredRows
 from priormtl.data.names import tasks_from_plain, tasks_to_plain
 from priormtl.data.orders import merge_tasks
@@ -36,7 +37,8 @@ class TaskStatistics:
     """Weights, means and centred second moments of m tasks over d features.
 
     These suffice for squared loss. ``a + b`` joins disjoint samples exactly (tasks
-    are matched by name), so chunks, folds and sites can be added in any order.
+    are matched by name), so chunks, folds and sites can be added in any order. Sums of
+    statistics of the same tasks that lie on disk stay there.
 
     Examples
     --------
@@ -50,7 +52,8 @@ class TaskStatistics:
     weight: Array  # (m,)
     x_mean: Array  # (m, d)
     y_mean: Array  # (m,)
-    xx: Array  # (m, d, d), or (1, d, d) where all tasks share X and its weights
+    # (m, d, d), or (1, d, d) where all tasks share X and its weights
+    xx: Array | MappedGrams
     xy: Array  # (m, d)
     yy: Array  # (m,)
     tasks: tuple[Hashable, ...]
@@ -70,7 +73,7 @@ class TaskStatistics:
     @property
     def is_mapped(self) -> bool:
         """Whether a XᵀX for each task lies on disk, mapped into memory."""
-        return isinstance(self.xx, np.memmap) and not self.is_shared
+        return isinstance(self.xx, np.memmap | MappedGrams) and not self.is_shared
 
     @property
     def size(self) -> int:
@@ -84,9 +87,19 @@ class TaskStatistics:
 
     def gram(self) -> Array:
         """Centred XᵀX of each task, or one for all; not to be written."""
-        view = self.xx.view()
+        view = self._held().view()
         view.flags.writeable = False
         return view
+
+    def mapped_gram(self) -> MappedGrams:
+        """Centred XᵀX of each task, to be read some tasks at a time."""
+        if isinstance(self.xx, MappedGrams):
+            return self.xx
+        return MappedGrams.of(self.xx, self.weight, self.x_mean)
+
+    def _held(self) -> Array:
+        """XᵀX as an array: a sum of some on disk is formed."""
+        return np.asarray(self.xx) if isinstance(self.xx, MappedGrams) else self.xx
 
     def raw_gram(self) -> Array:
         """XᵀX about zero."""
@@ -94,7 +107,7 @@ class TaskStatistics:
         means = np.ascontiguousarray(self.x_mean[:t].T)
         # With tasks last in memory, as solvers read them.
         raw = (self.weight[:t] * means)[:, np.newaxis] * means
-        raw += self.xx.transpose(1, 2, 0)
+        raw += self._held().transpose(1, 2, 0)
         return raw.transpose(2, 0, 1)
 
     @property
@@ -114,23 +127,32 @@ class TaskStatistics:
 
     def gram_product(self, P: Array) -> Array:
         """Column i is XᵀX of task i times column i of P."""
-        if len(self.xx) == 1:
-            return np.asarray(self.xx[0] @ P)
-        return np.matmul(self.xx, P.T[:, :, np.newaxis])[:, :, 0].T
+        xx = self._held()
+        if len(xx) == 1:
+            return np.asarray(xx[0] @ P)
+        return np.matmul(xx, P.T[:, :, np.newaxis])[:, :, 0].T
+
+    def model_products(self, coefs: Array) -> Array:
+        """XᵀX of each task times its coefficients in each of l models (l, m, d)."""
+        if isinstance(self.xx, MappedGrams):
+            return self.xx.products(coefs.swapaxes(0, 1)).swapaxes(0, 1)
+        return np.matmul(self.xx, coefs.transpose(1, 2, 0)).transpose(2, 0, 1)
 
     def squared_deviations(self) -> Array:
         """Diagonals of the centred XᵀX (m, d)."""
+        if isinstance(self.xx, MappedGrams):
+            return self.xx.diagonals()
         diagonals = np.diagonal(self.xx, axis1=1, axis2=2)
         return np.broadcast_to(diagonals, self.x_mean.shape)
 
     def within_task_products(self, features: Index) -> Array:
         """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
         copies = len(self.tasks) // len(self.xx)
-        return copies * self.xx[:, features, :].sum(axis=0)
+        return copies * self._held()[:, features, :].sum(axis=0)
 
     def task_spectra(self) -> tuple[Array, Array]:
         """Smallest and largest eigenvalue of each task's centred XᵀX."""
-        values = np.linalg.eigvalsh(self.xx)
+        values = np.linalg.eigvalsh(self._held())
         m = len(self.tasks)
         lowest, highest = np.maximum(values[:, 0], 0.0), values[:, -1]
         return np.broadcast_to(lowest, m), np.broadcast_to(highest, m)
@@ -140,7 +162,7 @@ class TaskStatistics:
         return replace(
             self,
             x_mean=self.x_mean[:, features],
-            xx=self.xx[:, features[:, np.newaxis], features],
+            xx=self._held()[:, features[:, np.newaxis], features],
             xy=self.xy[:, features],
             features=self.features and tuple(self.features[j] for j in features),
             encoding=None,
@@ -151,7 +173,7 @@ class TaskStatistics:
         return replace(
             self,
             x_mean=self.x_mean / scale,
-            xx=self.xx / scale / scale[:, np.newaxis],
+            xx=self._held() / scale / scale[:, np.newaxis],
             xy=self.xy / scale,
             encoding=None,
         )
@@ -168,7 +190,8 @@ class TaskStatistics:
             )
         encoding = merge_encodings(self.encoding, other.encoding)
         tasks, a, b = self.tasks, self, other
-        if not (a.is_shared and b.is_shared and a.tasks == b.tasks):
+        alike = (a.is_shared and b.is_shared) or (a.is_mapped and b.is_mapped)
+        if not (alike and a.tasks == b.tasks):
             tasks = merge_tasks(a.tasks, b.tasks)
             a, b = _align(a, tasks), _align(b, tasks)
         return replace(_merge_aligned(a, b), encoding=encoding)
@@ -176,6 +199,26 @@ class TaskStatistics:
     def __radd__(self, other: object) -> "TaskStatistics":
         """``sum`` begins with 0."""
         return self if other == 0 and isinstance(other, int) else NotImplemented
+
+    def only(self, tasks: NDArray[np.bool_]) -> Self:
+        """Same statistics, of no rows in the other tasks."""
+        one, each = np.where(tasks, 1.0, 0.0), tasks[:, np.newaxis]
+        return replace(
+            self,
+            weight=self.weight * one,
+            x_mean=np.where(each, self.x_mean, 0.0),
+            y_mean=self.y_mean * one,
+            xx=self._only_grams(tasks),
+            xy=np.where(each, self.xy, 0.0),
+            yy=self.yy * one,
+        )
+
+    def _only_grams(self, tasks: NDArray[np.bool_]) -> Array | MappedGrams:
+        if self.is_mapped:
+            return self.mapped_gram().only(tasks)
+        if self.is_shared and (tasks.all() or not tasks.any()):
+            return self._held() * float(tasks.all())
+        return np.where(tasks[:, np.newaxis, np.newaxis], self._held(), 0.0)
 
     def pooled_means(self) -> Array:
         """Mean of each feature over the rows of all tasks (d,)."""
@@ -189,8 +232,8 @@ class TaskStatistics:
             "features": None if self.features is None else list(self.features),
             "encoding": self.encoding and self.encoding.to_plain(),
         }
-        names = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
-        arrays = {name: getattr(self, name) for name in names}
+        names = ("weight", "x_mean", "y_mean", "xy", "yy")
+        arrays = {name: getattr(self, name) for name in names} | {"xx": self._held()}
         write_archive(path, KIND, settings, arrays)
 
     @classmethod
@@ -210,7 +253,7 @@ class TaskStatistics:
     def check_shapes(self) -> None:
         """Fail where arrays do not go together."""
         d, m = self.shape
-        expected: Sequence[tuple[Array, tuple[int, ...]]] = [
+        expected: Sequence[tuple[Any, tuple[int, ...]]] = [
             (self.weight, (m,)),
             (self.x_mean, (m, d)),
             (self.y_mean, (m,)),
@@ -292,15 +335,19 @@ def _merge_aligned(a: TaskStatistics, b: TaskStatistics) -> TaskStatistics:
         weight=weight,
         x_mean=share_a[:, np.newaxis] * a.x_mean + share_b[:, np.newaxis] * b.x_mean,
         y_mean=share_a * a.y_mean + share_b * b.y_mean,
-        xx=_merge_products(a.xx, b.xx, spread, x_gap[one]),
+        xx=_merge_grams(a, b, spread, x_gap[one]),
         xy=a.xy + b.xy + (between * y_gap)[:, np.newaxis] * x_gap,
         yy=a.yy + b.yy + between * y_gap**2,
     )
 
 
-def _merge_products(a: Array, b: Array, spread: Array, gap: Array) -> Array:
+def _merge_grams(
+    a: TaskStatistics, b: TaskStatistics, spread: Array, gap: Array
+) -> Array | MappedGrams:
     """Sum of Gram matrices, and of what lies between the means."""
-    merged = a + b
+    if a.is_mapped and b.is_mapped:
+        return a.mapped_gram() + b.mapped_gram()
+    merged = a.gram() + b.gram()
     # Task by task: the outer products of all would be as large as the sum.
     for total, left, right in zip(merged, spread, gap, strict=True):
         np.add(total, np.outer(left, right), out=total)
@@ -317,7 +364,7 @@ def align_tasks(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatis
 def _align(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
     """Same statistics over ``tasks``, with a Gram matrix for each."""
     d, m = part.shape
-    xx = np.broadcast_to(part.xx, (m, d, d))
+    xx = np.broadcast_to(part.gram(), (m, d, d))
     if part.tasks == tasks:
         return replace(part, xx=xx)
     position = {task: i for i, task in enumerate(part.tasks)}

@@ -5,7 +5,7 @@ a second copy of what does not fit into memory. A restriction to few features do
 and comes into memory.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -13,12 +13,12 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
+from priormtl.data.grams import EVERY, MappedGrams
 from priormtl.data.moments import CentredRows, Moments
 from priormtl.data.statistics import TaskStatistics
 
 __all__ = ["MOST_HELD", "StreamedMoments"]
 
-BLOCK_NUMBERS = 2**20  # read at a time: 8 MB
 MOST_HELD = 2**26  # numbers of all Gram matrices in memory: 512 MB
 
 
@@ -91,7 +91,12 @@ class StreamedMoments:
 
     def gram(self) -> Array:
         """Centred XᵀX of each task, where all of them fit into memory."""
-        return self._hold().xx
+        self._refuse_large()
+        k, m = self.shape
+        xx = np.empty((m, k, k))
+        for tasks in self._grams.blocks(k * self.statistics.shape[0]):
+            xx[tasks] = self._matrices(tasks)
+        return xx
 
     def raw_gram(self) -> Array:
         """XᵀX about zero, where those of all tasks fit into memory."""
@@ -113,12 +118,8 @@ class StreamedMoments:
         """
         used = np.flatnonzero(P.any(axis=1))
         rows, factors = self._choose_rows(used, P[used] / self.scale[used, np.newaxis])
-        product = np.empty((len(self.tasks), len(self.chosen)))
-        for tasks in self._blocks(factors.shape[1] * self.statistics.shape[0]):
-            lines = self._xx[tasks] if rows is None else self._xx[tasks, rows]
-            found = np.matmul(factors[tasks, np.newaxis, :], lines)
-            product[tasks] = found[:, 0, self.chosen]
-        return (product / self.scale).T
+        product = self._grams.products(factors[:, np.newaxis, :], rows)
+        return (product[:, 0, self.chosen] / self.scale).T
 
     def squared_deviations(self) -> Array:
         """Diagonals of the centred XᵀX (m, k)."""
@@ -128,15 +129,15 @@ class StreamedMoments:
         """Rows ``features`` of the sum of the centred XᵀX over tasks (j, k)."""
         rows, d = self.chosen[features], self.statistics.shape[0]
         total = np.zeros((len(rows), d))
-        for tasks in self._blocks(len(rows) * d):
-            total += self._xx[tasks, rows].sum(axis=0)
+        for tasks in self._grams.blocks(len(rows) * d):
+            total += self._grams.read(tasks, rows).sum(axis=0)
         return total[:, self.chosen] / self.scale / self.scale[features, np.newaxis]
 
     def task_spectra(self) -> tuple[Array, Array]:
         """Smallest and largest eigenvalue of each task's centred XᵀX."""
         k, m = self.shape
         lowest, highest = np.empty(m), np.empty(m)
-        for tasks in self._blocks(k * k):
+        for tasks in self._grams.blocks(k * self.statistics.shape[0]):
             values = np.linalg.eigvalsh(self._matrices(tasks))
             lowest[tasks], highest[tasks] = values[:, 0], values[:, -1]
         return np.maximum(lowest, 0.0), highest
@@ -151,48 +152,35 @@ class StreamedMoments:
         return replace(self, scale=self.scale * scale)
 
     @cached_property
-    def _xx(self) -> Array:
-        """Matrices of all tasks, as a plain view of what lies on disk."""
-        d, m = self.statistics.shape
-        return np.broadcast_to(np.asarray(self.statistics.xx), (m, d, d))
+    def _grams(self) -> MappedGrams:
+        """Matrices of all tasks over all features, as they lie on disk."""
+        return self.statistics.mapped_gram()
 
     @cached_property
     def _squared_deviations(self) -> Array:
-        diagonals = np.diagonal(self._xx, axis1=1, axis2=2)
-        return np.asarray(diagonals[:, self.chosen] / self.scale**2)
+        return np.asarray(self._grams.diagonals()[:, self.chosen] / self.scale**2)
 
-    def _choose_rows(self, used: Index, factors: Array) -> tuple[Index | None, Array]:
-        """Rows to be read, None for all, and what multiplies each of them (m, r)."""
+    def _choose_rows(self, used: Index, factors: Array) -> tuple[Index | slice, Array]:
+        """Rows to be read, and what multiplies each of them (m, r)."""
         d, m = self.statistics.shape
         rows = self.chosen[used]
         if 2 * len(rows) <= d:
             return rows, np.ascontiguousarray(factors.T)
         every = np.zeros((m, d))
         every[:, rows] = factors.T
-        return None, every
-
-    def _blocks(self, numbers: int) -> Iterator[slice]:
-        """Tasks to be read together, of so many numbers each."""
-        count = max(1, BLOCK_NUMBERS // max(1, numbers))
-        for start in range(0, len(self.tasks), count):
-            yield slice(start, start + count)
+        return EVERY, every
 
     def _matrices(self, tasks: slice) -> Array:
         """Gram matrices of some tasks."""
-        part = self._xx[tasks, self.chosen[:, np.newaxis], self.chosen]
+        part = self._grams.read(tasks, self.chosen)[:, :, self.chosen]
         return part / self.scale / self.scale[:, np.newaxis]
 
     def _hold(self) -> TaskStatistics:
         """Statistics in memory."""
-        self._refuse_large()
-        k, m = self.shape
-        xx = np.empty((m, k, k))
-        for tasks in self._blocks(k * k):
-            xx[tasks] = self._matrices(tasks)
         return replace(
             self.statistics,
             x_mean=self.x_mean,
-            xx=xx,
+            xx=self.gram(),
             xy=self.xy,
             features=self.features,
         )
@@ -204,7 +192,7 @@ class StreamedMoments:
                 f"statistics on disk must not be needed all at once: {m} tasks x {k}² "
                 f"x 8 bytes are {_in_gb(self.gram_size)}, and at most "
                 f"{_in_gb(self.most_held)} come into memory; use fewer features, or "
-                'give tie_weights as numbers instead of "adaptive".'
+                'neither tie_weights="adaptive" nor outlier_tasks=True.'
             )
 
 

@@ -28,10 +28,11 @@ class Heaps:
     def add(self, table: pa.Table) -> None:
         """Check rows, and lay those that count aside."""
         reading = read_batch(self._recipe, table)
-        found = Survey.of(reading, table.num_rows)
+        found = Survey.of(reading, table.num_rows, self._recipe.folds or 1)
         self.survey = found if self.survey is None else self.survey + found
         heaps = self._place(reading.rows)
-        order = np.argsort(heaps, kind="stable")
+        # Rows of a task stay together, whatever their folds.
+        order = np.lexsort((reading.rows.codes, heaps))
         ordered = table.take(reading.rows.order[order])
         ends = np.searchsorted(heaps[order], np.arange(self._spill.heaps + 1))
         for heap in np.unique(heaps).tolist():

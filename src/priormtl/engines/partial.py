@@ -81,6 +81,11 @@ class Partial:
         """Tasks seen so far, sorted."""
         return self.parts[0].tasks
 
+    @property
+    def fold_weight(self) -> Array:
+        """Weight of the rows of each fold (k,)."""
+        return np.array([part.weight.sum() for part in self.parts])
+
     def __add__(self, other: "Partial") -> "Partial":
         """Statistics of both sets of rows."""
         if not isinstance(other, Partial):
@@ -116,7 +121,6 @@ class Partial:
         ('colour=blue', 'colour=red')
         """
         refuse_nothing(self)
-        self._refuse_empty_folds()
         counts = dict(zip(self.tasks, self.counts.tolist(), strict=True))
         categories = self.layout.categories()
         parts = self.without_marks(recipe)
@@ -140,15 +144,6 @@ class Partial:
             for part in self.parts
         )
 
-    def _refuse_empty_folds(self) -> None:
-        empty = [k for k, part in enumerate(self.parts) if not part.weight.any()]
-        if empty:
-            raise ValueError(
-                f"folds={len(self.parts)} must leave rows for every fold: fold "
-                f"{empty[0]} has none of {self.counts.sum()}; use fewer folds, or a "
-                "key of more values."
-            )
-
 
 class Read(Protocol):
     """What is known of all rows that were read."""
@@ -164,6 +159,10 @@ class Read(Protocol):
     @property
     def observed(self) -> Array:
         """Of each column: weight of the rows that have its value."""
+
+    @property
+    def fold_weight(self) -> Array:
+        """Weight of the rows of each fold (k,)."""
 
     @property
     def rows(self) -> int:
@@ -185,10 +184,17 @@ def nothing_to_learn(read: int, dropped: int) -> ValueError:
 
 
 def refuse_nothing(found: Read) -> None:
-    """Fail where rows, or all values of a column, are absent."""
+    """Fail where rows, those of a fold, or all values of a column are absent."""
     if not found.tasks:
         raise nothing_to_learn(found.rows, found.dropped)
     found.layout.refuse_unobserved(found.observed)
+    empty = np.flatnonzero(found.fold_weight == 0)
+    if len(empty):
+        raise ValueError(
+            f"folds={len(found.fold_weight)} must leave rows for every fold: fold "
+            f"{empty[0]} has none of {found.rows - found.dropped}; use fewer folds, or "
+            "a key of more values."
+        )
 
 
 def no_rows(tasks: tuple[Hashable, ...], d: int) -> TaskStatistics:
@@ -217,7 +223,7 @@ def _spread(part: TaskStatistics, new: Index, d: int) -> TaskStatistics:
     m = len(part.tasks)
     x_mean, xy, xx = np.zeros((m, d)), np.zeros((m, d)), np.zeros((m, d, d))
     x_mean[:, new], xy[:, new] = part.x_mean, part.xy
-    xx[:, new[:, np.newaxis], new] = part.xx
+    xx[:, new[:, np.newaxis], new] = part.gram()
     return replace(part, x_mean=x_mean, xy=xy, xx=xx)
 
 
@@ -260,7 +266,7 @@ def _shift(
     part: TaskStatistics, slots: Index, marks: Index, step: Array
 ) -> TaskStatistics:
     """Statistics after x[slots] += step · x[marks] in every row."""
-    x_mean, xy, xx = part.x_mean.copy(), part.xy.copy(), part.xx.copy()
+    x_mean, xy, xx = part.x_mean.copy(), part.xy.copy(), part.gram().copy()
     x_mean[:, slots] += step * x_mean[:, marks]
     xy[:, slots] += step * xy[:, marks]
     xx[:, slots, :] += step[:, np.newaxis] * xx[:, marks, :]

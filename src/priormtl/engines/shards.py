@@ -37,7 +37,8 @@ from priormtl.exceptions import DataFileError
 
 __all__ = ["summarize_sharded"]
 
-HEAPS = 64
+HEAPS = 64  # for each fold: fewer tasks are summed up at a time, and share a heap
+MOST_HEAPS = 192  # some systems let a process open 256 files
 COPIES = 5  # of a shard's statistics: sum, part, their sum, and rows of as many cells
 SHARE = 16  # part of the memory that rows on their way into heaps take, before copies
 
@@ -53,12 +54,16 @@ def summarize_sharded(
     categories: Mapping[str, Sequence[str]] | None = None,
     where: Any = None,
     missing: str = "error",
+    folds: int | None = None,
+    key: str | None = None,
+    seed: int = 0,
     memory: int = 2**30,
     advance: Advance | None = None,
 ) -> Summary:
     """Statistics of many tasks over many features, which need not fit into memory.
 
-    ``summarize`` is faster where they do: m tasks over d features take 8·m·d² bytes.
+    ``summarize`` is faster where they do: m tasks over d features take 8·m·d² bytes, in
+    k folds k times as many.
     Rows are laid aside on the disk of ``folder`` first, in files that vanish with the
     process, then summed up task by task. The folder appears complete or not at all.
 
@@ -68,8 +73,8 @@ def summarize_sharded(
         Files and a filter of their rows; see ``open_source``.
     folder : path
         Where to write the statistics; new or empty.
-    task, target, weight, features, categories, missing
-        What columns mean; see ``Recipe``.
+    task, target, weight, features, categories, missing, folds, key, seed
+        What columns mean; see ``Recipe``. The folds are those of ``summarize``.
     memory : int
         Bytes to work in, about, beside what reading takes. More means fewer and larger
         steps. Statistics of one task are held several times, whatever this says.
@@ -79,8 +84,9 @@ def summarize_sharded(
     Returns
     -------
     Summary
-        The matrices of ``whole`` are mapped from the folder; ``open_shards`` opens them
-        again. ``fit_statistics`` of regressors leaves them there.
+        The matrices of ``parts`` are mapped from the folder, those of ``whole`` are
+        sums of them, formed as they are read; ``open_shards`` opens them again.
+        ``fit_statistics`` of regressors leaves them there.
 
     Examples
     --------
@@ -92,10 +98,13 @@ def summarize_sharded(
     >>> open_shards(folder).counts
     {'u': 1, 'v': 1}
     """
-    recipe = Recipe(task, target, weight, features, categories, missing)
+    recipe = Recipe(
+        task, target, weight, features, categories, missing, folds, key, seed
+    )
     opened = open_source(source, where)
     _check_memory(memory)
-    with write_folder(folder) as aside, Spill(aside, HEAPS) as spill:
+    count = min(HEAPS * (folds or 1), MOST_HEAPS)
+    with write_folder(folder) as aside, Spill(aside, count) as spill:
         heaps = Heaps(recipe, spill)
         _lay_aside(heaps, recipe, opened, memory // SHARE, advance)
         if heaps.survey is None:
@@ -140,11 +149,11 @@ def _write(
     """Sum all heaps up."""
     _refuse_full_disk(survey, folder)
     known = replace(recipe, categories=survey.layout.categories())
-    one = COPIES * 8 * len(survey.layout.slots()) ** 2
+    one = COPIES * 8 * len(survey.fold_weight) * len(survey.layout.slots()) ** 2
     threads = max(1, min(count_threads(), memory // one))
     most = max(1, memory // (threads * one))
     with (
-        StatisticsFolder(folder, survey) as out,
+        StatisticsFolder(folder, survey, recipe.folds) as out,
         # Many small products: threads of our own do better than those of BLAS.
         threadpool_limits(1 if threads > 1 else None, user_api="blas"),
         ThreadPoolExecutor(threads, "priormtl-sum") as pool,
@@ -162,13 +171,14 @@ def _write(
 
 def _refuse_full_disk(survey: Survey, folder: Path) -> None:
     """Say before the work that its result has no place."""
-    d, m = len(survey.layout.features()), len(survey.tasks)
-    needed, free = 8 * m * d * d, shutil.disk_usage(folder).free
+    d, m, k = len(survey.layout.features()), len(survey.tasks), len(survey.fold_weight)
+    needed, free = 8 * k * m * d * d, shutil.disk_usage(folder).free
     if needed > free:
+        folds = f" x {k} folds" if k > 1 else ""
         raise OSError(
             errno.ENOSPC,
-            f"statistics of {m} tasks x {d}² x 8 bytes take {needed / 1e9:.3g} GB, "
-            f"{free / 1e9:.3g} GB are free; name a folder on a larger disk",
+            f"statistics of {m} tasks x {d}² x 8 bytes{folds} take {needed / 1e9:.3g} "
+            f"GB, {free / 1e9:.3g} GB are free; name a folder on a larger disk",
             str(folder.parent),
         )
 
@@ -198,5 +208,5 @@ class _Shards:
         if partial is None:
             raise AssertionError("every heap has rows")
         filled = partial.refill(self.survey.layout, self.survey.centre())
-        (part,) = filled.without_marks()
-        self.out.write(np.array([self.place[task] for task in part.tasks]), part)
+        places = np.array([self.place[task] for task in filled.tasks])
+        self.out.write(places, filled.without_marks())

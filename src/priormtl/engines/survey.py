@@ -25,12 +25,13 @@ class Survey:
     observed: Array  # of each column: weight of the rows that have its value
     tasks: tuple[Hashable, ...]  # sorted
     counts: Mapping[Hashable, int]  # rows of each
+    fold_weight: Array  # (k,) of the rows of each fold
     rows: int
     dropped: int
 
     @classmethod
-    def of(cls, reading: Reading, n: int) -> Self:
-        """Survey of the n rows of a batch."""
+    def of(cls, reading: Reading, n: int, folds: int = 1) -> Self:
+        """Survey of the n rows of a batch, dealt into folds."""
         rows, columns = reading.rows, reading.layout.columns
         seen = [_observed_weight(values, rows.weight) for values in reading.features]
         sums: dict[Slot, float] = {}
@@ -38,8 +39,9 @@ class Survey:
             sums |= _sum_values(column.name, values, weight)
         counts = dict(zip(rows.tasks, rows.row_counts().tolist(), strict=True))
         observed = np.array([weight.sum() for weight in seen])
-        tasks, dropped = rows.tasks, reading.dropped
-        return cls(reading.layout, sums, observed, tasks, counts, n, dropped)
+        held = np.bincount(rows.folds, rows.weight, folds).astype(np.float64)
+        layout, dropped = reading.layout, reading.dropped
+        return cls(layout, sums, observed, rows.tasks, counts, held, n, dropped)
 
     def __add__(self, other: "Survey") -> "Survey":
         """Survey of both sets of rows."""
@@ -55,6 +57,7 @@ class Survey:
             self.observed + other.observed,
             merge_tasks(self.tasks, other.tasks),
             Counter(self.counts) + Counter(other.counts),
+            self.fold_weight + other.fold_weight,
             self.rows + other.rows,
             self.dropped + other.dropped,
         )

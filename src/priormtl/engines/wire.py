@@ -42,7 +42,7 @@ def to_bytes(partial: Partial) -> bytes:
         name: np.array([getattr(part, name) for part in partial.parts])
         for name in PLAIN
     }
-    arrays["xx"] = np.array([_upper(part.xx) for part in partial.parts])
+    arrays["xx"] = np.array([_upper(part.gram()) for part in partial.parts])
     arrays["centre"], arrays["observed"] = partial.centre, partial.observed
     arrays["counts"] = partial.counts.astype(np.int64)
     return pack_archive(KIND, settings, arrays)

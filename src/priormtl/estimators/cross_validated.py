@@ -1,5 +1,6 @@
 """MultiTaskRegressorCV, MultiTaskClassifierCV: strengths chosen on folds."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -150,6 +151,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         where: Any = None,
         missing: str = "error",
         key: str | None = None,
+        shards: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Choose strengths and learn from tables in files, however large, in one pass.
 
@@ -162,6 +164,9 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
             Column whose values decide into which of ``cv`` folds (a number) a row
             comes, in the same way everywhere; else all columns in use. Tasks whose
             rows all come into one fold stay in training.
+        shards : path, optional
+            New folder for the statistics, where 8·m·d² bytes for each fold are more
+            than memory holds: they are written there, and read from there.
 
         Returns
         -------
@@ -180,6 +185,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
             missing=missing,
             folds=count_folds(self.cv),
             key=key,
+            shards=shards,
         )
         return self._fit_parts(*hold_back(summary.parts))
 

@@ -1,13 +1,11 @@
 """From files to statistics: what ``fit_source`` of all regressors shares."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from priormtl.data import TaskStatistics
 from priormtl.estimators.base import unchanged_on_error
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from priormtl.engines import Rows, Summary
 
 __all__ = ["count_folds", "fit_rows", "hold_back", "read_source", "read_source_rows"]
-
-ARRAYS = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
 
 
 def read_source(
@@ -99,8 +95,8 @@ def hold_back(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:
     lone = np.sum([part.weight > 0 for part in aligned], axis=0) == 1
     if not lone.any():
         return [*aligned, nothing]
-    always = reduce(add, (_only(part, lone) for part in aligned))
-    tests = [_only(part, ~lone) for part in aligned]
+    always = reduce(add, (part.only(lone) for part in aligned))
+    tests = [part.only(~lone) for part in aligned]
     if not all(part.weight.any() for part in tests):
         raise ValueError(
             f"each of {len(parts)} parts must hold rows of tasks that other parts hold "
@@ -108,11 +104,3 @@ def hold_back(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:
             "more rows, or parts that share tasks."
         )
     return [*tests, always]
-
-
-def _only(part: TaskStatistics, tasks: NDArray[np.bool_]) -> TaskStatistics:
-    """Same statistics, of no rows in the other tasks."""
-    arrays = {name: getattr(part, name).copy() for name in ARRAYS}
-    for array in arrays.values():
-        array[~tasks] = 0.0
-    return replace(part, **arrays)

@@ -59,6 +59,7 @@ def model_fit(
     if not len(own.tasks):
         return seen
     statistics, among = _copy(seen.moments), base.modes.take(own.tasks)
+    grams = np.asarray(statistics.xx)  # the array itself, to be written
     ties = TiedMeans.at(base, own, shared, features) if base.ties_means else None
     for place, i in enumerate(own.tasks):
         gram = _followed_gram(among, own, place, features)
@@ -66,7 +67,7 @@ def model_fit(
         statistics.x_mean[i], statistics.y_mean[i] = 0.0, 0.0
         if ties is not None:
             quadratic = _centre(statistics, quadratic, ties, place, i)
-        statistics.xx[i], statistics.xy[i] = quadratic
+        grams[i], statistics.xy[i] = quadratic
         statistics.yy[i] = _least_constant(quadratic)
     return SquaredFit(statistics, base.intercepts)
 

@@ -1,7 +1,6 @@
 """Folds: rows dealt out evenly within tasks, and training parts by merging."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import reduce
 from itertools import accumulate
 from operator import add
@@ -156,11 +155,7 @@ def summarize_parts(table: Table, folds: Index) -> list[TaskStatistics]:
 
 def _no_rows(like: TaskStatistics, tasks: tuple[Any, ...]) -> TaskStatistics:
     """Statistics of no rows, over the features of others."""
-    whole = align_tasks(like, tasks)
-    names = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
-    return replace(
-        whole, **{name: np.zeros_like(getattr(whole, name)) for name in names}
-    )
+    return align_tasks(like, tasks).only(np.zeros(len(tasks), dtype=bool))
 
 
 def align_parts(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:

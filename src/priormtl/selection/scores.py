@@ -28,7 +28,7 @@ Score = Callable[[Array, Array], Array]
 
 def validation_errors(test: TaskStatistics, coefs: Array, intercepts: Array) -> Array:
     """Weighted sum of squared errors in each task (l, m), without a single row."""
-    products = np.matmul(test.xx, coefs.transpose(1, 2, 0)).transpose(2, 0, 1)
+    products = test.model_products(coefs)
     within = test.yy + np.einsum("lij,lij->li", coefs, products - 2.0 * test.xy)
     misses = test.y_mean - np.einsum("lij,ij->li", coefs, test.x_mean) - intercepts
     # Rounding can leave a perfect fit below zero.

@@ -1,6 +1,7 @@
 """BlockNewton: sweeps over rows find which are zero, Newton steps do the rest."""
 
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -27,7 +28,9 @@ MEMO = "layout of block Newton"
 class Layout:
     """Features in play, laid out for compiled loops."""
 
-    problem: Problem
+    # Not the problem, whose memo holds the layout: in a circle, matrices of many
+    # megabytes would stay until the garbage collector finds them.
+    source: tuple[object, ...]
     whole: BlockQuadratic  # of all features
     features: Index  # those in play; all others are zero
     blocks: BlockQuadratic  # of these
@@ -113,7 +116,8 @@ def _lay_out(
     few = 0 < np.count_nonzero(in_play) <= WORTH_LEAVING_OUT * len(in_play)
     features = np.flatnonzero(in_play) if few else np.arange(len(in_play))
     blocks = whole.restrict(features)
-    layout = Layout(problem, whole, features, blocks, choose_engine(blocks))
+    engine = choose_engine(blocks)
+    layout = Layout(_source(problem), whole, features, blocks, engine)
     problem.memo[MEMO] = layout
     return layout
 
@@ -121,7 +125,7 @@ def _lay_out(
 def _recall(problem: Problem) -> Layout | None:
     """Layout of the same problem at another lam, if there was one."""
     known = problem.memo.get(MEMO)
-    if known is None or not _differ_in_lam_only(known.problem, problem):
+    if known is None or not _same(known.source, _source(problem)):
         return None
     from priormtl.solvers.engines import at_other_lam  # noqa: PLC0415
 
@@ -130,11 +134,16 @@ def _recall(problem: Problem) -> Layout | None:
     rows = np.concatenate([np.arange(first), first + known.features])
     blocks = replace(known.blocks, lam=whole.lam[rows])
     engine = at_other_lam(known.engine, blocks)
-    return Layout(problem, whole, known.features, blocks, engine)
+    return Layout(known.source, whole, known.features, blocks, engine)
 
 
-def _differ_in_lam_only(a: Problem, b: Problem) -> bool:
-    return a.fit is b.fit and a.prior is b.prior and a.penalty is b.penalty
+def _source(problem: Problem) -> tuple[object, ...]:
+    """What layouts are made of, beside lam."""
+    return problem.fit, problem.prior, problem.penalty
+
+
+def _same(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
+    return all(map(is_, a, b))
 
 
 def _stand(problem: Problem, point: Point, layout: Layout) -> BlockNewtonState:
