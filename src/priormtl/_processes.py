@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 
 __all__ = ["leaving_interrupts"]
 
@@ -17,6 +18,8 @@ def leaving_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
+    # It would end the mask if it began inside.
+    resource_tracker.ensure_running()
     # Inherited by what begins; for us it comes a moment later.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

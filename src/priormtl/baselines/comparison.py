@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -154,7 +155,7 @@ def _run(
     jobs = (delayed(_attempt)(contest, name, models[name], k) for name, k in pairs)
     # Processes: threads of short steps wait for each other, which would show in the
     # seconds.
-    with leaving_interrupts():
+    with leaving_interrupts() if n_jobs > 1 else nullcontext():
         running = Parallel(n_jobs, return_as="generator_unordered")(jobs)
     found: dict[tuple[str, int], Attempt] = {}
     title = f"{len(models)} methods, {len(contest.splits)} splits"
