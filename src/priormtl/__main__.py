@@ -1,6 +1,8 @@
 """The ``priormtl`` command, also as ``python -m priormtl``."""
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib.util import find_spec
 
 from priormtl.cli.signals import orderly_end
@@ -9,8 +11,7 @@ from priormtl.cli.streams import guard_streams
 
 def main() -> None:
     """Run the command line, or say what it needs."""
-    guard_streams()
-    with orderly_end():
+    with orderly_end(), _open_streams():
         if any(find_spec(name) is None for name in ("typer", "rich")):
             sys.exit(
                 "The priormtl command needs two packages: pip install 'priormtl[cli]'"
@@ -21,6 +22,18 @@ def main() -> None:
             app(prog_name="priormtl")
         finally:
             sys.stdout.flush()  # here, where it can still be answered
+
+
+def _open_streams() -> AbstractContextManager[None]:
+    """Guard the streams; terminals also show that a silent command works."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        guard_streams()
+        return nullcontext()
+    from priormtl.cli.heartbeat import Heartbeat, beating, write_ascii  # noqa: PLC0415
+
+    heart = Heartbeat(partial(write_ascii, sys.stderr.fileno()))
+    guard_streams(heart.give_way)
+    return beating(heart)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,15 @@ __all__ = ["guard_streams"]
 BROKEN_PIPE = 128 + 13  # as if SIGPIPE had ended the command
 
 
-def guard_streams() -> None:
+def guard_streams(before: Callable[[], None] = lambda: None) -> None:
     """Let output that cannot be written end the command, and messages end nothing.
 
-    Letters that the terminal or file does not know become question marks.
+    Letters that the terminal or file does not know become question marks. ``before`` is
+    called before each write to a terminal.
     """
     _occupy_closed()
-    sys.stdout = _guard(sys.stdout, _end)
-    sys.stderr = _guard(sys.stderr, _say_nothing)
+    sys.stdout = _guard(sys.stdout, _end, before)
+    sys.stderr = _guard(sys.stderr, _say_nothing, before)
 
 
 class GuardedWriter(io.RawIOBase):
@@ -28,9 +29,15 @@ class GuardedWriter(io.RawIOBase):
     What comes later is dropped, so that nothing is tried again when Python ends.
     """
 
-    def __init__(self, stream: Any, answer: Callable[[OSError], None]) -> None:
-        self.stream = stream  # None: closed
+    def __init__(
+        self,
+        stream: Any,  # None: closed
+        answer: Callable[[OSError], None],
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.stream = stream
         self.answer = answer
+        self.before = before
         self.lost = False
 
     def write(self, data: Any) -> int:
@@ -41,6 +48,7 @@ class GuardedWriter(io.RawIOBase):
         try:
             if self.stream is None:
                 raise OSError(EBADF, os.strerror(EBADF))
+            self.before()
             return self.stream.write(data)
         except OSError as error:
             self.lost = True
@@ -62,13 +70,16 @@ class GuardedWriter(io.RawIOBase):
         return self.stream.fileno()
 
 
-def _guard(stream: Any, answer: Callable[[OSError], None]) -> Any:
+def _guard(
+    stream: Any, answer: Callable[[OSError], None], before: Callable[[], None]
+) -> Any:
     if stream is None:
         return _as_text(GuardedWriter(None, answer))
     if not hasattr(stream, "buffer"):  # not of this process, as in notebooks
         return stream
     stream.flush()
-    raw = GuardedWriter(getattr(stream.buffer, "raw", stream.buffer), answer)
+    below = getattr(stream.buffer, "raw", stream.buffer)
+    raw = GuardedWriter(below, answer, *([before] if stream.isatty() else []))
     return _as_text(
         raw,
         encoding=stream.encoding,

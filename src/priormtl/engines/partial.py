@@ -17,9 +17,10 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data import TaskStatistics, align_tasks
+from priormtl.data import TaskStatistics, align_tasks, refuse_tiny
 from priormtl.engines.layout import Layout, join_layouts
 from priormtl.engines.recipe import Recipe
+from priormtl.exceptions import FoldsError
 
 __all__ = ["Partial", "Summary", "no_rows", "nothing_to_learn", "refuse_nothing"]
 
@@ -119,6 +120,7 @@ class Partial:
         counts = dict(zip(self.tasks, self.counts.tolist(), strict=True))
         categories = self.layout.categories()
         parts = self.without_marks(recipe)
+        refuse_tiny(*parts)
         return Summary(parts, categories, counts, self.rows, self.dropped)
 
     def refill(self, layout: Layout, centre: Array) -> "Partial":
@@ -142,7 +144,7 @@ class Partial:
     def _refuse_empty_folds(self) -> None:
         empty = [k for k, part in enumerate(self.parts) if not part.weight.any()]
         if empty:
-            raise ValueError(
+            raise FoldsError(
                 f"folds={len(self.parts)} must leave rows for every fold: fold "
                 f"{empty[0]} has none of {self.counts.sum()}; use fewer folds, or a "
                 "key of more values."
