@@ -17,6 +17,7 @@ TESTED_ELSEWHERE = {
     "_arrays.py": "names only",
     "_files.py": "test_files.py",
     "_lazy.py": "test_lazy.py",
+    "_processes.py": "test_processes.py",
     "__main__.py": "cli/test_main.py",
     "audits/results.py": "audits/test_audit.py",
     "audits/subjects.py": "audits/test_audit.py",

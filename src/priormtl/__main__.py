@@ -1,32 +1,39 @@
 """The ``priormtl`` command, also as ``python -m priormtl``."""
 
-import signal
 import sys
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib.util import find_spec
-from types import FrameType
+
+from priormtl.cli.signals import orderly_end
+from priormtl.cli.streams import guard_streams
 
 
 def main() -> None:
     """Run the command line, or say what it needs."""
-    if any(find_spec(name) is None for name in ("typer", "rich")):
-        sys.exit("The priormtl command needs two packages: pip install 'priormtl[cli]'")
-    from priormtl.cli.main import app  # noqa: PLC0415
+    with orderly_end(), _open_streams():
+        if any(find_spec(name) is None for name in ("typer", "rich")):
+            sys.exit(
+                "The priormtl command needs two packages: pip install 'priormtl[cli]'"
+            )
+        from priormtl.cli.main import app  # noqa: PLC0415
 
-    signal.signal(signal.SIGTERM, _end)
-    _print_what_can_be()
-    app(prog_name="priormtl")
+        try:
+            app(prog_name="priormtl")
+        finally:
+            sys.stdout.flush()  # here, where it can still be answered
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    """End as after Ctrl-C, so that what was being written aside is removed."""
-    sys.exit(128 + number)
+def _open_streams() -> AbstractContextManager[None]:
+    """Guard the streams; terminals also show that a silent command works."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        guard_streams()
+        return nullcontext()
+    from priormtl.cli.heartbeat import Heartbeat, beating, write_ascii  # noqa: PLC0415
 
-
-def _print_what_can_be() -> None:
-    """Print a question mark for letters that the terminal or file does not know."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+    heart = Heartbeat(partial(write_ascii, sys.stderr.fileno()))
+    guard_streams(heart.give_way)
+    return beating(heart)
 
 
 if __name__ == "__main__":

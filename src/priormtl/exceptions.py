@@ -6,6 +6,7 @@ from difflib import get_close_matches
 __all__ = [
     "ApproximationWarning",
     "DataFileError",
+    "FoldsError",
     "MissingDataError",
     "ModelFileError",
     "absent_name",
@@ -34,6 +35,10 @@ class MissingDataError(FileNotFoundError):
 
 class DataFileError(ValueError):
     """A data file is damaged, or holds other contents than it must."""
+
+
+class FoldsError(ValueError):
+    """Rows do not suffice to hold some of them out in turn."""
 
 
 def unknown_name(kind: str, name: Hashable, known: Iterable[Hashable]) -> ValueError:

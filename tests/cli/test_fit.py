@@ -352,3 +352,43 @@ def test_nothing_is_tried_too_so_that_a_report_can_tell_what_the_prior_did(
     assert 0.0 in model.epsilons
     answer = report(model).content.finding("prior")
     assert answer.value != "Not measured"
+
+
+SMALL = {
+    "one row": "t,a,y\n1,2,3\n",
+    "one row of each task": "t,a,y\n1,2,3\n2,3,1\n3,5,4\n",
+}
+
+
+@pytest.mark.parametrize("rows", SMALL.values(), ids=SMALL)
+@pytest.mark.parametrize("folds", ["2", "5"])
+def test_too_few_rows_to_choose_strengths_say_to_give_them(tmp_path, rows, folds):
+    table, out = tmp_path / "small.csv", tmp_path / "a.model"
+    table.write_text(rows)
+    words = (table, "--task", "t", "--target", "y", "--out", out)
+    assert_refused(run(*words, "--folds", folds), "give --lam and --epsilon.")
+    assert run(*words, "--lam", "1", "--epsilon", "1").exit_code == 0
+
+
+CLASSES = {
+    "three": ("t,a,y\n1,2,p\n1,3,q\n1,5,r\n2,1,p\n", "task 1 has 3, such as"),
+    "one": ("t,a,y\n1,2,p\n1,3,p\n2,1,p\n", "has 1, such as 'p'"),
+}
+
+
+@pytest.mark.parametrize(("rows", "words"), CLASSES.values(), ids=CLASSES)
+def test_other_numbers_of_classes_are_refused_by_task(tmp_path, rows, words):
+    table = tmp_path / "small.csv"
+    table.write_text(rows)
+    result = run(
+        *(table, "--task", "t", "--target", "y", "--classify"),
+        *("--out", tmp_path / "a.model"),
+    )
+    assert_refused(result, "must hold two values in each task", words)
+
+
+def test_numbers_whose_squares_vanish_are_refused(tmp_path):
+    table, out = tmp_path / "small.csv", tmp_path / "a.model"
+    table.write_text("t,a,y\n1,2e-200,3\n1,3e-200,2\n2,1e-200,1\n")
+    result = run(table, "--task", "t", "--target", "y", "--out", out, *FIXED)
+    assert_refused(result, "small.csv: feature 'a' must reach 1e-150")

@@ -1,7 +1,6 @@
 """The command itself: help, version, demonstration."""
 
 import os
-import signal
 import subprocess
 import sys
 
@@ -45,33 +44,6 @@ def test_command_without_its_extra_says_what_to_install():
     assert result.returncode == 1
     assert "pip install 'priormtl[cli]'" in result.stderr
     assert "Traceback" not in result.stderr
-
-
-WRITES_FOR_LONG = """
-import sys, time
-from pathlib import Path
-from unittest.mock import patch
-from priormtl.__main__ import main
-from priormtl._files import write_aside
-
-def app(prog_name):
-    with write_aside(Path(sys.argv[1])):
-        print("ready", flush=True)
-        time.sleep(60)
-
-with patch("priormtl.cli.main.app", app):
-    main()
-"""
-
-
-def test_a_terminated_command_leaves_nothing(tmp_path):
-    words = [sys.executable, "-c", WRITES_FOR_LONG, str(tmp_path / "a.csv")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"ready\n"
-        assert len(list(tmp_path.iterdir())) == 1
-        process.terminate()
-        assert process.wait(30) == 128 + signal.SIGTERM
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_letters_that_cannot_be_printed_end_nothing(tmp_path):

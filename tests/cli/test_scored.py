@@ -100,3 +100,12 @@ def test_targets_that_are_texts_are_named(tmp_path):
     file.write_text("x,t,y\n1,a,low\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"column 'y' must hold numbers.*'low'"):
         read_known_rows(SimpleNamespace(), file, task="t", target="y")
+
+
+@pytest.mark.parametrize("number", ["inf", "1e300"])
+def test_targets_that_cannot_be_scored_are_refused(tmp_path, number):
+    file = tmp_path / "rows.csv"
+    file.write_text(f"t,a,y\nu,1,2.5\nu,2,{number}\n")
+    model = MultiTaskRegressor().fit([[1.0], [2.0]], [1.0, 2.0])
+    with pytest.raises(ValueError, match="column 'y' must hold finite numbers"):
+        read_known_rows(model, file, task="t", target="y")

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from sklearn.exceptions import FitFailedWarning
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
+from priormtl._processes import leaving_interrupts
 from priormtl.baselines.contest import (
     SMALLER_IS_BETTER,
     Contest,
@@ -153,7 +155,8 @@ def _run(
     jobs = (delayed(_attempt)(contest, name, models[name], k) for name, k in pairs)
     # Processes: threads of short steps wait for each other, which would show in the
     # seconds.
-    running = Parallel(n_jobs, return_as="generator_unordered")(jobs)
+    with leaving_interrupts() if n_jobs > 1 else nullcontext():
+        running = Parallel(n_jobs, return_as="generator_unordered")(jobs)
     found: dict[tuple[str, int], Attempt] = {}
     title = f"{len(models)} methods, {len(contest.splits)} splits"
     with show_progress(None, None, title, len(pairs), "fits") as advance:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typer import Option, echo
 from priormtl._files import write_whole
 from priormtl.cli.columns import Columns, Data, Json, Target, Task
 from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
+from priormtl.cli.plain import to_json
 from priormtl.cli.words import count
 
 __all__ = ["compare"]
@@ -75,7 +75,7 @@ def compare(
         if out is not None:
             write_whole(out, _to_csv(found))
     if as_json:
-        echo(json.dumps(_describe(rows) | {"results": [_plain(row) for row in found]}))
+        echo(to_json(_describe(rows) | {"results": found}))
     else:
         _show(rows, found, cv)
 
@@ -106,14 +106,6 @@ def _describe(rows: Any) -> dict[str, Any]:
         "tasks": len(rows.task.unique()),
         "features": rows.X.num_columns,
         "encoded": [c.name for c in rows.encoding.columns if c.values is not None],
-    }
-
-
-def _plain(row: Row) -> Row:
-    """JSON has no NaN."""
-    return {
-        name: None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in row.items()
     }
 
 

@@ -1,6 +1,5 @@
 """priormtl data: which data sets are at hand, and files made from originals."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +8,7 @@ from typer import Argument, Context, Option, Typer, echo
 from priormtl.cli.columns import Json
 from priormtl.cli.errors import needing, one_sentence
 from priormtl.cli.lazy import SETTINGS
+from priormtl.cli.plain import to_json
 from priormtl.exceptions import MissingDataError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def data(
 
     findings = [look_for(source, home) for source in SOURCES.values()]
     if as_json:
-        echo(json.dumps({"folder": _folder(home), "data": _plain(findings)}, indent=2))
+        echo(to_json({"folder": _folder(home), "data": _plain(findings)}, indent=2))
     else:
         _show(home, findings)
 
@@ -64,7 +64,7 @@ def convert(
     with one_sentence():
         made = convert_original(name, original, data_home=to, replace=replace)
     if as_json:
-        echo(json.dumps({"file": str(made.path), "verified": made.verified}))
+        echo(to_json({"file": str(made.path), "verified": made.verified}))
         return
     echo(f"{made.path} written.")
     if not made.verified:
@@ -95,7 +95,7 @@ def example(
                 "--to, or use --replace."
             )
         written = [str(file) for file in write_example(to)]
-    echo(json.dumps({"files": written}) if as_json else f"wrote {', '.join(written)}")
+    echo(to_json({"files": written}) if as_json else f"wrote {', '.join(written)}")
 
 
 def _folder(home: Path | None) -> str | None:

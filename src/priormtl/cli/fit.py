@@ -1,6 +1,5 @@
 """priormtl fit: a model of a table, or of statistics that sites have shared."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from priormtl.cli.columns import (
     Where,
 )
 from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
+from priormtl.cli.plain import to_json
 from priormtl.cli.words import word_option
 
 __all__ = ["fit"]
@@ -160,7 +160,7 @@ def fit(
 
 def _say(facts: dict[str, Any], lines: Any, as_json: bool) -> None:
     if as_json:
-        echo(json.dumps(facts))
+        echo(to_json(facts))
         return
     for line in lines:
         echo(line)

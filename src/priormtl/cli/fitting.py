@@ -1,8 +1,11 @@
 """Fits as the command makes them: a table or statistics in, a model out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from priormtl.cli.columns import Columns
 from priormtl.cli.reading import read_table, summarize_table
@@ -18,7 +21,7 @@ from priormtl.estimators import (
     MultiTaskRegressorCV,
     fit_rows,
 )
-from priormtl.exceptions import suggest
+from priormtl.exceptions import FoldsError, suggest
 from priormtl.priors import FeaturePrior, PriorFile, read_prior_file
 
 __all__ = ["Learned", "Settings", "Strengths", "fit_statistics", "fit_table"]
@@ -112,15 +115,35 @@ def fit_table(
     _refuse_shards(shards, classify)
     if classify:
         rows = read_table(data, where, columns)
-        _refuse_many_classes(data, columns.target, rows)
+        _refuse_other_classes(data, columns.target, rows)
         model = settings.build(rows.X.column_names, classify=True)
-        return Learned(fit_rows(model, rows), rows.read, rows.dropped)
+        with _offering_strengths(settings):
+            fit_rows(model, rows)
+        return Learned(model, rows.read, rows.dropped)
     searching = bool(settings.strengths.searched)
     dealt = {"folds": settings.folds, "key": key} if searching else {}
-    found = summarize_table(data, where, columns, shards=shards, **dealt)
-    model = settings.build(found.parts[0].features, classify=False)
-    model.fit_statistics(found.parts if searching else found.whole)
+    with _offering_strengths(settings):
+        found = summarize_table(data, where, columns, shards=shards, **dealt)
+        model = settings.build(found.parts[0].features, classify=False)
+        model.fit_statistics(found.parts if searching else found.whole)
     return Learned(model, found.rows, found.dropped)
+
+
+@contextmanager
+def _offering_strengths(settings: Settings) -> Iterator[None]:
+    """Say what else helps where rows do not suffice to choose strengths on them."""
+    try:
+        yield
+    except FoldsError as error:
+        names = _options(settings.strengths.searched)
+        raise FoldsError(
+            f"{error} Or choose the strengths yourself, for which none are held out: "
+            f"give {names}."
+        ) from None
+
+
+def _options(names: Sequence[str]) -> str:
+    return " and ".join(f"--{name}" for name in names)
 
 
 def _refuse_key(key: str | None, classify: bool) -> None:
@@ -139,14 +162,24 @@ def _refuse_shards(shards: Path | None, classify: bool) -> None:
         )
 
 
-def _refuse_many_classes(data: Path, target: str, rows: Rows) -> None:
-    found, tasks = len(rows.y.unique()), len(rows.task.unique())
-    if found > 2 * tasks:
-        raise ValueError(
-            f"{data}: column {target!r} must hold two values in each task for "
-            f"--classify: it holds {found} in {tasks} tasks; leave --classify out, or "
-            "choose another target."
-        )
+def _refuse_other_classes(data: Path, target: str, rows: Rows) -> None:
+    """Fail where some task shows more than two classes, or all tasks show one."""
+    shown = rows.y.unique()
+    for task, classes in _classes_by_task(rows):
+        if len(classes) > 2 or len(shown) < 2:
+            few = ", ".join(repr(value) for value in classes[:3])
+            raise ValueError(
+                f"{data}: column {target!r} must hold two values in each task for "
+                f"--classify: task {task!r} has {len(classes)}, such as {few}; leave "
+                "--classify out, or choose another target."
+            )
+
+
+def _classes_by_task(rows: Rows) -> Iterator[tuple[Any, list[Any]]]:
+    table = pa.table({"task": rows.task, "class": rows.y})
+    found = table.group_by("task").aggregate([("class", "distinct")]).to_pylist()
+    for row in found:
+        yield row["task"], row["class_distinct"]
 
 
 def fit_statistics(files: Sequence[Path], settings: Settings) -> Learned:
@@ -157,14 +190,15 @@ def fit_statistics(files: Sequence[Path], settings: Settings) -> Learned:
         model = settings.build(whole.features, classify=False)
         return Learned(model.fit_statistics(whole))
     if len(files) == 1:
-        names = " and ".join(f"--{name}" for name in searched)
+        names = _options(searched)
         raise ValueError(
             f"{files[0]} alone cannot tell how strong to choose {names}: give values, "
             "or several files with --from-stats, each of which is held out once."
         )
     parts: list[TaskStatistics] = list(read_sites(files))
     model = settings.build(parts[0].features, classify=False)
-    return Learned(model.fit_statistics(parts))
+    with _offering_strengths(settings):
+        return Learned(model.fit_statistics(parts))
 
 
 def _settle(name: str, value: float | None, is_used: bool, option: str) -> float | None:

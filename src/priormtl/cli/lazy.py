@@ -14,6 +14,8 @@ SETTINGS: dict[str, Any] = {
     "add_completion": False,
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
+    # A group that is not asked for its own help would load pydantic to read None.
+    "context_settings": {"default_map": {"help": False}},
 }
 
 

@@ -1,6 +1,5 @@
 """priormtl merge: statistics of several sites as one."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ from typer import Argument, Option, echo
 
 from priormtl.cli.columns import Json
 from priormtl.cli.errors import one_sentence, refuse_folder
+from priormtl.cli.plain import to_json
 from priormtl.cli.words import count
 
 __all__ = ["merge"]
@@ -33,7 +33,7 @@ def merge(
     d, m = whole.shape
     if as_json:
         told = {"file": str(out), "files": len(files), "tasks": m, "features": d}
-        echo(json.dumps(told | {"weight": float(whole.weight.sum())}))
+        echo(to_json(told | {"weight": float(whole.weight.sum())}))
         return
     counts = (len(files), "file"), (m, "task"), (d, "feature")
     words = ", ".join(count(n, noun) for n, noun in counts)

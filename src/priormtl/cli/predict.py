@@ -1,13 +1,13 @@
 """priormtl predict: what a model says of the rows of a table."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option, echo
 
 from priormtl.cli.columns import Data, Json, Where
-from priormtl.cli.errors import needing, one_sentence, refuse_folder
+from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
+from priormtl.cli.plain import to_json
 from priormtl.cli.words import count, word_option
 
 __all__ = ["predict"]
@@ -52,7 +52,7 @@ def predict(
     """
     with needing("predict", "cli"):
         from priormtl.cli import prediction, writing  # noqa: PLC0415
-    with one_sentence():
+    with one_sentence(), short_warnings():
         refuse_folder(out, model, data)
         writing.check_suffix(out)
         predictor = prediction.prepare(model, task, identity, unseen)
@@ -91,7 +91,7 @@ def _say(out: Path, model: Any, read: int, written: int, as_json: bool) -> None:
     second = _second_class(model)
     if as_json:
         told = {"file": str(out), "rows": read, "predicted": written}
-        echo(json.dumps(told | ({} if second is None else {"second_class": second})))
+        echo(to_json(told | ({} if second is None else {"second_class": second})))
         return
     left_out = read - written
     dropped = f", {left_out} left out for missing values" if left_out else ""

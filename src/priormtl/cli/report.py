@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.errors import needing, one_sentence, refuse_folder
+from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
+from priormtl.cli.plain import to_json
 
 __all__ = ["report"]
 
@@ -48,7 +49,7 @@ def report(
         from priormtl.cli.scored import read_known_rows  # noqa: PLC0415
         from priormtl.estimators import load  # noqa: PLC0415
         from priormtl.reports import report as make  # noqa: PLC0415
-    with one_sentence():
+    with one_sentence(), short_warnings():
         refuse_folder(out, model, data)
         refuse_folder(coefficients, model, data)
         if out == coefficients:
@@ -68,7 +69,7 @@ def report(
 
 def _say(out: Path, findings: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        echo(json.dumps({"file": str(out), "findings": findings}, ensure_ascii=False))
+        echo(to_json({"file": str(out), "findings": findings}, ensure_ascii=False))
         return
     for finding in findings:
         echo(f"{finding['question']} {finding['value']}.")

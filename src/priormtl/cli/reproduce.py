@@ -1,6 +1,5 @@
 """priormtl reproduce: the paper's tables and figures, and what they leave open."""
 
-import json
 import os
 import sys
 import time
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 from typer import Argument, Exit, Option, echo
 
 from priormtl.cli.errors import needing, one_sentence
+from priormtl.cli.plain import to_json
 from priormtl.cli.words import word_of
 
 __all__ = ["reproduce"]
@@ -148,7 +148,7 @@ def _say(report: Any, as_json: bool) -> None:
         echo(f"left out: {name} is not at hand ('priormtl data' says why)", err=True)
     if as_json:
         echo(
-            json.dumps(
+            to_json(
                 {
                     "computed": outcome.computed,
                     "done": report.done,

@@ -12,6 +12,8 @@ from priormtl.exceptions import DataFileError, unknown_name
 
 __all__ = ["read_known_rows"]
 
+LARGEST_TARGET = 1e100  # as in fits
+
 
 def read_known_rows(
     model: Any, data: Path, *, task: str | None, target: str | None
@@ -29,6 +31,7 @@ def read_known_rows(
             f"{data} must have rows with known {task!r} and {target!r}."
         )
     _refuse_texts(model, data, table, target)
+    _refuse_huge(data, table, target)
     X, y, labels = _features(model, table, {task, target}), table[target], table[task]
     if getattr(model, "task", None) is None:
         return {"X": X, "y": y, "task": labels}
@@ -53,6 +56,19 @@ def _refuse_texts(model: Any, data: Path, table: pa.Table, target: str) -> None:
         raise DataFileError(
             f"{data}: column {target!r} must hold numbers: got text such as "
             f"{table[target][0].as_py()!r}."
+        )
+
+
+def _refuse_huge(data: Path, table: pa.Table, target: str) -> None:
+    """Fail where scores would be infinite, or not be numbers."""
+    if not pa.types.is_floating(table[target].type):
+        return
+    values = table[target].to_numpy()
+    wrong = values[~(np.abs(values) <= LARGEST_TARGET)]
+    if len(wrong):
+        raise DataFileError(
+            f"{data}: column {target!r} must hold finite numbers up to "
+            f"{LARGEST_TARGET:g}: got {wrong[0]:g}; replace or drop such values."
         )
 
 

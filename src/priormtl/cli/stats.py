@@ -1,6 +1,5 @@
 """priormtl stats: what a table says about its tasks, without its rows."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ from priormtl.cli.columns import (
     Where,
 )
 from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
+from priormtl.cli.plain import to_json
 from priormtl.cli.words import count
 
 __all__ = ["stats"]
@@ -67,7 +67,7 @@ def _say(out: Path, kept: Any, left_out: int, min_rows: int, as_json: bool) -> N
     if as_json:
         told = {"file": str(out), "rows": kept.rows, "dropped": kept.dropped}
         told |= {"tasks": m, "features": d, "left_out": left_out}
-        echo(json.dumps(told))
+        echo(to_json(told))
         return
     rows, tasks = count(kept.rows, "row"), count(m, "task")
     words = f"{rows} read, {tasks}, {count(d, 'feature')}"

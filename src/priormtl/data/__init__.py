@@ -55,6 +55,7 @@ from priormtl.data.tasks import (
     from_columns,
     from_labels,
 )
+from priormtl.data.tiny import refuse_tiny
 
 __all__ = [
     "POLICIES",
@@ -99,6 +100,7 @@ __all__ = [
     "read_encoding",
     "read_matrix",
     "read_targets",
+    "refuse_tiny",
     "shift_samples",
     "split_task_column",
     "stack_tasks",

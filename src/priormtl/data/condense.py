@@ -13,6 +13,7 @@ from priormtl.data.samples import centre_samples
 from priormtl.data.statistics import TaskStatistics, summarize_tasks
 from priormtl.data.streamed import StreamedMoments
 from priormtl.data.tasks import SharedRows, TaskData, from_columns, from_labels
+from priormtl.data.tiny import refuse_tiny, refuse_tiny_weights
 
 __all__ = ["accumulate", "condense", "statistics_pay", "summarize", "to_tasks"]
 
@@ -22,6 +23,13 @@ def condense(data: TaskData | TaskStatistics) -> Moments:
 
     Statistics that lie on disk stay there.
     """
+    moments = _represent(data)
+    refuse_tiny(moments)
+    refuse_tiny_weights(moments)
+    return moments
+
+
+def _represent(data: TaskData | TaskStatistics) -> Moments:
     if isinstance(data, TaskStatistics):
         return StreamedMoments.of(data) if data.is_mapped else data
     return summarize_tasks(data) if statistics_pay(data) else centre_samples(data)
@@ -82,7 +90,9 @@ def summarize(
     >>> statistics.xx[0], statistics.y_mean
     (array([[2.]]), array([2.]))
     """
-    return summarize_tasks(to_tasks(X, y, task, sample_weight))
+    statistics = summarize_tasks(to_tasks(X, y, task, sample_weight))
+    refuse_tiny(statistics)
+    return statistics
 
 
 def accumulate(chunks: Iterable[TaskData]) -> TaskStatistics:

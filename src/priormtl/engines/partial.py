@@ -17,9 +17,10 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data import TaskStatistics, align_tasks, keep_tasks
+from priormtl.data import TaskStatistics, align_tasks, keep_tasks, refuse_tiny
 from priormtl.engines.layout import Layout, join_layouts
 from priormtl.engines.recipe import Recipe
+from priormtl.exceptions import FoldsError
 
 __all__ = ["Partial", "Summary", "no_rows", "nothing_to_learn", "refuse_nothing"]
 
@@ -124,6 +125,7 @@ class Partial:
         counts = dict(zip(self.tasks, self.counts.tolist(), strict=True))
         categories = self.layout.categories()
         parts = self.without_marks(recipe)
+        refuse_tiny(*parts)
         return Summary(parts, categories, counts, self.rows, self.dropped)
 
     def refill(self, layout: Layout, centre: Array) -> "Partial":
@@ -190,7 +192,7 @@ def refuse_nothing(found: Read) -> None:
     found.layout.refuse_unobserved(found.observed)
     empty = np.flatnonzero(found.fold_weight == 0)
     if len(empty):
-        raise ValueError(
+        raise FoldsError(
             f"folds={len(found.fold_weight)} must leave rows for every fold: fold "
             f"{empty[0]} has none of {found.rows - found.dropped}; use fewer folds, or "
             "a key of more values."

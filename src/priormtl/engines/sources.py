@@ -27,7 +27,7 @@ from priormtl.engines.fragments import (
 )
 from priormtl.engines.hashing import is_textual
 from priormtl.engines.recipe import Recipe, Wanted
-from priormtl.exceptions import DataFileError
+from priormtl.exceptions import DataFileError, FoldsError
 
 __all__ = ["Piece", "Source", "naming", "open_source"]
 
@@ -176,6 +176,8 @@ def naming(file: str) -> Iterator[None]:
     """Say in which file something is wrong."""
     try:
         yield
+    except FoldsError as error:
+        raise FoldsError(f"{file}: {error}") from None
     except ValueError as error:
         raise DataFileError(f"{file}: {error}") from None
 

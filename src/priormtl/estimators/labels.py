@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from priormtl._arrays import Array, Index
 from priormtl.data import TaskData, as_frame
+from priormtl.exceptions import FoldsError
 
 __all__ = ["class_table", "code_classes", "read_labels", "refuse_lone_classes"]
 
@@ -73,7 +74,7 @@ def refuse_lone_classes(train: TaskData, number: int) -> None:
         shown = train.task_sums(train.weight * (train.y == sign))
         lone = [train.tasks[i] for i in np.flatnonzero(shown == 0)]
         if lone:
-            raise ValueError(
+            raise FoldsError(
                 "cv must leave both classes of every task in every training part: "
                 f"split {number} trains on one class of {lone[:8]}; stratify the "
                 "splits by task and class."

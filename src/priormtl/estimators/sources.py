@@ -14,6 +14,7 @@ from priormtl.selection import align_parts
 
 if TYPE_CHECKING:
     from priormtl.engines import Rows, Summary
+from priormtl.exceptions import FoldsError
 
 __all__ = ["count_folds", "fit_rows", "hold_back", "read_source", "read_source_rows"]
 
@@ -98,7 +99,7 @@ def hold_back(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:
     always = reduce(add, (part.only(lone) for part in aligned))
     tests = [part.only(~lone) for part in aligned]
     if not all(part.weight.any() for part in tests):
-        raise ValueError(
+        raise FoldsError(
             f"each of {len(parts)} parts must hold rows of tasks that other parts hold "
             "too, since a task must be learned before it is judged: use fewer folds, "
             "more rows, or parts that share tasks."

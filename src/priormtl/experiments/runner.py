@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from priormtl._processes import leaving_interrupts
 from priormtl.experiments.store import Store, digest_settings
 
 __all__ = ["Event", "Failure", "Outcome", "Unit", "collect", "run"]
@@ -134,9 +135,10 @@ def _compute_all(
     )
     futures: dict[Future[float], Unit] = {}
     try:
-        for unit in units:
-            future = pool.schedule(_compute, args=(unit, store), timeout=limit)
-            futures[future] = unit
+        with leaving_interrupts():
+            for unit in units:
+                future = pool.schedule(_compute, args=(unit, store), timeout=limit)
+                futures[future] = unit
         waiting = set(futures)
         while waiting:
             ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -174,7 +176,7 @@ def _compute(unit: Unit, store: Store) -> float:
 
 
 def _settle(parent: int) -> None:
-    """Leave Ctrl-C to the parent, and do not outlive it."""
+    """Leave Ctrl-C to the parent, also where masks do not; do not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 

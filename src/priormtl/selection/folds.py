@@ -16,6 +16,7 @@ from priormtl.data import (
     align_tasks,
     summarize_tasks,
 )
+from priormtl.exceptions import FoldsError
 
 __all__ = [
     "Split",
@@ -89,7 +90,7 @@ def _lost_rows(strata: Index, folds: Index) -> Index:
 def _refuse_empty_folds(folds: Index, n_folds: int) -> None:
     dealt = folds[folds != ALWAYS]
     if np.any(np.bincount(dealt, minlength=n_folds) == 0):
-        raise ValueError(
+        raise FoldsError(
             f"cv must leave rows for every fold: got cv={n_folds} for {len(dealt)} "
             f"rows that can be held out (n_samples={len(folds)}; the only row of a "
             "task stays in training); use fewer folds or more rows."
@@ -201,7 +202,7 @@ def take_test(table: Table, split: Split, number: int) -> Table:
 def refuse_missing(number: int, missing: Sequence[Any]) -> None:
     """Fail if a split trains without some tasks."""
     if missing:
-        raise ValueError(
+        raise FoldsError(
             f"cv must leave rows of every task in every training part: split {number} "
             f"trains without {list(missing[:8])}; hold out some rows of a task, not "
             "all of them."

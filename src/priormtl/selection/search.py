@@ -11,6 +11,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from priormtl._arrays import Array
+from priormtl.exceptions import FoldsError
 from priormtl.problem import Problem
 from priormtl.selection.scores import Score
 from priormtl.solvers import Method, Solution, StopReason, StopRule, solve_path
@@ -167,7 +168,7 @@ def choose_candidate(result: SearchResult, rule: str) -> int:
     """Best mean score, or the largest lam within one standard error of it."""
     mean = result.mean_scores
     if np.all(np.isnan(mean)):
-        raise ValueError(
+        raise FoldsError(
             "no candidate has a score on any split: with AUC every held-out part shows "
             "one class only; use fewer folds, or another scoring."
         )
