@@ -279,7 +279,8 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         with show_progress(self, root, name, total) as advance:
             run = partial(run_jobs, n_jobs=jobs, advance=advance)
             result = search_outliers(plain, extra, trials, solver, run)
-        return result, choose_outliers(result, best)
+        errors = 0.0 if strengths is None else 1.0
+        return result, choose_outliers(result, best, errors)
 
     def _divide(self, table: Table, data: TaskData, splits: list[Split]) -> Parts:
         """Training parts: merged statistics of folds where these do, else rows."""

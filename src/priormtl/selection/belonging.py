@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.losses import OutlierFit, SquaredFit
 from priormtl.problem import Problem
@@ -23,11 +23,14 @@ from priormtl.solvers import solve
 
 __all__ = ["Belonging", "find_outliers"]
 
-FALSE_NAMES = 0.005  # chance of naming any task where all are alike, about
+FALSE_NAMES = 0.01  # chance of naming any task where all are alike, about
 TO_DEVIATION = 1.4826  # median absolute to standard deviation of normal numbers
 COMMON = 1e3  # ties, in units of curvature, under which tasks have all in common
 FREE = 1e-4  # strength of own parts that leave nothing of a task to the others
 MOST_HALVES, MOST_ROUNDS = 3, 8
+LITTLE = 0.01  # of lam
+ENOUGH_ROWS = 4.0  # of all tasks, for each feature
+FEWEST = 3  # tied tasks, of which two can outvote one
 TINY = 1e-9  # share of curvature that counts as none
 
 Mask = NDArray[np.bool_]
@@ -49,32 +52,31 @@ def find_outliers(problem: Problem, solver: Solver) -> Belonging | None:
     if problem.prior.laplacian.is_zero:
         return None
     nobody = np.zeros(problem.shape[1], bool)
-    most = (len(nobody) - 1) // 2
-    if most == 0 or not problem.null_point.fit.gradient.any():
+    largest = np.bincount(problem.prior.laplacian.components).max()
+    if largest < FEWEST or not problem.null_point.fit.gradient.any():
         return Belonging(nobody, 0.0)
     common = Common.of(problem, solver)
-    if not common.shares(nobody).any():
-        return Belonging(nobody, 0.0)
-    return _settle(common, _trim(common, nobody, most), most)
+    return _settle(common, _trim(common, nobody))
 
 
-def _trim(common: "Common", nobody: Mask, most: int) -> Mask:
-    """Tasks that differ most from the other half, or nearly half."""
+def _trim(common: "Common", nobody: Mask) -> Mask:
+    """Tasks that differ most from the other half."""
     out = nobody
     for _ in range(MOST_HALVES):
-        last, out = out, _largest(common.without(out).scores(~nobody), most)
+        last, out = out, _minority(common.without(out).scores(~nobody), common.label)
         if np.array_equal(last, out):
             break
     return out
 
 
-def _settle(common: "Common", out: Mask, most: int) -> Belonging:
+def _settle(common: "Common", out: Mask) -> Belonging:
     """Hold tasks against all but those that were named, until these are the same."""
     judging, seen = np.ones_like(out), set[bytes]()
     for _ in range(MOST_ROUNDS):
         left = common.without(out)
         scores = left.scores(judging)
-        named = _largest(scores, most) & (scores > _limit(scores, judging))
+        far = scores > _limit(scores, judging)
+        named = far & _minority(scores, common.label)
         if np.array_equal(named, out) or named.tobytes() in seen:
             break
         seen.add(named.tobytes())
@@ -82,10 +84,13 @@ def _settle(common: "Common", out: Mask, most: int) -> Belonging:
     return Belonging(named, float(np.sqrt(left.noise_variance(judging))))
 
 
-def _largest(scores: Array, count: int) -> Mask:
-    """Mark the largest scores."""
-    marked = np.zeros(len(scores), bool)
-    marked[np.argsort(-scores, kind="stable")[:count]] = True
+def _minority(scores: Array, label: Index) -> Mask:
+    """Mark the largest scores among tasks of each label, fewer than half of them."""
+    order = np.lexsort((-scores, label))
+    size = np.bincount(label)
+    place = np.arange(len(label)) - (np.cumsum(size) - size)[label[order]]
+    marked = np.zeros(len(label), bool)
+    marked[order] = place < (size[label[order]] - 1) // 2
     return marked
 
 
@@ -124,6 +129,11 @@ class Common:
         """Squared loss."""
         return self.problem.fit  # type: ignore[return-value]
 
+    @property
+    def label(self) -> Index:
+        """Which tasks are tied at all, in however many steps (m,)."""
+        return self.problem.prior.laplacian.components
+
     def without(self, out: Mask) -> Leftover:
         """What is left of all tasks where some have no say."""
         coef = self.coef
@@ -148,8 +158,7 @@ class Common:
         Below 1 for a task that has a say in it, above for others, and 0 where no other
         task has.
         """
-        label = self.problem.prior.laplacian.components
-        curvature = self.fit.task_curvature
+        label, curvature = self.label, self.fit.task_curvature
         heard = np.where(out, 0.0, curvature)
         total = np.bincount(label, heard)[label]
         others = total - heard > TINY * curvature
@@ -158,11 +167,20 @@ class Common:
 
 
 def _tie_all(problem: Problem) -> Problem:
-    """Same problem under ties that leave tasks nothing but what they share."""
-    curvature = problem.fit.task_curvature  # type: ignore[attr-defined]
+    """Same problem under ties that leave tasks nothing but what they share.
+
+    Shrinkage would leave something of every task, in which an outlier can hide: there
+    is hardly any where rows are enough to do without. (None at all is slower.)
+    """
+    fit = problem.fit
+    curvature = fit.task_curvature  # type: ignore[attr-defined]
     degree = problem.prior.laplacian.degree
     unit = float(np.mean(curvature) / problem.shape[0] / np.mean(degree))
-    return problem.with_strengths(lam=problem.lam, epsilon=COMMON * unit)
+    enough = isinstance(fit, SquaredFit) and (
+        fit.moments.weight.sum() >= ENOUGH_ROWS * problem.shape[0]
+    )
+    lam = LITTLE * problem.lam if enough else problem.lam
+    return problem.with_strengths(lam=lam, epsilon=COMMON * unit)
 
 
 def _solve(problem: Problem, solver: Solver, start: Array | None) -> Array:

@@ -194,10 +194,11 @@ def count_outlier_paths(extra: Sequence[Proposal], trials: Sequence[Trial]) -> i
     return len(_paths(extra, trials))
 
 
-def choose_outliers(result: OutlierResult, plain: int) -> int:
+def choose_outliers(result: OutlierResult, plain: int, errors: float = 1.0) -> int:
     """Best candidate with outliers if it beats the best without, else that one.
 
-    It must do so by more than one standard error of the difference over splits.
+    It must do so by more than so many standard errors of the difference over splits:
+    one where any task might have got a part, none where tests have named the tasks.
     """
     if not len(result.extra):
         return plain
@@ -209,7 +210,7 @@ def choose_outliers(result: OutlierResult, plain: int) -> int:
     best = first + int(np.nanargmax(means))
     gains = scores[best] - scores[plain]
     gain = float(mean_scores(gains[np.newaxis])[0])
-    return best if gain > standard_error(gains) else plain
+    return best if gain > errors * standard_error(gains) else plain
 
 
 def _neighbours(lams: Array, lam: float) -> list[float]:
