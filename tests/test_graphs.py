@@ -249,3 +249,12 @@ def test_modes_of_a_large_odd_graph_are_not_computed(monkeypatch):
 def test_degrees_are_the_diagonal(seed):
     graph = random_graph(seed)
     assert graph.degree == pytest.approx(graph.dense().diagonal(), abs=1e-12)
+
+
+def test_components_are_sets_of_connected_tasks():
+    chain = Laplacian.from_edges(5, np.array([0, 1]), np.array([1, 2]), np.ones(2))
+    assert chain.components.tolist() == [0, 0, 0, 1, 2]
+    groups = Laplacian.from_groups(5, [np.array([0, 3]), np.array([1, 2, 4])], 1.0)
+    assert groups.components.tolist() == [0, 1, 1, 0, 1]
+    assert (chain + groups).components.tolist() == [0] * 5
+    assert len(set(Laplacian.empty(3).components)) == 3

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse import block_array, csc_array, csr_array, diags_array, eye_array
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
 from priormtl._arrays import Array, Index
@@ -88,6 +89,13 @@ class Laplacian:
         """Diagonal of L (m,)."""
         own = np.asarray(self.groups.multiply(self.groups).sum(axis=1)).ravel()
         return np.asarray(self.edges.diagonal() - own)
+
+    @cached_property
+    def components(self) -> Index:
+        """Number of the set of connected tasks that each task is in (m,)."""
+        sides = [[self.edges, self.groups], [self.groups.T, None]]
+        _, label = connected_components(csr_array(block_array(sides)), directed=False)
+        return np.asarray(label[: self.m], dtype=np.intp)
 
     @cached_property
     def _dense_parts(self) -> tuple[Array, Array]:

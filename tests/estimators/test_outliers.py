@@ -1,5 +1,7 @@
 """Outlier tasks as users see them: found, named, certified, or absent."""
 
+from contextlib import contextmanager
+
 import cvxpy as cp
 import numpy as np
 import pandas as pd
@@ -18,6 +20,8 @@ from priormtl import (
     save,
     summarize,
 )
+from priormtl.datasets import make_related_tasks
+from priormtl.estimators import searching
 
 PRIOR = FeaturePrior.similar([(0, 1)]) + FeaturePrior.opposite([(2, 3)])
 SETTINGS = {"lam": 3.0, "theta": 0.0, "epsilon": 30.0, "task_prior": "mean"}
@@ -443,3 +447,56 @@ def test_priors_are_judged_by_what_is_shared():
     found = model.summary().feature_prior
     assert found.violation == pytest.approx(np.sum((D @ shared.T) ** 2))
     assert found.cost == pytest.approx(found.violation)
+
+
+@pytest.mark.parametrize("build", [MultiTaskRegressor, MultiTaskRegressorCV])
+def test_defaults_find_what_was_planted(build):
+    found = []
+    for seed in range(3):
+        data = make_related_tasks(12, 6, 40, random_state=seed)
+        y = np.where(data.task == 3, -data.y, data.y)
+        model = build(outlier_tasks=True).fit(data.X, y, task=data.task)
+        found.append(model.outlier_tasks_.tolist())
+    assert found == [[3]] * 3
+
+
+def test_tasks_that_were_not_named_have_no_part_at_any_strength():
+    data = plant(rows=(30, 60))
+    model = fit_planted(data, epsilon=1.0, task_prior="chain")
+    assert model.outlier_tasks_.tolist() == data.outliers
+    strengths = np.where(np.isin(np.arange(16), data.outliers), 1.0, np.inf)
+    twin = fit_planted(
+        data,
+        epsilon=1.0,
+        task_prior="chain",
+        outlier_strength=model.outlier_strength_ * strengths,
+    )
+    np.testing.assert_array_equal(twin.own_coef_, model.own_coef_)
+    assert twin.outlier_strength_ == model.outlier_strength_
+
+
+def test_strengths_of_tasks_are_as_many_as_tasks():
+    with pytest.raises(ValueError, match="one for each of 16 tasks"):
+        fit_planted(plant(rows=(3, 5)), outlier_strength=np.ones(3))
+    with pytest.raises(ValueError, match="every one of outlier_strength must be"):
+        fit_planted(plant(rows=(3, 5)), outlier_strength=-np.ones(16))
+
+
+def test_both_searches_say_how_far_they_are(monkeypatch):
+    told = []
+
+    @contextmanager
+    def tell(estimator, root, name, total):
+        yield lambda: told.append((name, total))
+
+    monkeypatch.setattr(searching, "show_progress", tell)
+    data = plant(m=8, n_outliers=1)
+    MultiTaskRegressorCV(**SEARCH, cv=2, outlier_tasks=True).fit(
+        data.X, data.y, task=data.task
+    )
+    names = [name for name, _ in told]
+    assert sorted(set(names)) == [
+        "MultiTaskRegressorCV, 2 splits",
+        "MultiTaskRegressorCV, outlier tasks",
+    ]
+    assert all(names.count(name) == total for name, total in told)

@@ -28,12 +28,12 @@ def test_proposals_lie_around_what_was_chosen():
     )
     start = OutlierCandidate(9.0, 10.0, np.inf, 0.0)
     found = propose_outliers(problem, grid, start, None, SOLVER)
-    assert {(c.epsilon, c.lam) for c in found} <= {
+    assert {(c.epsilon, c.lam) for c, _ in found} <= {
         (epsilon, lam) for epsilon in (9.0, 30.0) for lam in (1.0, 10.0, 100.0)
     }
-    assert all(np.isfinite(c.outlier_strength) for c in found)
+    assert all(np.isfinite(c.outlier_strength) for c, _ in found)
     some = propose_outliers(problem, grid, start, np.array([1e-3, 1e9]), SOLVER)
-    assert {c.outlier_strength for c in some} == {1e-3}
+    assert {c.outlier_strength for c, _ in some} == {1e-3}
 
 
 def result_of(plain, extra):

@@ -15,6 +15,7 @@ from priormtl.estimators import (
     MultiTaskClassifierCV,
     MultiTaskRegressor,
     MultiTaskRegressorCV,
+    own_strength,
     shared_coef,
 )
 from priormtl.problem import Problem
@@ -72,7 +73,7 @@ def _with_own_parts(twin: Any, model: Any) -> Any:
     """Let tasks out as the model did, at the strength that it found."""
     if model.outlier_tasks and hasattr(model, "outlier_strength_"):
         twin.outlier_tasks = True
-        twin.outlier_strength = model.outlier_strength_
+        twin.outlier_strength = own_strength(model)
     return twin
 
 

@@ -9,7 +9,7 @@ from priormtl.estimators.cross_validated import (
 )
 from priormtl.estimators.labels import code_classes, refuse_lone_classes
 from priormtl.estimators.linear import task_array
-from priormtl.estimators.outliers import shared_coef
+from priormtl.estimators.outliers import own_strength, shared_coef
 from priormtl.estimators.paths import RegularizationPath, regularization_path
 from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
@@ -59,6 +59,7 @@ __all__ = [
     "hide_progress",
     "load",
     "make_splits",
+    "own_strength",
     "refuse_lone_classes",
     "regularization_path",
     "save",

@@ -79,11 +79,11 @@ unseen_tasks
     outlier_tasks : bool
         Try tasks with parts of their own too, around the strengths chosen without
         (lam and its neighbours, and no weaker ties). They are taken where their mean
-        score is better by more than one standard error of the difference; else the
-        fit is that without.
+        score is better, with ``outlier_strengths`` by more than one standard error of
+        the difference; else the fit is that without.
     outlier_strengths : sequence of float, optional
-        Values of ``outlier_strength`` to try beside inf; None: the one that the pulls
-        of tasks suggest, for each candidate.
+        Values of ``outlier_strength`` to try beside inf; None: tasks are tested as by
+        the estimator with fixed strengths, and are let out where held-out rows gain.
 
     Attributes
     ----------

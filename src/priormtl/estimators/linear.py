@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from priormtl._arrays import Array
 from priormtl.data import TaskData, TaskStatistics
 from priormtl.estimators.outliers import (
-    check_outlier_strength,
     check_outlier_tasks,
+    check_own_strength,
     publish_parts,
 )
 from priormtl.estimators.settings import (
@@ -23,10 +23,10 @@ from priormtl.estimators.setups import LinearSettings, Setup
 from priormtl.problem import Problem
 from priormtl.selection import (
     Solver,
-    column_pulls,
+    find_outliers,
     pose_outliers,
     solve_outliers,
-    suggest_strength,
+    suggest_own,
 )
 from priormtl.solvers import (
     Method,
@@ -82,14 +82,21 @@ class LinearMultiTask(LinearSettings):
 
     def _let_out(self, setup: Setup, plain: Solution) -> tuple[Setup, Solution]:
         """Same problem where tasks may have own parts, from a fit where none has."""
-        gamma = self.outlier_strength
-        if gamma is None:
-            gamma = suggest_strength(column_pulls(setup.problem, plain.point))
-        gamma = check_outlier_strength("outlier_strength", gamma)
-        problem = pose_outliers(setup.problem, gamma)
         solver = Solver(self._choose_method, self._rules, self.tol)
+        own = self._own_strength(setup.problem, plain, solver)
+        problem = pose_outliers(setup.problem, own)
+        gamma = float(np.min(own))
         solution = solve_outliers(problem, plain, solver)
         return setup._replace(problem=problem, outlier_strength=gamma), solution
+
+    def _own_strength(
+        self, problem: Problem, plain: Solution, solver: Solver
+    ) -> float | Array:
+        """Strength of own parts, as set or suggested: one, or one for each task."""
+        if self.outlier_strength is None:
+            found = find_outliers(problem, solver)
+            return suggest_own(problem, plain, found).spread()
+        return check_own_strength(self.outlier_strength, problem.shape[1])
 
     def _solver_settings(self) -> tuple[str, float, int]:
         """Solver, tolerance and most steps, as set."""

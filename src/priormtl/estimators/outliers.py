@@ -12,6 +12,8 @@ __all__ = [
     "check_outlier_strength",
     "check_outlier_strengths",
     "check_outlier_tasks",
+    "check_own_strength",
+    "own_strength",
     "publish_parts",
     "shared_coef",
 ]
@@ -36,6 +38,19 @@ def check_outlier_strength(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_own_strength(value: Any, m: int) -> float | Array:
+    """One strength, or one for each of m tasks."""
+    if not isinstance(value, np.ndarray):
+        return check_outlier_strength("outlier_strength", value)
+    if value.shape != (m,):
+        raise ValueError(
+            "outlier_strength must be one number or an array with one for each of "
+            f"{m} tasks: got an array of shape {value.shape}."
+        )
+    name = "every one of outlier_strength"
+    return np.array([check_outlier_strength(name, one) for one in value.tolist()])
+
+
 def check_outlier_strengths(values: Any) -> Array | None:
     """Several strengths, at least one; None: those that the data suggest."""
     if values is None:
@@ -57,6 +72,19 @@ def publish_parts(model: Any, parts: tuple[Array, Array] | None, gamma: float) -
         model.shared_coef_, model.own_coef_ = parts
         model.outlier_tasks_ = model.tasks_[model.own_coef_.any(axis=1)]
         model.outlier_strength_ = gamma
+
+
+def own_strength(model: Any) -> float | Array:
+    """Strength of own parts in a fit: one, or where the data have named tasks, theirs.
+
+    With the latter no other task may have a part.
+    """
+    given = getattr(model, "outlier_strength", None)
+    if given is not None:
+        return check_own_strength(given, len(model.tasks_))
+    if getattr(model, "outlier_strengths", None) is not None:
+        return float(model.outlier_strength_)
+    return np.where(model.own_coef_.any(axis=1), model.outlier_strength_, np.inf)
 
 
 def shared_coef(model: Any) -> Array:

@@ -147,11 +147,12 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         outlier_strength Σ_i √t_i ‖o_i‖ added to the objective, and lam, theta and
         epsilon for the shared part S alone. t_i is the trace of task i's curvature,
         so that many rows alone make no outlier.
-    outlier_strength : float, optional
+    outlier_strength : float, (m,) array, optional
         Pull, in units of the target (for logistic loss in those of noise), up to
-        which a task has no part of its own; inf: none ever. None: median plus
-        several spreads of the pulls in the fit without outliers, which hardly any
-        task exceeds where all are alike; the fit is then that one.
+        which a task, or each task, has no part of its own; inf: none ever. None:
+        tasks are tested against what the others have in common, under strong ties
+        whatever ``epsilon`` is; those beyond noise and the usual variation between
+        tasks have a part, and no others. Where none is, the fit is that without.
 
     Attributes
     ----------
@@ -174,7 +175,7 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     outlier_tasks_ : array
         Labels of the tasks with a part of their own.
     outlier_strength_ : float
-        As set or suggested; inf where no task exceeds the suggestion.
+        As set (the least), or what tasks pay that were found; inf where none was.
     n_features_in_, feature_names_in_ : int, array
         Features (the task's column not among them), and their names where X has any.
     encoding_, task_column_ : Encoding, str

@@ -3,6 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -54,11 +55,13 @@ from priormtl.selection import (
     Trial,
     choose_candidate,
     choose_outliers,
+    count_outlier_paths,
     count_paths,
     find_partition,
     leave_one_out,
     propose_outliers,
     refuse_missing,
+    run_jobs,
     search,
     search_outliers,
     summarize_parts,
@@ -227,7 +230,8 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         """Context of scikit-learn's callbacks; None before version 1.9."""
         if not hasattr(self, "_init_callback_context"):
             return None
-        root = self._init_callback_context(max_subtasks=1)
+        searches = 2 if self.outlier_tasks else 1
+        root = self._init_callback_context(max_subtasks=searches)
         return root.call_on_fit_task_begin(estimator=self, X=X, y=y)
 
     def _choose_and_fit(self, parts: Parts, root: Any) -> None:
@@ -243,15 +247,14 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         trials = [_trial(plain._set_up(train), score) for train, score in parts.folds]
         name = f"{type(self).__name__}, {len(trials)} splits"
         # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
-        with (
-            threadpool_limits(1, user_api="blas"),
-            show_progress(self, root, name, count_paths(trials, grid)) as advance,
-        ):
+        with threadpool_limits(1, user_api="blas"):
             method = Solver(plain._choose_method, plain._rules, tol)
-            result = search(trials, grid, method, n_jobs=jobs, advance=advance)
+            with show_progress(self, root, name, count_paths(trials, grid)) as advance:
+                result = search(trials, grid, method, n_jobs=jobs, advance=advance)
             chosen: tuple[Any, int] = result, choose_candidate(result, rule)
             if lets_out:
-                chosen = self._try_outliers(setup.problem, *chosen, trials, method)
+                problem = setup.problem
+                chosen = self._try_outliers(problem, chosen, trials, method, root)
         self._warn_of_unsolved(chosen[0])
         self._publish_search(*chosen)
         self._refit(parts.whole, setup)
@@ -259,19 +262,25 @@ class CrossValidated(CallbackSupport, LinearPredictions):
     def _try_outliers(
         self,
         problem: Problem,
-        plain: SearchResult,
-        best: int,
+        chosen: tuple[SearchResult, int],
         trials: Sequence[Trial],
         solver: Solver,
+        root: Any,
     ) -> tuple[OutlierResult, int]:
         """Score candidates with outlier tasks, and choose with them."""
         strengths = check_outlier_strengths(self.outlier_strengths)
+        plain, best = chosen
         epsilon, lam, theta = plain.grid.candidates()[best].tolist()
         start = OutlierCandidate(epsilon, lam, np.inf, theta)
         extra = propose_outliers(problem, plain.grid, start, strengths, solver)
         jobs = check_jobs(self.n_jobs)
-        result = search_outliers(plain, extra, trials, solver, jobs)
-        return result, choose_outliers(result, best)
+        name = f"{type(self).__name__}, outlier tasks"
+        total = count_outlier_paths(extra, trials)
+        with show_progress(self, root, name, total) as advance:
+            run = partial(run_jobs, n_jobs=jobs, advance=advance)
+            result = search_outliers(plain, extra, trials, solver, run)
+        errors = 0.0 if strengths is None else 1.0
+        return result, choose_outliers(result, best, errors)
 
     def _divide(self, table: Table, data: TaskData, splits: list[Split]) -> Parts:
         """Training parts: merged statistics of folds where these do, else rows."""
@@ -380,8 +389,11 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         problem = setup.problem.with_strengths(**strengths)
         model = self._plain(**strengths)
         if self.outlier_tasks:
-            own = {"outlier_tasks": True, "outlier_strength": self.outlier_strength_}
-            model.set_params(**own)
+            # As in the search, where it was not told, the data say who may differ.
+            told = self.outlier_strengths is not None
+            strength = self.outlier_strength_
+            own = strength if told or np.isinf(strength) else None
+            model.set_params(outlier_tasks=True, outlier_strength=own)
         model._fit_setup(data, setup._replace(problem=problem))
         for name in SOMETIMES_LEARNED:
             self.__dict__.pop(name, None)

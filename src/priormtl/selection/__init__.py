@@ -1,5 +1,6 @@
 """How strong: strengths and ties chosen from the data, on statistics of folds."""
 
+from priormtl.selection.belonging import Belonging, find_outliers
 from priormtl.selection.folds import (
     Split,
     align_parts,
@@ -19,13 +20,16 @@ from priormtl.selection.outlier_search import (
     OutlierCandidate,
     OutlierResult,
     choose_outliers,
+    count_outlier_paths,
     propose_outliers,
     search_outliers,
 )
 from priormtl.selection.outliers import (
+    OwnChoice,
     column_pulls,
     pose_outliers,
     solve_outliers,
+    suggest_own,
     suggest_strength,
 )
 from priormtl.selection.scores import (
@@ -54,10 +58,12 @@ from priormtl.selection.ties import Ties, estimate_logistic_ties, estimate_ties
 
 __all__ = [
     "RULES",
+    "Belonging",
     "Grid",
     "MeanAuc",
     "OutlierCandidate",
     "OutlierResult",
+    "OwnChoice",
     "RowError",
     "Score",
     "SearchResult",
@@ -71,10 +77,12 @@ __all__ = [
     "choose_candidate",
     "choose_outliers",
     "column_pulls",
+    "count_outlier_paths",
     "count_paths",
     "deal_rows",
     "estimate_logistic_ties",
     "estimate_ties",
+    "find_outliers",
     "find_partition",
     "leave_one_out",
     "mean_auc",
@@ -90,6 +98,7 @@ __all__ = [
     "solve_outliers",
     "split_by_fold",
     "strata_of",
+    "suggest_own",
     "suggest_strength",
     "summarize_parts",
     "take_test",

@@ -10,11 +10,13 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.problem import Problem
+from priormtl.selection.belonging import Belonging, find_outliers
 from priormtl.selection.outliers import (
+    OwnChoice,
     column_pulls,
     pose_outliers,
     solve_outliers,
-    suggest_strength,
+    suggest_own,
 )
 from priormtl.selection.search import (
     Grid,
@@ -24,7 +26,6 @@ from priormtl.selection.search import (
     is_unsolved,
     mean_scores,
     results_table,
-    run_jobs,
     standard_error,
 )
 from priormtl.solvers import Solution, solve
@@ -33,6 +34,7 @@ __all__ = [
     "OutlierCandidate",
     "OutlierResult",
     "choose_outliers",
+    "count_outlier_paths",
     "propose_outliers",
     "search_outliers",
 ]
@@ -53,6 +55,16 @@ class OutlierCandidate(NamedTuple):
         )
 
 
+class Proposal(NamedTuple):
+    """Strengths to try, and which tasks may have a part of their own."""
+
+    candidate: OutlierCandidate
+    own: OwnChoice
+
+
+Path = dict[int, Proposal]  # by places among all
+
+
 class Outcome(NamedTuple):
     """Score of a candidate on a trial."""
 
@@ -60,6 +72,9 @@ class Outcome(NamedTuple):
     fit_seconds: float
     score_seconds: float
     unsolved: bool
+
+
+Job = Callable[[], dict[int, Outcome]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,45 +131,74 @@ def propose_outliers(
     chosen: OutlierCandidate,
     strengths: Array | None,
     solver: Solver,
-) -> list[OutlierCandidate]:
+) -> list[Proposal]:
     """Candidates with outliers around what was chosen without.
 
     Tasks that do not belong make ties look worse than they are: only stronger ones
     are tried. Strengths at which no task of the whole data is an outlier change
-    nothing, and are left out. None: the suggestion for each candidate.
+    nothing, and are left out. None: for each candidate the tasks and the strength
+    that the data suggest.
     """
     epsilons = [chosen.epsilon, *grid.epsilons[grid.epsilons > chosen.epsilon]]
     found = []
-    for epsilon, lam in product(epsilons, _neighbours(grid.lams, chosen.lam)):
-        base = OutlierCandidate(float(epsilon), lam, np.inf, chosen.theta)
-        plain = base.at(problem)
-        pulls = column_pulls(plain, _solve(plain, solver).point)
-        tried = [suggest_strength(pulls)] if strengths is None else strengths
-        kept = [float(s) for s in tried if s < pulls.max()]
-        found += [base._replace(outlier_strength=s) for s in kept]
+    for lam in _neighbours(grid.lams, chosen.lam):
+        judged = find_outliers(
+            problem.with_strengths(lam=lam, theta=chosen.theta), solver
+        )
+        for epsilon in epsilons:
+            base = OutlierCandidate(float(epsilon), lam, np.inf, chosen.theta)
+            found += _propose(base, base.at(problem), strengths, judged, solver)
     return found
+
+
+def _propose(
+    base: OutlierCandidate,
+    problem: Problem,
+    strengths: Array | None,
+    judged: Belonging | None,
+    solver: Solver,
+) -> list[Proposal]:
+    """Candidates at the strengths of one without outliers."""
+    plain = _solve(problem, solver)
+    if strengths is None:
+        own = suggest_own(problem, plain, judged)
+        tried = [own] if np.isfinite(own.strength) else []
+    else:
+        pulls = column_pulls(problem, plain.point)
+        anyone = np.ones(len(pulls), bool)
+        tried = [OwnChoice(float(s), anyone) for s in strengths if s < pulls.max()]
+    return [Proposal(base._replace(outlier_strength=o.strength), o) for o in tried]
 
 
 def search_outliers(
     plain: SearchResult,
-    extra: Sequence[OutlierCandidate],
+    extra: Sequence[Proposal],
     trials: Sequence[Trial],
     solver: Solver,
-    n_jobs: int = 1,
+    run: Callable[[Sequence[Job]], list[dict[int, Outcome]]],
 ) -> OutlierResult:
-    """Score candidates with outliers on every trial."""
-    pairs = list(product(extra, trials))
-    done = run_jobs([_job(*pair, solver) for pair in pairs], n_jobs)
-    shape = len(extra), len(trials)
-    numbers = np.array([outcome[:3] for outcome in done]).reshape(*shape, 3)
-    unsolved = plain.unsolved + sum(outcome.unsolved for outcome in done)
-    return OutlierResult(plain, extra, np.moveaxis(numbers, 2, 0), unsolved)
+    """Score candidates with outliers on every trial, in jobs that may run at once."""
+    jobs = [_job(path, trial, solver) for path, trial in _paths(extra, trials)]
+    done = run(jobs) if jobs else []
+    outcomes = np.empty((3, len(extra), len(trials)))
+    for number, found in enumerate(done):
+        for place, outcome in found.items():
+            outcomes[:, place, number % len(trials)] = outcome[:3]
+    unsolved = sum(outcome.unsolved for found in done for outcome in found.values())
+    candidates = [proposal.candidate for proposal in extra]
+    return OutlierResult(plain, candidates, outcomes, plain.unsolved + unsolved)
 
 
-def choose_outliers(result: OutlierResult, plain: int) -> int:
+def count_outlier_paths(extra: Sequence[Proposal], trials: Sequence[Trial]) -> int:
+    """Number of paths that a search for outliers follows."""
+    return len(_paths(extra, trials))
+
+
+def choose_outliers(result: OutlierResult, plain: int, errors: float = 1.0) -> int:
     """Best candidate with outliers if it beats the best without, else that one.
 
-    It must do so by more than one standard error of the difference over splits.
+    It must do so by more than so many standard errors of the difference over splits:
+    one where any task might have got a part, none where tests have named the tasks.
     """
     if not len(result.extra):
         return plain
@@ -166,7 +210,7 @@ def choose_outliers(result: OutlierResult, plain: int) -> int:
     best = first + int(np.nanargmax(means))
     gains = scores[best] - scores[plain]
     gain = float(mean_scores(gains[np.newaxis])[0])
-    return best if gain > standard_error(gains) else plain
+    return best if gain > errors * standard_error(gains) else plain
 
 
 def _neighbours(lams: Array, lam: float) -> list[float]:
@@ -181,19 +225,41 @@ def _solve(problem: Problem, solver: Solver) -> Solution:
     return solve(problem, method, stop=solver.rules(method))
 
 
-def _job(
-    candidate: OutlierCandidate, trial: Trial, solver: Solver
-) -> Callable[[], Outcome]:
-    return lambda: _score(candidate, trial, solver)
+def _paths(
+    extra: Sequence[Proposal], trials: Sequence[Trial]
+) -> list[tuple[Path, Trial]]:
+    """Candidates that differ in lam and strength alone, on each trial."""
+    paths: dict[float, Path] = {}
+    for place, proposal in enumerate(extra):
+        paths.setdefault(proposal.candidate.epsilon, {})[place] = proposal
+    return list(product(paths.values(), trials))
 
 
-def _score(candidate: OutlierCandidate, trial: Trial, solver: Solver) -> Outcome:
-    plain = candidate.at(trial.problem)
-    problem = pose_outliers(plain, candidate.outlier_strength)
-    solution = solve_outliers(problem, _solve(plain, solver), solver)
+def _job(path: Path, trial: Trial, solver: Solver) -> Job:
+    return lambda: _score_path(path, trial, solver)
+
+
+def _score_path(path: Path, trial: Trial, solver: Solver) -> dict[int, Outcome]:
+    """Solve from the fewest outliers on, each from where the last one has ended."""
+    order = sorted(path, key=lambda place: -path[place].candidate.outlier_strength)
+    outcomes = {}
+    last = _solve(path[order[0]].candidate.at(trial.problem), solver)
+    spent = 0.0
+    for place in order:
+        plain = path[place].candidate.at(trial.problem)
+        problem = pose_outliers(plain, path[place].own.spread())
+        last = solve_outliers(problem, last, solver)
+        limit = solver.tol * problem.null_objective
+        outcomes[place] = _judge(last, trial, limit, last.seconds - spent)
+        spent = last.seconds
+    return outcomes
+
+
+def _judge(solution: Solution, trial: Trial, limit: float, spent: float) -> Outcome:
+    """Score on held-out rows."""
     begin = perf_counter()
     coef = solution.point.total.T / trial.scale
     score = float(trial.score(coef[np.newaxis], solution.intercept[np.newaxis])[0])
     seconds = perf_counter() - begin
-    above = is_unsolved(solution, solver.tol * problem.null_objective)
-    return Outcome(score, solution.seconds, seconds, above)
+    above = is_unsolved(solution, limit)
+    return Outcome(score, spent, seconds, above)
