@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from packaging.version import Version
+from sklearn.base import is_classifier
 from sklearn.compose import make_column_transformer
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import make_scorer, mean_absolute_error
@@ -26,6 +28,17 @@ from priormtl import (
 )
 from priormtl.datasets import make_related_tasks
 
+UNLIKE = {
+    f"check_sample_weight_equivalence_on_{kind}_data": "names classes by the first row"
+    for kind in ("dense", "sparse")
+}
+
+
+def list_wrong_checks(estimator):
+    """Before 1.7 the check fits other classes to repeated rows than to weighted."""
+    old = Version(sklearn.__version__) < Version("1.7")
+    return UNLIKE if old and is_classifier(estimator) else {}
+
 
 @parametrize_with_checks(
     [
@@ -40,7 +53,8 @@ from priormtl.datasets import make_related_tasks
         MultiTaskClassifierCV(lams=3, cv=3),
         MultiTaskClassifierCV(lams=3, cv=3, loss="squared"),
         CopyFeatures(),
-    ]
+    ],
+    expected_failed_checks=list_wrong_checks,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -71,7 +71,7 @@ def test_the_users_rows_are_left_alone():
 @pytest.mark.parametrize("layout", ["sparse", "sparse shared"])
 def test_sparse_rows_are_never_all_dense(layout):
     n, d = 200, 20_000
-    X = csr_array(random_array((n, d), density=1e-3, rng=np.random.default_rng(0)))
+    X = csr_array(random_array((n, d), density=1e-3, random_state=0))
     Y = np.random.default_rng(1).normal(size=(n, 2))
     shared = layout == "sparse shared"
     data = from_columns(X, Y) if shared else from_labels(X, Y[:, 0], np.arange(n) % 2)
@@ -114,7 +114,7 @@ def peak_of(action):
 
 def test_correlations_of_long_sparse_rows_need_no_dense_copy():
     n, d = 20_000, 100
-    X = csr_array(random_array((n, d), density=1e-2, rng=np.random.default_rng(0)))
+    X = csr_array(random_array((n, d), density=1e-2, random_state=0))
     kept = centre_samples(from_labels(X, np.zeros(n), [0] * n))
     peak = peak_of(lambda: kept.within_task_products(np.arange(d)))
     assert peak < n * d * 8 / 4
@@ -122,7 +122,7 @@ def test_correlations_of_long_sparse_rows_need_no_dense_copy():
 
 @pytest.mark.parametrize("shape", [(30, 5), (5, 30)], ids=["long", "wide"])
 def test_spectra_of_sparse_rows_agree_however_they_are_found(shape, monkeypatch):
-    X = random_array(shape, density=0.4, rng=np.random.default_rng(0)) * 3
+    X = random_array(shape, density=0.4, random_state=0) * 3
     kept = centre_samples(from_labels(csr_array(X), np.zeros(shape[0]), [0] * shape[0]))
     lowest, highest = kept.task_spectra()
     monkeypatch.setattr(samples, "MOST_DENSE_ROWS", 2)

@@ -34,6 +34,8 @@ SCHEMA = (
 )
 LEVELS = engine.LEVELS
 REASON = "pyspark is not installed: make test-spark"
+# Spark 3.5 leaves sockets to the collector of garbage.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,23 @@ CASES = {
         DataFileError,
         r"^s3://b/1\.parquet cannot be read: .*",
     ),
+    "cut off, 3.5": (
+        f"{HEAD}java.lang.RuntimeException: file:/a/1.parquet is not a Parquet file. "
+        f"Expected magic number at tail, but found [1]{TRACE}",
+        DataFileError,
+        r"^file:/a/1\.parquet cannot be read: is not a Parquet file\.$",
+    ),
+    "gone, 3.5": (
+        f"{HEAD}a.b.C: File file:/a/1.parquet does not exist\nIt is possible{TRACE}",
+        DataFileError,
+        r"^file:/a/1\.parquet cannot be read: does not exist\.$",
+    ),
+    "other types, 3.5": (
+        f"{HEAD}Parquet column cannot be converted in file file:///a/1.parquet. "
+        f"Column: [size], Expected: double, Found: BINARY.{TRACE}",
+        DataFileError,
+        r"1\.parquet cannot be read: Column: \[size\], Expected: .*: BINARY\.$",
+    ),
     "no package": (
         "ModuleNotFoundError: No module named 'priormtl'",
         ImportError,

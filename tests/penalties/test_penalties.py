@@ -260,7 +260,7 @@ def test_factors_of_the_nuclear_prox_are_orthonormal_and_multiply_to_it(shape):
     P = random_coef(shape)
     factors = Nuclear().shrink(P, 0.3)
     rank = len(factors.s)
-    assert rank == np.linalg.matrix_rank(Nuclear().prox(P, 0.3))
+    assert rank == (np.linalg.matrix_rank(Nuclear().prox(P, 0.3)) if P.size else 0)
     assert np.all(factors.s > 0)
     for side in (factors.U, factors.V):
         np.testing.assert_allclose(side.T @ side, np.eye(rank), atol=1e-12)

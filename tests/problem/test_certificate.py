@@ -138,7 +138,7 @@ def test_least_squares_without_strengths_is_numpys():
     rules = [gap_below(1e-11, every=1), max_iter(20)]
     solution = solve(problem, default_method(problem), stop=rules)
     for i, (X, y, _) in enumerate(plain_rows(data)):
-        expected = np.linalg.lstsq(X, y)[0]
+        expected = np.linalg.lstsq(X, y, rcond=None)[0]
         np.testing.assert_allclose(solution.coef[:, i], expected, atol=1e-8)
 
 
@@ -150,7 +150,7 @@ def test_least_squares_with_intercepts_is_numpys():
     for i, (X, y, weight) in enumerate(plain_rows(data)):
         root = np.sqrt(weight)
         rows = np.column_stack([X, np.ones(len(X))]) * root[:, np.newaxis]
-        expected = np.linalg.lstsq(rows, y * root)[0]
+        expected = np.linalg.lstsq(rows, y * root, rcond=None)[0]
         np.testing.assert_allclose(solution.coef[:, i], expected[:-1], atol=1e-8)
         assert solution.intercept[i] == pytest.approx(expected[-1], abs=1e-8)
 
@@ -162,7 +162,7 @@ def test_fewer_rows_than_features_are_fitted_and_certified(layout):
     solution = solve(problem, Newton(), stop=[gap_below(1e-10, every=1), max_iter(20)])
     assert solution.certificate.gap <= 1e-10 * problem.null_objective
     for i, (X, y, _) in enumerate(plain_rows(data)):
-        expected = np.linalg.lstsq(X, y)[0]  # the shortest of all solutions
+        expected = np.linalg.lstsq(X, y, rcond=None)[0]  # the shortest of all solutions
         np.testing.assert_allclose(solution.coef[:, i], expected, atol=1e-6)
 
 
@@ -173,7 +173,7 @@ def test_collinear_features_are_fitted_and_certified():
     y = X[:, 0] + rng.normal(size=12)
     problem = build_problem(from_lists([X], [y]), lam=0.0)
     solution = solve(problem, Newton(), stop=[gap_below(1e-10, every=1), max_iter(20)])
-    expected = 0.5 * np.sum((X @ np.linalg.lstsq(X, y)[0] - y) ** 2)
+    expected = 0.5 * np.sum((X @ np.linalg.lstsq(X, y, rcond=None)[0] - y) ** 2)
     assert solution.certificate.primal == pytest.approx(expected, rel=1e-9)
     assert solution.certificate.gap <= 1e-10 * problem.null_objective
 

@@ -59,18 +59,6 @@ def test_markdown_has_one_line_per_row_and_equal_numbers_of_cells(table):
     assert len({line.count("|") for line in lines}) == 1
 
 
-def test_latex_has_one_line_per_row_and_equal_numbers_of_cells(table):
-    lines = [line for line in to_latex(table).splitlines() if line.endswith(r"\\")]
-    assert len(lines) == len(table.rows) + 1
-    assert {line.count("&") for line in lines} == {len(table.columns) - 1}
-    for word in ("toprule", "midrule", "bottomrule", "caption{Table 2"):
-        assert f"\\{word}" in to_latex(table)
-
-
-def test_latex_is_plain_ascii_but_for_letters_of_labels(table):
-    assert to_latex(table).isascii()
-
-
 def test_html_has_caption_scopes_and_all_cells(table):
     page = Reader(to_html(table))
     scopes = [attributes.get("scope") for tag, attributes in page.tags if tag == "th"]
@@ -105,13 +93,6 @@ def test_the_page_loads_nothing(table):
     assert page.tags[0] == ("html", {"lang": "en"})
 
 
-def test_latex_escapes(nasty):
-    text = to_latex(nasty)
-    assert text.count(r"\end{table}") == 1
-    assert r"50 \% \_x\_ \$\textbackslash{}end\{table\}" in text
-    assert r"a \& b" in text
-
-
 def test_markdown_escapes(nasty):
     text = to_markdown(nasty)
     assert "<script>" not in text.replace(r"\<script\>", "")
@@ -122,12 +103,6 @@ def test_markdown_escapes(nasty):
 def test_markdown_makes_no_links():
     text = to_markdown(build_table("t", ["name"], [["[a](javascript:b)"]]))
     assert "](" not in text
-
-
-@pytest.mark.parametrize("label", ["[1cm]", "* star"])
-def test_latex_labels_are_no_arguments_of_the_line_before(label):
-    text = to_latex(build_table("t", ["name", "n"], [["a", 1], [label, 2]]))
-    assert f"\\\\\n{{}}{label}" in text
 
 
 def test_text_columns_are_aligned_also_for_wide_signs():

@@ -134,7 +134,9 @@ def column_floats(column: nw.Series[Any]) -> Array:
 
 
 def _holds_numbers(column: nw.Series[Any]) -> bool:
-    """Whether an untyped (object) column holds numbers only."""
+    """Whether a column of objects, or of a type without a name, holds numbers only."""
+    if column.dtype == nw.Unknown:  # narwhals before 2.24 has no half floats
+        return column.to_numpy().dtype == np.float16
     if column.dtype != nw.Object:
         return False
     return all(

@@ -158,7 +158,7 @@ def _numbers(name: str, array: Any) -> np.ndarray:
     kind = array.type
     if pa.types.is_boolean(kind):
         array = array.cast(pa.int8())
-    elif pa.types.is_decimal(kind) or pa.types.is_null(kind):
+    elif kind == pa.float16() or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         array = array.cast(pa.float64())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise ValueError(

@@ -156,8 +156,10 @@ def _plan(recipe: Recipe, names: Sequence[str], table: Any) -> Any:
 
 def _map(table: Any, step: Step) -> Any:
     with warnings.catch_warnings():
-        # Spark asks for pandas here, which has no part in it.
+        # Spark asks for pandas here, which has no part in it; 3.5 asks distutils how
+        # old it is.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        warnings.simplefilter("ignore", DeprecationWarning)
         return table.mapInArrow(step, FORM)
 
 

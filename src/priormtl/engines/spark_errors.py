@@ -10,7 +10,13 @@ __all__ = ["LARGEST", "refuse_large", "say_first_line", "say_plainly"]
 
 LARGEST = 2**31 - 2**16  # bytes of a value of Spark, with room for its surroundings
 LONGEST_REASON = 300
-FILE = re.compile(r"rror while reading file (\S+?)\.?\s+(.*?)\s*(?:SQLSTATE|\n)")
+# As Spark 4 says it, then as 3.5 does: file and reason.
+FILES = (
+    re.compile(r"rror while reading file (\S+?)\.?\s+(.*?)\s*(?:SQLSTATE|\n)"),
+    re.compile(r"(\S+) (is not a Parquet file)\b"),
+    re.compile(r"File (\S+) (does not exist)\b"),
+    re.compile(r"cannot be converted in file (\S+?)\.\s+(Column: .+)"),
+)
 CAUSE = re.compile(r"Caused by: [\w.$]+: (.+)")
 MISSING_PACKAGE = "No module named 'priormtl'"
 FULL_DRIVER = "spark.driver.maxResultSize"
@@ -63,7 +69,8 @@ def _find_plain(told: str) -> Exception | None:
             f"{FULL_DRIVER} (0: no limit), or use some tasks at a time (where) and add "
             "the results."
         )
-    file = FILE.search(told)
+    files = (pattern.search(told) for pattern in FILES)
+    file = next(filter(None, files), None)
     return None if file is None else _unreadable(file[1], file[2], told)
 
 

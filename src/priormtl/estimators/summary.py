@@ -129,7 +129,12 @@ class ModelSummary:
         return to_notebook(summary_tables(self))
 
     def latex(self) -> str:
-        """Floats with booktabs rules, to be put into a paper."""
+        r"""Floats with booktabs rules, to be put into a paper.
+
+        It needs ``\usepackage{booktabs,graphicx}``, with pdfLaTeX also
+        ``\usepackage[T1]{fontenc}``; names beyond Latin and Greek letters need XeLaTeX
+        or LuaLaTeX, and a font that has them.
+        """
         return "\n".join(map(to_latex, summary_tables(self)))
 
     def markdown(self) -> str:

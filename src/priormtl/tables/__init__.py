@@ -11,11 +11,11 @@ from priormtl.tables.cells import (
     count_words,
     spell_number,
 )
+from priormtl.tables.latex import to_latex
 from priormtl.tables.layouts import (
     in_markdown,
     to_html,
     to_html_page,
-    to_latex,
     to_markdown,
     to_notebook,
     to_text,

@@ -1,6 +1,6 @@
-"""Tables to plain text, Markdown, LaTeX and HTML; words are never markup."""
+"""Tables to plain text, Markdown and HTML; words are never markup."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from unicodedata import combining, east_asian_width
 
@@ -10,33 +10,12 @@ __all__ = [
     "in_markdown",
     "to_html",
     "to_html_page",
-    "to_latex",
     "to_markdown",
     "to_notebook",
     "to_text",
 ]
 
-LATEX = {
-    "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"\ensuremath{\pm}",
-    "−": r"\ensuremath{-}",
-    "–": "--",
-    "…": r"\ldots{}",
-    "²": r"\ensuremath{^2}",
-    "×": r"\ensuremath{\times}",
-    "∞": r"\ensuremath{\infty}",
-    "†": r"\ensuremath{^\dagger}",
-    "▲": r"\ensuremath{^\bigtriangleup}",
-    "▼": r"\ensuremath{^\bigtriangledown}",
-    "“": "``",
-    "”": "''",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-}
-MARKDOWN = {sign: f"\\{sign}" for sign in "\\|*_<>`"}
+MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\|*_<>`"})
 
 STYLE = """\
 body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;
@@ -89,30 +68,6 @@ def to_markdown(table: Shown) -> str:
     return "\n".join([title, "", *lines, "", *notes, ""])
 
 
-def to_latex(table: Shown) -> str:
-    """A float with booktabs rules; the notes stand under it, small."""
-    head = " & ".join(_in_latex(column) for column in table.columns)
-    body = [_latex_row(row) for row in table.rows]
-    notes = [rf"\par\footnotesize {_in_latex(note)}" for note in table.notes]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{_in_latex(table.title)}}}",
-            rf"\begin{{tabular}}{{{table.alignment}}}",
-            r"\toprule",
-            rf"{head} \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            *notes,
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
 def to_html(table: Shown) -> str:
     """A table with a caption and scopes, for any page."""
     heads = "".join(map(_html_head, table.columns, table.alignment))
@@ -143,19 +98,11 @@ def to_html_page(title: str, tables: Iterable[Shown]) -> str:
     )
 
 
-def _replacer(table: dict[str, str]) -> Callable[[str], str]:
-    signs = str.maketrans(table)
-    return lambda text: " ".join(text.split()).translate(signs)
-
-
-_in_latex = _replacer(LATEX)
-_in_signs = _replacer(MARKDOWN)
-
-
 def in_markdown(text: str) -> str:
     """Text that Markdown shows as it is, on one line."""
+    signs = " ".join(text.split()).translate(MARKDOWN)
     # Brackets alone are harmless; these two together would make a link.
-    return _in_signs(text).replace("](", "]\\(")
+    return signs.replace("](", "]\\(")
 
 
 def _in_text(text: str) -> str:
@@ -199,22 +146,6 @@ def _markdown_cell(cell: Cell) -> str:
     text = in_markdown(cell.text)
     strong = f"**{text}**" if cell.bold else text
     return " ".join([strong + cell.mark, *map(in_markdown, _asides(cell))])
-
-
-def _latex_row(row: TableRow) -> str:
-    label = _in_latex(row.label)
-    # After the line before, these signs would be read as its arguments.
-    guard = "{}" if label[:1] in {"*", "["} else ""
-    return " & ".join([guard + label, *map(_latex_cell, row.cells)]) + r" \\"
-
-
-def _latex_cell(cell: Cell) -> str:
-    text = _in_latex(cell.text)
-    strong = rf"\textbf{{{text}}}" if cell.bold else text
-    main = strong + _in_latex(cell.mark)
-    asides = " ".join(map(_in_latex, _asides(cell)))
-    # Under each other: side by side they would leave the page.
-    return rf"\shortstack[r]{{{main}\\ \scriptsize {asides}}}" if asides else main
 
 
 def _html_head(text: str, side: str) -> str:
