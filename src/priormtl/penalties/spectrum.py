@@ -111,8 +111,9 @@ def _shrink_rows(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
     after = shrink(values)
     if not _has_digits(values, after.edge):
         return _shrink_exactly(P, shrink)
-    share = np.divide(after.values, values, out=np.zeros_like(values), where=values > 0)
-    return np.asarray((left[:, order] * share) @ turned[order])
+    kept = after.values > 0
+    share, places = after.values[kept] / values[kept], order[kept]
+    return np.asarray((left[:, places] * share) @ turned[places])
 
 
 def _squares_have_digits(P: Array) -> bool:

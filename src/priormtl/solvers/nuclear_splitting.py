@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NuclearSplitting"]
 
+FIRST_PRICE = 3.0  # over that of Splitting: few singular values bear all of lam
 ROUND = 5  # exchanges from one look at the gap to the next
 MOST_ROUNDS = 30  # after which only Newton's steps will do
 
@@ -83,7 +84,7 @@ def _polish(problem: Problem, state: NuclearSplittingState) -> NuclearSplittingS
 
 
 def _begin(problem: Problem, point: Point) -> Exchanges:
-    """First sides, at a price as in ``Splitting``."""
+    """First sides and what they hold."""
     from priormtl.solvers.kernels.exchange import Sides  # noqa: PLC0415
 
     start = Splitting().start(problem, point)
@@ -91,7 +92,7 @@ def _begin(problem: Problem, point: Point) -> Exchanges:
     gram, linear = form.gram, np.array(form.linear.T, order="C")
     sides = Sides(gram, linear, 0.0, float(problem.lam))
     held = Exchange(np.zeros_like(linear), np.array(start.pull.T, order="C"))
-    return _reprice(Exchanges(sides, gram, held, 0), start.price)
+    return _reprice(Exchanges(sides, gram, held, 0), FIRST_PRICE * start.price)
 
 
 def _reprice(exchanges: Exchanges, price: float) -> Exchanges:
@@ -114,12 +115,11 @@ def _exchange(
     from priormtl.solvers.kernels.exchange import exchange  # noqa: PLC0415
 
     coef, pull = (np.array(side) for side in exchanges.held)
-    before, norm = exchanges.held, 0.0
-    for _ in range(ROUND):
-        before = Exchange(coef.copy(), pull.copy())
-        norm = exchange(exchanges.sides, coef, pull)
-        if norm < 0:
-            return _polish(problem, state)
+    norm = exchange(exchanges.sides, coef, pull, ROUND - 1)
+    before = Exchange(coef.copy(), pull.copy())
+    norm = exchange(exchanges.sides, coef, pull, 1) if norm >= 0 else norm
+    if norm < 0:
+        return _polish(problem, state)
     point = problem.at(coef.T, near=state.point, norm=norm)
     n_rounds = exchanges.n_rounds + 1
     if n_rounds == MOST_ROUNDS:

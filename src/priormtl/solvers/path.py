@@ -70,7 +70,8 @@ class Widening:
         """Solution at ``lam``, certified for all features."""
         problem = self.problem.with_strengths(lam=lam)
         method = self.choose(problem)
-        point = problem.at(_embed(part.coef, self.features, problem.shape[0]))
+        coef = _embed(part.coef, self.features, problem.shape[0])
+        point = problem.at(coef, norm=part.point.norm)
         done = settle(problem, point, self.rules(method), part)
         if done is not None:
             return replace(done, reason=part.reason)

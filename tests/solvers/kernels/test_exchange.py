@@ -28,7 +28,7 @@ def test_an_exchange_is_that_of_the_formulas():
         _, sides = make_sides(shared)
         coef, pull = rng.standard_normal((2, 6, 4))
         expected, left = plain_exchange(sides, coef, pull)
-        norm = exchange(sides, coef, pull)
+        norm = exchange(sides, coef, pull, 1)
         np.testing.assert_allclose(coef, expected, atol=1e-12)
         np.testing.assert_allclose(pull, left, atol=1e-12)
         np.testing.assert_allclose(norm, Nuclear().value(coef), rtol=1e-12)
@@ -37,8 +37,7 @@ def test_an_exchange_is_that_of_the_formulas():
 def test_where_exchanges_end_gradient_and_pull_cancel():
     gram, sides = make_sides()
     coef, pull = np.zeros((2, 6, 4))
-    for _ in range(500):
-        exchange(sides, coef, pull)
+    exchange(sides, coef, pull, 500)
     gradient = np.einsum("ijk,ik->ij", gram, coef) - sides.linear
     np.testing.assert_allclose(gradient, -pull, atol=1e-10)
     assert Nuclear().dual_norm(pull) <= sides.lam * (1 + 1e-12)
@@ -47,8 +46,8 @@ def test_where_exchanges_end_gradient_and_pull_cancel():
 def test_nothing_happens_where_squares_have_no_digits():
     _, sides = make_sides(lam=1e-9)
     coef, pull = np.ones((2, 6, 4))
-    assert exchange(sides, coef, pull) < 0
+    assert exchange(sides, coef, pull, 3) < 0
     assert np.all(coef == 1.0)
     _, sides = make_sides()
     coef[0, 0] = np.inf
-    assert exchange(sides, coef, pull) < 0
+    assert exchange(sides, coef, pull, 3) < 0

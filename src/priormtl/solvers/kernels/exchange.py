@@ -27,11 +27,21 @@ class Sides(NamedTuple):
 
 
 @compiled
-def exchange(sides: Any, coef: Array, pull: Array) -> float:
-    """One exchange, in place; returns the nuclear norm of the coefficients.
+def exchange(sides: Any, coef: Array, pull: Array, n: int) -> float:
+    """Exchange ``n`` times, in place; returns the nuclear norm of the coefficients.
 
-    It is negative, and nothing done, where digits do not suffice.
+    It is negative, and no more is done, where digits do not suffice.
     """
+    norm = 0.0
+    for _ in range(n):
+        norm = _exchange_once(sides, coef, pull)
+        if norm < 0.0:
+            break
+    return norm
+
+
+@compiled
+def _exchange_once(sides: Any, coef: Array, pull: Array) -> float:
     target = _aim(sides, coef, pull)
     squares = np.dot(target.T, target)
     if not np.isfinite(squares.sum()):
