@@ -3,7 +3,13 @@ import pytest
 
 from instances import POWERS
 from priormtl.penalties import SquaredNuclear, spectrum
-from priormtl.penalties.spectrum import Shrunk, shrink_spectrum, singular_values
+from priormtl.penalties.spectrum import (
+    Shrunk,
+    decompose_above,
+    largest_singular_value,
+    shrink_spectrum,
+    singular_values,
+)
 
 SPECTRAL = {k: p for k, p in POWERS.items() if k != "kernel"}
 SHAPES = [(6, 14), (14, 6), (5, 5), (1, 4), (4, 1)]
@@ -63,3 +69,25 @@ def test_what_is_not_finite_is_refused():
 
 def test_nothing_has_no_singular_values():
     assert singular_values(np.zeros((0, 3))).shape == (0,)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("scale", [1e-180, 1.0, 1e160])
+def test_largest_singular_value_has_all_digits(shape, scale):
+    P = scale * with_spectrum(shape, np.geomspace(10.0, 1e-9, 6))
+    known = singular_values(P)[0]
+    assert largest_singular_value(P) == pytest.approx(known, rel=1e-14)
+    assert largest_singular_value(np.zeros(shape)) == 0.0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("least", [0.0, 1e-6, 0.02, 0.3, 20.0])
+def test_values_above_a_limit_come_with_orthonormal_vectors(shape, least):
+    P = with_spectrum(shape, np.geomspace(10.0, 1e-4, 6))
+    left, values, right = decompose_above(P, least)
+    kept = singular_values(P) > least
+    np.testing.assert_allclose(values, singular_values(P)[kept], rtol=1e-9)
+    for side in (left, right.T):
+        np.testing.assert_allclose(side.T @ side, np.eye(kept.sum()), atol=1e-9)
+    rest = P - (left * values) @ right
+    assert largest_singular_value(rest) <= least + 1e-12

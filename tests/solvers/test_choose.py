@@ -23,6 +23,7 @@ from priormtl.solvers import (
     Linear,
     Newton,
     NuclearNewton,
+    NuclearSplitting,
     ProximalNewton,
     StopReason,
     default_method,
@@ -55,6 +56,8 @@ def test_auto_solves_what_it_is_chosen_for(penalty, lam):
 def test_auto_moves_along_one_rank_for_the_nuclear_norm():
     problem = sine_problem(penalty=PENALTIES["nuclear"])
     assert method_by_name("auto", problem) == NuclearNewton()
+    plain = sine_problem(theta=0.0, epsilon=0.0, penalty=PENALTIES["nuclear"])
+    assert method_by_name("auto", plain) == NuclearSplitting()
     data = with_signs(sine_tasks(4, 5))
     signs = build_problem(data, lam=0.1, loss=Logistic(), penalty=Nuclear())
     assert method_by_name("auto", signs) == ProximalNewton(default_method)

@@ -1,5 +1,6 @@
 """Products of centred rows: weights, means, XᵀX, XᵀY and sums of Y² about means."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = [
 ]
 
 CHUNK_CELLS = 2**20  # numbers centred at a time: 8 MB
+CACHED_CELLS = 2**16  # numbers that stay in a processor's cache: 512 kB
 FAR = 1e-9  # spread against the mean, below which means need a second look
 
 
@@ -54,24 +56,14 @@ def one_task(products: Products) -> Products:
 def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
     """Products of several tasks, whose rows follow each other."""
     d, m = X.shape[1], len(starts) - 1
-    counts = np.diff(starts)
     total = np.add.reduceat(weight, starts[:-1])
-    share = weight / np.repeat(total, counts)
-    root = np.sqrt(weight) if np.any(weight != 1.0) else None
     mean, products = np.empty((m, d + 1)), np.empty((m, d + 1, d + 1))
-    mean[:, d] = np.add.reduceat(share * y, starts[:-1])
-    y_centred = y - np.repeat(mean[:, d], counts)
-    # One small table for all tasks stays in cache.
-    table, ends = _empty_like(X, counts.max(initial=0), d + 1), starts.tolist()
-    for i in range(m):
-        rows = slice(ends[i], ends[i + 1])
-        x, z, x_mean = X[rows], table[: counts[i]], mean[i, :d]
-        np.matmul(x.T, share[rows], out=x_mean)  # np.dot would copy x
-        np.subtract(x, x_mean, out=z[:, :d])
-        z[:, d] = y_centred[rows]
-        if root is not None:
-            z *= root[rows, np.newaxis]
-        np.matmul(z.T, z, out=products[i])
+    for batch in _batches(starts, max(1, CACHED_CELLS // (d + 1))):
+        rows = slice(starts[batch.start], starts[batch.stop])
+        inside = starts[batch.start : batch.stop + 1] - rows.start
+        table = _beside(X[rows], y[rows])
+        mean[batch] = _centre_tasks(table, weight[rows], inside, total[batch])
+        _multiply_tasks(table, inside, products[batch])
     doubtful = _silence_constants(products, mean, total)
     found = Products(
         total,
@@ -82,11 +74,51 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
         products[:, d, d].copy(),
     )
     for i in doubtful.tolist():
-        rows = slice(ends[i], ends[i + 1])
+        rows = slice(starts[i], starts[i + 1])
         exact = one_task(_chunk_products(X[rows], y[rows, np.newaxis], weight[rows]))
         for field, value in zip(found, exact, strict=True):
             field[i] = value[0]
     return found
+
+
+def _batches(starts: Index, most: int) -> Iterator[slice]:
+    """Tasks of at most so many rows together, or one at a time."""
+    first, m = 0, len(starts) - 1
+    while first < m:
+        last = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
+        yield slice(first, max(last, first + 1))
+        first = max(last, first + 1)
+
+
+def _beside(X: Array, y: Array) -> Array:
+    """Rows of both (n, d + 1)."""
+    table = _empty_like(X, len(X), X.shape[1] + 1)
+    table[:, :-1], table[:, -1] = X, y
+    return table
+
+
+def _centre_tasks(table: Array, weight: Array, starts: Index, total: Array) -> Array:
+    """Subtract the means of each task, times roots of weights; returns the means."""
+    counts = np.diff(starts)
+    share = weight / np.repeat(total, counts)
+    mean = np.add.reduceat(table * share[:, np.newaxis], starts[:-1], axis=0)
+    table -= np.repeat(mean, counts, axis=0)
+    if np.any(weight != 1.0):
+        table *= np.sqrt(weight)[:, np.newaxis]
+    return np.asarray(mean)
+
+
+def _multiply_tasks(table: Array, starts: Index, out: Array) -> None:
+    """Products of the columns of each task (m, d + 1, d + 1)."""
+    counts = np.diff(starts)
+    if table.flags.c_contiguous and np.all(counts == counts[0]):
+        parts = table.reshape(len(counts), counts[0], -1)
+        np.matmul(parts.transpose(0, 2, 1), parts, out=out)
+        return
+    ends = starts.tolist()
+    for i, product in enumerate(out):
+        part = table[ends[i] : ends[i + 1]]
+        np.matmul(part.T, part, out=product)
 
 
 def _empty_like(X: Matrix, rows: int, columns: int) -> Array:

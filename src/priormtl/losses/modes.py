@@ -33,6 +33,8 @@ class Modes:
 
     def solve(self, shift: float, V: Array) -> Array:
         """X that solves (Hessian + shift · I) X = V (d, m)."""
+        if self.values.shape[1] == len(V):  # axes of the whole space
+            return self.turn_back(self.turn(V) / (self.values + shift))
         share = self.values / (self.values + shift)
         return (V - self.turn_back(share * self.turn(V))) / shift
 

@@ -6,7 +6,12 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.penalties.spectrum import Shrunk, decompose, shrink_spectrum
+from priormtl.penalties.spectrum import (
+    Shrunk,
+    decompose_above,
+    largest_singular_value,
+    shrink_spectrum,
+)
 
 __all__ = ["Factors", "Nuclear"]
 
@@ -40,13 +45,12 @@ class Nuclear:
         """Proximal point in factors, as many as its rank."""
         if P.size == 0:
             return Factors(P[:, :0], np.zeros(0), P.T[:, :0])
-        left, values, right = decompose(P)
-        kept = values > step
-        return Factors(left[:, kept], values[kept] - step, right[kept].T)
+        left, values, right = decompose_above(P, step)
+        return Factors(left, values - step, right.T)
 
     def dual_norm(self, G: Array) -> float:
         """Largest singular value."""
-        return float(np.linalg.norm(G, 2)) if G.size else 0.0
+        return largest_singular_value(G)
 
     def restrict(self, features: Index) -> Self:
         """Same norm: it does not depend on the features."""

@@ -7,7 +7,12 @@ from typing import Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.penalties.spectrum import Shrunk, shrink_spectrum, singular_values
+from priormtl.penalties.spectrum import (
+    Shrunk,
+    largest_singular_value,
+    shrink_spectrum,
+    singular_values,
+)
 
 __all__ = ["Schatten"]
 
@@ -30,7 +35,7 @@ class Schatten:
 
     def dual_norm(self, G: Array) -> float:
         """Largest singular value: a scale for strengths, none of which gives zero."""
-        return float(np.linalg.norm(G, 2)) if G.size else 0.0
+        return largest_singular_value(G)
 
     def degree(self) -> float:
         """The exponent itself."""

@@ -6,7 +6,12 @@ from typing import Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.penalties.spectrum import Shrunk, shrink_spectrum, singular_values
+from priormtl.penalties.spectrum import (
+    Shrunk,
+    largest_singular_value,
+    shrink_spectrum,
+    singular_values,
+)
 
 __all__ = ["SquaredNuclear"]
 
@@ -26,7 +31,7 @@ class SquaredNuclear:
 
     def dual_norm(self, G: Array) -> float:
         """Largest singular value: a scale for strengths, none of which gives zero."""
-        return float(np.linalg.norm(G, 2)) if G.size else 0.0
+        return largest_singular_value(G)
 
     def degree(self) -> float:
         """2."""

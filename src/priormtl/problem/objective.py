@@ -28,6 +28,7 @@ class Point:
     coef: Array  # P (d, m)
     fit: Evaluation
     prior_gradient: Array
+    norm: float | None = None  # the penalty's value, where the one who came here knows
 
     @cached_property
     def prior_value(self) -> float:
@@ -67,10 +68,12 @@ class Problem:
         """(d, m)."""
         return self.fit.shape
 
-    def at(self, P: Array, near: Point | None = None) -> Point:
+    def at(
+        self, P: Array, near: Point | None = None, norm: float | None = None
+    ) -> Point:
         """Look at P; the only call that costs products with the data."""
         evaluation = self.fit.evaluate(P, None if near is None else near.fit)
-        return Point(P, evaluation, self.prior.gradient(P))
+        return Point(P, evaluation, self.prior.gradient(P), norm)
 
     def extrapolate(self, current: Point, previous: Point, amount: float) -> Point:
         """Look at current + amount · (current − previous), at no product."""
@@ -148,7 +151,7 @@ class Problem:
             return Certificate(primal, self._smooth_dual(point))
         if is_power(self.penalty):
             return Certificate(primal, self._power_dual(self.penalty, point))
-        length = self.penalty.dual_norm(point.gradient)
+        length = self._dual_norm(point)
         limit = self.lam / length if length > 0 else np.inf
         scale = point.fit.best_scale(limit, point.prior_value)
         dual = point.fit.dual_value(scale) - scale**2 * point.prior_value
@@ -180,7 +183,7 @@ class Problem:
         """Objective at P = 0, the unit of tolerances."""
         return self.null_point.value
 
-    @property
+    @cached_property
     def lam_max(self) -> float:
         """Smallest lam at which P = 0 is optimal; for powers only a scale for grids."""
         return self.penalty.dual_norm(self.null_point.gradient)
@@ -211,7 +214,22 @@ class Problem:
             other = replace(self, prior=prior, lam=lam, memo={})
         # No strength changes what P = 0 costs, so that it is looked at once.
         other.__dict__["null_point"] = self.null_point
+        if "lam_max" in self.__dict__:
+            other.__dict__["lam_max"] = self.lam_max
         return other
 
     def _penalty_value(self, point: Point) -> float:
-        return self.lam * self.penalty.value(point.coef) if self.lam > 0 else 0.0
+        if self.lam == 0 or self._is_origin(point):
+            return 0.0
+        known = point.norm
+        return self.lam * (self.penalty.value(point.coef) if known is None else known)
+
+    def _dual_norm(self, point: Point) -> float:
+        """Dual norm of the gradient; where all begin it is known."""
+        if self._is_origin(point):
+            return self.lam_max
+        return self.penalty.dual_norm(point.gradient)
+
+    def _is_origin(self, point: Point) -> bool:
+        """Whether it is the point P = 0 that was looked at before."""
+        return point is self.__dict__.get("null_point")

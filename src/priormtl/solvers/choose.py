@@ -11,6 +11,7 @@ from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.loop import Method
 from priormtl.solvers.newton import Newton
 from priormtl.solvers.nuclear_newton import NuclearNewton
+from priormtl.solvers.nuclear_splitting import NuclearSplitting
 from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.row_descent import RowDescent
 from priormtl.solvers.splitting import Splitting
@@ -20,6 +21,7 @@ __all__ = ["METHODS", "default_method", "method_by_name"]
 
 FEW_FEATURES = 256  # up to here a working set gains nothing
 MOST_MODES = 256  # features whose modes cost less than the steps they save
+FEW_AXES = 64  # features whose axes are found in less time than steps of Newton's
 MOST_GRAM_NUMBERS = 2**26  # 512 MB of Gram matrices at most
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
 MOST_GRAM_SHARE = 1  # of the samples that they summarise
@@ -39,7 +41,8 @@ def default_method(problem: Problem) -> Method[Any]:
 
     No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices or samples,
     for many features, or statistics too large to hold, inside a working set. Nuclear
-    norm: Newton along matrices of one rank, on Gram matrices. Dirty norm: row by row on
+    norm: Newton along matrices of one rank, on Gram matrices, after exchanges where
+    these are small. Dirty norm: row by row on
     small Gram matrices. Other norms of dirty, robust or separate tasks: splitting.
     Logistic loss: these inside proximal Newton. Gram matrices too large to hold, and
     nuclear norms of very many features: FISTA.
@@ -71,9 +74,13 @@ def _method_for_nuclear_norm(problem: Problem) -> Method[Any]:
     few = problem.shape[0] <= MOST_MODES
     if not (few and NuclearNewton.fits(problem) and _gram_pays(problem)):
         return Fista(restart=True)
-    return (
-        NuclearNewton() if problem.fit.is_quadratic else ProximalNewton(default_method)
-    )
+    if not problem.fit.is_quadratic:
+        return ProximalNewton(default_method)
+    d, m = problem.shape
+    small = d <= FEW_AXES and m * d * d <= FEW_GRAM_NUMBERS
+    if small and NuclearSplitting.fits(problem):
+        return NuclearSplitting()
+    return NuclearNewton()
 
 
 def _method_for_parts(problem: Problem) -> Method[Any]:

@@ -141,7 +141,8 @@ def _proximal_step(
     while True:
         target = base.coef - base.gradient / curvature
         factors = _decompose(stage, target, stage.lam / curvature)
-        point = stage.at(factors.product, near=state.point)
+        norm = float(factors.s.sum())
+        point = stage.at(factors.product, near=state.point, norm=norm)
         # Rounding must not let the curvature grow for ever.
         if _bends_less(point, base, curvature) or curvature > state.quadratic.steepest:
             return replace(state, point=point, factors=factors, curvature=curvature)

@@ -1,6 +1,7 @@
 """Regularisation paths: lam from large to small, each start where the last ended."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,15 @@ from priormtl._arrays import Array, Index
 from priormtl.penalties import is_by_rows
 from priormtl.problem import Point, Problem
 from priormtl.solvers.choose import default_method
-from priormtl.solvers.loop import Method, Solution, StopRule, settle, solve
+from priormtl.solvers.loop import (
+    Method,
+    Solution,
+    StopReason,
+    StopRule,
+    settle,
+    solve,
+)
+from priormtl.solvers.visible import visible_features
 
 __all__ = ["lam_grid", "solve_path"]
 
@@ -39,7 +48,37 @@ def solve_path(
     ``rules`` makes fresh rules for a method. Orders other than decreasing are right
     too, but slower.
     """
-    return list(_follow(problem, lams, choose, rules))
+    features = visible_features(problem)
+    if features is None:
+        return list(_follow(problem, lams, choose, rules))
+    part = problem.restrict(features)
+    widen = Widening(problem, features, choose, rules)
+    found = _follow(part, lams, choose, rules)
+    return [widen(float(lam), narrow) for lam, narrow in zip(lams, found, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Widening:
+    """From solutions for some features to those for all."""
+
+    problem: Problem
+    features: Index
+    choose: Choose
+    rules: Rules
+
+    def __call__(self, lam: float, part: Solution) -> Solution:
+        """Solution at ``lam``, certified for all features."""
+        problem = self.problem.with_strengths(lam=lam)
+        method = self.choose(problem)
+        coef = _embed(part.coef, self.features, problem.shape[0])
+        point = problem.at(coef, norm=part.point.norm)
+        done = settle(problem, point, self.rules(method), part)
+        if done is not None:
+            return replace(done, reason=part.reason)
+        if part.reason is StopReason.GAP:
+            return solve(problem, method, coef=point, stop=self.rules(method))
+        certificate = problem.certify(point)
+        return replace(part, coef=point.coef, certificate=certificate, point=point)
 
 
 def _follow(

@@ -13,7 +13,7 @@ from priormtl._arrays import Array
 from priormtl.problem import Point, Problem
 from priormtl.solvers.first_order.steps import initial_curvature
 
-__all__ = ["Splitting"]
+__all__ = ["Exchange", "Splitting", "fit_curvature", "rebalance"]
 
 ROUND = 10  # exchanges from one look at the gap to the next
 RELAXATION = 1.6  # beyond the fit's point, towards where it pulls
@@ -62,7 +62,7 @@ class Splitting:
 
     def start(self, problem: Problem, point: Point) -> SplittingState:
         """Begin at a price that grows with lam: its size is that of lam over P."""
-        curvature = _curvature(problem)
+        curvature = fit_curvature(problem)
         share = problem.lam / problem.lam_max if problem.lam_max > 0 else 1.0
         price = curvature * min(max(share, LEAST_SHARE), 1.0)
         # More than lam no penalty can bear: the first exchanges would leap far away.
@@ -78,13 +78,13 @@ class Splitting:
             before, now = now, _exchange(problem, now, price)
         if state.n_rounds < MOST_ADAPTED:
             least = LEAST_PRICE * state.curvature
-            price = max(least, price * _rebalance(now, before, price))
+            price = max(least, price * rebalance(now, before, price))
         point = problem.at(now.coef, near=state.point)
         n_rounds = state.n_rounds + 1
         return SplittingState(point, now.pull, price, state.curvature, n_rounds)
 
 
-def _curvature(problem: Problem) -> float:
+def fit_curvature(problem: Problem) -> float:
     """Of the fit, along its gradient at zero; looked for once."""
     fit, curvature = problem.memo.get(MEMO, (None, 1.0))
     if fit is not problem.fit:
@@ -102,7 +102,7 @@ def _exchange(problem: Problem, now: Exchange, price: float) -> Exchange:
     return Exchange(coef, price * (target - coef))
 
 
-def _rebalance(now: Exchange, before: Exchange, price: float) -> float:
+def rebalance(now: Exchange, before: Exchange, price: float) -> float:
     """Factor of the price that would make both sides equally wrong, about."""
     apart = _relative(now.pull - before.pull, price * now.coef)
     moved = _relative(price * (now.coef - before.coef), now.pull)
