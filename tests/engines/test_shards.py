@@ -8,12 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from mixed_rows import assert_same, mixed_frame, naive, to_arrow
 from priormtl import MultiTaskRegressor
+from priormtl.data.orders import declared_order
 from priormtl.engines import open_shards, shards, summarize, summarize_sharded
 from priormtl.exceptions import DataFileError
 from watched_memory import beside_tests
@@ -156,6 +158,17 @@ def test_matrices_are_mapped_and_can_be_opened_again(tmp_path):
     assert names(tmp_path / "out") == ["statistics", "xx.npy"]
 
 
+def test_categories_put_tasks_in_order(tmp_path):
+    frame, order = mixed_frame(), ["e", "none", "c", "a", "d", "b"]
+    frame["school"] = pd.Categorical(frame["school"], categories=order)
+    table = pa.Table.from_pandas(frame.sort_values("school"))
+    found = summarize_sharded(table, tmp_path / "out", **COLUMNS)
+    for summary in (found, open_shards(tmp_path / "out")):
+        assert summary.whole.tasks == ("e", "c", "a", "d", "b")
+        assert declared_order(summary.whole.tasks) == tuple(order)
+    assert_same(found.whole, summarize(table, **COLUMNS).whole)
+
+
 def test_models_are_those_of_the_rows(tmp_path):
     frame = mixed_frame()
     found = summarize_sharded(to_arrow(frame), tmp_path / "out", **COLUMNS)
@@ -266,6 +279,7 @@ def test_shards_are_worked_on_side_by_side(tmp_path, monkeypatch):
 SETUP = """
 import sys
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from priormtl.engines import shards, summarize_sharded
 
