@@ -48,7 +48,7 @@ def optimum(problem):
 def smooth_optimum(problem):
     """Optimal value for lam = 0, by one linear system."""
     H = write_out(problem.majorant, problem.shape)
-    P = -np.linalg.lstsq(H, problem.null_point.gradient.ravel())[0]
+    P = -np.linalg.lstsq(H, problem.null_point.gradient.ravel(), rcond=None)[0]
     return problem.objective(problem.at(P.reshape(problem.shape)))
 
 

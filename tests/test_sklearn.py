@@ -4,8 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from packaging.version import Version
-from sklearn.base import is_classifier
 from sklearn.compose import make_column_transformer
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import make_scorer, mean_absolute_error
@@ -27,17 +25,7 @@ from priormtl import (
     MultiTaskRegressorCV,
 )
 from priormtl.datasets import make_related_tasks
-
-UNLIKE = {
-    f"check_sample_weight_equivalence_on_{kind}_data": "names classes by the first row"
-    for kind in ("dense", "sparse")
-}
-
-
-def list_wrong_checks(estimator):
-    """Before 1.7 the check fits other classes to repeated rows than to weighted."""
-    old = Version(sklearn.__version__) < Version("1.7")
-    return UNLIKE if old and is_classifier(estimator) else {}
+from wrong_checks import list_wrong_checks
 
 
 @parametrize_with_checks(

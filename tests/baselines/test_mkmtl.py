@@ -12,6 +12,7 @@ from priormtl.baselines.mtrl import MTRL
 from priormtl.baselines.multikernel.base_kernels import Gaussian, Linear, Polynomial
 from priormtl.data import from_columns, from_labels
 from priormtl.exceptions import ApproximationWarning
+from wrong_checks import list_wrong_checks
 
 cp = pytest.importorskip("cvxpy")
 
@@ -26,7 +27,8 @@ RAW = {"kernels": PUBLISHED, "normalize": False, "fit_intercept": False, "tol": 
         MKMTL(variant="shared", standardize=True, tol=1e-9),
         MKMTL(variant="shared", p=4.0, tol=1e-9),
         MKMTLClassifier(tol=1e-9),
-    ]
+    ],
+    expected_failed_checks=list_wrong_checks,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

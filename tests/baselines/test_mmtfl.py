@@ -10,6 +10,7 @@ from priormtl import MultiTaskRegressor
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
+from wrong_checks import list_wrong_checks
 
 PAIRS = [(2, 2), (1, 1), (1, 2), (2, 1)]
 NOT_CONVEX = PAIRS[1:]
@@ -24,7 +25,8 @@ BOTH_LOSSES = pytest.mark.parametrize("loss", ["squared", "logistic"])
         MMTFL(1e-3, p=2, k=2, task_weight="mean"),
         MMTFLClassifier(),
         MMTFLClassifier(p=1, k=1, loss="squared"),
-    ]
+    ],
+    expected_failed_checks=list_wrong_checks,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

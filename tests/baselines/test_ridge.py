@@ -12,6 +12,7 @@ from priormtl.baselines.ridge import (
 )
 from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
+from wrong_checks import list_wrong_checks
 
 REGRESSORS = [SingleTaskRidge, PooledRidge]
 BOTH = pytest.mark.parametrize("kind", REGRESSORS)
@@ -24,7 +25,8 @@ WIDE_AND_TALL = pytest.mark.parametrize("d", [4, 30], ids=["tall", "wide"])
         PooledRidge(standardize=True),
         SingleTaskRidgeClassifier(),
         PooledRidgeClassifier(task_weight="mean"),
-    ]
+    ],
+    expected_failed_checks=list_wrong_checks,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

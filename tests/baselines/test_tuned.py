@@ -17,6 +17,7 @@ from priormtl.baselines import (
     tuned,
 )
 from priormtl.datasets import make_related_tasks
+from wrong_checks import list_wrong_checks
 
 TRACE = {"penalty": "nuclear", "thetas": [0.0], "epsilons": [0.0]}
 LAMS = (4.0, 1.0, 0.25)
@@ -43,7 +44,8 @@ def settings_for(lams):
         TunedRegressor(CLMT(), settings_for(LAMS), cv=3),
         TunedClassifier(CLMTClassifier(), settings_for(LAMS), cv=3),
         TunedRegressor("clmt", n_settings=3, cv=3, n_jobs=2),
-    ]
+    ],
+    expected_failed_checks=list_wrong_checks,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
