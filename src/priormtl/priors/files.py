@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from priormtl.exceptions import DataFileError, unknown_name
+from priormtl.exceptions import DataFileError, suggest_file, unknown_name
 from priormtl.priors.toml_lines import Table, find_tables, line_of_fault
 
 __all__ = ["PriorFile", "Relation", "read_prior_file"]
@@ -69,7 +69,9 @@ def read_prior_file(path: str | os.PathLike[str]) -> PriorFile:
     if file.suffix.lower() not in readers:
         raise DataFileError(f"{file} must end in .toml or .csv to be a prior file.")
     if not file.is_file():
-        raise FileNotFoundError(f"{file} is not a file: give the path of a prior file.")
+        raise FileNotFoundError(
+            f"{file} is not a file: give the path of a prior file.{suggest_file(file)}"
+        )
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

@@ -71,13 +71,13 @@ class Table:
 
 
 def find_tables(text: str) -> list[Table]:
-    """Tables of a file that can be parsed, in order, each up to the next one.
+    r"""Tables of a file that can be parsed, in order, each up to the next one.
 
     What comes before all heads is a table, too, of no name.
 
     Examples
     --------
-    >>> file = '[[similar]]\\nfeatures = [\\n  "maths",\\n  "physics",\\n]'
+    >>> file = '[[similar]]\nfeatures = [\n  "maths",\n  "physics",\n]'
     >>> table = find_tables(file)[-1]
     >>> table.name, table.line_of_key("features"), table.lines_of_texts(["physics"])
     ('similar', 2, (4,))
