@@ -85,8 +85,9 @@ def suggest_file(path: Path) -> str:
         files = sorted(islice(path.parent.iterdir(), MOST_FILES_COMPARED))
     except OSError:  # the folder is not there either, or not ours to look into
         return ""
-    alike = [file for file in files if file.suffix == path.suffix]
-    return suggest([path.name], [file.name for file in alike or files])
+    # The same ending makes short names look more alike than they are.
+    near = [file.name for file in files if suggest([path.stem], [file.stem])]
+    return suggest([path.name], near)
 
 
 def _listed(names: Sequence[Hashable]) -> str:
