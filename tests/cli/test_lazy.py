@@ -70,7 +70,7 @@ def test_commands_are_known_by_name():
         (("fit",), "--out", " fit"),
         (("fit", "--out"), "--out", ""),
         (("predict",), "MODEL", " predict"),
-        (("demo", "a\nb"), "a\\nb", " demo"),
+        (("demo", "a"), "(a)", " demo"),
         (("reproduce", "tabel1"), "Did you mean 'table1'", " reproduce"),
         (("data", "convrt"), "Did you mean 'convert'?", " data"),
         (("data", "convert"), "name", " data convert"),
