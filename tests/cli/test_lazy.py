@@ -18,7 +18,6 @@ CODE = """
 import sys
 from typer.testing import CliRunner
 from priormtl.cli.main import COMMANDS, app
-from refusals import assert_refused
 for words in ((), *((name,) for name in COMMANDS), ("data", "convert")):
     result = CliRunner().invoke(app, [*words, "--help"])
     assert result.exit_code == 0, words
