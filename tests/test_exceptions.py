@@ -8,6 +8,7 @@ from priormtl.exceptions import (
     ModelFileError,
     absent_name,
     suggest,
+    suggest_file,
     unknown_name,
     unknown_names,
 )
@@ -93,3 +94,14 @@ def test_missing_data_are_a_missing_file():
     error = MissingDataError("x.npz is not in the folder y.")
     assert isinstance(error, FileNotFoundError)
     assert str(error) == "x.npz is not in the folder y."
+
+
+def test_files_beside_are_suggested(tmp_path):
+    for name in ("patients.csv", "patients.html", "zoo.csv"):
+        (tmp_path / name).touch()
+    assert suggest_file(tmp_path / "patents.csv") == " Did you mean 'patients.csv'?"
+    assert suggest_file(tmp_path / "patients") == (
+        " Did you mean 'patients.csv' or 'patients.html'?"
+    )
+    assert suggest_file(tmp_path / "xyz.csv") == ""
+    assert suggest_file(tmp_path / "nowhere" / "patients.csv") == ""

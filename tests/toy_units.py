@@ -3,9 +3,12 @@
 import os
 import signal
 import time
+import warnings
 from dataclasses import dataclass
 
 import pyarrow as pa
+
+from priormtl.exceptions import ApproximationWarning
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,7 @@ class Square:
     seconds: float = 0.0
     fails: bool = False
     dies: bool = False
+    remark: str | None = None  # a warning
     shade: str = "plain"  # part of the settings, not of the rows
 
     @property
@@ -34,6 +38,8 @@ class Square:
         with open(self.log, "a", encoding="utf-8") as file:
             file.write(f"{self.number}\n")
         time.sleep(self.seconds)
+        if self.remark is not None:
+            warnings.warn(self.remark, ApproximationWarning, stacklevel=1)
         if self.dies:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fails:

@@ -2,6 +2,8 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
 
 __all__ = [
     "ApproximationWarning",
@@ -11,12 +13,14 @@ __all__ = [
     "ModelFileError",
     "absent_name",
     "suggest",
+    "suggest_file",
     "unknown_name",
     "unknown_names",
 ]
 
 MOST_NAMES_SHOWN = 8
 MOST_NAMES_MEANT = 3
+MOST_FILES_COMPARED = 10_000
 LONGEST_NAME_COMPARED = 200
 SHORTEST_BEGINNING = 4
 
@@ -73,6 +77,17 @@ def suggest(unknown: Sequence[Hashable], names: Sequence[Hashable]) -> str:
     near = [_nearest(name, names) for name in unknown[:MOST_NAMES_SHOWN]]
     hints = list(dict.fromkeys(hint for hint in near if hint))
     return f" Did you mean {', '.join(hints)}?" if hints else ""
+
+
+def suggest_file(path: Path) -> str:
+    """Ask whether a file beside one that is not there was meant."""
+    try:
+        files = sorted(islice(path.parent.iterdir(), MOST_FILES_COMPARED))
+    except OSError:  # the folder is not there either, or not ours to look into
+        return ""
+    # The same ending makes short names look more alike than they are.
+    near = [file.name for file in files if suggest([path.stem], [file.stem])]
+    return suggest([path.name], near)
 
 
 def _listed(names: Sequence[Hashable]) -> str:

@@ -76,6 +76,8 @@ def test_json_tells_the_same(tmp_path):
     states = {entry["name"]: entry["state"] for entry in told["data"]}
     expected = dict.fromkeys(SOURCES, "missing") | {"orl": "damaged"}
     assert states == expected
+    school = told["data"][0]
+    assert (school["rows"], school["features"]) == (15362, 27)
     assert json.loads(run("data", "--json").stdout)["folder"] is None
 
 

@@ -1,9 +1,10 @@
+import warnings
 from pathlib import Path
 
 import pytest
 from typer import Exit
 
-from priormtl.cli.errors import one_sentence, refuse_folder
+from priormtl.cli.errors import one_sentence, refuse_folder, short_warnings
 
 
 @pytest.mark.parametrize("error", [ValueError("no such name"), OSError("no disk")])
@@ -46,3 +47,23 @@ def test_other_files_may_be_replaced(tmp_path):
     refuse_folder(old, rows, tmp_path / "absent.csv")
     refuse_folder(tmp_path / "new.csv", tmp_path)
     refuse_folder(None, rows)
+
+
+def test_warnings_are_lines_each_once(capsys):
+    with short_warnings():
+        for words in ("coarse", "gap\n1e-3", "coarse"):
+            for _ in range(2):
+                warnings.warn(words, RuntimeWarning, stacklevel=2)
+        warnings.warn("coarse", UserWarning, stacklevel=1)
+    assert capsys.readouterr().err == "Warning: coarse\nWarning: gap\\n1e-3\n"
+
+
+def _warn_and_fail():
+    warnings.warn("coarse", stacklevel=2)
+    raise ValueError("no such name")
+
+
+def test_an_error_stands_alone(capsys):
+    with pytest.raises(Exit), one_sentence(), short_warnings():
+        _warn_and_fail()
+    assert capsys.readouterr().err == "Error: no such name\n"

@@ -123,6 +123,46 @@ def test_only_what_is_not_given_is_searched(exams, tmp_path, words, searched, th
     assert bool(told["scores"]) == bool(searched)
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ((), None),
+        (("--theta", "1"), "--theta"),
+        (("--theta", "0"), None),
+        (("--task-prior", "none"), "--epsilon"),
+    ],
+)
+def test_strengths_of_nothing_have_no_effect(exams, tmp_path, words, option):
+    model, result = fit(exams / "exams.csv", tmp_path / "a.model", *FIXED, *words)
+    ties = None if option == "--epsilon" else "chain"
+    expected = MultiTaskRegressor(3.0, 0.0, 2.0, task_prior=ties, standardize=True)
+    expected.fit_source(exams / "exams.csv", **COLUMNS)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    hints = [f"Warning: {option} has no effect without"] if option else []
+    assert len(result.stderr.splitlines()) == len(hints)
+    assert all(hint in result.stderr for hint in hints)
+
+
+@pytest.mark.parametrize("strengths", [("--lam", "1", "--epsilon", "1"), ()])
+def test_statistics_may_come_with_a_strength_of_nothing(sites, tmp_path, strengths):
+    files = [word for site in sites for word in ("--from-stats", site)]
+    result = run(*files, *strengths, "--theta", "1", "--out", tmp_path / "a.model")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "Warning: --theta has no effect without --prior.\n"
+
+
+def test_numbers_that_look_like_classes_are_told_once(tmp_path):
+    frame = exam_frame().assign(
+        score=lambda rows: (rows["score"] > rows["score"].median()) * 1
+    )
+    frame.to_csv(tmp_path / "passed.csv", index=False)
+    for words in (FIXED, ("--folds", "2")):
+        _, result = fit(tmp_path / "passed.csv", tmp_path / "a.model", *words)
+        assert result.stderr.count("\n") == 1
+        assert "'score' are 0 or 1" in result.stderr
+        assert "there is --classify" in result.stderr
+
+
 def test_json_tells_the_fit(exams, tmp_path):
     out = tmp_path / "a.model"
     words = (*FIXED, "--missing", "drop", "--json")
@@ -216,7 +256,6 @@ def test_several_sites_are_each_held_out(sites, tmp_path):
         ((*FIXED, "--classify"), ("--classify cannot go with --from-stats",)),
         ((*FIXED, "--missing", "drop"), ("--missing cannot go with --from-stats",)),
         ((*FIXED, "--where", "a > 1"), ("--where cannot go with --from-stats",)),
-        (("--lam", "1", "--theta", "1"), ("--theta weighs what --prior says",)),
     ],
 )
 def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, messages):
@@ -232,7 +271,6 @@ def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, messages)
         (("--prior", "naturel"), ("naturel must end in .toml or .csv",)),
         (("--prior", "none.toml"), ("none.toml is not a file", "word 'natural'")),
         (("--prior", "natura"), ("natura must end in", "Did you mean 'natural'?")),
-        (("--epsilon", "1", "--task-prior", "none"), ("--epsilon weighs what",)),
         (("--out", "nowhere/a.model"), ("folder nowhere does not exist",)),
         (("--key", "pupil", "--classify"), ("--key cannot go with --classify",)),
         (("--folds", "200"), ("must leave rows for every fold",)),
@@ -259,7 +297,7 @@ def test_names_in_prior_files_are_checked_with_their_line(exams, tmp_path):
     path.write_text(TOML + '\n[[opposite]]\nfeatures = ["hours", "sex"]\n')
     out = ("--out", tmp_path / "a.model", "--target", "score", "--prior", path)
     result = run(exams / "exams.csv", *WORDS, *out)
-    refuse(result, tmp_path, f"{path}, line 4: unknown feature 'sex'", "'sex=f'")
+    refuse(result, tmp_path, f"{path}, line 5: unknown feature 'sex'", "'sex=f'")
 
 
 def test_one_task_one_feature_and_constant_columns(tmp_path):

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from priormtl.cli.lazy import LazyCommands
 from priormtl.cli.main import COMMANDS, app
+from refusals import assert_refused
 
 HEAVY = ("numba", "sklearn", "scipy", "pyarrow", "pandas", "polars", "numpy", "rich")
 PARSES_VALUES = "pydantic"  # what typer needs to read options that take a value
@@ -57,10 +58,31 @@ def test_commands_are_known_by_name():
 
 
 @pytest.mark.parametrize(
-    ("words", "near"), [(("fti",), "fit"), (("fit", "--tsk", "a"), "--task")]
+    ("words", "told", "command"),
+    [
+        (("fti",), "Did you mean 'fit'?", ""),
+        (("--verison",), "--version", ""),
+        (("fit", "--tsk", "a"), "--task", " fit"),
+        (("fit", "--folds", "x", "--out", "m"), "'--folds'", " fit"),
+        (("fit", "--folds", "1", "--out", "m"), "'--folds'", " fit"),
+        (("fit", "--penalty", "l22", "--out", "m"), "Did you mean 'l21'?", " fit"),
+        (("fit",), "--out", " fit"),
+        (("fit", "--out"), "--out", ""),
+        (("predict",), "MODEL", " predict"),
+        (("demo", "a"), "(a)", " demo"),
+        (("reproduce", "tabel1"), "Did you mean 'table1'", " reproduce"),
+        (("data", "convrt"), "Did you mean 'convert'?", " data"),
+        (("data", "convert"), "name", " data convert"),
+    ],
 )
-def test_misspelled_commands_and_options_are_answered(words, near):
-    result = CliRunner().invoke(app, list(words))
-    assert result.exit_code == 2
-    assert f"{near}" in result.stderr.splitlines()[-1]
-    assert "Did you mean" in result.stderr or "Possible options" in result.stderr
+def test_mistyped_words_are_answered_in_one_line(words, told, command):
+    result = CliRunner().invoke(app, list(words), prog_name="priormtl")
+    assert_refused(result, told)
+    assert result.stderr.endswith(f" See 'priormtl{command} --help'.\n")
+    assert result.stdout == ""
+
+
+def test_no_words_at_all_are_answered_with_help():
+    result = CliRunner().invoke(app, [])
+    assert "Example: priormtl" in result.output
+    assert "Error" not in result.output

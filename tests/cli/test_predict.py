@@ -187,7 +187,7 @@ def test_all_unknown_tasks_and_absent_columns_are_named(
     words = ("unknown tasks 'nord', 'sud'; known: 'north', 'south', 'west'",)
     refuse(run(place / "mean", data, *out), tmp_path, *words)
     frame.rename(columns={"hours": "hour"}).to_csv(data, index=False)
-    words = ("lacks the column 'hours'", "Did you mean 'hour'")
+    words = (".csv: a table lacks the column 'hours'", "Did you mean 'hour'")
     refuse(run(place / "mean", data, *out), tmp_path, *words)
 
 

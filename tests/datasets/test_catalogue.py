@@ -20,6 +20,15 @@ def loaded(request, data_home):
     return ALL[request.param](data_home=data_home)
 
 
+def test_lists_tell_what_loaders_give(loaded):
+    if loaded.name not in SOURCES:  # another cut of the same file
+        return
+    source = SOURCES[loaded.name]
+    assert source.shape == (len(loaded.sample), len(loaded.feature_names))
+    assert source.n_tasks == len(loaded.task_names)
+    assert source.kind == loaded.kind
+
+
 def test_shapes_agree(loaded):
     n, d, m = len(loaded.sample), len(loaded.feature_names), len(loaded.task_names)
     assert loaded.originals.shape[1] == d

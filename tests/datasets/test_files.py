@@ -31,6 +31,7 @@ def make_source(**changes):
         "title": "Toy",
         "file": "toy.npz",
         "arrays": {name: expect(array) for name, array in ARRAYS.items()},
+        "shape": (4, 2),
         "n_tasks": 1,
         "kind": "regression",
         "origin": "the toy shop",

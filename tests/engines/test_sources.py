@@ -169,6 +169,13 @@ def test_a_file_with_other_columns_is_named(folder):
         read(open_source(folder))
 
 
+def test_an_unknown_column_comes_with_the_file(folder):
+    path = files(folder)[0]
+    for source in (path, folder):
+        with pytest.raises(DataFileError, match=f"^{source}: unknown column 'z'"):
+            read(open_source(source), Recipe("z", "y"))
+
+
 def test_columns_may_come_in_another_order(folder):
     path = files(folder)[1]
     WRITERS[path.suffix[1:]](TABLE.select(["t", "y", "c", "x"]), path)
@@ -180,6 +187,9 @@ def test_what_is_no_source_is_refused(tmp_path):
         open_source(3)
     with pytest.raises(FileNotFoundError, match="none is not a file or folder"):
         open_source(tmp_path / "none")
+    (tmp_path / "patients.csv.part").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"Did you mean 'patients\.csv\.part'"):
+        open_source(tmp_path / "patents.csv")
     with pytest.raises(DataFileError, match=r"has no files that end in \.parquet"):
         open_source(tmp_path)
     with pytest.raises(DataFileError, match="must name files: got none"):
@@ -188,9 +198,13 @@ def test_what_is_no_source_is_refused(tmp_path):
     with pytest.raises(DataFileError, match=r"a\.csv is empty"):
         open_source(tmp_path)
     (tmp_path / "a.csv").write_text("x,x\n1,2\n")
-    with pytest.raises(DataFileError, match="multiple columns named x"):
+    with pytest.raises(
+        DataFileError, match=r"a\.csv: several columns have the name 'x'"
+    ):
         open_source(tmp_path)
-    with pytest.raises(DataFileError, match="2 columns have the name 'x'"):
+    with pytest.raises(
+        DataFileError, match="several columns have the name 'x'; rename"
+    ):
         open_source(ds.dataset(pa.table([TABLE["x"]] * 2, ["x", "x"])))
     (tmp_path / "a.csv").write_text("x,\n1,2\n")
     with pytest.raises(DataFileError, match="without a name at position 2"):

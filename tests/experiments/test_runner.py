@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from priormtl.exceptions import ApproximationWarning
 from priormtl.experiments.runner import collect, run
 from priormtl.experiments.store import Store
 from toy_units import Square
@@ -45,6 +46,14 @@ def test_every_unit_is_computed_once_on_any_number_of_jobs(log, store, jobs):
     assert (outcome.computed, outcome.found, outcome.failures) == (7, 0, [])
     assert values(units, store) == [n**2 for n in [*range(7), 3, 4]]
     assert times_computed(log) == dict.fromkeys(range(7), 1)
+
+
+def test_warnings_of_processes_are_raised_here(log, store, capfd):
+    units = squares(log, range(2), remark="coarse")
+    with pytest.warns(ApproximationWarning, match="^coarse$"):
+        outcome = run(units, store)
+    assert outcome.computed == 2
+    assert capfd.readouterr().err == ""
 
 
 def test_a_second_run_is_free(log, store):
@@ -126,6 +135,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from toy_units import Square
+from priormtl.exceptions import ApproximationWarning
 from priormtl.experiments.runner import run
 from priormtl.experiments.store import Store
 

@@ -72,7 +72,7 @@ def test_quoted_names_and_inline_tables(write):
 
 def test_names_are_checked_against_features_with_their_line(write):
     known = [*FEATURES[:-1], "debating"]
-    for path, line in ((write(TOML), 9), (write(CSV, "a.csv"), 6)):
+    for path, line in ((write(TOML), 11), (write(CSV, "a.csv"), 8)):
         file = read_prior_file(path)
         file.check_names(FEATURES)
         with pytest.raises(DataFileError) as refused:
@@ -96,22 +96,23 @@ def test_a_fit_uses_the_file(write):
     ("text", "words"),
     [
         ("", "has no relations"),
-        ("[[similar]\n", r"is not TOML: .*line 1"),
+        ('[[group]]\nfeatures = ["a",\n "b"\n\n', "line 2: this is not TOML: Unclosed"),
+        ("[[similar]\n", "line 1: this is not TOML: "),
         ('[[similar]]\nfeatures = ["a", "b"]\n[[oposite]]\n', "line 3: unknown relat"),
         ('[similar]\nfeatures = ["a", "b"]\n', r"line 1: .*under \[\[similar\]\]"),
-        ("\n[[similar]]\nfeature = ['a']\n", "line 2: unknown setting 'feature'.*mean"),
+        ("\n[[similar]]\nfeature = ['a']\n", "line 3: unknown setting 'feature'.*mean"),
         ("[[similar]]\n", r"line 1: similar needs features = \["),
-        ("[[similar]]\nfeatures = ['a', 1]\n", r"line 1: similar needs features = \["),
+        ("[[similar]]\nfeatures = ['a', 1]\n", r"line 2: similar needs features = \["),
         ("[[similar]]\nfeatures = ['a']\n", "line 1: similar must name two features"),
         (
             "[[similar]]\nfeatures = ['a', 'b']\n[[similar]]\nfeatures = ['a','b','c']",
             "line 3: similar must name two features: got 3; more of them are a group",
         ),
         ("[[group]]\nfeatures = ['a']\n", "line 1: group must name two or more"),
-        ("[[group]]\nfeatures = ['a', 'b', 'a']\n", "line 1: .*'a' comes twice"),
-        ("[[similar]]\nfeatures = ['a', 'b']\nweight = 0\n", "line 1: weight must be"),
-        ("[[similar]]\nfeatures=['a', 'b']\nweight = true\n", "line 1: weight must be"),
-        ("[[similar]]\nfeatures=['a', 'b']\nweight = inf\n", "line 1: weight must be"),
+        ("[[group]]\nfeatures = ['a', 'b', 'a']\n", "line 2: .*'a' comes twice"),
+        ("[[similar]]\nfeatures = ['a', 'b']\nweight = 0\n", "line 3: weight must be"),
+        ("[[similar]]\nfeatures=['a', 'b']\nweight = true\n", "line 3: weight must be"),
+        ("[[similar]]\nfeatures=['a', 'b']\nweight = inf\n", "line 3: weight must be"),
     ],
 )
 def test_mistakes_of_toml_have_their_line(write, text, words):

@@ -115,8 +115,8 @@ def _plain(findings: list["Finding"]) -> list[dict[str, Any]]:
             "file": finding.source.file,
             "state": finding.state,
             "message": finding.message,
-            "rows": finding.source.arrays["X"].shape[0],
-            "features": finding.source.arrays["X"].shape[1],
+            "rows": finding.source.shape[0],
+            "features": finding.source.shape[1],
             "tasks": finding.source.n_tasks,
             "kind": finding.source.kind,
             "origin": finding.source.origin,
@@ -156,7 +156,7 @@ def _table(findings: list["Finding"]) -> Any:
     table.add_column("original from", overflow="fold")
     for finding in findings:
         source = finding.source
-        n, d = source.arrays["X"].shape
+        n, d = source.shape
         state = f"[{STYLES[finding.state]}]{finding.state}[/]"
         tasks = str(source.n_tasks)
         table.add_row(

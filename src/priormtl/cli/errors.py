@@ -1,13 +1,22 @@
-"""one_sentence: what users got wrong ends a command with one line and code 2."""
+"""What users got wrong ends a command with one line and code 2."""
 
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from typer import Exit, echo
+from typer import BadParameter, Exit, echo
 
-__all__ = ["needing", "one_sentence", "refuse_folder", "short_warnings"]
+__all__ = [
+    "needing",
+    "one_line_usage",
+    "one_sentence",
+    "refuse_folder",
+    "short_warnings",
+]
+
+# Typer exports but one of these errors, and may bring a click of its own.
+UsageError = BadParameter.__bases__[0]
 
 
 @contextmanager
@@ -18,6 +27,25 @@ def one_sentence() -> Iterator[None]:
     except (OSError, ValueError) as error:
         echo(f"Error: {_printable(str(error))}", err=True)
         raise Exit(2) from None
+
+
+@contextmanager
+def one_line_usage() -> Iterator[None]:
+    """Turn what click says of wrong options and arguments into one line."""
+    try:
+        yield
+    except UsageError as error:
+        message = error.format_message()
+        if "\n" in message:  # nothing was typed, and all help is the answer
+            raise
+        command = "priormtl" if error.ctx is None else error.ctx.command_path
+        words = f"{_printable(_ended(message))} See '{command} --help'."
+        echo(f"Error: {words}", err=True)
+        raise Exit(2) from None
+
+
+def _ended(message: str) -> str:
+    return message if message.endswith((".", "?")) else f"{message}."
 
 
 def _printable(text: str) -> str:
@@ -38,13 +66,13 @@ def needing(command: str, extra: str) -> Iterator[None]:
 
 @contextmanager
 def short_warnings() -> Iterator[None]:
-    """Warnings as lines on standard error, without places in the source."""
+    """Warnings as lines on standard error, each once, without places in the source."""
     with warnings.catch_warnings(record=True) as caught:
         for kind in (UserWarning, RuntimeWarning):
             warnings.simplefilter("default", kind)
         yield
-    for warning in caught:
-        echo(f"Warning: {_printable(str(warning.message))}", err=True)
+    for words in dict.fromkeys(str(warning.message) for warning in caught):
+        echo(f"Warning: {_printable(words)}", err=True)
 
 
 def refuse_folder(out: Path | None, *inputs: Path | None) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from priormtl.cli.columns import Columns
+from priormtl.cli.hints import hint_at_classes, hint_at_strength
 from priormtl.cli.reading import read_table, summarize_table
 from priormtl.cli.sites import add_sites, read_sites
 from priormtl.data import TaskStatistics
@@ -54,10 +55,12 @@ class Strengths(NamedTuple):
         return tuple(name for name, value in self._asdict().items() if value is None)
 
     def settle(self, prior: str | None, task_prior: str) -> "Strengths":
-        """Same strengths, with zeros where there is nothing to be weighed."""
-        theta = _settle("theta", self.theta, prior is not None, "--prior")
-        has_ties = task_prior != "none"
-        epsilon = _settle("epsilon", self.epsilon, has_ties, "--task-prior")
+        """Same strengths; those that weigh nothing are not to be searched."""
+        theta, epsilon = self.theta, self.epsilon
+        if prior is None:
+            theta = _settle("theta", theta, "--prior")
+        if task_prior == "none":
+            epsilon = _settle("epsilon", epsilon, "--task-prior")
         return Strengths(self.lam, theta, epsilon)
 
 
@@ -126,6 +129,7 @@ def fit_table(
         found = summarize_table(data, where, columns, shards=shards, **dealt)
         model = settings.build(found.parts[0].features, classify=False)
         model.fit_statistics(found.parts if searching else found.whole)
+    hint_at_classes(columns.target, found.parts)
     return Learned(model, found.rows, found.dropped)
 
 
@@ -201,15 +205,11 @@ def fit_statistics(files: Sequence[Path], settings: Settings) -> Learned:
         return Learned(model.fit_statistics(parts))
 
 
-def _settle(name: str, value: float | None, is_used: bool, option: str) -> float | None:
-    if is_used:
-        return value
-    if value is not None:
-        raise ValueError(
-            f"--{name} weighs what {option} says, which is nothing: leave it out, or "
-            f"give {option}."
-        )
-    return 0.0
+def _settle(name: str, value: float | None, option: str) -> float:
+    """Strength of nothing: as given, for all that it matters, and never searched."""
+    if value:
+        hint_at_strength(name, option)
+    return value or 0.0
 
 
 def _read_prior(prior: str | None) -> PriorFile | FeaturePrior | None:

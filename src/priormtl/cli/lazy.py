@@ -8,6 +8,8 @@ from typer import Typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from priormtl.cli.errors import one_line_usage
+
 __all__ = ["SETTINGS", "LazyGroup"]
 
 SETTINGS: dict[str, Any] = {
@@ -45,6 +47,16 @@ class LazyGroup(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = LazyCommands(self.names)
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """Read what stands before the command; mistakes are one line."""
+        with one_line_usage():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Find the command, read its words, and run it; mistakes are one line."""
+        with one_line_usage():
+            return super().invoke(ctx)
 
 
 def load_command(name: str) -> Any:

@@ -69,7 +69,8 @@ def _predict_all(
     from priormtl.estimators import show_progress  # noqa: PLC0415
 
     source = engines.open_source(data, where)
-    wanted = predictor.wanted(source.columns)
+    with engines.naming(source.name):
+        wanted = predictor.wanted(source.columns)
     rows = engines.choose_rows(len(predictor.encoding.features) + len(wanted.columns))
     read = written = 0
     with (
@@ -77,10 +78,8 @@ def _predict_all(
         show_progress(None, None, "predicting", source.size, "bytes") as advance,
     ):
         for piece in source.read(wanted, rows):
-            try:
+            with engines.naming(piece.file):
                 found = predictor.predict(piece.table)
-            except ValueError as error:
-                raise ValueError(f"{piece.file}: {error}") from None
             write(found)
             read, written = read + piece.num_rows, written + found.num_rows
             advance(piece.size)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Exit, Option, echo
 
-from priormtl.cli.errors import needing, one_sentence
+from priormtl.cli.errors import needing, one_sentence, short_warnings
 from priormtl.cli.plain import to_json
 from priormtl.cli.words import word_of
 
@@ -85,7 +85,7 @@ def reproduce(
         skip_missing=skip_missing,
         page=page,
     )
-    with one_sentence(), _progress(what) as tell:
+    with one_sentence(), short_warnings(), _progress(what) as tell:
         report = experiments.reproduce(request, tell)
     _say(report, as_json)
     if report.outcome.interrupted:

@@ -1,5 +1,6 @@
 """Rows with known targets, as a model that is to be scored reads them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from priormtl.engines import open_source
+from priormtl.engines import naming, open_source
 from priormtl.exceptions import DataFileError, unknown_name
 
 __all__ = ["read_known_rows"]
@@ -22,9 +23,8 @@ def read_known_rows(
     task = _named("--task", "task", task, _column_of_tasks(model))
     target = _named("--target", "target", target, _column_of_targets(model))
     table = _read(data)
-    for name in (task, target):
-        if name not in table.column_names:
-            raise unknown_name("column", name, table.column_names)
+    with naming(str(data)):
+        _refuse_absent(model, table.column_names, (task, target))
     table = _drop_unknown(model, table, task, target)
     if not table.num_rows:
         raise DataFileError(
@@ -38,6 +38,22 @@ def read_known_rows(
     if model.task not in X.column_names:
         X = X.append_column(model.task, labels)
     return {"X": X, "y": y}
+
+
+def _refuse_absent(model: Any, present: list[str], named: Sequence[str]) -> None:
+    """Fail where a table lacks what was named, or what the model needs."""
+    encoding = getattr(model, "encoding_", None)
+    if encoding is not None:
+        encoding.used_columns(present)
+    for name in (*named, *_names_of_features(model, encoding)):
+        if name not in present:
+            raise unknown_name("column", name, present)
+
+
+def _names_of_features(model: Any, encoding: Any) -> Sequence[str]:
+    """Columns that must be there as they are; an encoding knows better."""
+    names = None if encoding else getattr(model, "feature_names_in_", None)
+    return () if names is None else names.tolist()
 
 
 def _drop_unknown(model: Any, table: pa.Table, task: str, target: str) -> pa.Table:
@@ -111,7 +127,4 @@ def _features(model: Any, table: pa.Table, others: set[str]) -> Any:
     if names is None:
         rest = [name for name in table.column_names if name not in others]
         return np.column_stack([table[name].to_numpy() for name in rest])
-    for name in names:
-        if name not in table.column_names:
-            raise unknown_name("column", name, table.column_names)
     return table.select(list(names))

@@ -55,6 +55,7 @@ class Source:
     title: str
     file: str
     arrays: Mapping[str, Expected]
+    shape: tuple[int, int]  # rows and features that its loader gives
     n_tasks: int
     kind: str
     origin: str  # where the originals are offered

@@ -198,6 +198,7 @@ LETTER = Source(
             "6d5ffdc3ffde090f9c9310e7225f06ac9fe3c6567f0ad864f2b9b8b2947bf252",
         ),
     },
+    shape=(45869, 128),
     n_tasks=len(PAIRS),
     kind="classification",
     origin="Ben Taskar's OCR data, ai.stanford.edu/~btaskar/ocr",

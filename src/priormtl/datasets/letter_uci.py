@@ -92,6 +92,7 @@ LETTER_UCI = Source(
             "03a441a459d787ae2ddbb75971307a760d5e37b3a5e0b7667b3174dc3d8ae707",
         ),
     },
+    shape=(12332, 16),
     n_tasks=len(PAIRS),
     kind="classification",
     origin="UCI Machine Learning Repository, Letter Recognition",

@@ -80,6 +80,7 @@ MNIST = Source(
             "76ba51f7d0e782ba9dbef10071337cc0af4a587046c8f71c38920af74747b571",
         ),
     },
+    shape=(90000, 784),
     n_tasks=45,
     kind="classification",
     origin="LeCun, Cortes and Burges, yann.lecun.com/exdb/mnist",

@@ -64,6 +64,7 @@ ORL = Source(
             "1a66f9cbf8ec4ca91567f48b6b8a5ed11e6f7d9e0ee36319bbe26d42e89ebe36",
         ),
     },
+    shape=(400, 1024),
     n_tasks=SUBJECTS,
     kind="classification",
     origin=CROPS,

@@ -134,6 +134,7 @@ SARCOS = Source(
             "616645908b18cb11ae046fe37497068395e55309018806ce0f865bee0a278597",
         ),
     },
+    shape=(4449, 21),
     n_tasks=JOINTS,
     kind="regression",
     origin="Gaussian Processes for Machine Learning, gaussianprocess.org/gpml/data",

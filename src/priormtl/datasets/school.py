@@ -130,6 +130,7 @@ SCHOOL = Source(
             "63cf1e2f593c3400d77f822a9f3ee65e03a480d4f358ea1977e9ce27de204713",
         ),
     },
+    shape=(15362, 27),
     n_tasks=139,
     kind="regression",
     origin="data/school.mat of MALSAR, github.com/jiayuzhou/MALSAR",

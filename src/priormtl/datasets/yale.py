@@ -66,6 +66,7 @@ YALE = Source(
             "4d85758730d163cda78f6d4c59908a5d255187a1b41508d2bc4a041d69aad20f",
         ),
     },
+    shape=(616, 1024),
     n_tasks=28,
     kind="classification",
     origin=CROPS,

@@ -17,7 +17,7 @@ from priormtl.engines.partial import Partial, Summary
 from priormtl.engines.recipe import Recipe, Wanted
 from priormtl.engines.rows import Rows, read_rows
 from priormtl.engines.shards import summarize_sharded
-from priormtl.engines.sources import Source, open_source
+from priormtl.engines.sources import Source, naming, open_source
 from priormtl.engines.wire import from_bytes, to_bytes
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "choose_rows",
     "dask",
     "from_bytes",
+    "naming",
     "open_shards",
     "open_source",
     "read_rows",

@@ -1,6 +1,7 @@
 """Files of one table: which they are, of which kind, and opened as one data set."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,9 @@ import pyarrow.dataset as ds
 from pyarrow import csv
 
 from priormtl.engines.csv_beginnings import refuse_other_kinds
-from priormtl.exceptions import DataFileError
+from priormtl.exceptions import DataFileError, suggest_file
 
-__all__ = ["LONGEST_REASON", "open_files", "unreadable"]
+__all__ = ["LONGEST_REASON", "open_files", "same_names", "unreadable"]
 
 SUFFIXES = {
     ".parquet": "Parquet",
@@ -24,6 +25,9 @@ SUFFIXES = {
 }
 MAGIC = {b"PAR1": "Parquet", b"ARRO": "Arrow"}
 LONGEST_REASON = 200
+REPEATED = re.compile(
+    r"CSV file contained multiple columns named (?P<name>.*)", re.DOTALL
+)
 
 
 def open_files(source: Any) -> tuple[Any, str]:
@@ -85,7 +89,7 @@ def _one_kind(files: Sequence[Path]) -> str:
 def _kind(file: Path) -> str:
     """Kind of a file by its name, else by its first bytes."""
     if not file.is_file():
-        raise FileNotFoundError(f"{file} is not a file or folder.")
+        raise FileNotFoundError(f"{file} is not a file or folder.{suggest_file(file)}")
     if not file.stat().st_size:
         raise DataFileError(f"{file} is empty.")
     known = SUFFIXES.get(_suffix(file))
@@ -110,9 +114,19 @@ def _format(kind: str) -> Any:
 
 def unreadable(file: str, error: Exception) -> DataFileError:
     """Build the error for a file that Arrow cannot read."""
+    repeated = REPEATED.search(str(error))
+    if repeated is not None:
+        return same_names(file, repeated["name"])
     lines = str(error).splitlines() or [type(error).__name__]
     # Arrow names the file up to twice before it comes to the point.
     reason = lines[0].split(f"'{file}': ")[-1]
     return DataFileError(
         f"{file} cannot be read: {reason[:LONGEST_REASON].rstrip('.')}."
+    )
+
+
+def same_names(file: str, name: str) -> DataFileError:
+    """Build the error for columns that cannot be told apart."""
+    return DataFileError(
+        f"{file}: several columns have the name {name!r}; rename all but one."
     )

@@ -73,7 +73,7 @@ def read_rows(
 
 
 def _read_all(recipe: Recipe, source: Source, advance: Advance | None) -> pa.Table:
-    wanted = recipe.wanted(source.columns)
+    wanted = source.wanted(recipe)
     tables = []
     for piece in source.read(wanted._replace(exact={*wanted.exact, recipe.target})):
         tables.append(piece.table)

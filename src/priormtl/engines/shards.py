@@ -124,7 +124,7 @@ def _lay_aside(
     heaps: Heaps, recipe: Recipe, source: Source, size: int, advance: Advance | None
 ) -> None:
     """Send all rows to the heaps, in pieces of about this many bytes."""
-    columns = len(recipe.used_columns(source.columns))
+    columns = len(source.wanted(recipe).columns)
     rows = max(1, size // (8 * columns))
     pieces = source.pieces(recipe, min(rows, choose_rows(columns)))
     with closing(read_ahead(pieces)) as ahead:

@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from priormtl._lazy import cached_property
 from priormtl.engines.accumulate import choose_rows
 from priormtl.engines.csv_values import explain_value
-from priormtl.engines.files import LONGEST_REASON, open_files, unreadable
+from priormtl.engines.files import LONGEST_REASON, open_files, same_names, unreadable
 from priormtl.engines.filters import read_filter
 from priormtl.engines.fragments import (
     count_bytes,
@@ -75,9 +75,14 @@ class Source:
         place = self.dataset.schema.get_field_index(column)
         return place >= 0 and is_textual(self.dataset.schema.field(place).type)
 
+    def wanted(self, recipe: Recipe) -> Wanted:
+        """What is read of it; an error about columns names it."""
+        with naming(self.name):
+            return recipe.wanted(self.columns)
+
     def pieces(self, recipe: Recipe, batch_rows: int | None = None) -> Iterator[Piece]:
         """Rows of one file after another, in pieces."""
-        yield from self.read(recipe.wanted(self.columns), batch_rows)
+        yield from self.read(self.wanted(recipe), batch_rows)
 
     def read(self, wanted: Wanted, batch_rows: int | None = None) -> Iterator[Piece]:
         """Columns of one file after another, in pieces."""
@@ -193,9 +198,7 @@ def _check_filter(dataset: Any, where: Any) -> None:
 def _refuse_names(file: str, names: Sequence[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
-            raise DataFileError(
-                f"{file}: {count} columns have the name {name!r}; rename them."
-            )
+            raise same_names(file, name)
         if not name:
             raise DataFileError(
                 f"{file} has a column without a name at position "

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
@@ -97,8 +98,9 @@ def run(
     interrupted = False
     failures: list[Failure] = []
     try:
-        for unit, seconds, reason in _compute_all(pending, store, jobs, limit):
-            progress.end(unit, seconds)
+        for unit, work, reason in _compute_all(pending, store, jobs, limit):
+            _warn_here(work)
+            progress.end(unit, work.seconds)
             if reason is not None:
                 failures.append(Failure(unit.label, reason))
     except KeyboardInterrupt:
@@ -125,15 +127,15 @@ def collect(units: Sequence[Unit], store: Store) -> list[pa.Table | None]:
 
 def _compute_all(
     units: Sequence[Unit], store: Store, jobs: int, limit: float | None
-) -> Iterator[tuple[Unit, float, str | None]]:
-    """Yield each unit when it ends, with its seconds, and why where it failed."""
+) -> Iterator[tuple[Unit, "_Work", str | None]]:
+    """Yield each unit when it ends, with what it took, and why where it failed."""
     from pebble import ProcessPool  # noqa: PLC0415
 
     context = multiprocessing.get_context("spawn")
     pool = ProcessPool(
         jobs, initializer=_settle, initargs=(os.getpid(),), context=context
     )
-    futures: dict[Future[float], Unit] = {}
+    futures: dict[Future[_Work], Unit] = {}
     try:
         with leaving_interrupts():
             for unit in units:
@@ -144,15 +146,15 @@ def _compute_all(
             ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in ended:
                 reason = _reason(future, limit)
-                seconds = future.result() if reason is None else limit or 0.0
-                yield futures[future], seconds, reason
+                work = future.result() if reason is None else _Work(limit or 0.0)
+                yield futures[future], work, reason
     finally:
         # Also after Ctrl-C: what is being computed is dropped, what is done is stored.
         pool.stop()
         pool.join()
 
 
-def _reason(future: "Future[float]", limit: float | None) -> str | None:
+def _reason(future: "Future[_Work]", limit: float | None) -> str | None:
     """Why a unit failed; None if it did not."""
     try:
         error = future.exception()
@@ -165,14 +167,28 @@ def _reason(future: "Future[float]", limit: float | None) -> str | None:
     return f"{type(error).__name__}: {error}"
 
 
-def _compute(unit: Unit, store: Store) -> float:
-    """Work of one process: compute and keep; returns the seconds it took."""
+class _Work(NamedTuple):
+    """What came of a unit, besides its rows."""
+
+    seconds: float
+    warnings: tuple[tuple[type[Warning], str], ...] = ()  # kinds and words
+
+
+def _compute(unit: Unit, store: Store) -> _Work:
+    """Work of one process: compute and keep."""
     begin = time.monotonic()
     # One thread of BLAS whatever the number of processes: equal bits.
-    with threadpool_limits(1):
+    with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         table = unit.compute()
     store.write(unit.settings(), table)
-    return time.monotonic() - begin
+    told = dict.fromkeys((one.category, str(one.message)) for one in caught)
+    return _Work(time.monotonic() - begin, tuple(told))
+
+
+def _warn_here(work: _Work) -> None:
+    """Warnings of another process, where somebody can hear and filter them."""
+    for kind, words in work.warnings:
+        warnings.warn(words, kind, stacklevel=4)
 
 
 def _settle(parent: int) -> None:

@@ -19,14 +19,14 @@ Every error names the file and the line.
 import csv
 import math
 import os
-import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from priormtl.exceptions import DataFileError, unknown_name
+from priormtl.exceptions import DataFileError, suggest_file, unknown_name
+from priormtl.priors.toml_lines import Table, find_tables, line_of_fault
 
 __all__ = ["PriorFile", "Relation", "read_prior_file"]
 
@@ -42,6 +42,7 @@ class Relation(NamedTuple):
     features: tuple[str, ...]
     weight: float
     line: int
+    lines: tuple[int, ...]  # of each feature
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ class PriorFile:
         """Fail at the first line that names something else than these features."""
         known = set(features)
         for relation in self.relations:
-            for name in relation.features:
+            for name, line in zip(relation.features, relation.lines, strict=True):
                 if name not in known:
                     error = unknown_name("feature", name, features)
-                    raise _wrong(self.path, relation.line, str(error))
+                    raise _wrong(self.path, line, str(error))
 
 
 def read_prior_file(path: str | os.PathLike[str]) -> PriorFile:
@@ -68,7 +69,9 @@ def read_prior_file(path: str | os.PathLike[str]) -> PriorFile:
     if file.suffix.lower() not in readers:
         raise DataFileError(f"{file} must end in .toml or .csv to be a prior file.")
     if not file.is_file():
-        raise FileNotFoundError(f"{file} is not a file: give the path of a prior file.")
+        raise FileNotFoundError(
+            f"{file} is not a file: give the path of a prior file.{suggest_file(file)}"
+        )
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -86,16 +89,18 @@ def _wrong(path: str, line: int, words: str) -> DataFileError:
 
 
 def _check_features(path: str, relation: Relation) -> None:
-    kind, features, _, line = relation
+    kind, features, _, line, lines = relation
     if len(features) < 2 or (kind != "group" and len(features) > 2):
         count = "two or more features" if kind == "group" else "two features"
         way_out = "" if kind == "group" else "; more of them are a group"
         words = f"{kind} must name {count}: got {len(features)}{way_out}."
         raise _wrong(path, line, words)
-    for name in features:
-        if features.count(name) > 1:
+    seen: set[str] = set()
+    for name, line in zip(features, lines, strict=True):
+        if name in seen:
             words = f"{kind} must name different features: {name!r} comes twice."
             raise _wrong(path, line, words)
+        seen.add(name)
 
 
 def _check_weight(path: str, line: int, value: Any) -> float:
@@ -113,39 +118,41 @@ def _read_toml(path: str, text: str) -> Iterator[Relation]:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise DataFileError(f"{path} is not TOML: {error}.") from None
+        line, reason = line_of_fault(text, error)
+        raise _wrong(path, line, f"this is not TOML: {reason}.") from None
+    places = find_tables(text)
     for kind, tables in content.items():
-        line = _line_of(text, rf"^\s*(\[+\s*)?\"?{re.escape(kind)}\b")
+        line = _find_place(places, kind).line
         if kind not in KINDS:
             raise _wrong(path, line, str(unknown_name("relation", kind, KINDS)))
         if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
             words = f"relations must stand under [[{kind}]], in double brackets."
             raise _wrong(path, line, words)
         for number, table in enumerate(tables):
-            start = _line_of(text, rf"^\s*\[\[\s*\"?{kind}\"?\s*\]\]", number) or line
-            yield _read_table(path, kind, table, start)
+            yield _read_table(path, kind, table, _find_place(places, kind, number))
 
 
-def _line_of(text: str, pattern: str, number: int = 0) -> int:
-    """Line on which something stands for the n-th time; zero where it does not."""
-    found = [
-        line
-        for line, content in enumerate(text.splitlines(), 1)
-        if re.match(pattern, content)
-    ]
-    return found[number] if number < len(found) else 0
+def _find_place(places: Sequence[Table], kind: str, number: int = 0) -> Table:
+    """The n-th table of a kind; where they stand inline, all that is beside them."""
+    named = [place for place in places if place.name == kind]
+    if number < len(named):
+        return named[number]
+    return replace(places[0], line=places[0].line_of_key(kind))
 
 
-def _read_table(path: str, kind: str, table: dict[str, Any], line: int) -> Relation:
+def _read_table(path: str, kind: str, table: dict[str, Any], place: Table) -> Relation:
     for key in table:
         if key not in TOML_KEYS:
-            raise _wrong(path, line, str(unknown_name("setting", key, TOML_KEYS)))
+            words = str(unknown_name("setting", key, TOML_KEYS))
+            raise _wrong(path, place.line_of_key(key), words)
     features = table.get("features")
     if not isinstance(features, list) or not all(isinstance(f, str) for f in features):
         words = f"{kind} needs features = [...], a list of names: got {features!r}."
-        raise _wrong(path, line, words)
-    weight = _check_weight(path, line, table.get("weight", 1.0))
-    return Relation(kind, tuple(features), weight, line)
+        raise _wrong(path, place.line_of_key("features"), words)
+    value = table.get("weight", 1.0)
+    weight = _check_weight(path, place.line_of_key("weight"), value)
+    lines = place.lines_of_texts(features)
+    return Relation(kind, tuple(features), weight, place.line, lines)
 
 
 # CSV
@@ -215,7 +222,8 @@ def _join_groups(path: str, rows: Sequence[_Row]) -> Iterator[Relation]:
         if row.kind == "group":
             groups.setdefault(row.first, []).append(row)
             continue
-        yield Relation(row.kind, (row.first, row.second), row.weight, row.line)
+        pair, line = (row.first, row.second), row.line
+        yield Relation(row.kind, pair, row.weight, line, (line, line))
     for name, members in groups.items():
         first = members[0]
         for row in members:
@@ -226,4 +234,5 @@ def _join_groups(path: str, rows: Sequence[_Row]) -> Iterator[Relation]:
                 )
                 raise _wrong(path, row.line, words)
         features = tuple(row.second for row in members)
-        yield Relation("group", features, first.weight, first.line)
+        lines = tuple(row.line for row in members)
+        yield Relation("group", features, first.weight, first.line, lines)

@@ -35,7 +35,7 @@ def test_an_example_stays_with_its_model_and_report(shown):
     assert "Patients by age" in page
     assert "on the rows given" in page
     for file in folder.iterdir():
-        assert file.stem in said
+        assert file.name in said
 
 
 def test_commands_that_are_shown_work(shown, monkeypatch, tmp_path):

@@ -148,7 +148,7 @@ def _tell_files(console: Console, folder: Path, drawn: bool) -> None:
         NEW,
         RELATIONS,
         MODEL,
-        *([f"{CURVE}.png"] if drawn else []),
+        *([f"{CURVE}.png", f"{CURVE}.svg"] if drawn else []),
         PAGE,
     ]
     console.print(f"wrote {folder}/: {', '.join(files)}", highlight=False)
