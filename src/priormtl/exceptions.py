@@ -86,8 +86,9 @@ def suggest_file(path: Path) -> str:
     except OSError:  # the folder is not there either, or not ours to look into
         return ""
     # The same ending makes short names look more alike than they are.
-    near = [file.name for file in files if suggest([path.stem], [file.stem])]
-    return suggest([path.name], near)
+    near = [file for file in files if suggest([path.stem], [file.stem])]
+    alike = [file for file in near if file.suffix == path.suffix]
+    return suggest([path.name], [file.name for file in alike or near])
 
 
 def _listed(names: Sequence[Hashable]) -> str:
