@@ -48,6 +48,7 @@ TESTED_ELSEWHERE = {
     "estimators/labels.py": "estimators/test_classifier.py",
     "estimators/linear.py": "estimators/test_regressor.py",
     "estimators/predictions.py": "estimators/test_regressor.py",
+    "estimators/search_settings.py": "estimators/test_cross_validated.py",
     "estimators/searching.py": "estimators/test_cross_validated.py",
     "estimators/settings.py": "estimators/test_regressor.py",
     "estimators/setups.py": "estimators/test_regressor.py",
