@@ -24,6 +24,7 @@ TESTED_ELSEWHERE = {
     "baselines/base.py": "baselines/test_methods.py",
     "baselines/catalogue.py": "baselines/test_methods.py",
     "baselines/convex.py": "baselines/test_methods.py",
+    "baselines/mixtures/learned.py": "baselines/test_fedem.py",
     "baselines/multiplicative/lasso_kernels.py": (
         "baselines/multiplicative/test_row_lasso.py"
     ),
