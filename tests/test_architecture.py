@@ -24,6 +24,7 @@ TESTED_ELSEWHERE = {
     "baselines/base.py": "baselines/test_methods.py",
     "baselines/catalogue.py": "baselines/test_methods.py",
     "baselines/convex.py": "baselines/test_methods.py",
+    "baselines/mixtures/learned.py": "baselines/test_fedem.py",
     "baselines/multiplicative/lasso_kernels.py": (
         "baselines/multiplicative/test_row_lasso.py"
     ),
@@ -48,6 +49,7 @@ TESTED_ELSEWHERE = {
     "estimators/labels.py": "estimators/test_classifier.py",
     "estimators/linear.py": "estimators/test_regressor.py",
     "estimators/predictions.py": "estimators/test_regressor.py",
+    "estimators/search_settings.py": "estimators/test_cross_validated.py",
     "estimators/searching.py": "estimators/test_cross_validated.py",
     "estimators/settings.py": "estimators/test_regressor.py",
     "estimators/setups.py": "estimators/test_regressor.py",

@@ -80,3 +80,19 @@ def test_copies_remember():
         assert declared_order(twin) == MONTHS
     assert declared_order(keep_tasks(order, [])) == MONTHS
     assert declared_order(keep_tasks(("feb",), ["feb"])) is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "union"),
+    [
+        (("a", "b"), ("a", "b"), ("a", "b")),
+        (("b", "a"), ("b", "a"), ("b", "a")),
+        (("b", "a"), ("a", "b"), ("a", "b")),
+        (("c", "a", "b"), ("b", "a"), ("c", "a", "b")),
+        (("c", "a"), ("b",), ("a", "b", "c")),
+        ((3, 1), (2, 10), (1, 2, 3, 10)),
+        (("a",), (), ("a",)),
+    ],
+)
+def test_the_longer_order_of_tasks_wins_where_it_holds_all(a, b, union):
+    assert merge_tasks(a, b) == merge_tasks(b, a) == union

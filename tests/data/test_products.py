@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from priormtl.data import from_codes, products, statistics, summarize_tasks
+from priormtl.data import from_codes, products, summarize_tasks, summarizing
 
 
 def random_rows(weighted, offset=0.0, seed=0):
@@ -33,7 +33,7 @@ def test_any_batches_give_the_same_statistics(cells, monkeypatch):
     codes = np.repeat(np.arange(4), np.diff(starts))
     data = from_codes(X, y, codes, tuple("abcd"), weight)
     whole = summarize_tasks(data)
-    for module in (products, statistics):
+    for module in (products, summarizing):
         monkeypatch.setattr(module, "CHUNK_CELLS", cells)
     batched = summarize_tasks(data)
     for name in ("weight", "x_mean", "y_mean", "xx", "xy", "yy"):

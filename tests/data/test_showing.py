@@ -1,5 +1,7 @@
 """Statistics in notebooks: counts, targets by task, no markup from names."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,3 +40,13 @@ def test_a_task_without_rows_has_no_spread():
     statistics = summarize([[1.0], [2.0]], [1.0, 2.0], task=["a", "a"])
     other = summarize([[1.0]], [1.0], task=["b"], sample_weight=[1.0])
     assert "nan" not in (statistics + other)._repr_html_()
+
+
+def test_what_lies_on_disk_is_not_called_memory(tmp_path):
+    held = summarize(np.eye(4), np.arange(4.0), task=["a", "b"] * 2)
+    mapped = np.lib.format.open_memmap(tmp_path / "xx.npy", "w+", float, (2, 4, 4))
+    stored = replace(held, xx=mapped)
+    assert "on disk" not in held._repr_html_()
+    once, twice = (s._repr_html_() for s in (stored, stored + stored))
+    assert f"{mapped.nbytes / 2**20:.3g} MB" in once[once.index("on disk") :]
+    assert f"{2 * mapped.nbytes / 2**20:.3g} MB" in twice[twice.index("on disk") :]

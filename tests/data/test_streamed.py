@@ -210,12 +210,17 @@ def test_sums_on_disk_are_fitted_as_those_in_memory(tmp_path, settings):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
+def without_sizes(statistics):
+    lines = statistics._repr_html_().splitlines()
+    return [line for line in lines if " MB<" not in line]
+
+
 def test_sums_on_disk_have_all_that_statistics_have(tmp_path):
     held, mapped = halves(tmp_path)
     expected, found = held[0] + held[1], mapped[0] + mapped[1]
     found.check_shapes()
     assert repr(found) == repr(expected)
-    assert found._repr_html_() == expected._repr_html_()
+    assert without_sizes(found) == without_sizes(expected)
     P, some = random_coef(expected.shape), np.array([4, 0])
     for look in (
         lambda s: s.gram(),

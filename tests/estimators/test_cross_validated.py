@@ -197,7 +197,7 @@ def test_leaving_a_task_out_names_it():
 
 
 def test_rows_are_read_once_for_the_whole_grid(monkeypatch):
-    module = import_module("priormtl.data.statistics")
+    module = import_module("priormtl.data.summarizing")
     read, multiply = [], module.task_products
     monkeypatch.setattr(
         module,

@@ -1,10 +1,9 @@
-"""Words: numbers with a true minus, counts, and names that any file holds."""
+"""Words: numbers with a true minus, and names that any file holds."""
 
 import pytest
 
 from priormtl.reports.wording import (
     LONGEST_LABEL,
-    count,
     join_names,
     percent,
     spell,
@@ -21,6 +20,7 @@ from priormtl.reports.wording import (
         (1e-9, "1e−09"),
         (1e300, "1e+300"),
         (float("nan"), "unknown"),
+        (-float("inf"), "−∞"),
         (0.12345678, "0.1235"),
     ],
 )
@@ -31,11 +31,6 @@ def test_numbers_are_spelled(number, words):
 def test_shares_are_percentages():
     assert percent(0.1234) == "12 %"
     assert percent(-0.0123) == "−1.2 %"
-
-
-def test_counts_have_their_plural():
-    assert count(1, "task") == "1 task"
-    assert count(1000, "task") == "1,000 tasks"
 
 
 @pytest.mark.parametrize(

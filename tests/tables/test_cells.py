@@ -39,3 +39,4 @@ def test_cells_hold_words_and_numbers():
 
 def test_one_is_not_many():
     assert (count_words(1, "task"), count_words(2, "task")) == ("1 task", "2 tasks")
+    assert count_words(1000, "task") == "1,000 tasks"

@@ -26,6 +26,10 @@ from priormtl.baselines.coupling import (
     map_eigenvalues,
     settled,
 )
+from priormtl.baselines.output_kernels import (
+    EigenvaluePenalty,
+    check_output_kernel,
+)
 from priormtl.estimators import (
     ClassificationTasks,
     RegressionTasks,
@@ -94,10 +98,12 @@ class _CLMT(CoupledBaseline):
         return power
 
     @property
-    def _gamma(self) -> float | None:
-        if self.gamma is None:
-            return None
-        return check_positive("gamma", self.gamma)
+    def _size(self) -> EigenvaluePenalty:
+        """Penalty of A."""
+        power, gamma = self._power, self.gamma
+        return EigenvaluePenalty(
+            power, None if gamma is None else check_positive("gamma", gamma)
+        )
 
     @property
     def _solves_systems(self) -> bool:
@@ -109,26 +115,18 @@ class _CLMT(CoupledBaseline):
 
     def _make_penalty(self, m: int) -> Penalty:
         if self._is_fixed:
-            return TaskKernel.of_matrix(_check_kernel(self.output_kernel, m))
-        p = self._power
-        return Nuclear() if p == 1 else Schatten(2.0 * p / (p + 1.0))
+            return TaskKernel.of_matrix(check_output_kernel(self.output_kernel, m))
+        exponent = self._size.exponent
+        return Nuclear() if exponent == 1 else Schatten(exponent)
 
     def _strength(self, value: float) -> float:
-        """κ = (1 + 1/p) lam^(p/(p+1)) (p gamma)^(1/(p+1)), or lam for a fixed A."""
+        """That of singular values, or lam for a fixed A."""
         lam = super()._strength(value)
-        if self._is_fixed:
-            return lam
-        p = self._power
-        gamma = lam if self._gamma is None else self._gamma
-        kappa = (1.0 + 1.0 / p) * lam ** (p / (p + 1.0))
-        return float(kappa * (p * gamma) ** (1.0 / (p + 1.0)))
+        return lam if self._is_fixed else self._size.strength(lam)
 
     def _lam_of(self, strength: float) -> float:
         """What _strength makes this strength of."""
-        share = strength / self._strength(1.0)
-        if self._is_fixed or self._gamma is None:
-            return share
-        return float(share ** (1.0 + 1.0 / self._power))
+        return strength if self._is_fixed else self._size.lam_of(strength)
 
     def _choose_method(self, problem: Problem) -> Method[Any]:
         if self._is_fixed:
@@ -143,26 +141,23 @@ class _CLMT(CoupledBaseline):
         """One linear system where that is possible: an alternation that stays."""
         if coupled_ridge(problem) is None and not self._alternates:
             return super()._choose_method(problem)
-        A = _check_kernel(self.output_kernel, problem.shape[1]) / (2.0 * problem.lam)
+        A = check_output_kernel(self.output_kernel, problem.shape[1]) / (
+            2.0 * problem.lam
+        )
         return Alternation(check_alternation(problem), A, lambda W: A)
 
     def _alternation(self, problem: Problem) -> Alternation:
         """From the identity, as the authors do."""
-        lam, ridge = self._lam_of(problem.lam), check_alternation(problem)
+        size, ridge = self._size, check_alternation(problem)
+        lam = size.lam_of(problem.lam)
 
         def update(W: Array) -> Array:
             square = W.T @ W
             return map_eigenvalues(
-                square, lambda s: self._eigenvalues(s + BLUR, lam) / (2.0 * lam)
+                square, lambda s: size.eigenvalues(s + BLUR, lam) / (2.0 * lam)
             )
 
         return Alternation(ridge, np.eye(problem.shape[1]) / (2.0 * lam), update)
-
-    def _eigenvalues(self, squares: Array, lam: float) -> Array:
-        """Best eigenvalues of A, given those of WᵀW."""
-        p = self._power
-        ratio = 1.0 if self._gamma is None else lam / self._gamma
-        return np.asarray((ratio * squares / p) ** (1.0 / (p + 1.0)))
 
     def _rules(self, method: Method[Any]) -> list[StopRule]:
         rules = super()._rules(method)
@@ -172,42 +167,18 @@ class _CLMT(CoupledBaseline):
 
     def _learned(self, problem: Problem, solution: Solution) -> Mapping[str, Any]:
         if self._is_fixed:
-            kernel = _check_kernel(self.output_kernel, problem.shape[1])
+            kernel = check_output_kernel(self.output_kernel, problem.shape[1])
         else:
-            lam = self._lam_of(problem.lam)
+            size = self._size
+            lam = size.lam_of(problem.lam)
             kernel = kernel_from(
-                solution.coef, lambda values: self._eigenvalues(values**2, lam)
+                solution.coef, lambda values: size.eigenvalues(values**2, lam)
             )
         return {"output_kernel_": kernel}
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
         strengths = decades(self._problem(bound).lam_max or 1.0, DEPTH, n)
         return list(crossed([{}], "lam", map(self._lam_of, strengths)))
-
-
-def _check_kernel(value: Any, m: int) -> Array:
-    """Symmetric, positive semidefinite matrix over the tasks."""
-    if value is None:
-        raise ValueError(
-            'output_kernel must be an (m, m) matrix with penalty="fixed": got None.'
-        )
-    A = np.array(value, dtype=np.float64)
-    if A.shape != (m, m) or not np.all(np.isfinite(A)):
-        raise ValueError(
-            f"output_kernel must be a finite matrix of {m} x {m} tasks: got shape "
-            f"{A.shape}."
-        )
-    size = float(np.abs(A).max())
-    if np.abs(A - A.T).max() > 1e-8 * size:
-        raise ValueError("output_kernel must be symmetric: pass (A + A.T) / 2.")
-    A = 0.5 * (A + A.T)
-    least = float(np.linalg.eigvalsh(A)[0])
-    if least < -1e-8 * size:
-        raise ValueError(
-            "output_kernel must be positive semidefinite: its smallest eigenvalue is "
-            f"{least:.3g}."
-        )
-    return A
 
 
 class CLMT(RegressionTasks, _CLMT):

@@ -14,50 +14,26 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Settings
-from priormtl.baselines.convex import ConvexBaseline
 from priormtl.baselines.ratios import check_ratio, cross_ratios
-from priormtl.estimators import ClassificationTasks, RegressionTasks
+from priormtl.baselines.two_parts import TwoParts, TwoPartsClassifier
+from priormtl.estimators import RegressionTasks
 from priormtl.losses import DataFit
 from priormtl.penalties import Dirty
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
-from priormtl.solvers import Method, Solution, default_method
+from priormtl.solvers import Solution
 
 __all__ = ["DMTL", "DMTLClassifier"]
 
 EXPONENTS = (0.5, 0.25, 0.75, 1.0, 0.0)  # of m, in ratios worth trying
 
 
-class _DMTL(ConvexBaseline):
+class _DMTL(TwoParts):
     shared_: Array
     own_: Array
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        ratio: float | None = None,
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-    ) -> None:
-        self.lam = lam
-        self.ratio = ratio
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
-
     def _problem(self, fit: DataFit[Any]) -> Problem:
         return _pose(fit, check_ratio(self.ratio, fit.shape[1] ** 0.5))
-
-    def _choose_method(self, problem: Problem) -> Method[Any]:
-        return default_method(problem)
 
     def _parts(self, problem: Problem, solution: Solution) -> Mapping[str, Array]:
         penalty = problem.penalty
@@ -124,7 +100,7 @@ class DMTL(RegressionTasks, _DMTL):
     loss = "squared"
 
 
-class DMTLClassifier(ClassificationTasks, _DMTL):
+class DMTLClassifier(TwoPartsClassifier, _DMTL):
     """Dirty model for two classes in every task.
 
     Parameters
@@ -143,28 +119,3 @@ class DMTLClassifier(ClassificationTasks, _DMTL):
     >>> model.predict(X[:2], task=task[:2]).dtype
     dtype('bool')
     """
-
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        ratio: float | None = None,
-        loss: str = "logistic",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-    ) -> None:
-        super().__init__(
-            lam,
-            ratio=ratio,
-            fit_intercept=fit_intercept,
-            task_weight=task_weight,
-            standardize=standardize,
-            tol=tol,
-            max_iter=max_iter,
-            task=task,
-        )
-        self.loss = loss

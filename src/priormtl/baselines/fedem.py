@@ -5,24 +5,18 @@ under a Mixture of Distributions. NeurIPS 2021. Regression is our adaptation: th
 components are Gaussian with one variance of the noise, which is learned.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl._lazy import cached_property
 from priormtl.baselines.base import Baseline, Outcome, Prepared, Settings, crossed
-from priormtl.baselines.mixtures.cells import Cells, gather_cells
+from priormtl.baselines.mixtures.bound_cells import BoundCells
+from priormtl.baselines.mixtures.cells import gather_cells
 from priormtl.baselines.mixtures.components import LinearFamily, LinearParts
-from priormtl.baselines.mixtures.features import (
-    Features,
-    plain_features,
-    rotated_features,
-)
 from priormtl.baselines.mixtures.federated import Descent, run_rounds, start_at_random
-from priormtl.baselines.mixtures.mixing import LinearScorer, MixtureModel, NetworkScorer
+from priormtl.baselines.mixtures.learned import Learned, learned_networks, learned_parts
 from priormtl.baselines.mixtures.mixture import (
     Family,
     Fitted,
@@ -30,8 +24,7 @@ from priormtl.baselines.mixtures.mixture import (
     start_mixtures,
 )
 from priormtl.baselines.mixtures.networks import NetworkFamily, check_networks
-from priormtl.baselines.mixtures.responses import Bernoulli, Gaussian, Response
-from priormtl.baselines.models import LinearModel, TaskModel
+from priormtl.baselines.mixtures.responses import Bernoulli, Gaussian
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,
@@ -47,34 +40,6 @@ __all__ = ["FedEM", "FedEMClassifier"]
 MODES = ("exact", "federated")
 COMPONENTS = ("linear", "mlp")
 WIDEST, NARROWEST = 10.0, 1e-5  # ridges to try lie between, times the curvature
-
-
-@dataclass(frozen=True, eq=False)
-class _Bound:
-    """Cells, and their rows as linear components see them."""
-
-    cells: Cells
-    response: Response
-    rotate: bool
-    fit_intercept: bool
-
-    @cached_property
-    def features(self) -> Features:
-        """Turned for speed, or as they are where descent must be the published one."""
-        make = rotated_features if self.rotate else plain_features
-        return make(self.cells, fit_intercept=self.fit_intercept)
-
-    @cached_property
-    def curvature(self) -> float:
-        """Mean second derivative of the negative log-likelihood in a coefficient."""
-        penalised = self.features.penalised > 0
-        spread = float(np.sum(self.features.spectrum[penalised]))
-        cells = self.cells
-        even = np.zeros((1, cells.X.shape[0]))
-        everyone = np.ones((1, len(cells.y)))
-        noise = self.response.learn_variance(cells, even, everyone)
-        bend = float(self.response.curvature(np.zeros(1))[0])
-        return (spread * bend / noise / cells.X.shape[1]) or 1.0
 
 
 class _FedEM(Baseline):
@@ -119,16 +84,20 @@ class _FedEM(Baseline):
         self.random_state = random_state
         self.task = task
 
-    def _bind(self, data: TaskData) -> _Bound:
+    def _bind(self, data: TaskData) -> BoundCells:
         response = Gaussian() if self.loss == "squared" else Bernoulli()
         rotate = not self._is_federated and not self._is_neural
-        return _Bound(gather_cells(data), response, rotate, bool(self.fit_intercept))
+        return BoundCells(
+            gather_cells(data), response, rotate, bool(self.fit_intercept)
+        )
 
-    def _follow(self, bound: _Bound, strengths: Sequence[float]) -> Iterator[Outcome]:
+    def _follow(
+        self, bound: BoundCells, strengths: Sequence[float]
+    ) -> Iterator[Outcome]:
         for ridge in strengths:
             yield self._fit_once(bound, check_strength("ridge", ridge))
 
-    def _suggest(self, bound: _Bound, n: int) -> list[Settings]:
+    def _suggest(self, bound: BoundCells, n: int) -> list[Settings]:
         counts = _component_counts(n)
         ridges = np.geomspace(WIDEST, NARROWEST, n // len(counts) + 2)[1:-1]
         outer = [{"n_components": count} for count in counts]
@@ -142,15 +111,15 @@ class _FedEM(Baseline):
     def _is_neural(self) -> bool:
         return check_choice("component", self.component, COMPONENTS) == "mlp"
 
-    def _fit_once(self, bound: _Bound, ridge: float) -> Outcome:
+    def _fit_once(self, bound: BoundCells, ridge: float) -> Outcome:
         """Every fit starts afresh: a path would carry one local optimum along."""
         if self._is_neural:
             return self._fit_networks(bound, ridge)
         family = LinearFamily(bound.cells, bound.features, bound.response, ridge)
         run = self._run_rounds(family) if self._is_federated else self._run_em(family)
-        return self._describe_linear(bound, run)
+        return self._describe(run, learned_parts(bound, run))
 
-    def _fit_networks(self, bound: _Bound, ridge: float) -> Outcome:
+    def _fit_networks(self, bound: BoundCells, ridge: float) -> Outcome:
         if self._is_federated:
             raise ValueError(
                 'mode must be "exact" for component="mlp": got "federated"; federated '
@@ -161,11 +130,7 @@ class _FedEM(Baseline):
         epochs = check_count("epochs", self.epochs)
         family = NetworkFamily(bound.cells, bound.response, ridge, hidden, epochs)
         run = self._run_em(family)
-        parts = run.mixture.parts
-        has_classes = not bound.response.is_quadratic
-        scorer = NetworkScorer(parts.networks)
-        model = MixtureModel(scorer, run.mixture.shares, has_classes)
-        return self._describe(bound, run, model, {"components_": list(parts.networks)})
+        return self._describe(run, learned_networks(bound, run))
 
     def _run_em(self, family: Family[Any]) -> Fitted[Any]:
         count = check_count("n_components", self.n_components)
@@ -189,32 +154,10 @@ class _FedEM(Baseline):
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(self.random_state)
 
-    def _describe_linear(self, bound: _Bound, run: Fitted[LinearParts]) -> Outcome:
-        shares = run.mixture.shares
-        coef, intercept = bound.features.leave(run.mixture.parts.coef)
-        learned = {"components_": coef, "component_intercepts_": intercept}
-        model: TaskModel = LinearModel(shares @ coef, shares @ intercept)
-        if not bound.response.is_quadratic:
-            model = MixtureModel(LinearScorer(coef, intercept), shares, True)
-        return self._describe(bound, run, model, learned)
-
-    def _describe(
-        self,
-        bound: _Bound,
-        run: Fitted[Any],
-        model: TaskModel,
-        learned: Mapping[str, Any],
-    ) -> Outcome:
-        learned = {
-            **learned,
-            "mixture_": run.mixture.shares,
-            "log_likelihood_": run.expectation.log_likelihood,
-            "residual_": abs(run.gain),
-        }
-        if bound.response.is_quadratic:
-            learned["noise_variance_"] = run.mixture.parts.variance
-        objective = run.expectation.objective
-        return Outcome(model, objective, run.n_iter, learned, self._shortfall(run))
+    def _describe(self, run: Fitted[Any], learned: Learned) -> Outcome:
+        model, attributes = learned
+        objective, shortfall = run.expectation.objective, self._shortfall(run)
+        return Outcome(model, objective, run.n_iter, attributes, shortfall)
 
     def _shortfall(self, run: Fitted[Any]) -> str | None:
         """None for federated rounds, whose number is a setting of the method."""

@@ -5,26 +5,21 @@ for Predicting Cognitive Outcomes in Alzheimer's Disease. Computational and Math
 Methods in Medicine 2018, 7429782.
 """
 
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
-from priormtl.baselines.equal_rows import find_distinct
-from priormtl.baselines.multikernel.base_kernels import KernelSet, check_kernels
+from priormtl.baselines.multikernel.gathering import gather_tasks
 from priormtl.baselines.multikernel.kernel_features import (
     KernelFeatures,
     KernelTasks,
-    common_features,
     make_model,
-    own_features,
 )
 from priormtl.baselines.multikernel.low_rank_kernels import LowRankKernels
-from priormtl.baselines.multikernel.nystroem import choose_landmarks
+from priormtl.baselines.multikernel.plans import Plan, PlannedFeatures, choose_plan
 from priormtl.baselines.multikernel.shared_weights import SharedWeights
 from priormtl.baselines.multikernel.splitting import (
     Found,
@@ -32,54 +27,22 @@ from priormtl.baselines.multikernel.splitting import (
     SplitState,
     minimise,
 )
-from priormtl.baselines.multikernel.task_rows import TaskRows, merge_rows
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,
     RegressionTasks,
-    check_choice,
     check_count,
     check_positive,
     check_strength,
     check_tolerance,
 )
-from priormtl.exceptions import ApproximationWarning
 
 __all__ = ["MKMTL", "MKMTLClassifier"]
 
-VARIANTS = ("auto", "shared", "low-rank")
-MOST_CELLS = 10_000_000  # doubles in the largest table that "auto" makes: 80 MB
-LANDMARKS = 64
 SEVERAL = 4  # strengths at least, before another p or q is tried
 P_VALUES = (2.0, 4.0)
 Q_VALUES = (1.5, 1.01, 1.99)
 WEAKEST, STRONGEST = -1.0, 3.0  # decades of C per row of weight one
-
-
-class Plan(NamedTuple):
-    """What is fitted, and whether to landmarks only."""
-
-    variant: str
-    landmarks: tuple[int, int] | None  # how many, and the seed that draws them
-
-    @property
-    def n_landmarks(self) -> int | None:
-        """Number of landmarks; None: all rows."""
-        return None if self.landmarks is None else self.landmarks[0]
-
-
-@dataclass(frozen=True, eq=False)
-class Bound:
-    """Kernel tasks, and features of each plan that was asked for."""
-
-    data: KernelTasks
-    kept: dict[Plan, KernelFeatures] = field(default_factory=dict)
-
-    def features(self, plan: Plan) -> KernelFeatures:
-        """Features of a plan, made once."""
-        if plan not in self.kept:
-            self.kept[plan] = _make_features(self.data, plan)
-        return self.kept[plan]
 
 
 class _MKMTL(Baseline):
@@ -124,28 +87,21 @@ class _MKMTL(Baseline):
         self.random_state = random_state
         self.task = task
 
-    def _bind(self, data: TaskData) -> Bound:
-        distinct = find_distinct(data.X)
-        tasks = merge_rows(data, distinct.kind)
-        rows = data.X[distinct.first]
-        weight = np.zeros(len(distinct.first))
-        for task in tasks:
-            weight[task.kind] += task.weight
-        kernels = KernelSet.fit(
-            check_kernels(self.kernels), rows, weight, normalize=bool(self.normalize)
+    def _bind(self, data: TaskData) -> PlannedFeatures:
+        return PlannedFeatures(
+            gather_tasks(
+                data,
+                self.kernels,
+                normalize=bool(self.normalize),
+                centred=bool(self.fit_intercept),
+            )
         )
-        centred = bool(self.fit_intercept)
-        means = [_mean_target(task) if centred else 0.0 for task in tasks]
-        # Squares of targets of any size stay in the range of doubles.
-        unit = max(
-            float(np.abs(task.y - mean).max())
-            for task, mean in zip(tasks, means, strict=True)
-        )
-        return Bound(KernelTasks(rows, tasks, kernels, np.array(means), unit or 1.0))
 
-    def _follow(self, bound: Bound, strengths: Sequence[float]) -> Iterator[Outcome]:
+    def _follow(
+        self, bound: PlannedFeatures, strengths: Sequence[float]
+    ) -> Iterator[Outcome]:
         plan = self._plan(bound.data)
-        features = bound.features(plan)
+        features = bound.of(plan)
         norm = self._norm(plan)
         factor = 1.0 if plan.variant == "shared" else 2.0
         tol, steps = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
@@ -198,26 +154,12 @@ class _MKMTL(Baseline):
         return LowRankKernels(float(self.q))
 
     def _plan(self, data: KernelTasks) -> Plan:
-        """Which variant, on which rows."""
-        variant = check_choice("variant", self.variant, VARIANTS)
         most = check_count("max_rows", self.max_rows)
-        fits = {"low-rank": data.u <= most, "shared": data.sizes.max() <= most}
-        if variant == "auto":
-            variant = "low-rank"
-            fits[variant] &= data.common_cells <= MOST_CELLS
-        return Plan(variant, self._landmarks(data, bool(fits[variant])))
+        return choose_plan(
+            data, self.variant, most, self.n_landmarks, self.random_state
+        )
 
-    def _landmarks(self, data: KernelTasks, fits: bool) -> tuple[int, int] | None:
-        """How many landmarks, and which; None: all rows."""
-        count = self.n_landmarks
-        if count is None or (count == "auto" and (fits or data.u <= LANDMARKS)):
-            return None
-        if count == "auto":
-            _warn_of_landmarks(data)
-            return LANDMARKS, self.random_state
-        return check_count("n_landmarks", count), self.random_state
-
-    def _suggest(self, bound: Bound, n: int) -> list[Settings]:
+    def _suggest(self, bound: PlannedFeatures, n: int) -> list[Settings]:
         plan = self._plan(bound.data)
         chosen = {"variant": plan.variant, "n_landmarks": plan.n_landmarks}
         name, values = ("p", P_VALUES) if plan.variant == "shared" else ("q", Q_VALUES)
@@ -340,34 +282,9 @@ class MKMTLClassifier(ClassificationTasks, _MKMTL):
     """
 
 
-def _make_features(data: KernelTasks, plan: Plan) -> KernelFeatures:
-    if plan.landmarks is None:
-        shared = plan.variant == "shared"
-        return own_features(data) if shared else common_features(data, None)
-    return common_features(data, choose_landmarks(data.u, *plan.landmarks))
-
-
-def _warn_of_landmarks(data: KernelTasks) -> None:
-    saved = 8.0 * (data.common_cells - data.common_cells * LANDMARKS // data.u) / 2**30
-    warnings.warn(
-        f"functions were sought in the span of the kernels of {LANDMARKS} landmarks "
-        f"among {data.u} distinct rows (Nyström), which saves {saved:.2g} GiB and the "
-        "time to fill them; set n_landmarks to a larger number to be more exact, or to "
-        "None to use all rows.",
-        ApproximationWarning,
-        stacklevel=2,
-    )
-
-
 def _decades(count: int) -> Array:
     """Even steps over the range of C; one or two stay away from its ends."""
     if count < 3:
         share = (np.arange(count) + 0.5) / count
         return WEAKEST + (STRONGEST - WEAKEST) * share
     return np.linspace(WEAKEST, STRONGEST, count)
-
-
-def _mean_target(task: TaskRows) -> float:
-    """Weighted mean, exact where all targets are equal."""
-    start = task.y[0]
-    return float(start + task.weight @ (task.y - start) / task.weight.sum())

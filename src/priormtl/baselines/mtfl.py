@@ -11,38 +11,29 @@ work, not read off the paper: results are of "MTFL, reconstructed".
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from priormtl._arrays import Array, Index
-from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
+from priormtl.baselines.base import Baseline, Outcome, Settings
+from priormtl.baselines.lattice.feature_blocks import read_blocks
+from priormtl.baselines.lattice.group_choice import choose_groups
+from priormtl.baselines.lattice.growing import grow_groups
 from priormtl.baselines.lattice.lattice_norm import LatticeNorm
 from priormtl.baselines.lattice.reweighting import (
     LatticePoint,
     LatticeProblem,
     reweight,
 )
+from priormtl.baselines.lattice.suggestions import suggest_settings
 from priormtl.baselines.lattice.task_curvature import TaskCurvature, rotate_fit
-from priormtl.baselines.lattice.task_groups import (
-    MOST_GROUPS,
-    MOST_TASKS_OF_ALL,
-    TaskGroups,
-    all_groups,
-    membership,
-    named_groups,
-    single_groups,
-    tree_groups,
-)
-from priormtl.baselines.lattice.task_ridge import solve_ridge
+from priormtl.baselines.lattice.task_groups import TaskGroups
 from priormtl.baselines.models import LinearModel
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,
     RegressionTasks,
-    check_choice,
     check_count,
     check_positive,
     check_strength,
@@ -52,22 +43,8 @@ from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
 
 __all__ = ["MTFL", "MTFLClassifier"]
 
-CHOICES = ("auto", "all", "tree", "active")
 LEAST_POWER = 1.05  # below, weights lose their closed form
 NEGLIGIBLE = 1e-5  # share of the norm below which a group counts as unused
-STRENGTHS = (1e-2, 1e3)  # relative to C0, as the specification has them
-# Of mean_share and growth: groups that cost little first, single tasks last.
-PAIRS = (
-    (0.1, 1.0),
-    (0.01, 1.0),
-    (0.1, 1.5),
-    (0.01, 1.5),
-    (0.1, 2.0),
-    (0.01, 2.0),
-    (1.0, 1.0),
-    (1.0, 1.5),
-    (1.0, 2.0),
-)
 
 
 class _Bound(NamedTuple):
@@ -115,25 +92,9 @@ class _MTFL(Baseline):
     def _bind(self, data: TaskData) -> _Bound:
         intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
         fit = Squared().bind(data, intercepts)
-        curvature = rotate_fit(fit, _read_blocks(self.blocks, data))
-        choice = self._choice(fit.shape[1])
-        if choice == "given":
-            groups = named_groups(self.groups, data.tasks)
-        elif choice == "all":
-            groups = all_groups(fit.shape[1])
-        elif choice == "tree":
-            groups = tree_groups(_single_task_coef(curvature))
-        else:
-            groups = single_groups(fit.shape[1])
+        curvature = rotate_fit(fit, read_blocks(self.blocks, data))
+        choice, groups = choose_groups(self.groups, data.tasks, curvature)
         return _Bound(fit, curvature, groups, choice)
-
-    def _choice(self, m: int) -> str:
-        if not isinstance(self.groups, str):
-            return "given"
-        choice = check_choice("groups", self.groups, CHOICES)
-        if choice == "auto":
-            return "all" if m <= MOST_TASKS_OF_ALL else "tree"
-        return choice
 
     def _follow(self, bound: _Bound, strengths: Sequence[float]) -> Iterator[Outcome]:
         last = None
@@ -141,7 +102,7 @@ class _MTFL(Baseline):
         for value in strengths:
             problem = LatticeProblem(bound.curvature, norm, check_positive("C", value))
             if bound.choice == "active":
-                yield self._grow(bound, problem)
+                yield self._describe(bound, *grow_groups(problem, self._solve))
                 continue
             last, n_iter = self._solve(problem, last)
             yield self._describe(bound, problem, last, n_iter)
@@ -165,16 +126,6 @@ class _MTFL(Baseline):
             for n, point in steps
             if n == most or problem.is_solved(point, tol)
         )
-
-    def _grow(self, bound: _Bound, problem: LatticeProblem) -> Outcome:
-        """Begin with single tasks; add groups whose pull exceeds their cost."""
-        point, n_iter = self._solve(problem, None)
-        while added := _pulled_groups(problem, point):
-            groups = problem.norm.groups.add(added)
-            grown = LatticeProblem(bound.curvature, self._norm(groups), problem.C)
-            point, n = self._solve(grown, _carry_over(problem, point, grown))
-            problem, n_iter = grown, n_iter + n
-        return self._describe(bound, problem, point, n_iter)
 
     def _describe(
         self, bound: _Bound, problem: LatticeProblem, point: LatticePoint, n_iter: int
@@ -204,92 +155,7 @@ class _MTFL(Baseline):
         )
 
     def _suggest(self, bound: _Bound, n: int) -> list[Settings]:
-        n_pairs = int(np.clip(n // 5, 1, len(PAIRS)))
-        n_strengths = n // n_pairs
-        settings: list[Settings] = []
-        for mean_share, growth in PAIRS[:n_pairs]:
-            norm = LatticeNorm(bound.groups, mean_share, growth, self.p, self.q)
-            unit = _natural_strength(bound.curvature, norm)
-            strengths = unit * _cell_centres(*STRENGTHS, n_strengths)
-            outer = {"mean_share": mean_share, "growth": growth}
-            settings += crossed([outer], "C", strengths)
-        return settings
-
-
-def _cell_centres(low: float, high: float, n: int) -> Array:
-    """The middles of n equal parts of a range, in logarithms."""
-    return low * (high / low) ** ((np.arange(n) + 0.5) / n)
-
-
-def _natural_strength(curvature: TaskCurvature, norm: LatticeNorm) -> float:
-    """C at which the best multiple of the targets as a dual point is a half.
-
-    That is ‖y‖² / Ω°(Xᵀy)²: it knows the scales of X and the number of tasks, and
-    what groups cost.
-    """
-    shape = len(curvature.blocks), len(norm.groups)
-    squares = norm.dual_squares(curvature.linear, curvature.blocks)
-    bound = norm.dual_bound(np.sqrt(squares), np.zeros(shape))
-    return curvature.constant / bound**2 if bound > 0 else 1.0
-
-
-def _single_task_coef(curvature: TaskCurvature) -> Array:
-    """Ridge regression of each task, at the mean curvature."""
-    m = len(curvature.linear)
-    strength = float(curvature.mean.mean())
-    if strength == 0.0:
-        return np.zeros_like(curvature.linear)
-    C = 1.0 / strength
-    return solve_ridge(
-        curvature,
-        C,
-        np.tile(np.eye(m), (len(curvature.blocks), 1, 1)),
-        np.zeros_like(curvature.linear),
-        accuracy=1e-12 * C * curvature.constant,
-        max_iter=200,
-    ).coef
-
-
-def _pulled_groups(
-    problem: LatticeProblem, point: LatticePoint
-) -> list[tuple[int, ...]]:
-    """Candidates with ‖(√D_jg)_j‖ above Ω d_g, the strongest ones, as many as fit."""
-    norm = problem.norm
-    found = norm.groups.candidates()
-    room = MOST_GROUPS - len(norm.groups)
-    if not found or room == 0:
-        return []
-    candidates = TaskGroups(membership(found, len(point.ridge.coef)))
-    pull = norm.relative_pull(candidates, point.ridge.pull, problem.curvature.blocks)
-    excess = pull - norm.value(point.lengths)
-    strongest = np.argsort(-excess, kind="stable")[:room]
-    return [found[i] for i in strongest if excess[i] > 0.0]
-
-
-def _carry_over(
-    problem: LatticeProblem, point: LatticePoint, grown: LatticeProblem
-) -> LatticePoint:
-    """The point with starting weights for the groups that are new."""
-    groups = grown.norm.groups
-    weights = grown.norm.weights(np.zeros((len(point.weights), len(groups))))
-    weights[:, groups.find(problem.norm.groups)] = point.weights
-    return replace(point, weights=weights)
-
-
-def _read_blocks(blocks: Any, data: TaskData) -> list[Index]:
-    """Positions of the features of each block; all in one by default."""
-    d = data.shape[0]
-    if blocks is None:
-        return [np.arange(d)]
-    names: dict[Any, int] = {name: j for j, name in enumerate(data.features or ())}
-    places: dict[Any, int] = {j: j for j in range(d)} | names
-    found = [[places.get(entry, -1) for entry in block] for block in blocks]
-    if sorted(chain(*found)) != list(range(d)) or not all(found):
-        raise ValueError(
-            f"blocks must hold each of the {d} features exactly once, by position or "
-            f"name, and none may be empty: got {blocks!r}."
-        )
-    return [np.array(block, dtype=np.intp) for block in found]
+        return suggest_settings(bound.curvature, bound.groups, self.p, self.q, n)
 
 
 def _check_share(value: Any) -> float:

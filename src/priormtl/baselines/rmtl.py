@@ -14,44 +14,23 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Settings
-from priormtl.baselines.convex import ConvexBaseline
 from priormtl.baselines.ratios import check_ratio, cross_ratios
-from priormtl.estimators import ClassificationTasks, RegressionTasks
+from priormtl.baselines.two_parts import TwoParts, TwoPartsClassifier
+from priormtl.estimators import RegressionTasks
 from priormtl.losses import DataFit, SumFit
 from priormtl.penalties import Columns, Nuclear, Penalty, Robust, halve
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
-from priormtl.solvers import Method, Solution, default_method
+from priormtl.solvers import Solution
 
 __all__ = ["RMTL", "RMTLClassifier"]
 
 EXPONENTS = (0.25, 0.125, 0.375, 0.0, 0.5)  # of m, in ratios worth trying
 
 
-class _RMTL(ConvexBaseline):
+class _RMTL(TwoParts):
     low_rank_: Array
     outliers_: Array
-
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        ratio: float | None = None,
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-    ) -> None:
-        self.lam = lam
-        self.ratio = ratio
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
 
     def _problem(self, fit: DataFit[Any]) -> Problem:
         return _pose(fit, check_ratio(self.ratio, fit.shape[1] ** 0.25))
@@ -59,9 +38,6 @@ class _RMTL(ConvexBaseline):
     def _strength(self, value: float) -> float:
         # Up to a ratio of 1 the problem's lam is that of singular values.
         return super()._strength(value) * min(1.0, check_ratio(self.ratio, 1.0))
-
-    def _choose_method(self, problem: Problem) -> Method[Any]:
-        return default_method(problem)
 
     def _coef(self, problem: Problem, P: Array) -> Array:
         L, S = _blocks(problem, P)
@@ -142,7 +118,7 @@ class RMTL(RegressionTasks, _RMTL):
     loss = "squared"
 
 
-class RMTLClassifier(ClassificationTasks, _RMTL):
+class RMTLClassifier(TwoPartsClassifier, _RMTL):
     """Robust learning for two classes in every task.
 
     Parameters
@@ -161,28 +137,3 @@ class RMTLClassifier(ClassificationTasks, _RMTL):
     >>> model.predict(X[:2], task=task[:2]).dtype
     dtype('bool')
     """
-
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        ratio: float | None = None,
-        loss: str = "logistic",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-    ) -> None:
-        super().__init__(
-            lam,
-            ratio=ratio,
-            fit_intercept=fit_intercept,
-            task_weight=task_weight,
-            standardize=standardize,
-            tol=tol,
-            max_iter=max_iter,
-            task=task,
-        )
-        self.loss = loss

@@ -27,6 +27,7 @@ from priormtl.data.labels import (
     place_labels,
 )
 from priormtl.data.lists import from_lists, stack_tasks
+from priormtl.data.merging import align_tasks
 from priormtl.data.moments import Moments, pooled_scale, pooled_variance
 from priormtl.data.names import (
     from_plain,
@@ -40,12 +41,9 @@ from priormtl.data.orders import TaskOrder, keep_tasks, merge_tasks
 from priormtl.data.raw_columns import RawColumn
 from priormtl.data.rows import take_rows
 from priormtl.data.samples import CentredSamples, centre_samples, shift_samples
-from priormtl.data.statistics import (
-    TaskStatistics,
-    align_tasks,
-    summarize_tasks,
-)
+from priormtl.data.statistics import TaskStatistics
 from priormtl.data.streamed import StreamedMoments
+from priormtl.data.summarizing import summarize_tasks
 from priormtl.data.tables import Table
 from priormtl.data.tasks import (
     SharedRows,

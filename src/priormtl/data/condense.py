@@ -10,8 +10,9 @@ from scipy.sparse import issparse
 from priormtl.data.frames import column_names, read_matrix, read_targets
 from priormtl.data.moments import Moments
 from priormtl.data.samples import centre_samples
-from priormtl.data.statistics import TaskStatistics, summarize_tasks
+from priormtl.data.statistics import TaskStatistics
 from priormtl.data.streamed import StreamedMoments
+from priormtl.data.summarizing import summarize_tasks
 from priormtl.data.tasks import SharedRows, TaskData, from_columns, from_labels
 from priormtl.data.tiny import refuse_tiny, refuse_tiny_weights
 

@@ -13,7 +13,7 @@ __all__ = ["statistics_html"]
 
 MOST_TASKS = 10
 MOST_FEATURES = 10
-ARRAYS = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
+PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")
 
 
 def statistics_html(statistics: "TaskStatistics") -> str:
@@ -34,12 +34,25 @@ def _contents(statistics: "TaskStatistics") -> list[tuple[str, str]]:
     shown = ", ".join(names[:MOST_FEATURES])
     more = f", … ({d} in all)" if len(names) > MOST_FEATURES else ""
     grams = "one for all tasks" if statistics.is_shared else "one per task"
-    size = sum(getattr(statistics, name).nbytes for name in ARRAYS)
     return [
         ("tasks", str(m)),
         ("features", str(d)),
         ("feature names", shown + more or "none"),
         ("total weight", spell_number(float(statistics.weight.sum()))),
         ("Gram matrices", grams),
-        ("memory", f"{size / 2**20:.3g} MB"),
+        *_sizes(statistics),
     ]
+
+
+def _sizes(statistics: "TaskStatistics") -> list[tuple[str, str]]:
+    """What is held in memory, and what lies on disk."""
+    held = sum(getattr(statistics, name).nbytes for name in PLAIN)
+    if not statistics.is_mapped:
+        return [("memory", _spell_size(held + statistics.xx.nbytes))]
+    parts = statistics.mapped_gram().parts
+    stored = sum(part.matrices.nbytes for part in parts)
+    return [("memory", _spell_size(held)), ("on disk", _spell_size(stored))]
+
+
+def _spell_size(count: int) -> str:
+    return f"{count / 2**20:.3g} MB"

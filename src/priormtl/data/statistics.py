@@ -1,33 +1,24 @@
 """TaskStatistics: means and centred moments per task, which merge by ``+``."""
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
 from priormtl.archive import read_archive, write_archive
-from priormtl.data.encoding import Encoding, merge_encodings, read_encoding
+from priormtl.data.encoding import Encoding, read_encoding
 from priormtl.data.grams import MappedGrams
+from priormtl.data.merging import merge_statistics
 from priormtl.data.moments import CentredRows
 from priormtl.data.names import tasks_from_plain, tasks_to_plain
-from priormtl.data.orders import merge_tasks
-from priormtl.data.products import (
-    CHUNK_CELLS,
-    Products,
-    centred_products,
-    one_task,
-    task_products,
-)
 from priormtl.data.showing import statistics_html
-from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 from priormtl.exceptions import ModelFileError
 
-__all__ = ["TaskStatistics", "align_tasks", "summarize_tasks"]
+__all__ = ["TaskStatistics"]
 
 KIND = "task statistics"
 
@@ -182,19 +173,7 @@ class TaskStatistics:
         """Statistics of both sets of samples; tasks are matched by name."""
         if not isinstance(other, TaskStatistics):
             return NotImplemented
-        if self.shape[0] != other.shape[0] or self.features != other.features:
-            raise ValueError(
-                "statistics can only be added over the same features: got "
-                f"{self.shape[0]} {self.features or ''} and "
-                f"{other.shape[0]} {other.features or ''}."
-            )
-        encoding = merge_encodings(self.encoding, other.encoding)
-        tasks, a, b = self.tasks, self, other
-        alike = (a.is_shared and b.is_shared) or (a.is_mapped and b.is_mapped)
-        if not (alike and a.tasks == b.tasks):
-            tasks = merge_tasks(a.tasks, b.tasks)
-            a, b = _align(a, tasks), _align(b, tasks)
-        return replace(_merge_aligned(a, b), encoding=encoding)
+        return merge_statistics(self, other)
 
     def __radd__(self, other: object) -> "TaskStatistics":
         """``sum`` begins with 0."""
@@ -265,131 +244,3 @@ class TaskStatistics:
         known = len(self.features or range(d)) == d
         if not (fits and known and len(self.xx) in (1, m)):
             raise ValueError("arrays of wrong shape")
-
-
-def summarize_tasks(data: TaskData) -> TaskStatistics:
-    """Read the samples once, in chunks, into statistics."""
-    if isinstance(data, SharedRows) and data.has_one_gram:
-        return _summarize_shared(data)
-    if isinstance(data, StackedRows) and not issparse(data.X):
-        parts = list(_stacked_parts(data))
-    else:
-        m = len(data.tasks)
-        parts = [one_task(centred_products(*data.rows_of(i))) for i in range(m)]
-    return TaskStatistics(*_join_tasks(parts), data.tasks, data.features)
-
-
-def _join_tasks(parts: Sequence[Products]) -> Products:
-    """Products of all tasks."""
-    if len(parts) == 1:
-        return parts[0]
-    return Products(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _stacked_parts(data: StackedRows) -> Iterator[Products]:
-    """Products of batches of tasks that fit into a chunk, larger tasks by chunks."""
-    most = max(1, CHUNK_CELLS // (data.shape[0] + 1))
-    starts, first = data.starts, 0
-    while first < len(data.tasks):
-        end = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
-        if end <= first:
-            yield one_task(centred_products(*data.rows_of(first)))
-            end = first + 1
-        else:
-            rows = slice(starts[first], starts[end])
-            inside = starts[first : end + 1] - starts[first]
-            yield task_products(data.X[rows], data.y[rows], data.weight[rows], inside)
-        first = end
-
-
-def _summarize_shared(data: SharedRows) -> TaskStatistics:
-    kept = data.weight[:, 0] > 0
-    X, Y = (data.X, data.y) if kept.all() else (data.X[kept], data.y[kept])
-    one = centred_products(X, Y, data.weight[kept, 0])
-    m = len(data.tasks)
-    return TaskStatistics(
-        np.full(m, one.weight),
-        np.tile(one.x_mean, (m, 1)),
-        one.y_mean,
-        one.xx[np.newaxis],
-        np.ascontiguousarray(one.xy.T),
-        one.yy,
-        data.tasks,
-        data.features,
-    )
-
-
-def _merge_aligned(a: TaskStatistics, b: TaskStatistics) -> TaskStatistics:
-    """Chan's formula, all tasks at once; a weight of zero leaves the other side."""
-    weight = a.weight + b.weight
-    # A task may have no rows on either side yet.
-    unit = np.where(weight > 0, weight, 1.0)
-    share_a, share_b = a.weight / unit, b.weight / unit
-    # share · weight in both orders, so that a + b and b + a agree to the bit.
-    between = np.minimum(a.weight, b.weight) * np.maximum(share_a, share_b)
-    x_gap, y_gap = a.x_mean - b.x_mean, a.y_mean - b.y_mean
-    one = slice(None, len(a.xx))
-    spread = x_gap[one] * between[one, np.newaxis]
-    return replace(
-        a,
-        weight=weight,
-        x_mean=share_a[:, np.newaxis] * a.x_mean + share_b[:, np.newaxis] * b.x_mean,
-        y_mean=share_a * a.y_mean + share_b * b.y_mean,
-        xx=_merge_grams(a, b, spread, x_gap[one]),
-        xy=a.xy + b.xy + (between * y_gap)[:, np.newaxis] * x_gap,
-        yy=a.yy + b.yy + between * y_gap**2,
-    )
-
-
-def _merge_grams(
-    a: TaskStatistics, b: TaskStatistics, spread: Array, gap: Array
-) -> Array | MappedGrams:
-    """Sum of Gram matrices, and of what lies between the means."""
-    if a.is_mapped and b.is_mapped:
-        return a.mapped_gram() + b.mapped_gram()
-    merged = a.gram() + b.gram()
-    # Task by task: the outer products of all would be as large as the sum.
-    for total, left, right in zip(merged, spread, gap, strict=True):
-        np.add(total, np.outer(left, right), out=total)
-    return merged
-
-
-def align_tasks(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
-    """Same statistics over ``tasks``, in this order: absent tasks get weight zero."""
-    if part.tasks == tasks:
-        return replace(part, tasks=tasks)  # which may declare an order
-    return _align(part, tasks)
-
-
-def _align(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
-    """Same statistics over ``tasks``, with a Gram matrix for each."""
-    d, m = part.shape
-    xx = np.broadcast_to(part.gram(), (m, d, d))
-    if part.tasks == tasks:
-        return replace(part, xx=xx)
-    position = {task: i for i, task in enumerate(part.tasks)}
-    source = np.array([position.get(task, -1) for task in tasks])
-    present = source >= 0
-    take = _taker(source[present], present)
-    return TaskStatistics(
-        take(part.weight),
-        take(part.x_mean),
-        take(part.y_mean),
-        take(xx),
-        take(part.xy),
-        take(part.yy),
-        tasks,
-        part.features,
-        part.encoding,
-    )
-
-
-def _taker(source: Index, present: NDArray[np.bool_]) -> Callable[[Array], Array]:
-    """Copy rows ``source`` to the places ``present``, zeros elsewhere."""
-
-    def take(values: Array) -> Array:
-        taken = np.zeros((len(present), *values.shape[1:]))
-        taken[present] = values[source]
-        return taken
-
-    return take

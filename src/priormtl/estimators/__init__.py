@@ -7,6 +7,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
+from priormtl.estimators.grids import EPSILONS, THETAS
 from priormtl.estimators.labels import code_classes, refuse_lone_classes
 from priormtl.estimators.linear import task_array
 from priormtl.estimators.outliers import own_strength, shared_coef
@@ -14,7 +15,6 @@ from priormtl.estimators.paths import RegularizationPath, regularization_path
 from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.scoring import with_task_column
-from priormtl.estimators.searching import EPSILONS, THETAS
 from priormtl.estimators.separation import TaskScores, separate_tasks
 from priormtl.estimators.settings import (
     check_choice,

@@ -17,20 +17,16 @@ from priormtl.data import (
 )
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
+from priormtl.estimators.grids import EPSILONS, THETAS
 from priormtl.estimators.labels import refuse_lone_classes
 from priormtl.estimators.linear import LinearMultiTask
+from priormtl.estimators.parts import check_parts, merge_folds
 from priormtl.estimators.progress import with_callbacks
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
-from priormtl.estimators.searching import (
-    DEFAULT_FOLDS,
-    EPSILONS,
-    THETAS,
-    CrossValidated,
-    check_parts,
-    merge_folds,
-    shared_settings,
-)
+from priormtl.estimators.search_settings import shared_settings
+from priormtl.estimators.searching import CrossValidated
 from priormtl.estimators.sources import count_folds, hold_back, read_source
+from priormtl.estimators.splits import DEFAULT_FOLDS
 from priormtl.selection import (
     MeanAuc,
     RowError,

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.estimators.grids import read_lams
 from priormtl.estimators.linear import task_array
 from priormtl.estimators.regressor import MultiTaskRegressor
-from priormtl.estimators.searching import read_lams
 from priormtl.solvers import Solution
 
 __all__ = ["RegularizationPath", "regularization_path"]

@@ -1,16 +1,20 @@
 """Scorers of scikit-learn as scores of held-out rows."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
+from sklearn.metrics import check_scoring
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl.data import Table
 from priormtl.estimators.linear import LinearMultiTask
+from priormtl.selection import task_places
 
-__all__ = ["ScorerOnRows", "with_task_column"]
+__all__ = ["ScorerOnRows", "bind_scorer", "empty_shell", "with_task_column"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,3 +48,33 @@ def with_task_column(X: Matrix, places: Index) -> Matrix:
     if issparse(X):
         return csr_array(hstack([X, csr_array(column)], format="csr"))
     return np.hstack([X, column])
+
+
+def bind_scorer(
+    scoring: Any,
+    shell: LinearMultiTask,
+    test: Table,
+    tasks: Sequence[Any],
+    targets: np.ndarray,
+) -> ScorerOnRows:
+    """Scorer of this name, to be asked about held-out rows."""
+    scorer = check_scoring(shell, scoring=scoring)
+    if test.codes is not None:
+        places = task_places(test.tasks, tasks)[test.codes]
+        X = with_task_column(test.X, places)
+        return ScorerOnRows(scorer, shell, X, targets)
+    if len(test.tasks) < len(tasks) or not test.measured().all():
+        raise ValueError(
+            f"scoring={scoring!r} needs every target of the held-out rows; "
+            "where some were not measured, use scoring=None."
+        )
+    return ScorerOnRows(scorer, shell, test.X, targets)
+
+
+def empty_shell(model: LinearMultiTask, test: Table, m: int) -> LinearMultiTask:
+    """A plain model, fitted but for numbers, with the task in a last column."""
+    model.n_features_in_ = int(test.X.shape[1])
+    model.tasks_ = np.arange(m)
+    model._targets_are_columns = test.codes is None
+    model.task = None if test.codes is None else model.n_features_in_
+    return model

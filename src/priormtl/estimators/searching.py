@@ -4,48 +4,35 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
 from threadpoolctl import threadpool_limits
 
-from priormtl._arrays import Array
-from priormtl.data import (
-    Table,
-    TaskData,
-    TaskStatistics,
-    statistics_pay,
-)
+from priormtl.data import Table, TaskData, TaskStatistics, statistics_pay
 from priormtl.estimators.base import unchanged_on_error
+from priormtl.estimators.choosing import Attempt
+from priormtl.estimators.grids import read_grid
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.outliers import (
     LEARNED,
     check_outlier_strengths,
     check_outlier_tasks,
 )
-from priormtl.estimators.predictions import LinearPredictions
+from priormtl.estimators.parts import Parts, part_rows, part_statistics
 from priormtl.estimators.progress import (
     CallbackSupport,
     show_progress,
     with_callbacks,
 )
-from priormtl.estimators.scoring import ScorerOnRows, with_task_column
-from priormtl.estimators.settings import (
-    check_choice,
-    check_count,
-    check_jobs,
-    check_strengths,
-)
+from priormtl.estimators.scoring import bind_scorer, empty_shell
+from priormtl.estimators.search_settings import SearchSettings
+from priormtl.estimators.settings import check_choice, check_jobs
 from priormtl.estimators.setups import Setup
-from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
-from priormtl.problem import Problem
+from priormtl.estimators.splits import make_splits
 from priormtl.selection import (
     RULES,
-    Grid,
-    OutlierCandidate,
     OutlierResult,
     Score,
     SearchResult,
@@ -53,64 +40,16 @@ from priormtl.selection import (
     Split,
     StatisticsError,
     Trial,
-    choose_candidate,
-    choose_outliers,
-    count_outlier_paths,
-    count_paths,
     find_partition,
-    leave_one_out,
-    propose_outliers,
-    refuse_missing,
-    run_jobs,
-    search,
-    search_outliers,
-    summarize_parts,
     take_test,
-    take_training,
-    task_places,
 )
-from priormtl.solvers import lam_grid
 
-__all__ = [
-    "DEFAULT_FOLDS",
-    "EPSILONS",
-    "THETAS",
-    "CrossValidated",
-    "check_parts",
-    "merge_folds",
-    "read_lams",
-    "shared_settings",
-]
+__all__ = ["CrossValidated"]
 
-DEFAULT_LAMS = 10
-THETAS = (0.1, 1.0, 10.0, 100.0)
-EPSILONS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 SOMETIMES_LEARNED = ("intercept_strength_", "statistics_", *LEARNED)  # not by every fit
-SHARED_SETTINGS = (
-    "feature_prior",
-    "task_prior",
-    "penalty",
-    "fit_intercept",
-    "intercept_strength",
-    "feature_weights",
-    "tie_weights",
-    "standardize",
-    "solver",
-    "tol",
-    "max_iter",
-    "task",
-    "unseen_tasks",
-)
 
 
-class Parts(NamedTuple):
-    """The data as a search needs them."""
-
-    whole: TaskData | TaskStatistics
-    folds: Sequence[tuple[TaskData | TaskStatistics, Score]]  # what trains, what judges
-
-
-class CrossValidated(CallbackSupport, LinearPredictions):
+class CrossValidated(CallbackSupport, SearchSettings):
     """Linear models of many tasks whose strengths are chosen on held-out rows."""
 
     lam_: float
@@ -122,55 +61,6 @@ class CrossValidated(CallbackSupport, LinearPredictions):
     n_splits_: int
     cv_results_: dict[str, Any]
     _result: SearchResult | OutlierResult
-
-    def __init__(
-        self,
-        lams: Any = None,
-        thetas: Any = THETAS,
-        epsilons: Any = EPSILONS,
-        *,
-        cv: Any = DEFAULT_FOLDS,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        selection: str = "best",
-        feature_prior: Any = None,
-        task_prior: Any = "chain",
-        penalty: str = "l21",
-        fit_intercept: bool | str = True,
-        intercept_strength: float = 1.0,
-        feature_weights: Any = None,
-        tie_weights: Any = None,
-        standardize: bool = False,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-        unseen_tasks: str = "error",
-        outlier_tasks: bool = False,
-        outlier_strengths: Any = None,
-    ) -> None:
-        self.lams = lams
-        self.thetas = thetas
-        self.epsilons = epsilons
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.selection = selection
-        self.feature_prior = feature_prior
-        self.task_prior = task_prior
-        self.penalty = penalty
-        self.fit_intercept = fit_intercept
-        self.intercept_strength = intercept_strength
-        self.feature_weights = feature_weights
-        self.tie_weights = tie_weights
-        self.standardize = standardize
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
-        self.unseen_tasks = unseen_tasks
-        self.outlier_tasks = outlier_tasks
-        self.outlier_strengths = outlier_strengths
 
     @with_callbacks
     def fit(
@@ -240,75 +130,36 @@ class CrossValidated(CallbackSupport, LinearPredictions):
         _, tol, _ = plain._solver_settings()
         rule = check_choice("selection", self.selection, RULES)
         lets_out = check_outlier_tasks(self.outlier_tasks)
-        check_outlier_strengths(self.outlier_strengths)
+        strengths = check_outlier_strengths(self.outlier_strengths)
         jobs = check_jobs(self.n_jobs)
         setup = plain._set_up(parts.whole)
-        grid = self._grid(setup.problem)
+        grid = read_grid(self.lams, self.thetas, self.epsilons, setup.problem)
         trials = [_trial(plain._set_up(train), score) for train, score in parts.folds]
-        name = f"{type(self).__name__}, {len(trials)} splits"
+        solver = Solver(plain._choose_method, plain._rules, tol)
+        attempt = Attempt(trials, solver, jobs, partial(self._show_progress, root))
         # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
         with threadpool_limits(1, user_api="blas"):
-            method = Solver(plain._choose_method, plain._rules, tol)
-            with show_progress(self, root, name, count_paths(trials, grid)) as advance:
-                result = search(trials, grid, method, n_jobs=jobs, advance=advance)
-            chosen: tuple[Any, int] = result, choose_candidate(result, rule)
+            chosen: tuple[Any, int] = attempt.choose(grid, rule)
             if lets_out:
-                problem = setup.problem
-                chosen = self._try_outliers(problem, chosen, trials, method, root)
+                chosen = attempt.choose_outliers(setup.problem, *chosen, strengths)
         self._warn_of_unsolved(chosen[0])
         self._publish_search(*chosen)
         self._refit(parts.whole, setup)
 
-    def _try_outliers(
-        self,
-        problem: Problem,
-        chosen: tuple[SearchResult, int],
-        trials: Sequence[Trial],
-        solver: Solver,
-        root: Any,
-    ) -> tuple[OutlierResult, int]:
-        """Score candidates with outlier tasks, and choose with them."""
-        strengths = check_outlier_strengths(self.outlier_strengths)
-        plain, best = chosen
-        epsilon, lam, theta = plain.grid.candidates()[best].tolist()
-        start = OutlierCandidate(epsilon, lam, np.inf, theta)
-        extra = propose_outliers(problem, plain.grid, start, strengths, solver)
-        jobs = check_jobs(self.n_jobs)
-        name = f"{type(self).__name__}, outlier tasks"
-        total = count_outlier_paths(extra, trials)
-        with show_progress(self, root, name, total) as advance:
-            run = partial(run_jobs, n_jobs=jobs, advance=advance)
-            result = search_outliers(plain, extra, trials, solver, run)
-        errors = 0.0 if strengths is None else 1.0
-        return result, choose_outliers(result, best, errors)
+    def _show_progress(self, root: Any, what: str, total: int) -> Any:
+        return show_progress(self, root, f"{type(self).__name__}, {what}", total)
 
     def _divide(self, table: Table, data: TaskData, splits: list[Split]) -> Parts:
         """Training parts: merged statistics of folds where these do, else rows."""
-        folds = find_partition(splits, len(table))
+        folds, judge = find_partition(splits, len(table)), partial(self._score, table)
         if folds is None or self._needs_rows or not statistics_pay(data):
-            trains = [take_training(table, *pair) for pair in _numbered(splits)]
-            for number, train in enumerate(trains):
-                self._check_training(train, number)
-            scores = [self._score(table, *pair) for pair in _numbered(splits)]
-            return Parts(data, list(zip(trains, scores, strict=True)))
-        *parts, always = summarize_parts(table, folds)
-        scores = [
-            self._score(table, *pair, part)
-            for pair, part in zip(_numbered(splits), parts, strict=True)
-        ]
-        return merge_folds(parts, always, scores)
+            return part_rows(table, data, splits, judge, self._check_training)
+        return part_statistics(table, folds, splits, judge)
 
     @property
     def _needs_rows(self) -> bool:
         """Whether statistics do not suffice for the fit."""
         return self._plain(1.0, 1.0, 1.0)._uses_logistic
-
-    def _grid(self, problem: Problem) -> Grid:
-        return Grid(
-            read_lams(self.lams, problem),
-            check_strengths("thetas", self.thetas),
-            check_strengths("epsilons", self.epsilons),
-        )
 
     def _score(
         self,
@@ -338,26 +189,12 @@ class CrossValidated(CallbackSupport, LinearPredictions):
     def _score_by_scorer(self, test: Table, tasks: Sequence[Any]) -> Score:
         """Ask a scorer of scikit-learn."""
         shell = self._fitted_shell(test, len(tasks))
-        scorer = check_scoring(shell, scoring=self.scoring)
-        y = self._held_out_targets(test, tasks)
-        if test.codes is not None:
-            places = task_places(test.tasks, tasks)[test.codes]
-            return ScorerOnRows(scorer, shell, with_task_column(test.X, places), y)
-        if len(test.tasks) < len(tasks) or not test.measured().all():
-            raise ValueError(
-                f"scoring={self.scoring!r} needs every target of the held-out rows; "
-                "where some were not measured, use scoring=None."
-            )
-        return ScorerOnRows(scorer, shell, test.X, y)
+        targets = self._held_out_targets(test, tasks)
+        return bind_scorer(self.scoring, shell, test, tasks, targets)
 
     def _fitted_shell(self, test: Table, m: int) -> LinearMultiTask:
         """Plain estimator, fitted but for numbers, with the task in a last column."""
-        shell = self._plain(1.0, 1.0, 1.0)
-        shell.n_features_in_ = int(test.X.shape[1])
-        shell.tasks_ = np.arange(m)
-        shell._targets_are_columns = test.codes is None
-        shell.task = None if test.codes is None else shell.n_features_in_
-        return shell
+        return empty_shell(self._plain(1.0, 1.0, 1.0), test, m)
 
     def _warn_of_unsolved(self, result: SearchResult | OutlierResult) -> None:
         if result.unsolved:
@@ -408,43 +245,3 @@ class CrossValidated(CallbackSupport, LinearPredictions):
 
 def _trial(setup: Setup, score: Score) -> Trial:
     return Trial(setup.problem, setup.scale, score)
-
-
-def merge_folds(
-    parts: Sequence[TaskStatistics], always: TaskStatistics, scores: Sequence[Score]
-) -> Parts:
-    """Train on all parts but one, and judge on that one."""
-    merged, whole = leave_one_out(parts, always)
-    for number, train in enumerate(merged):
-        absent = np.flatnonzero(train.weight == 0)
-        refuse_missing(number, [train.tasks[i] for i in absent])
-    return Parts(whole, list(zip(merged, scores, strict=True)))
-
-
-def check_parts(parts: Any) -> None:
-    """Fail unless there are several statistics, to be held out in turn."""
-    known = [isinstance(part, TaskStatistics) for part in parts]
-    if len(known) < 2 or not all(known):
-        raise TypeError(
-            "parts must be two or more TaskStatistics, each held out once: got "
-            f"{[type(part).__name__ for part in parts][:8]}; make them with "
-            "summarize(X, y, task)."
-        )
-
-
-def read_lams(lams: Any, problem: Problem) -> Array:
-    """Values of lam as given, or a grid from the problem's lam_max."""
-    if lams is None:
-        return lam_grid(problem, DEFAULT_LAMS)
-    if isinstance(lams, Integral):
-        return lam_grid(problem, check_count("lams as a number", lams))
-    return check_strengths("lams", lams)
-
-
-def shared_settings(model: CrossValidated) -> dict[str, Any]:
-    """Settings that the estimators with fixed strengths have too."""
-    return {name: getattr(model, name) for name in SHARED_SETTINGS}
-
-
-def _numbered(splits: Sequence[Split]) -> list[tuple[Split, int]]:
-    return [(split, number) for number, split in enumerate(splits)]

@@ -15,7 +15,8 @@ from priormtl.reports.quality import answer_quality
 from priormtl.reports.relations import relation_table
 from priormtl.reports.searches import Search, read_search, search_table
 from priormtl.reports.tasks import task_table
-from priormtl.reports.wording import count, spell_label
+from priormtl.reports.wording import spell_label
+from priormtl.tables import count_words
 
 __all__ = ["build_content"]
 
@@ -60,4 +61,6 @@ def _further_tables(
 
 def _title(learned: Learned) -> str:
     tasks, features = len(learned.tasks), len(learned.features)
-    return f"What {count(tasks, 'task')} share in {count(features, 'feature')}"
+    return (
+        f"What {count_words(tasks, 'task')} share in {count_words(features, 'feature')}"
+    )

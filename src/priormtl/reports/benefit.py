@@ -5,7 +5,8 @@ from typing import Any
 from priormtl.reports.content import Finding
 from priormtl.reports.learned import Learned
 from priormtl.reports.searches import Paired, Search, compare_without
-from priormtl.reports.wording import count, spell
+from priormtl.reports.wording import spell
+from priormtl.tables import count_words
 
 __all__ = ["answer_benefit"]
 
@@ -42,7 +43,9 @@ def _from_audit(helped: Any, audit: Any) -> Finding:
     sentence = str(helped.sentence)
     if disagreeing:
         verb = "s" if disagreeing == 1 else ""
-        sentence += f" {count(disagreeing, 'relation')} disagree{verb} with the data."
+        sentence += (
+            f" {count_words(disagreeing, 'relation')} disagree{verb} with the data."
+        )
     value = str(helped.verdict).capitalize()
     note = str(getattr(helped, "method", ""))
     return _finding(value, sentence, note, {"source": "audit", **numbers})
@@ -75,7 +78,7 @@ def _say_pair(search: Search, kind: str, pair: Paired) -> str:
         f"{WORDS[kind].capitalize()}: {search.metric} {spell(pair.chosen)} against "
         f"{spell(pair.without)} without, better by {spell(pair.gain, 2)} (95 % "
         f"interval {spell(pair.low, 2)} to {spell(pair.high, 2)}, "
-        f"{count(pair.n_splits, 'split')})."
+        f"{count_words(pair.n_splits, 'split')})."
     )
 
 

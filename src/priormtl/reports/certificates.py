@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 from priormtl.reports.content import Finding
-from priormtl.reports.wording import count, spell
+from priormtl.reports.wording import spell
+from priormtl.tables import count_words
 
 __all__ = ["answer_certificate"]
 
@@ -30,7 +31,7 @@ def answer_certificate(model: Any) -> Finding:
     }
     sentence = (
         f"The objective is {spell(objective, 6)}, and no coefficients can bring it "
-        f"more than {spell(gap, 2)} lower. It took {count(steps, 'iteration')}."
+        f"more than {spell(gap, 2)} lower. It took {count_words(steps, 'iteration')}."
     )
     value = _spell_accuracy(relative)
     return Finding("certificate", QUESTION, value, sentence, _note(relative), numbers)

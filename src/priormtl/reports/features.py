@@ -5,7 +5,8 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.reports.content import Column, Finding, Number, Table
 from priormtl.reports.learned import Learned
-from priormtl.reports.wording import count, join_names, percent
+from priormtl.reports.wording import join_names, percent
+from priormtl.tables import count_words
 
 __all__ = ["answer_features", "feature_table", "rank_features"]
 
@@ -57,7 +58,7 @@ def answer_features(learned: Learned) -> Finding:
     if len(learned.tasks) > 1:
         share = "all" if agreement == 1 else percent(float(agreement))
         sentence += f" “{names[0]}” has the same sign in {share} of its tasks."
-    value = f"{used:,} of {count(d, 'feature')}"
+    value = f"{used:,} of {count_words(d, 'feature')}"
     return Finding("features", question, value, sentence, _note(learned), numbers)
 
 

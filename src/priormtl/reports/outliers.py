@@ -5,7 +5,8 @@ import numpy as np
 from priormtl._arrays import Index
 from priormtl.reports.content import Finding, Number
 from priormtl.reports.learned import Learned, row_norms
-from priormtl.reports.wording import count, join_names, spell, spell_label
+from priormtl.reports.wording import join_names, spell, spell_label
+from priormtl.tables import count_words
 
 __all__ = ["answer_outliers", "far_tasks"]
 
@@ -22,7 +23,9 @@ def answer_outliers(learned: Learned) -> Finding:
         return _answer_found(learned, [spell_label(label) for label in list(found)])
     m = len(learned.tasks)
     if m < FEWEST:
-        sentence = f"With {count(m, 'task')} there is nothing to compare them with."
+        sentence = (
+            f"With {count_words(m, 'task')} there is nothing to compare them with."
+        )
         return Finding("outliers", QUESTION, "Too few tasks", sentence, "", {"far": ""})
     return _answer_far(learned)
 
@@ -57,7 +60,7 @@ def _answer_found(learned: Learned, names: list[str]) -> Finding:
     if own is not None and len(names) > 1:
         largest = learned.tasks[int(np.argmax(row_norms(np.asarray(own, float))))]
         sentence += f" {_join_tasks([largest])} differs most."
-    value = f"{len(names):,} of {count(len(learned.tasks), 'task')}"
+    value = f"{len(names):,} of {count_words(len(learned.tasks), 'task')}"
     return Finding("outliers", QUESTION, value, sentence, "", numbers)
 
 
@@ -80,7 +83,7 @@ def _answer_far(learned: Learned) -> Finding:
     if len(names) > 1:
         verb = "lies" if len(names) == 2 else "lie"
         sentence += f" {_join_tasks(names[1:], 4)} {verb} far off, too."
-    value = f"{count(len(names), 'task')} far off"
+    value = f"{count_words(len(names), 'task')} far off"
     return Finding("outliers", QUESTION, value, sentence, note, numbers)
 
 

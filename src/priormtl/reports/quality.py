@@ -10,7 +10,8 @@ from priormtl.reports.content import Finding, Number
 from priormtl.reports.fits import FITTED, Fits
 from priormtl.reports.learned import Learned
 from priormtl.reports.searches import Search
-from priormtl.reports.wording import count, percent, spell
+from priormtl.reports.wording import percent, spell
+from priormtl.tables import count_words
 
 __all__ = ["answer_quality"]
 
@@ -72,7 +73,7 @@ def _answer_search(learned: Learned, search: Search) -> Finding:
         numbers["below_intercepts"] = less
         value = f"{percent(less)} less error"
         sentence += f" That is {percent(less)} less than without any feature."
-    tried = count(len(search.scores), "candidate")
+    tried = count_words(len(search.scores), "candidate")
     note = f"The held-out score is the best of {tried} and so a little too good."
     return Finding("quality", QUESTION, _capital(value), sentence, note, numbers)
 
@@ -80,7 +81,7 @@ def _answer_search(learned: Learned, search: Search) -> Finding:
 def _say_search(search: Search, mean: float) -> str:
     error = search.standard_error
     spread = "" if math.isnan(error) else f" ± {spell(error, 2)}"
-    splits = count(search.scores.shape[1], "split")
+    splits = count_words(search.scores.shape[1], "split")
     return (
         f"Cross-validated {search.metric} {spell(mean)}{spread} (standard error over "
         f"{splits})."

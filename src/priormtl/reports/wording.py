@@ -3,20 +3,22 @@
 import math
 from collections.abc import Sequence
 
-__all__ = ["count", "join_names", "percent", "spell", "spell_label"]
+from priormtl.tables import spell_number
+
+__all__ = ["join_names", "percent", "spell", "spell_label"]
 
 LONGEST_LABEL = 120  # letters; longer names are cut
 MINUS = "\N{MINUS SIGN}"
 
 
 def spell(number: float, digits: int = 4) -> str:
-    """Write a number with a few digits and a true minus sign."""
+    """Write a number of a sentence: as in tables, but thousands are not shortened."""
     if math.isnan(number):
         return "unknown"
-    text = f"{number:.{digits}g}"
+    text = spell_number(number, digits)
     if abs(number) < 1e7 and ("e+" in text or abs(number) >= 1e4):
-        text = f"{float(text):,.0f}"
-    return text.replace("-", MINUS)
+        return f"{float(f'{number:.{digits}g}'):,.0f}".replace("-", MINUS)
+    return text
 
 
 def percent(share: float) -> str:
@@ -24,11 +26,6 @@ def percent(share: float) -> str:
     value = 100.0 * share
     digits = 0 if abs(value) >= 9.95 else 1
     return f"{value:.{digits}f} %".replace("-", MINUS)
-
-
-def count(n: int, noun: str) -> str:
-    """Write how many there are of something, such as ``1 task`` or ``1,000 tasks``."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def join_names(names: Sequence[str], most: int = 3) -> str:

@@ -122,18 +122,18 @@ def build_table(
     return Table(title, tuple(columns), tuple(map(_row, shown)), alignment, more)
 
 
-def spell_number(value: float | None) -> str:
-    """Four digits, or a dash where there is no number."""
+def spell_number(value: float | None, digits: int = 4) -> str:
+    """A few digits and a true minus, or a dash where there is no number."""
     if value is None or isnan(value):
         return NOTHING
     if not isfinite(value):
         return "∞" if value > 0 else "−∞"
-    return f"{value:.4g}".replace("-", "−")
+    return f"{value:.{digits}g}".replace("-", "−")
 
 
 def count_words(count: int, word: str) -> str:
-    """Count with its noun: 1 edge, 2 edges."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    """Count with its noun: 1 edge, 2 edges, 1,000 edges."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def _side(column: Sequence[Any]) -> str:
