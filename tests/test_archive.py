@@ -416,8 +416,19 @@ def test_a_folder_is_refused(tmp_path):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(ModelFileError, match="is not a file; give the path"):
+    with pytest.raises(ModelFileError, match=r"is not a file; give the path.*\.$"):
         read_archive(tmp_path / "nothing", KIND)
+    with pytest.raises(FileNotFoundError, match="is not a file; give the path"):
+        read_archive(tmp_path / "no folder" / "nothing", KIND)
+
+
+def test_a_file_that_was_meant_is_named(tmp_path):
+    for name in ("schools.model", "other"):
+        (tmp_path / name).touch()
+    (tmp_path / "school.model.d").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"mean 'schools\.model'\?$") as told:
+        read_archive(tmp_path / "school.model", KIND)
+    assert isinstance(told.value, ModelFileError)
 
 
 def test_a_pipe_is_refused(tmp_path):

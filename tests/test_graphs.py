@@ -258,3 +258,17 @@ def test_components_are_sets_of_connected_tasks():
     assert groups.components.tolist() == [0, 1, 1, 0, 1]
     assert (chain + groups).components.tolist() == [0] * 5
     assert len(set(Laplacian.empty(3).components)) == 3
+
+
+def test_edges_and_groups_are_listed_with_their_weights():
+    first, second = np.array([2, 0]), np.array([1, 2])
+    edges = Laplacian.from_edges(4, first, second, np.array([0.5, 3.0]))
+    groups = Laplacian.from_groups(4, [np.array([0, 3]), np.array([1, 2, 3])], 2.0)
+    both = edges + groups
+    assert sorted(both.pairs()) == [(0, 2, 3.0), (1, 2, 0.5)]
+    listed = [(members.tolist(), weight) for members, weight in both.circles()]
+    assert listed == [
+        ([0, 3], pytest.approx(2.0)),
+        ([1, 2, 3], pytest.approx(2.0)),
+    ]
+    assert Laplacian.empty(3).pairs() == Laplacian.empty(3).circles() == []

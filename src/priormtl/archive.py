@@ -12,14 +12,16 @@ import math
 import os
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from priormtl._files import write_whole
-from priormtl.exceptions import ModelFileError
+from priormtl.exceptions import MissingFileError, ModelFileError, suggest
 
 __all__ = ["pack_archive", "read_archive", "unpack_archive", "write_archive"]
 
@@ -28,6 +30,7 @@ MOST_HEADER_BYTES = 100_000_000
 MOST_FILE_BYTES = 64 * 2**30
 DIGEST_BYTES = 32
 LENGTH_BYTES = 8
+MOST_LOOKED_AT = 1000  # files of a folder, for one that was meant
 DTYPES = {"F64": "<f8", "I64": "<i8", "U8": "|u1"}
 NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
@@ -47,8 +50,7 @@ def read_archive(
     """Settings and arrays of a file that ``write_archive`` wrote, unchanged since."""
     source = Path(path)
     if not source.is_file():
-        saved = f"saved {kind}" if kind.endswith("s") else f"a saved {kind}"
-        raise ModelFileError(f"{source} is not a file; give the path of {saved}.")
+        raise _no_file(source, kind)
     if source.stat().st_size > MOST_FILE_BYTES:
         raise ModelFileError(f"{source} is larger than {MOST_FILE_BYTES} bytes.")
     content = source.read_bytes()
@@ -56,6 +58,23 @@ def read_archive(
         return unpack_archive(content, kind)
     except ModelFileError as error:
         raise ModelFileError(f"{source}: {error}") from None
+
+
+def _no_file(source: Path, kind: str) -> ModelFileError:
+    """Build the error for a folder, or for nothing, in place of a file."""
+    saved = f"saved {kind}" if kind.endswith("s") else f"a saved {kind}"
+    words = f"{source} is not a file; give the path of {saved}."
+    if source.exists():
+        return ModelFileError(words)
+    return MissingFileError(words + suggest([source.name], _files_beside(source)))
+
+
+def _files_beside(path: Path) -> list[str]:
+    """Names of some files in the same folder, where one can look into it."""
+    with suppress(OSError):
+        found = (one.name for one in path.parent.iterdir() if one.is_file())
+        return sorted(islice(found, MOST_LOOKED_AT))
+    return []
 
 
 def pack_archive(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> bytes:

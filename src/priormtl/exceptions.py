@@ -10,6 +10,7 @@ __all__ = [
     "DataFileError",
     "FoldsError",
     "MissingDataError",
+    "MissingFileError",
     "ModelFileError",
     "absent_name",
     "suggest",
@@ -31,6 +32,10 @@ class ApproximationWarning(UserWarning):
 
 class ModelFileError(ValueError):
     """A file is not one of ours, is damaged, or is from another version."""
+
+
+class MissingFileError(ModelFileError, FileNotFoundError):
+    """A file that was to be read is not there."""
 
 
 class MissingDataError(FileNotFoundError):

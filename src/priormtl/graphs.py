@@ -7,7 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
-from scipy.sparse import block_array, csc_array, csr_array, diags_array, eye_array
+from scipy.sparse import (
+    block_array,
+    csc_array,
+    csr_array,
+    diags_array,
+    eye_array,
+    triu,
+)
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
@@ -73,6 +80,21 @@ class Laplacian:
     def is_zero(self) -> bool:
         """Whether nothing is tied."""
         return self.edges.nnz == 0 and self.groups.nnz == 0
+
+    def pairs(self) -> list[tuple[int, int, float]]:
+        """Edges of weight above zero: both tasks, and the weight."""
+        edges = triu(self.edges, k=1, format="coo")
+        listed = zip(*edges.coords, edges.data, strict=True)
+        return [(int(a), int(b), -float(w)) for a, b, w in listed if w < 0]
+
+    def circles(self) -> list[tuple[Index, float]]:
+        """Complete groups: members, each tied to their mean, and the weight of that."""
+        columns = self.groups.tocsc()
+        bounds = zip(columns.indptr[:-1], columns.indptr[1:], strict=True)
+        return [
+            (columns.indices[a:b], float(np.sum(columns.data[a:b] ** 2)))
+            for a, b in bounds
+        ]
 
     def times(self, P: Array) -> Array:
         """P L, or L p for a vector p."""

@@ -238,6 +238,27 @@ def test_too_few_rows_to_hold_out_are_said():
     assert "cannot be held out" in audit.reason
 
 
+@pytest.mark.parametrize("rows", [False, True])
+def test_ties_alone_are_audited(rows):
+    planted = plant(3)
+    data = (planted.X, planted.y)
+    model = MultiTaskRegressor(2.0, task_prior="mean").fit(*data, task=planted.task)
+    audit = audit_prior(model, *data, task=planted.task) if rows else audit_prior(model)
+    assert {relation.kind for relation in audit.relations} == {"task"}
+    assert len(audit.relations) == len(model.tasks_)
+    assert audit.helped is None
+    assert "no feature prior" in audit.reason
+    # Relations of features do not change what is said of ties without them.
+    none = MultiTaskRegressor(
+        2.0, 0.0, task_prior="mean", feature_prior=planted.prior
+    ).fit(*data, task=planted.task)
+    found = [r for r in audit_prior(none).relations if r.kind == "task"]
+    assert [r.relation for r in found] == [r.relation for r in audit.relations]
+    assert [r.p_value for r in found] == pytest.approx(
+        [r.p_value for r in audit.relations], rel=1e-4
+    )
+
+
 def test_models_without_prior_are_told_the_way_out():
     X, y = np.eye(3), np.arange(3.0)
     with pytest.raises(

@@ -76,6 +76,15 @@ def test_estimators_of_users_get_labels_and_stay_untouched():
     assert isinstance(found["ridge"], Ridge)
 
 
+def test_capitals_do_not_matter():
+    assert list(find(["PriorMTL", "RMTL", "Ridge-Single"])) == [
+        "priormtl",
+        "rmtl",
+        "ridge-single",
+    ]
+    assert list(find("ALL")) == list(find("all"))
+
+
 def test_unknown_methods_are_refused():
     with pytest.raises(ValueError, match=r"unknown method 'clnt'.* mean 'clmt'"):
         find(["priormtl", "clnt"])

@@ -2,6 +2,7 @@
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
-from priormtl import baselines
+from priormtl import baselines, save
 from priormtl.baselines import BASELINES, CLASSIFIERS, TunedClassifier, TunedRegressor
 from priormtl.baselines.catalogue import find_baseline
 from priormtl.baselines.models import LinearModel, to_user_units
@@ -311,3 +312,15 @@ def test_failed_fits_leave_the_method_as_it_was(kind, rows):
     with pytest.raises(ValueError, match="NaN"):
         model.fit(np.full_like(X, np.nan), y > 0, task=task)
     assert vars(model) == before
+
+
+def test_the_way_out_of_save_keeps_methods(rows, tmp_path):
+    X, y, task = rows
+    model = baselines.RMTL().fit(X, y, task=task)
+    with pytest.raises(TypeError, match=r"got RMTL; keep others by joblib\.dump\("):
+        save(model, tmp_path / "model")
+    joblib.dump(model, tmp_path / "model")
+    again = joblib.load(tmp_path / "model")
+    np.testing.assert_array_equal(
+        again.predict(X, task=task), model.predict(X, task=task)
+    )

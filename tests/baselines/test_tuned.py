@@ -142,9 +142,16 @@ def test_fits_that_fall_short_are_told(rows):
     assert any("fits on training parts" in str(one.message) for one in told)
 
 
+@pytest.mark.parametrize("name", ["RMTL", "rmtl", "FedEM"])
+@pytest.mark.parametrize("classify", [False, True])
+def test_capitals_do_not_matter(name, classify):
+    found = tuned(name, classify=classify).method
+    assert type(found).__name__.upper().startswith(name.upper())
+
+
 def test_unknown_methods_are_named():
-    with pytest.raises(ValueError, match="unknown method 'clmd'"):
-        tuned("clmd")
+    with pytest.raises(ValueError, match=r"unknown method 'CLMD'; known: .*'clmt'\?"):
+        tuned("CLMD")
 
 
 def test_methods_of_the_wrong_kind_are_refused(rows):

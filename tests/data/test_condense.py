@@ -73,6 +73,31 @@ def test_chunks_accumulate_to_the_whole():
     np.testing.assert_allclose(found.xy, whole.xy, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("columns", [False, True])
+def test_small_tasks_are_left_out(columns):
+    rng = np.random.default_rng(0)
+    X, y, task = rng.normal(size=(9, 2)), rng.normal(size=9), np.repeat([2, 0, 1], 3)
+    weight = np.ones(9)
+    weight[0] = 0.0  # absent, so that task 2 has two rows
+    if columns:
+        cells = np.full((9, 3), np.nan)
+        cells[np.arange(9), task] = y
+        y, task = cells, None
+    whole = summarize(X, y, task, weight)
+    found = summarize(X, y, task, weight, min_rows=3)
+    assert found.tasks == (0, 1)
+    np.testing.assert_array_equal(found.xx, whole.gram()[:2])
+    np.testing.assert_array_equal(found.yy, whole.yy[:2])
+    assert summarize(X, y, task, weight, min_rows=2).tasks == whole.tasks
+
+
+def test_small_tasks_may_be_all():
+    with pytest.raises(ValueError, match="min_rows=3 must leave some tasks: none of 1"):
+        summarize([[0.0], [2.0]], [1.0, 3.0], min_rows=3)
+    with pytest.raises(ValueError, match=r"min_rows must be a whole .* got True"):
+        summarize([[0.0], [2.0]], [1.0, 3.0], min_rows=True)
+
+
 def test_no_labels_make_one_task():
     data = to_tasks([[1.0], [2.0]], [3.0, 4.0])
     assert isinstance(data, StackedRows)

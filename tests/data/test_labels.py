@@ -263,8 +263,37 @@ def test_one_label_per_row_is_needed(labels):
 
 @pytest.mark.parametrize("labels", ["school", 5, None, np.array(3)], ids=repr)
 def test_one_label_for_all_rows_is_refused(labels):
-    with pytest.raises(ValueError, match="task must be one label per row of X: got"):
+    with pytest.raises(ValueError, match=r"task must be one label per row .* column"):
         encode_labels(labels, 1)
+
+
+@pytest.mark.parametrize(
+    ("label", "tasks"),
+    [
+        ("b", ("a", "b")),
+        (np.str_("b"), ("a", "b")),
+        ("b\0", ("b", "b\0")),
+        (2, (1, 2)),
+        (np.int64(2), (1, 2)),
+        (2.0, (1, 2)),
+        (True, (False, True)),
+        (date(2020, 2, 1), (date(2020, 1, 1), date(2020, 2, 1))),
+        (np.datetime64("2020-02-01"), (datetime(2020, 1, 1), datetime(2020, 2, 1))),
+    ],
+    ids=repr,
+)
+def test_one_known_label_is_that_of_all_rows(label, tasks):
+    assert find_labels(label, tasks, 3).tolist() == [1, 1, 1]
+    assert find_labels(label, tasks, 1).tolist() == [1]
+
+
+def test_one_label_must_be_known_and_there():
+    with pytest.raises(ValueError, match=r"unknown task 'c'; known: 'a', 'b'\."):
+        find_labels("c", ("a", "b"), 3)
+    with pytest.raises(ValueError, match="must not hold missing labels"):
+        find_labels(float("nan"), (1.0, 2.0), 3)
+    with pytest.raises(ValueError, match="got 2 labels for 3 rows"):
+        find_labels(("a", 1), (("a", 1), ("b", 2)), 3)  # a label of parts is labels
 
 
 @pytest.mark.parametrize("labels", [np.zeros((2, 2)), np.array([["a"], ["b"]])])

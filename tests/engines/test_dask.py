@@ -127,6 +127,17 @@ def test_categories_put_tasks_in_order():
     assert found.tasks == ("e", "c", "a", "d", "b")
 
 
+def test_small_tasks_are_left_out():
+    table = dd.from_pandas(mixed_frame(), npartitions=3)
+    whole = engine.summarize(table, **COLUMNS)
+    least = sorted(whole.counts.values())[2]
+    found = engine.summarize(table, **COLUMNS, min_rows=least)
+    assert_same(found.whole, whole.without_small(least).whole)
+    assert min(found.counts.values()) == least
+    with pytest.raises(ValueError, match="min_rows must be a whole number from 1 on"):
+        engine.summarize(None, **COLUMNS, min_rows=0)
+
+
 def test_tasks_and_categories_may_come_in_the_last_partition():
     frame = mixed_frame()
     late = (frame["school"] == "e") | (frame["colour"] == "amber")

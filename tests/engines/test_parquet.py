@@ -80,6 +80,20 @@ def test_filters_leave_rows_out(tmp_path):
     assert_same(found.whole, naive(kept))
 
 
+def test_small_tasks_are_left_out(tmp_path):
+    frame = mixed_frame()
+    folder = write_folder(frame, tmp_path, "parquet")
+    columns = {**COLUMNS, "missing": "drop"}
+    whole = summarize(folder, **columns)
+    least = sorted(whole.counts.values())[2]
+    found = summarize(folder, **columns, min_rows=least)
+    assert found.counts == whole.without_small(least).counts
+    assert found.whole.tasks == tuple(found.counts)
+    assert len(found.counts) < len(whole.counts)
+    with pytest.raises(ValueError, match="min_rows must be a whole number from 1 on"):
+        summarize(folder / "absent", **columns, min_rows=2.5)
+
+
 def test_files_may_store_numbers_in_several_types(tmp_path):
     frame = mixed_frame()
     frame["size"] = frame["size"].astype("float32").astype(float)

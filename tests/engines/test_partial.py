@@ -159,3 +159,5 @@ def test_small_tasks_are_left_out():
     assert summary.without_small(1) is summary
     with pytest.raises(ValueError, match="min_rows=1000 must leave some tasks: none"):
         summary.without_small(1000)
+    with pytest.raises(ValueError, match=r"min_rows must be a whole number .* got 0"):
+        summary.without_small(0)

@@ -147,6 +147,15 @@ def test_rows_may_count_alike(session):
     assert_same(found.whole, naive(frame, weighted=False))
 
 
+def test_small_tasks_are_left_out(session):
+    table = share(session, mixed_frame(), 3)
+    whole = engine.summarize(table, **COLUMNS)
+    least = sorted(whole.counts.values())[2]
+    found = engine.summarize(table, **COLUMNS, min_rows=least)
+    assert_same(found.whole, whole.without_small(least).whole)
+    assert min(found.counts.values()) == least
+
+
 # Kinds of tables.
 
 

@@ -398,7 +398,8 @@ def test_weights_of_features_need_rows():
 
 def test_ties_need_a_task_prior():
     model = MultiTaskRegressor(fit_intercept="tied", task_prior=None)
-    refuses(model, "task_prior must not be None", np.eye(3, 2), np.arange(3.0))
+    message = r"task_prior must not be None .* fit_intercept=True for"
+    refuses(model, message, np.eye(3, 2), np.arange(3.0))
 
 
 def test_tie_weights_are_numbers_or_one_word():
@@ -435,6 +436,15 @@ def test_predict_needs_a_fit():
 def test_predict_refuses_unknown_tasks(data, fitted):
     with pytest.raises(ValueError, match=r"unknown task 9; known: 0, 1, 2, 3"):
         fitted.predict(data.X[:1], task=[9])
+
+
+def test_one_label_is_that_of_all_rows(data, fitted):
+    one = fitted.predict(data.X[:3], task=2)
+    np.testing.assert_array_equal(one, fitted.predict(data.X[:3], task=[2, 2, 2]))
+    with pytest.raises(ValueError, match=r"unknown task 9; known: 0, 1, 2, 3"):
+        fitted.predict(data.X[:3], task=9)
+    with pytest.raises(ValueError, match="task must be one label per row of X: got 2"):
+        MultiTaskRegressor().fit(data.X, data.y, task=2)
 
 
 def test_predict_needs_to_know_the_task(data, fitted):

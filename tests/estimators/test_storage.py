@@ -129,8 +129,13 @@ def test_an_unfitted_model_is_not_saved(path):
 
 
 def test_only_our_models_are_saved(path):
-    with pytest.raises(TypeError, match="one of ours: got Ridge"):
+    message = r"^model must be one of MultiTaskRegressor, .*got Ridge; .*joblib\.dump"
+    with pytest.raises(TypeError, match=message):
         save(Ridge().fit(DATA.X, DATA.y), path)
+    impostor = type("MultiTaskRegressor", (Ridge,), {})
+    with pytest.raises(TypeError, match="got MultiTaskRegressor; keep others by"):
+        save(impostor().fit(DATA.X, DATA.y), path)
+    assert not path.exists()
 
 
 def test_labels_that_json_does_not_know_are_refused(path):

@@ -117,32 +117,40 @@ def test_classes_have_no_r2(model):
         assert shown == model.task_r2_.tolist()
 
 
-@pytest.mark.parametrize("layout", ["text", "html", "latex", "markdown", "_repr_html_"])
+@pytest.mark.parametrize("layout", ["to_text", "to_html", "to_latex", "to_markdown"])
 def test_every_layout_names_features_tasks_and_certificate(model, layout):
     page = getattr(model.summary(), layout)()
     for word in ("80 rows", "objective", "above the optimum", "lam", "d", "3"):
         assert word in page
-    assert str(model.summary()) == model.summary().text() == repr(model.summary())
+    assert str(model.summary()) == model.summary().to_text() == repr(model.summary())
+
+
+def test_older_names_are_the_same(model):
+    summary = model.summary()
+    for name in ("text", "html", "latex", "markdown"):
+        assert getattr(summary, name)() == getattr(summary, f"to_{name}")()
+    assert summary.frame("tasks").equals(summary.to_frame("tasks"))
 
 
 def test_names_are_never_markup(model):
     summary = model.summary()
-    page = Tags(summary.html())
+    page = Tags(summary.to_html())
     assert "script" not in page.tags
     selected = NASTY in [feature.name for feature in summary.features]
     assert (NASTY in page.words) == selected
-    assert NASTY not in summary.markdown()
-    assert NASTY not in summary.latex()
+    assert NASTY not in summary.to_markdown()
+    assert NASTY not in summary.to_latex()
 
 
 def test_frames_are_complete(model):
     summary = model.summary()
-    features = summary.frame()
+    features = summary.to_frame()
     assert features["name"].tolist() == [one.name for one in summary.features]
-    assert summary.frame("tasks")["weight"].tolist() == [20.0] * 4
-    assert summary.frame("strengths")["name"].tolist() == ["lam", "theta", "epsilon"]
+    assert summary.to_frame("tasks")["weight"].tolist() == [20.0] * 4
+    assert summary.to_frame("strengths")["name"].tolist() == ["lam", "theta", "epsilon"]
     with pytest.raises(ValueError, match="table must be one of 'features', 'tasks'"):
-        summary.frame("fit")
+        summary.to_frame("fit")
+    assert summary.to_frame(library="polars").shape == features.shape
 
 
 def test_a_file_keeps_all_that_is_summarized(model, tmp_path):
@@ -205,7 +213,7 @@ def test_degenerate_fits_are_shown(X, y):
     summary = MultiTaskRegressor().fit(X, y).summary()
     for layout in ("text", "html", "latex", "markdown"):
         assert "nan" not in getattr(summary, layout)()
-    assert len(summary.frame()) == summary.n_selected
+    assert len(summary.to_frame()) == summary.n_selected
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from priormtl import MultiTaskRegressor
 from priormtl.plotting import Descent, FitTrace, new_figure, plot_convergence
 
 STEPS = np.arange(0.0, 60.0)
@@ -76,6 +77,11 @@ def test_a_run_that_was_over_at_once_is_drawn():
     ax.figure.draw_without_rendering()
     (words,) = ax.texts
     assert words.get_text() == "at the optimum before the first step"
+
+
+def test_models_are_told_how_to_be_traced():
+    with pytest.raises(TypeError, match=r"got MultiTaskRegressor; trace_fit\(model"):
+        plot_convergence(MultiTaskRegressor())
 
 
 def test_gaps_and_distances_do_not_share_an_axis():

@@ -44,3 +44,9 @@ def test_a_level_crosses_the_whole_panel():
     line = ax.lines[-1]
     assert (line.get_label(), set(line.get_ydata())) == ("reference", {0.6})
     assert ax.get_legend() is None
+
+
+@pytest.mark.parametrize("wrong", [3, "ridge", [1, 2], None])
+def test_other_than_curves_are_refused(wrong):
+    with pytest.raises(TypeError, match=r"^curves must be a list of Curve: got \w+;"):
+        plot_curves(wrong)

@@ -72,3 +72,10 @@ def test_scores_of_other_sizes_are_refused():
 def test_given_axes_come_back():
     _, axes = new_figure(1, 1)
     assert plot_learning_curve(SIZES, SCORES, ax=axes[0, 0]) is axes[0, 0]
+
+
+def test_other_than_numbers_are_refused():
+    with pytest.raises(TypeError, match=r"^sizes must be numbers \(k,\): got str"):
+        plot_learning_curve("abc", SCORES)
+    with pytest.raises(TypeError, match=r"^scores must be numbers \(k, r\): got str"):
+        plot_learning_curve(SIZES, "abc")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plotted_models import related
-from priormtl import regularization_path
+from priormtl import MultiTaskRegressor, regularization_path
 from priormtl.plotting import new_figure, plot_path
 
 X, Y, TASK = related()
@@ -85,6 +85,11 @@ def test_names_come_from_the_frame():
     frame = pandas.DataFrame(X, columns=list("abcdef"))
     assert regularization_path(frame, Y, task=TASK, lams=2).features == tuple("abcdef")
     assert PATH.features is None
+
+
+def test_models_are_no_paths():
+    with pytest.raises(TypeError, match=r"^path must be what regularization_path\("):
+        plot_path(MultiTaskRegressor())
 
 
 def test_an_unknown_task_is_refused():

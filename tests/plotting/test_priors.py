@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plotted_models import AWKWARD, fitted, lightness, random_coef, with_coef
-from priormtl import FeaturePrior
+from priormtl import FeaturePrior, TaskPrior
 from priormtl.plotting import new_figure, plot_prior
 from priormtl.plotting.relations import read_fitted
 
@@ -123,9 +123,31 @@ def test_awkward_names_are_drawn():
     assert len(ax.texts) == 5
 
 
-def test_ties_of_tasks_need_an_audit():
-    with pytest.raises(ValueError, match="needs an audit"):
-        plot_prior(fitted(), kind="task")
+@pytest.mark.parametrize(
+    ("prior", "ends"),
+    [
+        ("chain", {"a", "b", "c"}),
+        ("mean", {"a", "b", "c", "mean of all tasks"}),
+        (TaskPrior.from_graph([("a", "c", 2.0)]), {"a", "c"}),
+        (None, {"the prior holds no relation"}),
+    ],
+    ids=["chain", "mean", "graph", "none"],
+)
+def test_ties_of_tasks_are_drawn_without_an_audit(prior, ends):
+    model = with_coef(np.eye(3), tasks=["a", "b", "c"], task_prior=prior)
+    ax = plot_prior(model, kind="task")
+    assert names(ax) == ends
+    if prior is not None:
+        assert lines(ax).get_array() is None  # no colours: nothing was judged
+
+
+def test_what_holds_no_relations_is_refused():
+    with pytest.raises(TypeError, match=r"^source must be a fitted .*got TaskPrior"):
+        plot_prior(TaskPrior.chain())
+    with pytest.raises(TypeError, match=r"^source must be .*tasks: got FeaturePrior"):
+        plot_prior(FeaturePrior.similar([(0, 1)]), kind="task")
+    with pytest.raises(TypeError, match=r"^audit must be what audit_prior.* got int"):
+        plot_prior(fitted(), 3)
     with pytest.raises(ValueError, match='kind must be "feature" or "task"'):
         plot_prior(fitted(), kind="row")
 

@@ -45,3 +45,10 @@ def test_given_axes_come_back():
     _, axes = new_figure(1, 1)
     assert plot_roc_curves(FPR, TPR, ax=axes[0, 0], legend=False) is axes[0, 0]
     assert axes[0, 0].get_legend() is None
+
+
+def test_rates_that_do_not_fit_are_refused():
+    with pytest.raises(TypeError, match=r"^fpr must be numbers \(k,\): got str"):
+        plot_roc_curves("abc", np.ones((1, 3)))
+    with pytest.raises(ValueError, match="a column for each rate of fpr: got 2 for 3"):
+        plot_roc_curves(np.linspace(0.0, 1.0, 3), np.ones((4, 2)))

@@ -56,3 +56,10 @@ def test_given_axes_come_back():
 
 def test_values_need_not_be_written():
     assert not draw(decimals=None).texts
+
+
+def test_values_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"per x, \(2, 3\): got shape \(3, 2\)"):
+        plot_surface(np.ones(3), np.ones(2), np.ones((3, 2)), labels=("a", "b"))
+    with pytest.raises(TypeError, match=r"^values must be numbers \(b, a\): got str"):
+        plot_surface(np.ones(3), np.ones(2), "abc", labels=("a", "b"))

@@ -4,6 +4,9 @@ import json
 
 import networkx as nx
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -161,6 +164,40 @@ def test_any_matrix_is_taken_as_d(form):
     D = np.array([[1.0, -1.0, 0, 0, 0, 0], [0, 0, 0.5, 0.25, 0.25, -1.0]])
     np.testing.assert_array_equal(dense(FeaturePrior.from_matrix(form(D))), D)
     np.testing.assert_array_equal(dense(as_feature_prior(form(D))), D)
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_of_frames_are_matched_by_name(form):
+    D = form({"age": [0.0, 2.0], "maths": [1.0, 0.0], "price": [-1.0, 0.5]})
+    expected = [[1.0, 0, -1.0, 0, 0, 0], [0, 0, 0.5, 0, 2.0, 0]]
+    prior = as_feature_prior(D)
+    np.testing.assert_array_equal(dense(prior), expected)
+    np.testing.assert_array_equal(dense(prior.resolve(moments()), None), expected)
+    again = FeaturePrior.from_plain(json.loads(json.dumps(prior.to_plain())))
+    np.testing.assert_array_equal(dense(again), expected)
+
+
+def test_columns_of_frames_count_where_one_side_has_no_names():
+    D = np.arange(12.0).reshape(2, 6)
+    numbered, named = pd.DataFrame(D), pd.DataFrame(D, columns=NAMES[::-1])
+    np.testing.assert_array_equal(dense(as_feature_prior(numbered)), D)
+    np.testing.assert_array_equal(dense(as_feature_prior(named), None), D)
+    with pytest.raises(ValueError, match="D has 5 columns for 6 features"):
+        dense(as_feature_prior(numbered.iloc[:, :5]))
+
+
+def test_frames_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"unknown feature 'math'.*'maths'\?"):
+        dense(as_feature_prior(pd.DataFrame({"math": [1.0]})))
+    with pytest.raises(ValueError, match="must be finite"):
+        as_feature_prior(pl.DataFrame({"maths": [1.0, None]}))
+    with pytest.raises(ValueError, match="as a matrix must be"):
+        as_feature_prior(pd.DataFrame({"maths": ["a"]}))
+
+
+def test_names_of_columns_are_shown():
+    table = as_feature_prior(pd.DataFrame({"maths": [1.0], "age": [-1.0]})).table()
+    assert table.rows[0].label == "1 · maths + −1 · age"
 
 
 def test_one_row_is_a_matrix():

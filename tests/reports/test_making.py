@@ -29,7 +29,8 @@ DEGENERATE = {
 @pytest.mark.parametrize("model", DEGENERATE.values(), ids=DEGENERATE)
 def test_every_model_has_a_report(model):
     made = report(model)
-    page, told, text = made.html(), json.loads(made.json()), made.markdown()
+    page, text = made.to_html(), made.to_markdown()
+    told = json.loads(made.to_json())
     assert page.encode()
     assert text.encode()
     assert len(told["findings"]) == 5
@@ -90,7 +91,8 @@ def test_model_is_left_as_it_was():
 def test_files_appear_whole(tmp_path):
     made = report(tuned_model())
     made.save(tmp_path / "r.html", coefficients=tmp_path / "c.csv")
-    assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html()
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert page == made.to_html() == made.html()
     assert (tmp_path / "c.csv").exists()
     with pytest.raises(ValueError, match="coefficients must be"):
         made.save(tmp_path / "other.html", coefficients=tmp_path / "c.txt")

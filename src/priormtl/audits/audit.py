@@ -19,6 +19,7 @@ from priormtl.selection import Split
 
 __all__ = ["audit_prior"]
 
+NO_RELATIONS = "The model has no feature prior, only ties between tasks."
 NO_PART = "The prior plays no part in this model: its strength theta is 0."
 NO_SPLITS = "Nothing was held out: give cv a number of folds, such as 5."
 NO_ROWS = "No rows were given: pass the X, y and task that the model was fitted on."
@@ -44,7 +45,8 @@ def audit_prior(
     Parameters
     ----------
     model : MultiTaskRegressor, MultiTaskClassifier or their CV variants
-        Fitted with a feature prior.
+        Fitted with a feature prior, or with ties between tasks, which then are audited
+        alone.
     X, y, task, sample_weight : optional
         The rows that the model was fitted on. Without them the relations are audited
         from the statistics that models of squared loss keep, and whether the prior
@@ -101,7 +103,7 @@ def audit_prior(
     check_count("n_repeats", n_repeats)
     table = None if X is None else read_rows(model, X, y, task, sample_weight)
     subject = read_subject(model, table)
-    _refuse_without_relations(subject)
+    _refuse_without_prior(subject)
     deal = partial(deal_splits, cv, n_repeats=n_repeats, random_state=random_state)
     plan = _plan(model, subject, table, None if cv is None else partial(deal, X=X, y=y))
     total = 3 + 2 * len(plan.splits)
@@ -136,6 +138,8 @@ def _plan(
     model: Any, subject: Subject, table: Table | None, deal: Callable[..., Any] | None
 ) -> _Plan:
     nothing = np.zeros(0)
+    if not subject.problem.prior.D.nnz:
+        return _Plan(None, [], nothing, NO_RELATIONS)
     if subject.problem.prior.theta == 0:
         return _Plan(None, [], nothing, NO_PART)
     if table is None or deal is None:
@@ -155,13 +159,19 @@ def _missing(model: Any, table: Table | None) -> str:
     return NO_ROWS if table is None else NO_SPLITS
 
 
-def _refuse_without_relations(subject: Subject) -> None:
-    if subject.problem.prior.D.nnz == 0:
+def _refuse_without_prior(subject: Subject) -> None:
+    if not subject.problem.prior.D.nnz and not _has_ties(subject):
         raise ValueError(
-            "model must have been fitted with a feature_prior that relates features: "
-            "got none; name relations with FeaturePrior.similar, opposite or "
-            "from_groups, or let from_correlation find some."
+            "model must have been fitted with a feature_prior that relates features, "
+            "or with tasks that are tied: got neither; name relations with "
+            "FeaturePrior.similar, opposite or from_groups, let from_correlation find "
+            'some, or tie tasks (task_prior="mean", epsilon above 0).'
         )
+
+
+def _has_ties(subject: Subject) -> bool:
+    prior = subject.problem.prior
+    return prior.epsilon > 0 and not prior.laplacian.is_zero
 
 
 def _agreement(subject: Subject, advance: Any) -> tuple[list[RelationAudit], float]:
@@ -170,9 +180,11 @@ def _agreement(subject: Subject, advance: Any) -> tuple[list[RelationAudit], flo
     without = subject.solve(theta=0.0, epsilon=prior.epsilon)
     advance()
     witnesses = call_witnesses(subject, without)
-    relations = audit_relations(subject, witnesses, without.coef)
+    relations = []
+    if prior.D.nnz:
+        relations += audit_relations(subject, witnesses, without.coef)
     advance()
-    if prior.epsilon > 0 and not prior.laplacian.is_zero:
+    if _has_ties(subject):
         loose = subject.solve(theta=prior.theta, epsilon=0.0)
         relations += audit_ties(subject, witnesses, loose.coef)
     advance()

@@ -1,4 +1,4 @@
-"""An audit as text, Markdown and HTML: content once, then its layouts."""
+"""An audit in its layouts: sentences first, then tables."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,19 +6,12 @@ from html import escape
 from math import isnan
 from typing import TYPE_CHECKING
 
-from priormtl.tables import (
-    Table,
-    build_table,
-    in_markdown,
-    to_markdown,
-    to_notebook,
-    to_text,
-)
+from priormtl.tables import Table, build_table, in_latex, in_markdown
 
 if TYPE_CHECKING:
     from priormtl.audits.results import PriorAudit, RelationAudit
 
-__all__ = ["as_html", "as_markdown", "as_text"]
+__all__ = ["as_html", "as_latex", "as_markdown", "as_text", "audit_tables"]
 
 MOST_ROWS = 20  # of a table that is shown; frames and JSON hold all
 HEADER = ("relation", "verdict", "tension", "p", "before", "after", "share")
@@ -26,24 +19,28 @@ KINDS = {"feature": "Relations between features", "task": "Ties between tasks"}
 NUMBERS = "ll" + "r" * (len(HEADER) - 2)
 
 
-def as_text(audit: "PriorAudit") -> str:
+def as_text(audit: "PriorAudit", tables: str) -> str:
     """Lines for a terminal."""
-    parts = ["\n".join(_opening(audit)), *map(to_text, _tables(audit))]
-    return "\n\n".join(part.rstrip() for part in parts)
+    opening = "\n".join(_opening(audit))
+    return f"{opening}\n\n{tables}".rstrip()
 
 
-def as_markdown(audit: "PriorAudit") -> str:
+def as_markdown(audit: "PriorAudit", tables: str) -> str:
     """A page of Markdown."""
     opening = [f"- {in_markdown(line)}" for line in _opening(audit)]
-    return "\n".join(
-        ["# Prior audit", "", *opening, "", *map(to_markdown, _tables(audit))]
-    )
+    return "\n".join(["# Prior audit", "", *opening, "", tables])
 
 
-def as_html(audit: "PriorAudit") -> str:
-    """Paragraphs and tables for a notebook."""
+def as_html(audit: "PriorAudit", tables: str) -> str:
+    """Paragraphs and tables."""
     opening = "".join(f"<p>{escape(line)}</p>" for line in _opening(audit))
-    return opening + to_notebook(_tables(audit))
+    return opening + tables
+
+
+def as_latex(audit: "PriorAudit", tables: str) -> str:
+    """Paragraphs and floats, to be put into a paper."""
+    opening = "\n\n".join(map(in_latex, _opening(audit)))
+    return f"{opening}\n\n{tables}"
 
 
 def _opening(audit: "PriorAudit") -> list[str]:
@@ -68,7 +65,7 @@ def _count(title: str, relations: Sequence["RelationAudit"]) -> str:
     return f"{text}{known}{rest}."
 
 
-def _tables(audit: "PriorAudit") -> list[Table]:
+def audit_tables(audit: "PriorAudit") -> list[Table]:
     """One table of each kind of relations."""
     found = []
     for kind, title in KINDS.items():

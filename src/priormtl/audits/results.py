@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.audits.layouts import as_html, as_markdown, as_text
+from priormtl.audits.layouts import (
+    as_html,
+    as_latex,
+    as_markdown,
+    as_text,
+    audit_tables,
+)
 from priormtl.data import build_frame, find_frame_library
+from priormtl.tables import Table, Tabled
 
 __all__ = ["PriorAudit", "PriorBenefit", "RelationAudit", "TaskBenefit"]
 
@@ -73,8 +80,8 @@ class PriorBenefit:
         return self.sentence
 
 
-@dataclass(frozen=True, eq=False)
-class PriorAudit:
+@dataclass(frozen=True, eq=False, repr=False)
+class PriorAudit(Tabled):
     """Whether the data agree with what was said beforehand; see ``audit_prior``.
 
     Relations between features come first, then ties between tasks, each kind with the
@@ -124,22 +131,33 @@ class PriorAudit:
             values[name] = None if benefit is None else asdict(benefit)
         return {name: _plain(value) for name, value in values.items()}
 
-    def json(self) -> str:
+    def to_json(self) -> str:
         """All values as JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
-    def markdown(self) -> str:
+    def _tables(self) -> list[Table]:
+        return audit_tables(self)
+
+    def to_text(self) -> str:
+        """Sentences, then plain tables, for terminals."""
+        return as_text(self, super().to_text())
+
+    def to_html(self) -> str:
+        """Sentences, then tables, for any page."""
+        return as_html(self, super().to_html())
+
+    def to_latex(self) -> str:
+        r"""Sentences, then floats; see ``ModelSummary.to_latex`` for what they need."""
+        return as_latex(self, super().to_latex())
+
+    def to_markdown(self) -> str:
         """The audit as a page of Markdown."""
-        return as_markdown(self)
-
-    def __str__(self) -> str:
-        """The audit as text."""
-        return as_text(self)
-
-    __repr__ = __str__
+        return as_markdown(self, super().to_markdown())
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        return as_html(self, super()._repr_html_())
+
+    json, markdown = to_json, to_markdown  # older names
 
 
 def _plain(value: Any) -> Any:

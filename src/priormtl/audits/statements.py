@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, triu
+from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
+from priormtl.priors import name_mean
 
 __all__ = ["Statement", "TiedTasks", "describe_rows", "list_ties"]
 
@@ -72,20 +73,11 @@ def _factor(size: float) -> str:
 
 def list_ties(ties: Laplacian, tasks: Sequence[Any]) -> list[TiedTasks]:
     """Edges between tasks, then members of groups against their group's mean."""
-    edges = triu(ties.edges, k=1, format="coo")
-    found = [
-        _edge(int(a), int(b), -float(w), tasks)
-        for a, b, w in zip(*edges.coords, edges.data, strict=True)
-        if w < 0
-    ]
-    columns = ties.groups.tocsc()
-    bounds = zip(columns.indptr[:-1], columns.indptr[1:], strict=True)
-    for number, (start, end) in enumerate(bounds):
-        members, values = columns.indices[start:end], columns.data[start:end]
-        several = columns.shape[1] > 1
-        name = f"mean of group {number + 1}" if several else "mean of all tasks"
-        weight = float(values[0] ** 2 * len(members)) if len(members) else 0.0
+    found = [_edge(a, b, weight, tasks) for a, b, weight in ties.pairs()]
+    circles = ties.circles()
+    for number, (members, weight) in enumerate(circles):
         if len(members) > 1:
+            name = name_mean(number, len(circles))
             found += [_member(i, members, weight, name, tasks) for i in members]
     return found
 

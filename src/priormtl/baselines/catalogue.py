@@ -3,7 +3,7 @@
 REFERENCES are simpler methods, which say what learning tasks together is worth.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from priormtl.baselines.base import Baseline
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
@@ -28,6 +28,7 @@ __all__ = [
     "REFERENCES",
     "REFERENCE_CLASSIFIERS",
     "find_baseline",
+    "spell_method",
 ]
 
 BASELINES: Mapping[str, type[Baseline]] = {
@@ -64,10 +65,17 @@ REFERENCE_CLASSIFIERS: Mapping[str, type[Baseline]] = {
 
 
 def find_baseline(name: str, *, classify: bool = False) -> type[Baseline]:
-    """Class of a method for numbers, or for two classes per task."""
+    """Class of a method for numbers, or for two classes per task; in any case."""
     known = {**BASELINES, **REFERENCES}
     if classify:
         known = {**CLASSIFIERS, **REFERENCE_CLASSIFIERS}
-    if name not in known:
-        raise unknown_name("method", name, known)
-    return known[name]
+    return known[spell_method(name, known)]
+
+
+def spell_method(name: str, known: Iterable[str]) -> str:
+    """Name as it is known, however its letters are written: RMTL is rmtl."""
+    names = list(known)
+    written = name.casefold() if isinstance(name, str) else name
+    if written not in names:
+        raise unknown_name("method", name, names)
+    return written

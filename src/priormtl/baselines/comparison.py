@@ -80,7 +80,8 @@ def compare(
         Task of each row: labels, a column's name in a data frame, or its position in an
         array.
     methods : "all", name, list of names, or mapping from names to estimators
-        "priormtl" is ours; the others are those of ``BASELINES`` and ``REFERENCES``.
+        "priormtl" is ours; the others are those of ``BASELINES`` and ``REFERENCES``, in
+        capitals or not.
         Estimators of your own are fitted as they are: they need ``fit(X, y,
         task=labels)`` and ``predict(X, task=labels)``, or without ``task`` where there
         are no labels.

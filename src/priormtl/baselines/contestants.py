@@ -5,14 +5,13 @@ from typing import Any
 
 from sklearn.base import clone
 
-from priormtl.baselines.catalogue import BASELINES, REFERENCES
+from priormtl.baselines.catalogue import BASELINES, REFERENCES, spell_method
 from priormtl.baselines.tuned import tuned
 from priormtl.estimators import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
     check_count,
 )
-from priormtl.exceptions import unknown_name
 
 __all__ = ["OURS", "find_contestants", "list_methods", "make_ours"]
 
@@ -60,20 +59,16 @@ def find_contestants(
 
 
 def check_methods(methods: Any) -> list[str]:
-    """Names, at least one, all known."""
+    """Names, all known, in any case."""
     known = list_methods()
     if isinstance(methods, str):
-        methods = known if methods == "all" else [methods]
+        methods = known if methods.casefold() == "all" else [methods]
     if not isinstance(methods, Iterable):
         raise TypeError(
             'methods must be "all", a name, names, or a mapping from names to '
             f"estimators: got {type(methods).__name__}."
         )
-    names = list(methods)
-    for name in names:
-        if name not in known:
-            raise unknown_name("method", name, known)
-    return names
+    return [spell_method(name, known) for name in methods]
 
 
 def make_ours(

@@ -395,7 +395,7 @@ def tuned(
     Parameters
     ----------
     name : str
-        One of ``BASELINES``.
+        One of ``BASELINES`` or ``REFERENCES``, in capitals or not.
     classify : bool
         For two classes per task, instead of numbers.
     settings, n_settings, cv, scoring, n_jobs, task

@@ -41,6 +41,7 @@ from priormtl.data.orders import TaskOrder, keep_tasks, merge_tasks
 from priormtl.data.raw_columns import RawColumn
 from priormtl.data.rows import take_rows
 from priormtl.data.samples import CentredSamples, centre_samples, shift_samples
+from priormtl.data.small_tasks import check_min_rows, large_tasks
 from priormtl.data.statistics import TaskStatistics
 from priormtl.data.streamed import StreamedMoments
 from priormtl.data.summarizing import summarize_tasks
@@ -74,6 +75,7 @@ __all__ = [
     "as_frame",
     "build_frame",
     "centre_samples",
+    "check_min_rows",
     "column_names",
     "condense",
     "declares_order",
@@ -88,6 +90,7 @@ __all__ = [
     "from_plain",
     "keep_tasks",
     "label_categories",
+    "large_tasks",
     "merge_tasks",
     "name_features",
     "one_vs_one",

@@ -5,11 +5,14 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+import numpy as np
 from scipy.sparse import issparse
 
 from priormtl.data.frames import column_names, read_matrix, read_targets
+from priormtl.data.merging import align_tasks
 from priormtl.data.moments import Moments
 from priormtl.data.samples import centre_samples
+from priormtl.data.small_tasks import check_min_rows, large_tasks
 from priormtl.data.statistics import TaskStatistics
 from priormtl.data.streamed import StreamedMoments
 from priormtl.data.summarizing import summarize_tasks
@@ -65,7 +68,12 @@ def to_tasks(X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Tas
 
 
 def summarize(
-    X: Any, y: Any, task: Any = None, sample_weight: Any = None
+    X: Any,
+    y: Any,
+    task: Any = None,
+    sample_weight: Any = None,
+    *,
+    min_rows: int = 1,
 ) -> TaskStatistics:
     """Read samples once into statistics that merge by ``+``.
 
@@ -79,6 +87,10 @@ def summarize(
         Task of each row; one task where absent.
     sample_weight : (n,), or (n, m) with such targets, optional
         Weight of each row or cell.
+    min_rows : int
+        Tasks with fewer rows (of a weight above zero) are left out, as ``priormtl stats
+        --min-rows`` does; it is an error if none is left. For statistics that others
+        may see: those of few rows may show the rows.
 
     Returns
     -------
@@ -91,7 +103,11 @@ def summarize(
     >>> statistics.xx[0], statistics.y_mean
     (array([[2.]]), array([2.]))
     """
-    statistics = summarize_tasks(to_tasks(X, y, task, sample_weight))
+    check_min_rows(min_rows)
+    data = to_tasks(X, y, task, sample_weight)
+    counts = data.task_sums((data.weight > 0).astype(np.float64))
+    kept = large_tasks(data.tasks, counts, min_rows)
+    statistics = align_tasks(summarize_tasks(data), kept)
     refuse_tiny(statistics)
     return statistics
 

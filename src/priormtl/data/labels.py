@@ -91,13 +91,24 @@ def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
 def place_labels(
     labels: Any, tasks: Sequence[Hashable], n: int
 ) -> tuple[Index, tuple[Hashable, ...]]:
-    """Position of each row's task among ``tasks`` and the unknown ones after them."""
-    values, codes = _unique(_as_labels(labels, n))
+    """Position of each row's task among ``tasks`` and the unknown ones after them.
+
+    A single text, number or date is the label of all rows. (Where tasks are learned it
+    is refused, since it may be meant as the name of a column.)
+    """
+    values, codes = _unique(_as_labels(_for_all_rows(labels, n), n))
     position = {task: i for i, task in enumerate(tasks)}
     unknown = tuple(value for value in values if value not in position)
     position |= {value: len(tasks) + k for k, value in enumerate(unknown)}
     places = np.array([position[value] for value in values], dtype=np.intp)[codes]
     return places, unknown
+
+
+def _for_all_rows(labels: Any, n: int) -> Any:
+    """One label as many; labels of rows as they are."""
+    if isinstance(labels, np.generic) and not isinstance(labels, str):
+        return np.full(n, labels)
+    return [labels] * n if isinstance(labels, str | Real | date) else labels
 
 
 def _listed(labels: Any) -> list[Any]:
@@ -125,7 +136,10 @@ def _as_labels(labels: Any, n: int) -> np.ndarray:
         or not np.iterable(labels)
         or not hasattr(labels, "__len__")
     ):
-        raise ValueError(f"task must be one label per row of X: got {labels!r}.")
+        raise ValueError(
+            f"task must be one label per row of X: got {labels!r}; for one task leave "
+            "it out, and name a column of X as task= of the model."
+        )
     _check_length(labels, n)
     labels = labels.to_pylist() if hasattr(labels, "to_pylist") else labels
     series = nw.from_native(labels, series_only=True, pass_through=True)

@@ -1,19 +1,22 @@
 """make_related_tasks: data with known coefficients and relations."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl.datasets.bunch import Bunch
 from priormtl.priors import FeaturePrior, TaskPrior
 
 __all__ = ["RelatedTasks", "make_related_tasks"]
 
 
 @dataclass(frozen=True, eq=False)
-class RelatedTasks:
-    """Stacked rows with the truth behind them; unpacks as ``X, y, task``."""
+class RelatedTasks(Bunch):
+    """Stacked rows with the truth behind them; unpacks as ``X, y, task``.
+
+    ``data["y"]`` and ``data.keys()`` work as in scikit-learn's Bunch.
+    """
 
     X: Array  # (n, d)
     y: Array  # (n,)
@@ -22,10 +25,6 @@ class RelatedTasks:
     intercept: Array  # (m,)
     feature_prior: FeaturePrior  # relations that hold
     task_prior: TaskPrior  # the chain along which coefficients drift
-
-    def __iter__(self) -> Iterator[Array | Index]:
-        """X, y, task."""
-        return iter((self.X, self.y, self.task))
 
 
 def make_related_tasks(

@@ -1,12 +1,12 @@
 """TaskSet: rows of many tasks, with the rows of the original table kept once."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl.datasets.bunch import Bunch
 
 __all__ = ["Rows", "TaskSet", "name_pixels", "pair_classes"]
 
@@ -22,8 +22,10 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TaskSet:
+class TaskSet(Bunch):
     """Real tasks with names and notes; unpacks as ``X, y, task``.
+
+    ``data["y"]`` and ``data.keys()`` work as in scikit-learn's Bunch.
 
     Tasks either have rows of their own (``y`` (n,), ``task`` (n,)) or share one X
     (``y`` (n, m), ``task`` None); ``model.fit(X, y, task=task)`` takes both. An image
@@ -49,10 +51,6 @@ class TaskSet:
     label: np.ndarray | None = None  # (n_originals,) class of each original row
     group: Index | None = None  # (n_originals,) originals that belong together
     image_shape: tuple[int, int] | None = None  # height, width
-
-    def __iter__(self) -> Iterator[Any]:
-        """X, y, task."""
-        return iter((self.X, self.y, self.task))
 
     def __repr__(self) -> str:
         n, d = len(self.sample), self.originals.shape[1]

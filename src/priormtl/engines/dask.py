@@ -13,6 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from priormtl.data import check_min_rows
 from priormtl.engines.filters import read_filter
 from priormtl.engines.partial import Summary
 from priormtl.engines.partitions import (
@@ -62,6 +63,7 @@ def summarize(
     folds: int | None = None,
     key: str | None = None,
     seed: int = 0,
+    min_rows: int = 1,
     client: Any = None,
 ) -> Summary:
     """Statistics of a table of Dask, however large.
@@ -79,6 +81,9 @@ def summarize(
         the data frame instead.
     task, target, weight, features, categories, missing, folds, key, seed
         What columns mean; see ``Recipe``.
+    min_rows : int
+        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
+        ``Summary.without_small``.
     client : distributed.Client, optional
         Cluster that does the work, by a client that waits for results: without one the
         current client's or, where there is none, threads of this process.
@@ -99,6 +104,7 @@ def summarize(
     >>> summarize(table, task="school", target="y").whole
     TaskStatistics(1 tasks, 1 features, weight 2)
     """
+    check_min_rows(min_rows)
     recipe = Recipe(
         task, target, weight, features, categories, missing, folds, key, seed
     )
@@ -116,7 +122,7 @@ def summarize(
         # Dask itself failed to make a partition, and does not tell which.
         _name_failing(parts, delayed, compute)
         raise
-    return from_bytes(content).finish(recipe)
+    return from_bytes(content).finish(recipe).without_small(min_rows)
 
 
 def _find_delayed() -> Any:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from priormtl.data import check_min_rows
 from priormtl.engines.accumulate import enough_rows, regroup, summarize_rows
 from priormtl.engines.ahead import read_ahead
 from priormtl.engines.memory import refuse_beyond_memory
@@ -39,6 +40,7 @@ def summarize(
     folds: int | None = None,
     key: str | None = None,
     seed: int = 0,
+    min_rows: int = 1,
     batch_rows: int | None = None,
     advance: Advance | None = None,
 ) -> Summary:
@@ -53,6 +55,9 @@ def summarize(
         Files and a filter of their rows; see ``open_source``.
     task, target, weight, features, categories, missing, folds, key, seed
         What columns mean; see ``Recipe``.
+    min_rows : int
+        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
+        ``Summary.without_small``.
     batch_rows : int, optional
         Rows to read at a time; results do not depend on it.
     advance : function, optional
@@ -72,13 +77,14 @@ def summarize(
     >>> summary.whole, summary.rows
     (TaskStatistics(1 tasks, 1 features, weight 2), 2)
     """
+    check_min_rows(min_rows)
     recipe = Recipe(
         task, target, weight, features, categories, missing, folds, key, seed
     )
     opened = open_source(source, where)
     partial = summarize_source(recipe, opened, batch_rows, advance)
     with naming(opened.name):
-        return partial.finish(recipe)
+        return partial.finish(recipe).without_small(min_rows)
 
 
 def summarize_source(

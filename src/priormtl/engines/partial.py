@@ -17,7 +17,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data import TaskStatistics, align_tasks, keep_tasks, refuse_tiny
+from priormtl.data import TaskStatistics, align_tasks, large_tasks, refuse_tiny
 from priormtl.engines.layout import Layout, join_layouts
 from priormtl.engines.recipe import Recipe
 from priormtl.exceptions import FoldsError
@@ -49,18 +49,13 @@ class Summary:
 
         Names of categories, and means that fill gaps, stay those of all rows.
         """
-        kept = [task for task in self.parts[0].tasks if self.counts[task] >= min_rows]
-        if len(kept) == len(self.counts):
+        tasks = self.parts[0].tasks
+        kept = large_tasks(tasks, [self.counts[task] for task in tasks], min_rows)
+        if len(kept) == len(tasks):
             return self
-        if not kept:
-            raise ValueError(
-                f"min_rows={min_rows} must leave some tasks: none of "
-                f"{len(self.counts)} has so many rows."
-            )
-        tasks = keep_tasks(self.parts[0].tasks, kept)
         return replace(
             self,
-            parts=tuple(align_tasks(part, tasks) for part in self.parts),
+            parts=tuple(align_tasks(part, kept) for part in self.parts),
             counts={task: self.counts[task] for task in kept},
         )
 

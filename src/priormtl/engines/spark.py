@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from priormtl.data import check_min_rows
 from priormtl.engines.accumulate import accumulate_batches
 from priormtl.engines.partial import Partial, Summary
 from priormtl.engines.recipe import Recipe
@@ -45,6 +46,7 @@ def summarize(
     folds: int | None = None,
     key: str | None = None,
     seed: int = 0,
+    min_rows: int = 1,
 ) -> Summary:
     """Statistics of a table of Spark, however large.
 
@@ -62,6 +64,9 @@ def summarize(
         the source can tell.
     task, target, weight, features, categories, missing, folds, key, seed
         What columns mean; see ``Recipe``.
+    min_rows : int
+        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
+        ``Summary.without_small``.
 
     Returns
     -------
@@ -87,6 +92,7 @@ def summarize(
     >>> summarize(table, task="school", target="y").whole  # doctest: +SKIP
     TaskStatistics(139 tasks, 28 features, weight 15362)
     """
+    check_min_rows(min_rows)
     recipe = Recipe(
         task, target, weight, features, categories, missing, folds, key, seed
     )
@@ -97,7 +103,7 @@ def summarize(
         rows = root.collect()
     if not rows:
         raise ValueError("there must be rows to learn from: the table has none.")
-    return from_bytes(bytes(rows[0]["content"])).finish(recipe)
+    return from_bytes(bytes(rows[0]["content"])).finish(recipe).without_small(min_rows)
 
 
 def _need_spark() -> None:

@@ -38,8 +38,9 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         X : (n, d) array, sparse matrix or data frame
             Features, with the task's column if the model was fitted with one; after
             ``fit_source`` also a table with the columns of its files.
-        task : (n,) labels, optional
-            Task of each row; see ``unseen_tasks`` for unknown ones.
+        task : (n,) labels, or one label, optional
+            Task of each row; a single text, number or date is that of all rows. See
+            ``unseen_tasks`` for unknown ones.
         """
         return self._scores(X, task)[0]
 

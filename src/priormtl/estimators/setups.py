@@ -222,6 +222,7 @@ class LinearSettings(LinearPredictions):
         if self.task_prior is None:
             raise ValueError(
                 'task_prior must not be None with fit_intercept="tied": it says which '
-                'tasks are tied; use "mean" for unordered tasks.'
+                'tasks are tied; use "mean" for unordered tasks, or fit_intercept=True '
+                "for intercepts that are free."
             )
         return TiedIntercepts(ties, strength)

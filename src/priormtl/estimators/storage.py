@@ -50,7 +50,8 @@ def save(model: LinearPredictions, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : MultiTaskRegressor, MultiTaskClassifier or their CV variants
-        Fitted model; ``cv`` must be a number and ``scoring`` a name or None.
+        Fitted model; ``cv`` must be a number and ``scoring`` a name or None. Compared
+        methods and pipelines are kept by joblib, whose files are pickles.
     path : path
         File to write; an older one is replaced.
 
@@ -64,8 +65,7 @@ def save(model: LinearPredictions, path: str | os.PathLike[str]) -> None:
     >>> load(path).predict([[3.0]]) == model.predict([[3.0]])
     array([ True])
     """
-    if type(model).__name__ not in MODELS:
-        raise TypeError(f"model must be one of ours: got {type(model).__name__}.")
+    _refuse_others(model)
     check_is_fitted(model)
     settings = {
         "class": type(model).__name__,
@@ -96,6 +96,16 @@ def load(path: str | os.PathLike[str]) -> LinearPredictions:
         raise ModelFileError(
             f"{path} does not hold a model that this version can read ({error})."
         ) from None
+
+
+def _refuse_others(model: Any) -> None:
+    name = type(model).__name__
+    if MODELS.get(name) is not type(model):
+        raise TypeError(
+            f"model must be one of {', '.join(MODELS)}: got {name}; keep others by "
+            "joblib.dump(model, path), whose files are pickles: load only such that "
+            "you trust."
+        )
 
 
 def _plain_params(model: LinearPredictions) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from priormtl.data import build_frame, find_frame_library
 from priormtl.estimators.coefficients import plain_labels
 from priormtl.estimators.settings import check_choice
 from priormtl.estimators.summary_tables import summary_tables
-from priormtl.tables import to_html, to_latex, to_markdown, to_notebook, to_text
+from priormtl.tables import Table, Tabled
 
 __all__ = [
     "CertificateSummary",
@@ -77,11 +77,11 @@ FRAMES = {"features": FeatureSummary, "tasks": TaskSummary, "strengths": Strengt
 
 
 @dataclass(frozen=True, repr=False)
-class ModelSummary:
+class ModelSummary(Tabled):
     """What a fitted model learned; nothing is cut but in the layouts.
 
-    ``str`` is plain text, notebooks show HTML; see ``latex``, ``markdown`` and
-    ``frame`` for others.
+    ``str`` is plain text, notebooks show HTML; see ``to_latex``, ``to_markdown``,
+    ``to_html`` and ``to_frame`` for others.
 
     Examples
     --------
@@ -115,43 +115,29 @@ class ModelSummary:
     task_prior: str
     library: Any = field(default=None, compare=False)  # of frames
 
-    def text(self) -> str:
-        """Plain text, for terminals."""
-        return "\n".join(map(to_text, summary_tables(self)))
+    def _tables(self) -> list[Table]:
+        return summary_tables(self)
 
-    __str__ = __repr__ = text
-
-    def html(self) -> str:
-        """Tables for any page."""
-        return "".join(map(to_html, summary_tables(self)))
-
-    def _repr_html_(self) -> str:
-        return to_notebook(summary_tables(self))
-
-    def latex(self) -> str:
-        r"""Floats with booktabs rules, to be put into a paper.
-
-        It needs ``\usepackage{booktabs,graphicx}``, with pdfLaTeX also
-        ``\usepackage[T1]{fontenc}``; names beyond Latin and Greek letters need XeLaTeX
-        or LuaLaTeX, and a font that has them.
-        """
-        return "\n".join(map(to_latex, summary_tables(self)))
-
-    def markdown(self) -> str:
-        """Tables of pipes."""
-        return "\n".join(map(to_markdown, summary_tables(self)))
-
-    def frame(self, table: str = "features") -> Any:
+    def to_frame(self, table: str = "features", library: Any = None) -> Any:
         """One table in full, as a data frame of the user's library.
 
         Parameters
         ----------
         table : {"features", "tasks", "strengths"}
             Selected features, tasks, or strengths with the number of candidates.
+        library : str, optional
+            "pandas", "polars" or "pyarrow"; else as the data came, or the first of
+            them that is installed.
         """
         rows = getattr(self, check_choice("table", table, tuple(FRAMES)))
         names = [field.name for field in fields(FRAMES[table])]
         columns = {name: [getattr(row, name) for row in rows] for name in names}
         if "task" in columns:
             columns["task"] = plain_labels(columns["task"])
-        return build_frame(columns, self.library or find_frame_library(None))
+        chosen = library or self.library or find_frame_library(None)
+        return build_frame(columns, chosen)
+
+    # Older names.
+    text, html = Tabled.to_text, Tabled.to_html
+    latex, markdown = Tabled.to_latex, Tabled.to_markdown
+    frame = to_frame

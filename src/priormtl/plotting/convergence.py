@@ -1,6 +1,6 @@
 """How fast algorithms come down to the optimum."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ __all__ = ["Descent", "plot_convergence"]
 
 LABELS = {"iterations": "Iteration", "seconds": "Seconds"}
 N_MARKERS = 6
+WAY_OUT = "trace_fit(model, X, y, task=task) makes a FitTrace."
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def plot_convergence(
         near = suggest([against], list(LABELS))
         words = f"against must be one of {list(LABELS)}: got {against!r}."
         raise ValueError(f"{words}{near}")
-    listed: list[Any] = [runs] if isinstance(runs, Descent | FitTrace) else [*runs]
+    listed = _list_runs(runs)
     label = _check_kind(listed)
     with styled():
         ax = new_axes(ax)
@@ -112,12 +113,23 @@ def plot_convergence(
     return ax
 
 
+def _list_runs(runs: Any) -> list[Any]:
+    if isinstance(runs, Descent | FitTrace):
+        return [runs]
+    if not isinstance(runs, Iterable) or isinstance(runs, str):
+        name = type(runs).__name__
+        raise TypeError(f"runs must be FitTrace or Descent: got {name}; {WAY_OUT}")
+    return [*runs]
+
+
 def _check_kind(runs: Sequence[Any]) -> str:
     """What is measured: the same for all runs, since they share an axis."""
     kinds = {type(run) for run in runs}
     if not kinds <= {Descent} and not kinds <= {FitTrace}:
         found = sorted(kind.__name__ for kind in kinds)
-        raise TypeError(f"runs must all be FitTrace or all be Descent: got {found}.")
+        raise TypeError(
+            f"runs must all be FitTrace or all be Descent: got {found}; {WAY_OUT}"
+        )
     return "Duality gap" if kinds == {FitTrace} else "Objective − optimum"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from priormtl._arrays import Array
 from priormtl.plotting.style import (
@@ -72,6 +73,7 @@ def plot_curves(
     >>> ax.get_xscale()
     'log'
     """
+    _check_curves(curves)
     chosen = choose_looks([curve.name for curve in curves]) if looks is None else looks
     with styled():
         ax = new_axes(ax)
@@ -82,6 +84,16 @@ def plot_curves(
         if legend:
             add_legend(ax)
     return ax
+
+
+def _check_curves(curves: Any) -> None:
+    if not isinstance(curves, Sequence) or not all(
+        isinstance(curve, Curve) for curve in curves
+    ):
+        raise TypeError(
+            f"curves must be a list of Curve: got {type(curves).__name__}; make each "
+            "by Curve(name, places, values, low, high)."
+        )
 
 
 def plot_level(name: str, value: float, low: float, high: float, *, ax: Axes) -> Axes:

@@ -8,6 +8,7 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.plotting.curves import Curve, plot_curves
 from priormtl.plotting.names import shorten
+from priormtl.plotting.numbers import read_numbers
 from priormtl.plotting.style import Axes, add_legend, new_axes, styled
 
 __all__ = ["plot_learning_curve"]
@@ -52,7 +53,7 @@ def plot_learning_curve(
     >>> [tick.get_text() for tick in ax.get_xticklabels()]
     ['10', '100']
     """
-    places = np.asarray(sizes, dtype=np.float64)
+    places = read_numbers("sizes", sizes, "k")
     named = scores if isinstance(scores, Mapping) else {"": scores}
     curves = [_curve(name, places, table) for name, table in named.items()]
     with styled():
@@ -64,10 +65,10 @@ def plot_learning_curve(
 
 
 def _curve(name: str, places: Array, table: Any) -> Curve:
-    values = np.asarray(table, dtype=np.float64)
-    if values.ndim == 1:
-        values = values[:, np.newaxis]
-    if values.ndim != 2 or len(values) != len(places):
+    one = np.ndim(table) == 1  # score of each size
+    values = read_numbers("scores", table, *("k" if one else "kr"))
+    values = values[:, np.newaxis] if one else values
+    if len(values) != len(places):
         raise ValueError(
             f"scores must be (sizes, repeats): got shape {values.shape} for "
             f"{len(places)} sizes."

@@ -59,6 +59,7 @@ def plot_path(
     >>> len(ax.lines)
     6
     """
+    _check_path(path)
     values, label = _lines(path, task)
     names = name_features(path.features, path.coefs.shape[2])
     chosen = _choose(values, features, top, names)
@@ -74,6 +75,14 @@ def plot_path(
         if legend and ax.get_legend_handles_labels()[0]:
             add_legend(ax)
     return ax
+
+
+def _check_path(path: Any) -> None:
+    if not hasattr(path, "lams") or not hasattr(path, "coefs"):
+        raise TypeError(
+            "path must be what regularization_path(X, y, task=task) returns: got "
+            f"{type(path).__name__}."
+        )
 
 
 def _lines(path: Any, task: Hashable) -> tuple[Array, str]:

@@ -11,7 +11,13 @@ from priormtl.exceptions import suggest
 from priormtl.plotting.colours import DISAGREEMENT
 from priormtl.plotting.layout import place_nodes
 from priormtl.plotting.names import fold_words, shorten
-from priormtl.plotting.relations import Link, read_audit, read_fitted, read_prior
+from priormtl.plotting.relations import (
+    Link,
+    read_audit,
+    read_fitted,
+    read_prior,
+    read_ties,
+)
 from priormtl.plotting.style import Axes, mpl, new_axes, say_missing, styled, withStroke
 from priormtl.priors import FeaturePrior
 from priormtl.tables import count_words
@@ -54,7 +60,8 @@ def plot_prior(
         From ``audit_prior``: colours are then what data say without the prior, and
         relations with the verdict "disagrees" are crossed out.
     kind : {"feature", "task"}
-        Relations of features, or, of an audit, ties of tasks.
+        Relations of features, or, of a fitted model or an audit, ties of tasks. These
+        have colours in audits alone.
     top : int or None
         Most relations that are shown, those with the largest disagreement; None
         shows all.
@@ -105,12 +112,32 @@ def _read(source: Any, audit: Any, kind: str) -> tuple[list[Link], str]:
     if audit is None and hasattr(source, "relations"):
         audit = source
     if audit is not None:
+        _check_audit(audit)
         return read_audit(audit, kind), "audit"
-    if kind == "task":
-        raise ValueError('kind="task" needs an audit: pass audit=audit_prior(model).')
-    if isinstance(source, FeaturePrior):
+    if kind == "feature" and isinstance(source, FeaturePrior):
         return read_prior(source), "prior"
+    _check_source(source, kind)
+    if kind == "task":
+        return read_ties(source), "prior"
     return read_fitted(source), "model"
+
+
+def _check_audit(audit: Any) -> None:
+    if not hasattr(audit, "relations"):
+        raise TypeError(
+            "audit must be what audit_prior(model, X, y, task=task) returns: got "
+            f"{type(audit).__name__}."
+        )
+
+
+def _check_source(source: Any, kind: str) -> None:
+    if hasattr(source, "coef_"):
+        return
+    prior = ", a FeaturePrior" if kind == "feature" else ""
+    raise TypeError(
+        f"source must be a fitted linear model{prior} or a PriorAudit to show "
+        f"relations of {kind}s: got {type(source).__name__}; call fit before."
+    )
 
 
 def _urgency(link: Link) -> tuple[bool, float, float]:

@@ -10,9 +10,15 @@ from scipy.sparse import csr_array, vstack
 from priormtl.data import name_features, unnamed_feature
 from priormtl.estimators import shared_coef
 from priormtl.plotting.learned import read_model
-from priormtl.priors import FeaturePrior, measure_violations
+from priormtl.priors import (
+    FeaturePrior,
+    as_task_prior,
+    laplacian,
+    measure_violations,
+    name_mean,
+)
 
-__all__ = ["Link", "read_audit", "read_fitted", "read_prior"]
+__all__ = ["Link", "read_audit", "read_fitted", "read_prior", "read_ties"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,24 @@ def read_fitted(model: Any) -> list[Link]:
     ]
 
 
+def read_ties(model: Any) -> list[Link]:
+    """Ties between the tasks of a fitted model, as its task prior has them."""
+    learned = read_model(model)
+    prior = as_task_prior(getattr(model, "task_prior", None))
+    known = None if prior is None else prior.restrict(learned.tasks)
+    tasks, ties = learned.tasks, laplacian(known, learned.tasks)
+    found = [_tie(tasks[a], tasks[b], weight) for a, b, weight in ties.pairs()]
+    circles = ties.circles()
+    for number, (members, weight) in enumerate(circles):
+        mean = name_mean(number, len(circles))
+        found += [_tie(tasks[i], mean, weight) for i in members]
+    return found
+
+
+def _tie(task: Hashable, other: Hashable, weight: float) -> Link:
+    return Link((str(task), str(other)), "similar", weight, None)
+
+
 def read_audit(audit: Any, kind: str) -> list[Link]:
     """Relations of an audit, by what data say of them without the prior."""
     return [
@@ -66,7 +90,7 @@ def read_audit(audit: Any, kind: str) -> list[Link]:
 
 def _links_of(part: Any) -> list[Link]:
     if hasattr(part, "D"):
-        names = name_features(None, part.D.shape[1])
+        names = name_features(part.features, part.D.shape[1])
         return [_link_of_row(part.D, row, names) for row in range(part.D.shape[0])]
     if hasattr(part, "pairs"):
         part = part.pairs()

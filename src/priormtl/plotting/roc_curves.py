@@ -1,6 +1,7 @@
 """How well classes are told apart at every threshold."""
 
 from priormtl._arrays import Array
+from priormtl.plotting.numbers import read_numbers
 from priormtl.plotting.style import (
     LOOKS,
     REFERENCE_LOOK,
@@ -49,6 +50,12 @@ def plot_roc_curves(
     >>> ax.get_xlabel()
     'False positive rate'
     """
+    fpr, tpr = read_numbers("fpr", fpr, "k"), read_numbers("tpr", tpr, "m", "k")
+    if tpr.shape[1] != len(fpr):
+        raise ValueError(
+            f"tpr must have a column for each rate of fpr: got {tpr.shape[1]} for "
+            f"{len(fpr)}."
+        )
     with styled():
         ax = new_axes(ax)
         _draw(ax, fpr, tpr)

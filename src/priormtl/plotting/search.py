@@ -112,7 +112,7 @@ def _read(search: Any) -> _Trials:
     if not isinstance(results, Mapping) or "mean_test_score" not in results:
         raise TypeError(
             "search must be a fitted search or its cv_results_, with mean_test_score: "
-            f"got {type(search).__name__}."
+            f"got {type(search).__name__}; MultiTaskRegressorCV or GridSearchCV is one."
         )
     mean = np.asarray(results["mean_test_score"], dtype=np.float64)
     n_splits = sum(k.startswith("split") and k.endswith("_test_score") for k in results)

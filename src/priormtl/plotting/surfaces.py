@@ -4,6 +4,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.plotting.colours import VALUES
+from priormtl.plotting.numbers import read_numbers
 from priormtl.plotting.style import Axes, new_axes, styled
 
 __all__ = ["plot_surface"]
@@ -51,6 +52,13 @@ def plot_surface(
     >>> ax.get_xlabel()
     'lam'
     """
+    x, y = read_numbers("x", x, "a"), read_numbers("y", y, "b")
+    values = read_numbers("values", values, "b", "a")
+    if values.shape != (len(y), len(x)):
+        raise ValueError(
+            f"values must have one row per y and one column per x, {len(y), len(x)}: "
+            f"got shape {values.shape}."
+        )
     low, high = (np.nanmin(values), np.nanmax(values)) if limits is None else limits
     with styled():
         ax = new_axes(ax)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from priormtl.data import as_frame
 from priormtl.exceptions import suggest
 from priormtl.priors.features import FeaturePrior, difference_matrix
 from priormtl.priors.files import PriorFile, read_prior_file
@@ -12,6 +13,7 @@ from priormtl.priors.neighbours import Neighbourhood
 from priormtl.priors.quadratic import QuadraticPrior
 from priormtl.priors.tasks import TaskPrior, laplacian
 from priormtl.priors.violations import measure_violations
+from priormtl.priors.words import name_mean
 
 __all__ = [
     "FeaturePrior",
@@ -24,6 +26,7 @@ __all__ = [
     "difference_matrix",
     "laplacian",
     "measure_violations",
+    "name_mean",
     "read_prior_file",
 ]
 
@@ -32,10 +35,11 @@ TASK_WORDS = ("chain", "mean")
 
 
 def as_feature_prior(prior: Any) -> FeaturePrior | None:
-    """Take a FeaturePrior, a bare matrix D, or None."""
+    """Take a FeaturePrior, a bare matrix or data frame D, or None."""
     if prior is None or isinstance(prior, FeaturePrior):
         return prior
-    if issparse(prior) or isinstance(prior, np.ndarray | list):
+    is_matrix = issparse(prior) or isinstance(prior, np.ndarray | list)
+    if is_matrix or as_frame(prior) is not None:
         return FeaturePrior.from_matrix(prior)
     raise TypeError(
         "feature_prior must be a FeaturePrior, a matrix D or None: got "

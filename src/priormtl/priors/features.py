@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
-from priormtl.data import Moments
+from priormtl.data import Moments, as_frame, column_names
 from priormtl.priors.edges import check_weight, plain_label, read_edges
 from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.priors.relations import (
@@ -129,14 +129,20 @@ class FeaturePrior:
 
     @classmethod
     def from_matrix(cls, D: Any) -> Self:
-        """Any D (s, d), dense or sparse, one relation per row."""
-        rows = D if issparse(D) else np.atleast_2d(np.asarray(D))
+        """Any D (s, d), dense, sparse or a data frame, one relation per row.
+
+        Columns of a frame whose names are texts are matched with the features' names,
+        where these have some; features without a column are in no relation.
+        """
+        frame = as_frame(D)
+        table = D if frame is None else frame.to_numpy()
+        rows = table if issparse(table) else np.atleast_2d(np.asarray(table))
         if rows.ndim != 2 or rows.dtype.kind not in "biuf":
             raise ValueError("feature_prior as a matrix must be (relations, features).")
         matrix = csr_array(rows, dtype=np.float64)
         if not np.all(np.isfinite(matrix.data)):
             raise ValueError("feature_prior as a matrix must be finite.")
-        return cls((Rows(matrix),))
+        return cls((Rows(matrix, column_names(D)),))
 
     def __add__(self, other: Self) -> Self:
         """Relations of both priors."""

@@ -81,14 +81,25 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of D as given by the user."""
+    """Rows of D as given by the user, whose columns may have names."""
 
     D: csr_array
+    features: tuple[str, ...] | None = None
 
     def resolve(self, moments: Moments) -> "Rows":
-        """Check that D has one column per feature."""
-        self.matrix(moments.shape[0])
-        return self
+        """D with one column per feature, by name where both sides have names.
+
+        Features that D does not name are not in its relations.
+        """
+        d = moments.shape[0]
+        if self.features is None or moments.features is None:
+            return Rows(self.matrix(d))
+        place = _Positions(moments)
+        places = np.array([place.of(name) for name in self.features], dtype=np.intp)
+        cells = (self.D.data, places[self.D.indices], self.D.indptr)
+        placed = csr_array(cells, shape=(self.D.shape[0], d))
+        placed.sort_indices()
+        return Rows(placed)
 
     def matrix(self, d: int) -> csr_array:
         """D itself."""
@@ -107,6 +118,7 @@ class Rows:
             "indptr": self.D.indptr.tolist(),
             "indices": self.D.indices.tolist(),
             "data": self.D.data.tolist(),
+            "features": None if self.features is None else list(self.features),
         }
 
 
@@ -186,7 +198,9 @@ def part_from_plain(plain: Any) -> Part:
         return Pairs(**{k: tuple(v) for k, v in settings.items()}, among=among)
     if kind == "rows":
         arrays = (settings["data"], settings["indices"], settings["indptr"])
-        return Rows(csr_array(arrays, shape=tuple(settings["shape"])))
+        names = settings.get("features")  # older files have none
+        matrix = csr_array(arrays, shape=tuple(settings["shape"]))
+        return Rows(matrix, None if names is None else tuple(map(str, names)))
     kinds = {"grid": Grid, "correlated": Correlated}
     return kinds[kind](**settings)
 

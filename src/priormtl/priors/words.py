@@ -10,7 +10,7 @@ from priormtl.priors.relations import Correlated, Grid, Pairs, Part, Rows
 from priormtl.priors.ties import Chain, Graph, Groups, Tie
 from priormtl.tables import Table, TableRow, TextCell, count_words, spell_number
 
-__all__ = ["relation_table", "tie_table", "tie_words"]
+__all__ = ["name_mean", "relation_table", "tie_table", "tie_words"]
 
 MOST_SHOWN = 20
 MOST_TERMS = 4
@@ -65,7 +65,7 @@ def _(part: Pairs, names: Sequence[str] | None) -> Iterator[Line]:
 
 @relation_lines.register
 def _(part: Rows, names: Sequence[str] | None) -> Iterator[Line]:
-    D = part.D
+    D, names = part.D, part.features or names
     for start, end in zip(D.indptr[:-1], D.indptr[1:], strict=True):
         terms = [
             f"{spell_number(float(value))} · {_name(int(j), names)}"
@@ -99,6 +99,11 @@ def _name(feature: Hashable, names: Sequence[str] | None) -> str:
     if isinstance(feature, int):
         return unnamed_feature(feature) if names is None else names[feature]
     return str(feature)
+
+
+def name_mean(number: int, n_groups: int) -> str:
+    """What the tasks of a group are tied to."""
+    return f"mean of group {number + 1}" if n_groups > 1 else "mean of all tasks"
 
 
 @singledispatch

@@ -28,17 +28,19 @@ class Report:
     content: Content
     _learned: Learned = field(repr=False)
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         """One page of at most 1.5 MB that needs no network."""
         return to_page(self.content)
 
-    def json(self) -> str:
+    def to_json(self) -> str:
         """The page's content for programs; unknown numbers are null."""
         return to_json(self.content)
 
-    def markdown(self, rows: int = 30) -> str:
+    def to_markdown(self, rows: int = 30) -> str:
         """Answers, and at most ``rows`` rows of each table."""
         return to_markdown(self.content, rows)
+
+    html, json, markdown = to_html, to_json, to_markdown  # older names
 
     def save(
         self,
@@ -58,10 +60,10 @@ class Report:
         """
         if coefficients is not None:
             save_coefficients(self._learned, coefficients)
-        write_whole(path, self.html().encode())
+        write_whole(path, self.to_html().encode())
 
     def _repr_html_(self) -> str:
-        page = escape(self.html())
+        page = escape(self.to_html())
         return (
             '<iframe title="Report" width="100%" height="700" '
             f'sandbox="allow-scripts allow-downloads" srcdoc="{page}"></iframe>'
@@ -100,7 +102,7 @@ def report(
     Returns
     -------
     Report
-        With ``save(path)``, ``html()``, ``json()`` and ``markdown()``.
+        With ``save(path)``, ``to_html()``, ``to_json()`` and ``to_markdown()``.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from priormtl.tables.cells import (
     spell_number,
 )
 from priormtl.tables.latex import to_latex
+from priormtl.tables.latex_words import in_latex
 from priormtl.tables.layouts import (
     in_markdown,
     to_html,
@@ -20,6 +21,7 @@ from priormtl.tables.layouts import (
     to_notebook,
     to_text,
 )
+from priormtl.tables.tabled import Tabled
 
 __all__ = [
     "NOTHING",
@@ -27,9 +29,11 @@ __all__ = [
     "Shown",
     "Table",
     "TableRow",
+    "Tabled",
     "TextCell",
     "build_table",
     "count_words",
+    "in_latex",
     "in_markdown",
     "spell_number",
     "to_html",
