@@ -17,7 +17,7 @@ from mixed_rows import assert_same, mixed_frame, naive, to_arrow
 from priormtl import MultiTaskRegressor
 from priormtl.data.orders import declared_order
 from priormtl.engines import open_shards, shards, summarize, summarize_sharded
-from priormtl.exceptions import DataFileError
+from priormtl.exceptions import DataFileError, FoldsError
 from watched_memory import beside_tests
 
 COLUMNS = {
@@ -78,7 +78,7 @@ def test_folds_are_those_of_one_pass(tmp_path, monkeypatch, key, heaps, memory):
 
 def test_folds_without_rows_are_refused_before_sums_are_made(tmp_path, monkeypatch):
     monkeypatch.delattr(shards.StatisticsFolder, "write")
-    with pytest.raises(DataFileError, match="folds=3 must leave rows for every fold"):
+    with pytest.raises(FoldsError, match="folds=3 must leave rows for every fold"):
         summarize_sharded(
             to_arrow(mixed_frame().assign(one=1)),
             tmp_path / "out",

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from priormtl.experiments import clock
@@ -30,3 +33,11 @@ def test_a_killed_run_counts_up_to_its_last_note(tmp_path, now):
         now[0] += 4.0
         here.note_sometimes()
     assert read_taken(tmp_path).seconds == 12.0
+
+
+def test_a_note_that_was_cut_off_goes(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    (tmp_path / f".priormtl-{gone.pid}-abc").touch()
+    Clock(tmp_path, 1)
+    assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from priormtl._files import write_whole
+from priormtl._files import remove_leftovers, write_whole
 
 __all__ = ["Clock", "Taken", "read_taken"]
 
@@ -39,6 +39,7 @@ class Clock:
     begin: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
+        remove_leftovers(self.folder)  # of a run that was killed as it took a note
         before = read_taken(self.folder)
         self._before, self._most = before.seconds, max(before.jobs, self.jobs)
         self._last = self.begin
