@@ -57,7 +57,7 @@ def test_a_model_that_remembers_columns_gets_the_table_as_it_is(rows):
     )
     found = read_known_rows(model, rows, task=None, target=None)
     assert "other" in found["X"].column_names
-    with pytest.raises(ValueError, match=r"csv: unknown column 'scor'.*'score'"):
+    with pytest.raises(ValueError, match=r"parquet: unknown column 'scor'.*'score'"):
         read_known_rows(model, rows, task=None, target="scor")
 
 

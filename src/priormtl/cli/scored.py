@@ -53,7 +53,7 @@ def _refuse_absent(model: Any, present: list[str], named: Sequence[str]) -> None
 def _names_of_features(model: Any, encoding: Any) -> Sequence[str]:
     """Columns that must be there as they are; an encoding knows better."""
     names = None if encoding else getattr(model, "feature_names_in_", None)
-    return () if names is None else names.tolist()
+    return () if names is None else [str(name) for name in names]
 
 
 def _drop_unknown(model: Any, table: pa.Table, task: str, target: str) -> pa.Table:

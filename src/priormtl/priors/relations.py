@@ -97,8 +97,8 @@ class Rows:
         place = _Positions(moments)
         places = np.array([place.of(name) for name in self.features], dtype=np.intp)
         cells = (self.D.data, places[self.D.indices], self.D.indptr)
-        placed = csr_array(cells, shape=(self.D.shape[0], d))
-        placed.sort_indices()
+        placed = csr_array(cells, shape=(self.D.shape[0], d), copy=True)
+        placed.sort_indices()  # in place
         return Rows(placed)
 
     def matrix(self, d: int) -> csr_array:
