@@ -42,7 +42,7 @@ def _place_part(graph: csr_array) -> Array:
     n = graph.shape[0]
     if n == 1:
         return np.zeros((1, 2))
-    # Dense as its result is: before 1.15 scipy refuses some types of sparse indices.
+    # Dense as its result is: scipy 1.13 refuses some types of sparse indices.
     wanted = shortest_path(graph.toarray(), directed=False, unweighted=True)
     weight = 1.0 / (wanted + np.eye(n)) ** 2
     np.fill_diagonal(weight, 0.0)
