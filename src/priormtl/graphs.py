@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse import (
     block_array,
+    coo_array,
     csc_array,
     csr_array,
     diags_array,
@@ -97,10 +98,45 @@ class Laplacian:
         ]
 
     def times(self, P: Array) -> Array:
-        """P L, or L p for a vector p."""
-        if self.groups.shape[1] == 0:
-            return np.asarray((self.edges @ P.T).T)
-        return np.asarray((self.edges @ P.T - self.groups @ (self.groups.T @ P.T)).T)
+        """P L, or L p for a vector p.
+
+        By differences between tasks, so that tasks that agree cancel: strong ties
+        would multiply the rounding errors of anything else.
+        """
+        if self.is_one_group:
+            apart = P - P.mean(axis=-1, keepdims=True)
+            apart -= apart.mean(axis=-1, keepdims=True)
+            return self._one_group * apart
+        if self._chain:
+            steps = self._chain * np.diff(P, axis=-1)
+            out = np.zeros_like(P)
+            out[..., 1:] = steps
+            out[..., :-1] -= steps
+            return out
+        incidence, weight = self._incidence
+        return np.asarray((incidence.T @ ((incidence @ P.T).T * weight).T).T)
+
+    def energies(self, P: Array) -> Array:
+        """Diagonal of P L Pᵀ (d,), as sums of squares."""
+        if self.is_one_group:
+            apart = P - P.mean(axis=1, keepdims=True)
+            return self._one_group * np.einsum("ij,ij->i", apart, apart)
+        if self._chain:
+            apart = np.diff(P, axis=1)
+            return self._chain * np.einsum("ij,ij->i", apart, apart)
+        incidence, weight = self._incidence
+        apart = (incidence @ P.T).T
+        return np.asarray(np.einsum("ij,ij,j->i", apart, apart, weight))
+
+    def factor(self) -> Array:
+        """B (q, m) with L = BᵀB, written out, for small m."""
+        incidence, weight = self._incidence
+        return np.sqrt(weight)[:, np.newaxis] * incidence.toarray()
+
+    @cached_property
+    def _circle_weight(self) -> Array:
+        """Weight of each group (k,)."""
+        return np.asarray(self.groups.multiply(self.groups).sum(axis=0)).ravel()
 
     def dense(self) -> Array:
         """L (m, m) as an array, for small m."""
@@ -175,7 +211,32 @@ class Laplacian:
     @property
     def is_one_group(self) -> bool:
         """Whether all tasks, and no others, form one group."""
-        return self._scale_of_one_group() is not None
+        return self._one_group > 0
+
+    @cached_property
+    def _chain(self) -> float:
+        """Weight of the chain of all tasks in order; zero where the graph is other."""
+        return self._scale_of(np.arange(self.m - 1), np.arange(1, self.m)) or 0.0
+
+    @cached_property
+    def _incidence(self) -> tuple[csr_array, Array]:
+        """B (q, m) and weights with L = Bᵀ diag(weights) B, groups by deviations."""
+        pairs = coo_array(triu(self.edges, k=1))
+        task, group = (ends.astype(np.intp) for ends in self.groups.nonzero())
+        weight, edges = -pairs.data, _incidence(self.m, pairs.row, pairs.col)
+        if not len(task):
+            return edges, weight
+        members = csr_array(self.groups > 0, dtype=np.float64)
+        size = np.asarray(members.sum(axis=0)).ravel()
+        means = csr_array(members @ diags_array(1.0 / np.maximum(size, 1.0))).T
+        apart = eye_array(self.m, format="csr")[task] - csr_array(means)[group]
+        both = csr_array(block_array([[edges], [apart]]))
+        return both, np.concatenate([weight, self._circle_weight[group]])
+
+    @cached_property
+    def _one_group(self) -> float:
+        """Weight of the group of all tasks; zero where the graph is another."""
+        return self._scale_of_one_group() or 0.0
 
     def shifted_solver(
         self, diagonal: Array, strength: float

@@ -8,7 +8,7 @@ from instances import kind_of_intercepts, plain_rows, random_tasks
 from priormtl.data import condense
 from priormtl.losses import FreeIntercepts, NoIntercepts, SquaredFit, TiedIntercepts
 from priormtl.priors import TaskPrior, laplacian
-from priormtl.selection.elimination import Elimination, TieGraph
+from priormtl.problem.elimination import Elimination, TieGraph
 from priormtl.selection.evidence import Evidence, GraphModel, ModeModel
 
 PRIORS = {

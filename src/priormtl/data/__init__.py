@@ -28,7 +28,12 @@ from priormtl.data.labels import (
 )
 from priormtl.data.lists import from_lists, stack_tasks
 from priormtl.data.merging import align_tasks
-from priormtl.data.moments import Moments, pooled_scale, pooled_variance
+from priormtl.data.moments import (
+    Moments,
+    pooled_means,
+    pooled_scale,
+    pooled_variance,
+)
 from priormtl.data.names import (
     from_plain,
     name_features,
@@ -96,6 +101,7 @@ __all__ = [
     "one_vs_one",
     "one_vs_rest",
     "place_labels",
+    "pooled_means",
     "pooled_scale",
     "pooled_variance",
     "read_encoding",

@@ -7,7 +7,14 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["CentredRows", "Moments", "pooled_scale", "pooled_variance", "tasks_last"]
+__all__ = [
+    "CentredRows",
+    "Moments",
+    "pooled_means",
+    "pooled_scale",
+    "pooled_variance",
+    "tasks_last",
+]
 
 TILE = 16  # tasks moved at a time: two cache lines of numbers
 
@@ -97,6 +104,9 @@ class Moments(Protocol):
     def rescale(self, scale: Array) -> Self:
         """Features divided by ``scale``."""
 
+    def shift(self, centre: Array) -> Self:
+        """Features less ``centre`` (d,): only means change."""
+
 
 def tasks_last(t: int, d: int, fill: Callable[[int, Array], None]) -> Array:
     """Matrices (t, d, d) that ``fill`` writes, with tasks side by side in memory.
@@ -111,6 +121,12 @@ def tasks_last(t: int, d: int, fill: Callable[[int, Array], None]) -> Array:
             fill(start + k, matrix)
         out[:, :, start : start + TILE] = part.transpose(1, 2, 0)
     return out.transpose(2, 0, 1)
+
+
+def pooled_means(moments: Moments) -> Array:
+    """Mean of each feature over all rows of all tasks (d,)."""
+    total = float(moments.weight.sum())
+    return np.asarray(moments.weight @ moments.x_mean / (total or 1.0))
 
 
 def pooled_variance(moments: Moments) -> Array:

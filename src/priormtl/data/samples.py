@@ -108,6 +108,14 @@ class CentredSamples:
         """Column i is the centred XᵀX of task i times column i of P."""
         return self._adjoint(self.data.weight * self._forward(P))
 
+    def misfit(self, P: Array) -> tuple[float, Array]:
+        """Half the sum of squared residuals about means, and its gradient (d, m)."""
+        if not P.any():
+            return 0.5 * float(self.yy.sum()), -self.xy.T
+        rest = self._forward(P) - self.data.y
+        weighted = self.data.weight * rest
+        return 0.5 * float(np.vdot(weighted, rest)), self._adjoint(weighted)
+
     def squared_deviations(self) -> Array:
         """Diagonals of the centred XᵀX (m, d)."""
         if self._sparse:
@@ -154,6 +162,10 @@ class CentredSamples:
             x_mean=self.x_mean / scale,
             offset=None if self.offset is None else self.offset / scale,
         )
+
+    def shift(self, centre: Array) -> Self:
+        """Features less ``centre`` (d,)."""
+        return replace(self, x_mean=self.x_mean - centre)
 
     @property
     def _has_one_gram(self) -> bool:

@@ -169,6 +169,10 @@ class TaskStatistics:
             encoding=None,
         )
 
+    def shift(self, centre: Array) -> Self:
+        """Features less ``centre`` (d,)."""
+        return replace(self, x_mean=self.x_mean - centre, encoding=None)
+
     def __add__(self, other: "TaskStatistics") -> "TaskStatistics":
         """Statistics of both sets of samples; tasks are matched by name."""
         if not isinstance(other, TaskStatistics):

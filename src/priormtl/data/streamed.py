@@ -30,6 +30,7 @@ class StreamedMoments:
     chosen: Index  # (k,)
     scale: Array  # (k,)
     most_held: int = MOST_HELD
+    centre: Array | None = None  # (k,) what is taken off features after scaling
 
     @classmethod
     def of(cls, statistics: TaskStatistics, most_held: int = MOST_HELD) -> Self:
@@ -56,7 +57,8 @@ class StreamedMoments:
     @cached_property
     def x_mean(self) -> Array:
         """Feature means of each task (m, k)."""
-        return self.statistics.x_mean[:, self.chosen] / self.scale
+        means = self.statistics.x_mean[:, self.chosen] / self.scale
+        return means if self.centre is None else means - self.centre
 
     @property
     def y_mean(self) -> Array:
@@ -144,12 +146,20 @@ class StreamedMoments:
 
     def restrict(self, features: Index) -> Moments:
         """Only these features; in memory, where they fit."""
-        part = replace(self, chosen=self.chosen[features], scale=self.scale[features])
+        centre = None if self.centre is None else self.centre[features]
+        chosen, scale = self.chosen[features], self.scale[features]
+        part = replace(self, chosen=chosen, scale=scale, centre=centre)
         return part._hold() if part.gram_size <= self.most_held else part
 
     def rescale(self, scale: Array) -> Self:
         """Features divided by ``scale``, as they are read."""
-        return replace(self, scale=self.scale * scale)
+        centre = None if self.centre is None else self.centre / scale
+        return replace(self, scale=self.scale * scale, centre=centre)
+
+    def shift(self, centre: Array) -> Self:
+        """Features less ``centre`` (d,)."""
+        before = 0.0 if self.centre is None else self.centre
+        return replace(self, centre=before + centre)
 
     @cached_property
     def _grams(self) -> MappedGrams:

@@ -29,6 +29,7 @@ __all__ = [
 
 FEW = 0.2  # share of features in use, up to which others are left out of products
 LARGEST_WEIGHT = 1e100
+MOST_DENSE_NUMBERS = 2**26  # of sparse features that are centred: 512 MB
 LARGEST_TARGET = 1e100  # squares of larger numbers, summed, leave the range of doubles
 
 
@@ -85,6 +86,20 @@ class TaskData(ABC):
         if issparse(self.X):
             return self.with_matrix(csr_array(self.X @ diags_array(1.0 / scale)))
         return self.with_matrix(self.X / scale)
+
+    def shift(self, centre: Array) -> Self:
+        """Features less ``centre`` (d,), which makes sparse ones dense."""
+        X = self.X
+        if issparse(X):
+            if X.shape[0] * X.shape[1] > MOST_DENSE_NUMBERS:
+                raise ValueError(
+                    "standardize must be False where intercepts are tied and X is "
+                    f"sparse and large, since it centres features: got X of shape "
+                    f"{X.shape}; divide the features by their scale beforehand, or use "
+                    "fit_intercept=True."
+                )
+            X = X.toarray()
+        return self.with_matrix(X - centre)
 
     @cached_property
     def task_weight(self) -> Array:

@@ -11,6 +11,7 @@ from priormtl.data import (
     TaskStatistics,
     centre_samples,
     condense,
+    pooled_means,
     pooled_scale,
 )
 from priormtl.estimators.predictions import LinearPredictions
@@ -55,6 +56,7 @@ class Setup(NamedTuple):
     problem: Problem
     moments: Moments
     scale: Array  # (d,) what features were divided by
+    centre: Array | None  # (d,) what was taken off them then, for tied intercepts
     feature_prior: FeaturePrior | None  # resolved
     strengths: "TieStrengths"
     outlier_strength: float = np.inf
@@ -121,19 +123,21 @@ class LinearSettings(LinearPredictions):
     def _set_up(self, data: TaskData | TaskStatistics) -> Setup:
         """Problem that the settings describe for this data."""
         moments, source = self._sources(data)
-        scale = self._scale(moments)
-        fit_data = source.rescale(scale) if self.standardize else source
+        scale, centre = self._scale(moments), self._centre(moments)
+        fit_data = self._standardized(source, scale, centre)
         ties = laplacian(self._tie_prior(data.tasks), data.tasks)
         prior = as_feature_prior(self.feature_prior)
         resolved = None if prior is None else prior.resolve(moments)
         strengths = self._tie_strengths(fit_data, ties)
         problem = Problem(
-            self._loss.bind(fit_data, self._intercepts(ties, strengths.intercept)),
+            self._loss.bind(
+                fit_data, self._intercepts(ties, strengths.intercept), centre
+            ),
             self._quadratic_prior(resolved, ties, moments, strengths.weights),
             self._penalty(data.shape[0]),
             check_strength("lam", self.lam),
         )
-        return Setup(problem, moments, scale, resolved, strengths)
+        return Setup(problem, moments, scale, centre, resolved, strengths)
 
     def _bind(self, data: TaskData | TaskStatistics, setup: Setup) -> DataFit[Any]:
         """Loss of other data of the same tasks, under a set-up that is known."""
@@ -141,9 +145,8 @@ class LinearSettings(LinearPredictions):
         kind = self._intercepts(
             setup.problem.prior.laplacian, setup.strengths.intercept
         )
-        return self._loss.bind(
-            source.rescale(setup.scale) if self.standardize else source, kind
-        )
+        source = self._standardized(source, setup.scale, setup.centre)
+        return self._loss.bind(source, kind, setup.centre)
 
     def _tie_prior(self, tasks: tuple[Any, ...]) -> TaskPrior | None:
         """Task prior; where tasks without rows are welcome, it may name some."""
@@ -166,6 +169,16 @@ class LinearSettings(LinearPredictions):
 
     def _scale(self, moments: Moments) -> Array:
         return pooled_scale(moments) if self.standardize else np.ones(moments.shape[0])
+
+    def _centre(self, moments: Moments) -> Array | None:
+        """Pooled means of scaled features, about which intercepts are tied."""
+        if not self.standardize or self.fit_intercept != "tied":
+            return None
+        return pooled_means(moments) / self._scale(moments)
+
+    def _standardized(self, source: Any, scale: Array, centre: Array | None) -> Any:
+        scaled = source.rescale(scale) if self.standardize else source
+        return scaled if centre is None else scaled.shift(centre)
 
     def _tie_strengths(self, data: Any, ties: Laplacian) -> TieStrengths:
         """Weights as given or, on data as the loss sees them, estimated."""

@@ -26,6 +26,11 @@ class Around:
         return self.fit.magnitude
 
     @property
+    def noise(self) -> float:
+        """Value that rounding errors of the targets alone can make."""
+        return self.fit.noise
+
+    @property
     def intercept_graph(self) -> Laplacian | None:
         """Graph that ties the intercepts, if they are tied."""
         return self.fit.intercept_graph

@@ -68,6 +68,9 @@ class DataFit(Protocol[E]):
     def evaluate(self, P: Array, near: E | None = None) -> E:
         """Look at P; ``near`` may hold a neighbouring point to start from."""
 
+    def rounding(self, at: E) -> float:
+        """Bound on what rounding errors may hide in the value at a point."""
+
     def extrapolate(self, current: E, previous: E, amount: float) -> E:
         """Look at current + amount · (current − previous) without a new product."""
 
@@ -93,6 +96,10 @@ class DataFit(Protocol[E]):
     @property
     def magnitude(self) -> float:
         """Size of the numbers from which values are computed: rounding's unit."""
+
+    @property
+    def noise(self) -> float:
+        """Value that rounding errors of the targets alone can make."""
 
     @property
     def intercept_graph(self) -> Laplacian | None:
@@ -123,7 +130,10 @@ class DataFit(Protocol[E]):
         """X that solves (Hessian + shift · I) X = V, for quadratic fits."""
 
     def intercept(self, P: Array) -> Array:
-        """Best intercepts (m,)."""
+        """Best intercepts (m,), where features are zero after any shift."""
+
+    def intercept_at_zero(self, P: Array) -> Array:
+        """Best intercepts (m,), where features are zero as the user gave them."""
 
     def restrict(self, features: Index) -> Self:
         """Only these features."""
@@ -133,6 +143,9 @@ class Loss(Protocol):
     """A way to count misfit."""
 
     def bind(
-        self, data: TaskData | TaskStatistics, intercepts: Intercepts
+        self,
+        data: TaskData | TaskStatistics,
+        intercepts: Intercepts,
+        shift: Array | None = None,
     ) -> DataFit[Any]:
         """Count the misfit of this data."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from scipy.special import entr, expit
 
 from priormtl._arrays import Array, Index
@@ -26,6 +26,7 @@ __all__ = ["Logistic", "LogisticEvaluation", "LogisticFit"]
 MOST_NEWTON_STEPS = 100
 MOST_HALVINGS = 40
 SCALE_HALVINGS = 30
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 SMALLEST_CURVATURE = 1e-5  # of a sample that is all but decided, per unit of weight
 
 
@@ -34,9 +35,15 @@ class Logistic:
     """Negative log-likelihood of a logistic model."""
 
     def bind(
-        self, data: TaskData | TaskStatistics, intercepts: Intercepts
+        self,
+        data: TaskData | TaskStatistics,
+        intercepts: Intercepts,
+        shift: Array | None = None,
     ) -> "LogisticFit":
-        """Count the misfit of this data, with targets −1 and +1."""
+        """Count the misfit of this data, with targets −1 and +1.
+
+        ``shift`` (d,) was taken off the features beforehand.
+        """
         if not isinstance(data, TaskData):
             raise TypeError(
                 f"Logistic needs raw samples, got {type(data).__name__}: statistics "
@@ -45,7 +52,8 @@ class Logistic:
         if isinstance(intercepts, FreeIntercepts):
             shifted, shift = shift_samples(data)
             return LogisticFit(shifted, intercepts, shift)
-        return LogisticFit(data, intercepts, np.zeros(data.shape[::-1]))
+        zero = np.zeros(data.shape[::-1])
+        return LogisticFit(data, intercepts, zero if shift is None else zero + shift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +61,7 @@ class LogisticEvaluation:
     """Logistic misfit at scores x p_i."""
 
     fit: "LogisticFit"
+    coef: Array  # P (d, m)
     scores: Array  # x p_i, per sample, without intercepts
     b: Array  # (m,) best intercepts
 
@@ -137,14 +146,30 @@ class LogisticFit:
     ) -> LogisticEvaluation:
         """One pass over the samples for the scores; the gradient costs a second."""
         start = np.zeros(self.shape[1]) if near is None else near.b
-        return self._at_scores(self.data.forward(P), start)
+        return self._at_scores(P, self.data.forward(P), start)
+
+    def rounding(self, at: LogisticEvaluation) -> float:
+        """Bound on what rounding errors of scores and sums may hide in the value."""
+        data = self.data
+        surprise = np.sqrt(data.task_sums(data.weight * at.surprise**2))
+        scores = np.sum(self._sizes * np.abs(at.coef), axis=0)
+        scores = scores + np.sqrt(data.task_weight) * np.abs(at.b)
+        return float(ROUNDING * (at.value + surprise @ scores))
+
+    @cached_property
+    def _sizes(self) -> Array:
+        """Roots of the sums of squares of features over each task (d, m)."""
+        squares = self.data.X.multiply(self.data.X) if issparse(self.data.X) else None
+        X = self.data.X**2 if squares is None else csr_array(squares)
+        return np.sqrt(self.data.with_matrix(X).adjoint(self.data.weight))
 
     def extrapolate(
         self, current: LogisticEvaluation, previous: LogisticEvaluation, amount: float
     ) -> LogisticEvaluation:
         """Scores are linear in P: no pass over the samples needed."""
+        coef = current.coef + amount * (current.coef - previous.coef)
         scores = current.scores + amount * (current.scores - previous.scores)
-        return self._at_scores(scores, current.b)
+        return self._at_scores(coef, scores, current.b)
 
     def hessian(self, at: LogisticEvaluation, V: Array) -> Array:
         """Hessian in a point times V, intercepts following."""
@@ -177,6 +202,11 @@ class LogisticFit:
     def magnitude(self) -> float:
         """Loss of an even guess."""
         return float(np.log(2.0) * self.data.task_weight.sum())
+
+    @property
+    def noise(self) -> float:
+        """Value that is rounding only: targets are exact."""
+        return 1e-13 * self.magnitude
 
     @property
     def intercept_graph(self) -> Laplacian | None:
@@ -230,8 +260,12 @@ class LogisticFit:
         raise TypeError("logistic loss has no fixed Hessian: take its quadratic model.")
 
     def intercept(self, P: Array) -> Array:
+        """Best intercepts for P."""
+        return self.evaluate(P).b
+
+    def intercept_at_zero(self, P: Array) -> Array:
         """Best intercepts for P, where features count from zero again."""
-        return self.evaluate(P).b - np.sum(self.shift.T * P, axis=0)
+        return self.intercept(P) - np.sum(self.shift.T * P, axis=0)
 
     def restrict(self, features: Index) -> Self:
         """Only these features."""
@@ -265,11 +299,13 @@ class LogisticFit:
         """Keep curvatures of saturated tasks away from zero."""
         return np.maximum(curvature, 1e-14 * self.data.task_weight)
 
-    def _at_scores(self, scores: Array, start: Array) -> LogisticEvaluation:
+    def _at_scores(
+        self, coef: Array, scores: Array, start: Array
+    ) -> LogisticEvaluation:
         """Minimise over the intercepts by Newton's method with halving."""
         if self.intercepts.are_fixed:
-            return LogisticEvaluation(self, scores, np.zeros_like(start))
-        point = LogisticEvaluation(self, scores, start)
+            return LogisticEvaluation(self, coef, scores, np.zeros_like(start))
+        point = LogisticEvaluation(self, coef, scores, start)
         for _ in range(MOST_NEWTON_STEPS):
             closer = None if self._is_settled(point) else self._newton_step(point)
             if closer is None:
@@ -304,7 +340,7 @@ class LogisticFit:
         noise = 1e-13 * abs(point.value)
         for halvings in range(MOST_HALVINGS):
             step = 0.5**halvings
-            trial = LogisticEvaluation(self, point.scores, point.b + step * direction)
+            trial = replace(point, b=point.b + step * direction)
             if trial.value <= point.value + 1e-4 * step * slope:
                 return trial
             # Near the minimum the value has no digits left, but the slope has.

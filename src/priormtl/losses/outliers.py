@@ -105,6 +105,10 @@ class OutlierFit(Around):
             return self._evaluate_squared(P, near)
         return self._evaluate_smooth(P, near)
 
+    def rounding(self, at: OutlierEvaluation) -> float:
+        """That of the fit at the sum."""
+        return self.fit.rounding(at.inner)
+
     def extrapolate(
         self, current: OutlierEvaluation, previous: OutlierEvaluation, amount: float
     ) -> OutlierEvaluation:
@@ -158,6 +162,10 @@ class OutlierFit(Around):
     def intercept(self, P: Array) -> Array:
         """Best intercepts for the sum (m,)."""
         return self.fit.intercept(self.evaluate(P).total)
+
+    def intercept_at_zero(self, P: Array) -> Array:
+        """Best intercepts for the sum, where features are zero as given (m,)."""
+        return self.fit.intercept_at_zero(self.evaluate(P).total)
 
     def restrict(self, features: Index) -> Self:
         """Only these features in shared parts; own parts keep all."""

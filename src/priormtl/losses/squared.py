@@ -1,5 +1,6 @@
 """Squared loss: ½ Σ w (x p_i + b_i − y)², from moments alone."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -7,7 +8,13 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data import Moments, TaskData, TaskStatistics, condense
+from priormtl.data import (
+    CentredSamples,
+    Moments,
+    TaskData,
+    TaskStatistics,
+    condense,
+)
 from priormtl.graphs import Laplacian
 from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
@@ -15,18 +22,28 @@ from priormtl.losses.modes import Modes
 
 __all__ = ["Squared", "SquaredFit"]
 
+NOISE = 1e-13  # of the sum of squared targets, in values that should be zero
+# Rounding errors of a sum, relative to the sizes of what is added.
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True)
 class Squared:
     """Half the sum of squared residuals."""
 
     def bind(
-        self, data: TaskData | TaskStatistics | Moments, intercepts: Intercepts
+        self,
+        data: TaskData | TaskStatistics | Moments,
+        intercepts: Intercepts,
+        shift: Array | None = None,
     ) -> "SquaredFit":
-        """Count the misfit of this data; statistics suffice."""
+        """Count the misfit of this data; statistics suffice.
+
+        ``shift`` (d,) was taken off the features beforehand.
+        """
         if isinstance(data, TaskData | TaskStatistics):
             data = condense(data)
-        return SquaredFit(data, intercepts)
+        return SquaredFit(data, intercepts, shift)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +82,7 @@ class SquaredFit:
 
     moments: Moments
     intercepts: Intercepts
+    shift: Array | None = None  # (d,) what was taken off the features
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,12 +97,71 @@ class SquaredFit:
     def evaluate(
         self, P: Array, near: SquaredEvaluation | None = None
     ) -> SquaredEvaluation:
-        """Value and gradient by one product."""
-        linear = self._linear
-        gradient = self.majorant(P) - linear
-        value = 0.5 * (np.vdot(P, gradient) - np.vdot(P, linear) + self._constant)
-        # Rounding can leave a perfect fit below zero.
-        return SquaredEvaluation(P, max(0.0, float(value)), gradient)
+        """Value and gradient by one product.
+
+        Samples are measured by their residuals. From Gram matrices the value is a
+        difference of larger numbers: ``rounding`` bounds what it may be off.
+        """
+        moments = self.moments
+        if isinstance(moments, CentredSamples):
+            value, gradient = moments.misfit(P)
+        else:
+            linear = moments.xy.T
+            gradient = moments.gram_product(P) - linear if P.any() else -linear
+            doubled = np.vdot(P, gradient) - np.vdot(P, linear) + moments.yy.sum()
+            value = max(0.0, 0.5 * float(doubled))
+        if not self._means_are_free:
+            misfit = moments.y_mean - self._mean_scores(P)
+            b = self._best_intercept(misfit)
+            rest = misfit - b
+            pull = moments.weight * rest
+            value += 0.5 * float(pull @ rest) + self.intercepts.value(b)
+            gradient = gradient - moments.x_mean.T * pull
+        return SquaredEvaluation(P, value, gradient)
+
+    def _mean_scores(self, P: Array) -> Array:
+        """x̄_i p_i of each task (m,); with tied intercepts but for a constant.
+
+        These follow any constant, so that what features have in common, however
+        large, is multiplied with differences between tasks only.
+        """
+        if self.intercepts.are_fixed:
+            return np.asarray(np.sum(self.moments.x_mean.T * P, axis=0))
+        centre = self.centre
+        apart = (self.moments.x_mean - centre).T
+        return np.asarray(np.sum(apart * P, axis=0) + centre @ (P - P[:, :1]))
+
+    @cached_property
+    def centre(self) -> Array:
+        """Pooled means of the features (d,)."""
+        weight = self.moments.weight
+        return np.asarray(weight @ self.moments.x_mean / (weight.sum() or 1.0))
+
+    def rounding(self, at: SquaredEvaluation) -> float:
+        """Bound on what rounding errors may hide in the value at a point.
+
+        Entries of Gram matrices are known to ROUNDING of √(G_jj G_kk); residuals of
+        samples to ROUNDING of what they are made of.
+        """
+        moments, size = self.moments, np.abs(at.coef)
+        terms = np.sum(self._deviations * size, axis=0) + np.sqrt(moments.yy)
+        bound = ROUNDING * float(np.linalg.norm(terms))
+        if isinstance(moments, CentredSamples):
+            found = bound * (np.sqrt(2.0 * at.value) + bound)
+        else:
+            found = bound * bound / ROUNDING
+        # Intercepts that are published are rounded, whatever the form.
+        means, weight = moments.x_mean.T, moments.weight
+        offsets = np.abs(moments.y_mean) + np.sum(np.abs(means) * size, axis=0)
+        loose = ROUNDING * np.sqrt(weight) * offsets
+        length = float(np.linalg.norm(loose))
+        first = 0.0 if self._means_are_free else np.sqrt(2.0 * at.value)
+        return float(found + length * (length + first))
+
+    @cached_property
+    def _deviations(self) -> Array:
+        """Roots of the diagonals of the centred XᵀX (d, m)."""
+        return np.sqrt(np.maximum(self.moments.squared_deviations().T, 0.0))
 
     def extrapolate(
         self, current: SquaredEvaluation, previous: SquaredEvaluation, amount: float
@@ -108,8 +185,8 @@ class SquaredFit:
         product = self.moments.gram_product(V)
         if self._means_are_free:
             return product
-        means = self.moments.x_mean.T
-        return product + means * self._mean_misfit(np.sum(means * V, axis=0))
+        pull = self._mean_misfit(self._mean_scores(V))
+        return product + self.moments.x_mean.T * pull
 
     def newton_dual(self, at: SquaredEvaluation, V: Array, product: Array) -> float:
         """Dual value at P + V, which is where linearisation ends exactly."""
@@ -127,6 +204,13 @@ class SquaredFit:
         """Half the raw sum of squared targets, or of the centred ones if means go."""
         means = 0.0 if self._means_are_free else self.moments.y_mean**2
         return 0.5 * float(np.sum(self.moments.yy + self.moments.weight * means))
+
+    @property
+    def noise(self) -> float:
+        """Value that rounding errors of the targets alone can make."""
+        moments = self.moments
+        offsets = np.sum(moments.weight * (4.0 * ROUNDING * moments.y_mean) ** 2)
+        return float(NOISE * self.magnitude + offsets)
 
     @property
     def intercept_graph(self) -> Laplacian | None:
@@ -177,6 +261,92 @@ class SquaredFit:
         return NormalForm(
             np.concatenate([top, bottom], axis=1), np.vstack([total, linear]), ties
         )
+
+    def centred_blocks(self) -> tuple[Array, Array]:
+        """Gram matrices (m, k, k) or (1, k, k), and the centre (d,) of tied intercepts.
+
+        Tied intercepts are a first row, that of values at the pooled means of the
+        features; else k = d and the centre is zero.
+        """
+        moments, zero = self.moments, np.zeros(self.shape[0])
+        if self._means_are_free:
+            return moments.gram(), zero
+        if self.intercepts.are_fixed:
+            return moments.raw_gram(), zero
+        weight, centre = moments.weight, self.centre
+        apart = moments.x_mean - centre
+        d, m = self.shape
+        blocks = np.empty((m, d + 1, d + 1))
+        edge = weight[:, np.newaxis] * apart
+        blocks[:, 0, 0], blocks[:, 0, 1:], blocks[:, 1:, 0] = weight, edge, edge
+        blocks[:, 1:, 1:] = moments.gram()
+        blocks[:, 1:, 1:] += edge[:, :, np.newaxis] * apart[:, np.newaxis, :]
+        return blocks, centre
+
+    def curvatures(self) -> Array:
+        """Diagonal of the Hessian (d, m), tied intercepts held at the centre."""
+        moments = self.moments
+        spread = moments.squared_deviations().T
+        if self._means_are_free:
+            return np.array(spread)
+        centre = 0.0 if self.intercepts.are_fixed else self.centre
+        return np.asarray(spread + moments.weight * (moments.x_mean - centre).T ** 2)
+
+    def offsets(self) -> Array:
+        """Sums of squares of task means (d, m), as features were given."""
+        means = self.moments.x_mean.T
+        if self.shift is not None:
+            means = means + self.shift[:, np.newaxis]
+        return np.asarray(self.moments.weight * means**2)
+
+    @property
+    def has_free_means(self) -> bool:
+        """Whether intercepts take up all that task means could say."""
+        return self._means_are_free
+
+    def task_rows(self) -> Iterator[tuple[Array, Array]]:
+        """Centred rows and targets of each task: samples, or roots of moments.
+
+        No more than d + 1 of them: others are turned into as many.
+        """
+        moments, (d, m) = self.moments, self.shape
+        if moments.rows_per_task is not None:
+            X, y, starts = moments.rows()
+            for i in range(m):
+                part = slice(starts[i], starts[i + 1]) if len(starts) else slice(None)
+                rows, target = X[part], y[part] if len(starts) else y[:, i]
+                if len(rows) > d + 1:
+                    both = np.asarray(
+                        np.linalg.qr(np.column_stack([rows, target]), "r")
+                    )
+                    rows, target = both[:, :-1], both[:, -1]
+                yield rows, target
+            return
+        gram = moments.gram()
+        for i in range(m):
+            values, vectors = np.linalg.eigh(gram[i if len(gram) > 1 else 0])
+            root = np.sqrt(np.maximum(values, 0.0))
+            inverse = np.where(root > 0, 1.0 / np.where(root > 0, root, 1.0), 0.0)
+            noise = root <= 1e-8 * root.max(initial=0.0)
+            inverse[noise] = 0.0
+            yield root[:, np.newaxis] * vectors.T, inverse * (vectors.T @ moments.xy[i])
+
+    def mean_rows(self, P: Array) -> tuple[Array, Array]:
+        """Task means as rows (m, d), times roots of weights, with their residuals.
+
+        With tied intercepts about the centre.
+        """
+        moments = self.moments
+        root = np.sqrt(moments.weight)
+        fixed = self.intercepts.are_fixed
+        centre = np.zeros(self.shape[0]) if fixed else self.centre
+        misfit = moments.y_mean - self._mean_scores(P)
+        rest = root * (misfit - self._best_intercept(misfit))
+        return root[:, np.newaxis] * (moments.x_mean - centre), rest
+
+    def centred_intercept(self, P: Array) -> Array:
+        """Best intercepts for P but for a constant (m,), if they are tied."""
+        return self._best_intercept(self.moments.y_mean - self._mean_scores(P))
 
     @property
     def rows_per_task(self) -> float | None:
@@ -242,9 +412,15 @@ class SquaredFit:
         misfit = self.moments.y_mean - np.sum(self.moments.x_mean.T * P, axis=0)
         return self._best_intercept(misfit)
 
+    def intercept_at_zero(self, P: Array) -> Array:
+        """Best intercepts for P, where features count from zero again."""
+        found = self.intercept(P)
+        return found if self.shift is None else found - self.shift @ P
+
     def restrict(self, features: Index) -> Self:
         """Only these features."""
-        return replace(self, moments=self.moments.restrict(features))
+        shift = None if self.shift is None else self.shift[features]
+        return replace(self, moments=self.moments.restrict(features), shift=shift)
 
     def _mean_misfit(self, r: Array) -> Array:
         """Gradient in r of what the misfit r of task means costs."""
@@ -257,21 +433,6 @@ class SquaredFit:
     @cached_property
     def _means_are_free(self) -> bool:
         return not np.any(self._mean_misfit(np.arange(1.0, self.shape[1] + 1.0)))
-
-    @cached_property
-    def _linear(self) -> Array:
-        """Gradient at P = 0, negated."""
-        moments = self.moments
-        linear = np.ascontiguousarray(moments.xy.T)
-        if self._means_are_free:
-            return linear
-        return linear + moments.x_mean.T * self._mean_misfit(moments.y_mean)
-
-    @cached_property
-    def _constant(self) -> float:
-        """Twice the value at P = 0."""
-        means = self.moments.y_mean @ self._mean_misfit(self.moments.y_mean)
-        return float(self.moments.yy.sum() + means)
 
 
 def _append_means(

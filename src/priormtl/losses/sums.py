@@ -62,6 +62,10 @@ class SumFit(Around):
         known = None if near is None else near.inner
         return SumEvaluation(self.fit.evaluate(self.total(P), known))
 
+    def rounding(self, at: SumEvaluation) -> float:
+        """That of the fit at the sum."""
+        return self.fit.rounding(at.inner)
+
     def extrapolate(
         self, current: SumEvaluation, previous: SumEvaluation, amount: float
     ) -> SumEvaluation:
@@ -114,6 +118,10 @@ class SumFit(Around):
     def intercept(self, P: Array) -> Array:
         """Best intercepts for the sum (m,)."""
         return self.fit.intercept(self.total(P))
+
+    def intercept_at_zero(self, P: Array) -> Array:
+        """Best intercepts for the sum, where features are zero as given (m,)."""
+        return self.fit.intercept_at_zero(self.total(P))
 
     def restrict(self, features: Index) -> Self:
         """Only these features, in both blocks."""

@@ -32,8 +32,17 @@ class QuadraticPrior:
         return cls(csr_array((0, d)), Laplacian.empty(m), 0.0, 0.0)
 
     def value(self, P: Array) -> float:
-        """Size of both terms at P."""
-        return 0.5 * float(np.vdot(P, self.gradient(P)))
+        """Size of both terms at P, as sums of squares: nothing cancels."""
+        total = 0.0
+        if self.theta > 0 and self.D.nnz:
+            related = self.D @ P
+            total += self.theta * float(np.vdot(related, related))
+        if self.epsilon > 0 and not self.laplacian.is_zero:
+            energies = self.laplacian.energies(P)
+            weights = self.tie_weights
+            tied = energies.sum() if weights is None else weights @ energies
+            total += self.epsilon * float(tied)
+        return 0.5 * total
 
     def gradient(self, P: Array) -> Array:
         """θ DᵀD P + ε t ∘ (P L); linear in P."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, cg
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
@@ -13,12 +12,13 @@ from priormtl.penalties import Penalty, Power, is_power
 from priormtl.priors import QuadraticPrior
 from priormtl.problem.certificate import Certificate
 from priormtl.problem.conjugates import PowerDual
+from priormtl.problem.newton_system import NewtonStep, is_uncertain, solve_newton_system
 
 __all__ = ["Point", "Problem"]
 
-DENSE_SIZE = 300  # unknowns up to which Newton systems are written out
-VANISHING = 1e-13  # relative size below which curvature counts as none
 ROUNDING = 1e-12  # relative size below which differences of values mean nothing
+SUM_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+TINY = 1e-6  # share of lam_max below which rounding may leave no feasible dual point
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +27,14 @@ class Point:
 
     coef: Array  # P (d, m)
     fit: Evaluation
+    prior: QuadraticPrior
     prior_gradient: Array
     norm: float | None = None  # the penalty's value, where the one who came here knows
 
     @cached_property
     def prior_value(self) -> float:
         """What the prior costs at P."""
-        return 0.5 * float(np.vdot(self.coef, self.prior_gradient))
+        return self.prior.value(self.coef)
 
     @property
     def value(self) -> float:
@@ -73,14 +74,15 @@ class Problem:
     ) -> Point:
         """Look at P; the only call that costs products with the data."""
         evaluation = self.fit.evaluate(P, None if near is None else near.fit)
-        return Point(P, evaluation, self.prior.gradient(P), norm)
+        return Point(P, evaluation, self.prior, self.prior.gradient(P), norm)
 
     def extrapolate(self, current: Point, previous: Point, amount: float) -> Point:
         """Look at current + amount · (current − previous), at no product."""
         step = amount * (current.coef - previous.coef)
         turn = amount * (current.prior_gradient - previous.prior_gradient)
         evaluation = self.fit.extrapolate(current.fit, previous.fit, amount)
-        return Point(current.coef + step, evaluation, current.prior_gradient + turn)
+        gradient = current.prior_gradient + turn
+        return Point(current.coef + step, evaluation, self.prior, gradient)
 
     def prox(self, P: Array, step: float) -> Array:
         """Proximal step of lam · penalty."""
@@ -111,34 +113,21 @@ class Problem:
         """Hessian of fit + prior at a point, times V."""
         return self.fit.hessian(point.fit, V) + self.prior.gradient(V)
 
-    def newton_direction(self, point: Point) -> Array:
-        """V that solves Hessian · V = −gradient: directly, or by conjugate gradients.
+    def newton_step(self, point: Point) -> NewtonStep:
+        """Step to the minimum of the quadratic model at a point, found once."""
+        known = point.__dict__.get("newton_step")
+        if known is None:
+            known = solve_newton_system(self, point)
+            point.__dict__["newton_step"] = known
+        return known
 
-        Directions without curvature are left alone.
-        """
-        size = point.coef.size
-
-        def multiply(v: Array) -> Array:
-            return self.hessian(point, v.reshape(self.shape)).ravel()
-
-        if size <= DENSE_SIZE:
-            matrix = np.array([multiply(column) for column in np.eye(size)])
-            values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
-            curved = values > VANISHING * max(values[-1], 0.0)
-            basis = vectors[:, curved]
-            found = basis @ ((basis.T @ -point.gradient.ravel()) / values[curved])
-            return found.reshape(self.shape)
-        operator = LinearOperator((size, size), matvec=multiply, dtype=np.float64)
-        budget = min(10 * size + 20, 5000)
-        # Below rounding the gradient points anywhere, also into the null space.
-        floor = 1e-14 * float(np.linalg.norm(self.null_point.gradient))
-        solution, _ = cg(
-            operator, -point.gradient.ravel(), rtol=1e-13, atol=floor, maxiter=budget
-        )
-        return np.asarray(solution).reshape(self.shape)
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether a certificate rests on Gram matrices that are near singular."""
+        return is_uncertain(self)
 
     def certify(self, point: Point) -> Certificate:
-        """Bound the distance to the optimum by a dual point.
+        """Bound the distance to the optimum by a dual point, rounding aside.
 
         The prior is extra least-squares rows with target zero, so that residuals,
         scaled until the gradient's dual norm is at most lam, are a dual point for
@@ -157,6 +146,26 @@ class Problem:
         dual = point.fit.dual_value(scale) - scale**2 * point.prior_value
         return Certificate(primal, max(0.0, float(dual)))
 
+    def is_nearly_smooth(self, point: Point, limit: float) -> bool:
+        """Whether the penalty costs no more than ``limit``, and lam is out of reach.
+
+        Where lam is below the rounding errors of the gradient no scaled residual is
+        feasible; then the optimum without penalty, which is lower, bounds that with.
+        """
+        if self.lam == 0 or is_power(self.penalty) or not point.coef.any():
+            return False
+        return self.lam < TINY * self.lam_max and self._penalty_value(point) <= limit
+
+    def certify_rounded(self, point: Point, found: Certificate) -> Certificate:
+        """A certificate with what rounding may hide, for a point where a run ends."""
+        if self.is_nearly_smooth(point, found.gap):
+            smooth = self._smooth_dual(point)
+            found = found._replace(dual=max(found.dual, smooth))
+        prior = np.vdot(np.abs(point.coef), np.abs(point.prior_gradient))
+        others = SUM_ROUNDING * (found.primal + float(prior))
+        rounding = 4.0 * self.fit.rounding(point.fit) + others
+        return found._replace(rounding=float(rounding))
+
     def _power_dual(self, penalty: Power, point: Point) -> float:
         """Dual value where the penalty is certified by its conjugate."""
         cost = self.lam * penalty.conjugate(point.gradient / self.lam)
@@ -165,12 +174,14 @@ class Problem:
 
     def _smooth_dual(self, point: Point) -> float:
         """Dual value for lam = 0, less what is left of the gradient."""
-        V = self.newton_direction(point)
+        step = self.newton_step(point)
+        if self.fit.is_quadratic:
+            return max(0.0, point.value - step.decrease - step.left)
+        V, end = step.direction, point.coef + step.direction
         product = self.fit.hessian(point.fit, V)
-        end = point.coef + V
         rest = point.gradient + product + self.prior.gradient(V)
         dual = self.fit.newton_dual(point.fit, V, product) - self.prior.value(end)
-        margin = float(np.linalg.norm(rest) * np.linalg.norm(end))
+        margin = 2.0 * float(np.linalg.norm(rest) * np.linalg.norm(end))
         return max(0.0, dual - margin)
 
     @cached_property

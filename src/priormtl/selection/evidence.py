@@ -16,7 +16,7 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 from priormtl.losses import NormalForm
-from priormtl.selection.elimination import Elimination, Factor
+from priormtl.problem.elimination import Elimination, Factor
 
 __all__ = ["Evidence", "GraphModel", "ModeModel", "RowModel"]
 

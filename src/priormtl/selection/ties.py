@@ -17,7 +17,7 @@ from priormtl.losses import (
     SquaredFit,
     TiedIntercepts,
 )
-from priormtl.selection.elimination import Elimination, TieGraph
+from priormtl.problem.elimination import Elimination, TieGraph
 from priormtl.selection.evidence import Evidence, GraphModel, ModeModel, RowModel
 
 __all__ = ["Ties", "estimate_logistic_ties", "estimate_ties"]

@@ -88,8 +88,13 @@ class Progress:
 
     @cached_property
     def certificate(self) -> Certificate:
-        """Bound on the distance to the optimum, computed at most once."""
+        """Bound on the distance to the optimum but for rounding, computed once."""
         return self.problem.certify(self.state.point)
+
+    @cached_property
+    def rounded(self) -> Certificate:
+        """The same with what rounding may hide."""
+        return self.problem.certify_rounded(self.state.point, self.certificate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,8 +194,8 @@ def _conclude(progress: Progress, reason: StopReason) -> Solution:
     point = progress.state.point
     return Solution(
         point.coef,
-        progress.problem.fit.intercept(point.coef),
-        progress.certificate,
+        progress.problem.fit.intercept_at_zero(point.coef),
+        progress.rounded,
         progress.n_iter,
         progress.seconds,
         reason,

@@ -22,7 +22,7 @@ class NewtonState:
 
 @dataclass(frozen=True)
 class Newton:
-    """Conjugate gradients for the direction, halving for the step.
+    """Preconditioned conjugate gradients for the direction, halving for the step.
 
     Squared loss is solved in one step. The penalty must be absent.
     """
@@ -38,7 +38,7 @@ class Newton:
     def step(self, problem: Problem, state: NewtonState) -> NewtonState:
         """Go to the minimum of the quadratic model, or part of the way."""
         point = state.point
-        direction = problem.newton_direction(point)
+        direction = problem.newton_step(point).direction
         slope = float(np.vdot(point.gradient, direction))
         if abs(slope) <= ROUNDING * abs(point.value):
             return state

@@ -16,13 +16,14 @@ MOST_NEWTON_STEPS = 50
 
 def solve_partly(problem: Problem, method: Method[Any], coef: Array) -> Solution:
     """Close all but a small share of the gap that ``coef`` leaves."""
-    gap = problem.certify(problem.at(coef)).gap
+    point = problem.at(coef)
+    gap = problem.certify_rounded(point, problem.certify(point)).gap
     unit = problem.null_objective
     tol = SHARE * gap / unit if unit > 0 else 0.0
     return solve(
         problem,
         method,
-        coef=coef,
+        coef=point,
         stop=[
             gap_below(tol, method.look_every),
             stalled(),

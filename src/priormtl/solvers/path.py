@@ -77,7 +77,7 @@ class Widening:
             return replace(done, reason=part.reason)
         if part.reason is StopReason.GAP:
             return solve(problem, method, coef=point, stop=self.rules(method))
-        certificate = problem.certify(point)
+        certificate = problem.certify_rounded(point, problem.certify(point))
         return replace(part, coef=point.coef, certificate=certificate, point=point)
 
 

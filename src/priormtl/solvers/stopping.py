@@ -16,8 +16,6 @@ __all__ = [
     "stalled",
 ]
 
-ROUNDING = 1e-14
-
 
 def gap_below(tol: float, every: int = 10) -> StopRule:
     """Stop at gap ≤ tol · (objective at P = 0), looked at every few steps."""
@@ -25,10 +23,16 @@ def gap_below(tol: float, every: int = 10) -> StopRule:
     def rule(progress: Progress) -> StopReason | None:
         if progress.n_iter % every:
             return None
-        gap, unit = progress.certificate.gap, progress.problem.null_objective
-        if gap <= tol * unit:
+        limit = tol * progress.problem.null_objective
+        noise = progress.problem.fit.noise
+        problem, point = progress.problem, progress.state.point
+        wide = progress.certificate.gap > max(limit, noise)
+        if wide and not problem.is_nearly_smooth(point, limit):
+            return None
+        # Rounding is looked at only where it may decide.
+        gap = progress.rounded.gap
+        if gap <= limit:
             return StopReason.GAP
-        noise = ROUNDING * progress.problem.fit.magnitude
         return StopReason.ROUNDING if gap <= noise else None
 
     return rule

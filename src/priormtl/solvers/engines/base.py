@@ -77,6 +77,8 @@ class Engine(Protocol):
 
     blocks: BlockQuadratic
     system: System
+    graph: Graph
+    curvature: Array  # (k,) mean over tasks of each row's Hessian, ties not counted
 
     def gradient(self, Q: Array) -> Array:
         """Gradient of the quadratic part (k, m)."""

@@ -74,6 +74,7 @@ class Samples(ABC):
         own = self._squares() + relation.diagonal()[:, np.newaxis]
         self.graph = graph_of(blocks.laplacian)
         self.system = lay_out_system(blocks, form.rows, np.zeros((0, 0)), own)
+        self.curvature = self.system.own.mean(axis=1)
 
     @abstractmethod
     def _squares(self) -> Array:

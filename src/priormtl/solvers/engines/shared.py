@@ -33,6 +33,7 @@ class SharedBlock:
         own = np.repeat(self.gram.diagonal()[:, np.newaxis], linear.shape[1], axis=1)
         self.graph = graph_of(blocks.laplacian)
         self.system = lay_out_system(blocks, self.gram, linear, own)
+        self.curvature = self.system.own.mean(axis=1)
         self.has_ties = not blocks.laplacian.is_zero and bool(blocks.tie.any())
 
     def gradient(self, Q: Array) -> Array:

@@ -51,6 +51,7 @@ class TaskBlocks:
         self.blocks = blocks
         self.graph = graph_of(blocks.laplacian)
         self.system = lay_out_system(blocks, gram, linear, own)
+        self.curvature = self.system.own.mean(axis=1)
         degree = float(self.graph.degree.mean())
         pull, resistance = blocks.tie * degree, own.mean(axis=1)
         self._strongly_tied = pull > STRONG_TIES * resistance

@@ -5,7 +5,7 @@ import pytest
 
 from priormtl.graphs import Laplacian
 from priormtl.priors import TaskPrior, laplacian
-from priormtl.selection.elimination import Elimination, TieGraph
+from priormtl.problem.elimination import Elimination, TieGraph
 
 M = 9
 RING = [(i, (i + 1) % M) for i in range(M)]

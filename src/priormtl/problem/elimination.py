@@ -145,32 +145,44 @@ class Elimination:
     def factorise(self, pivots: Array, tie: Array) -> "Factor":
         """Factorise blockdiag(pivots) plus the Laplacian times diag(tie).
 
-        ``pivots`` is (nodes, k, k), ``tie`` (k,). Raises LinAlgError where the sum is
-        not positive definite.
+        ``pivots`` is (nodes, k, k), ``tie`` (k,), or (k, k) where rows are tied
+        together. Raises LinAlgError where the sum is not positive definite.
         """
         graph, k = self.graph, len(tie)
         pivots = np.array(pivots)
         links = np.zeros((self.n_edges, k, k))
-        steps = np.arange(k)
         ends = np.concatenate([graph.first, graph.second])
         degree = np.bincount(ends, np.tile(graph.weight, 2), graph.n_nodes)
-        pivots[:, steps, steps] += np.outer(degree, tie)
-        links[: len(graph.weight), steps, steps] = -np.outer(graph.weight, tie)
-        gains = np.empty_like(links)
+        if tie.ndim == 1:
+            steps = np.arange(k)
+            pivots[:, steps, steps] += np.outer(degree, tie)
+            links[: len(graph.weight), steps, steps] = -np.outer(graph.weight, tie)
+        else:
+            pivots += degree[:, np.newaxis, np.newaxis] * tie
+            links[: len(graph.weight)] = -graph.weight[:, np.newaxis, np.newaxis] * tie
+        half, gains = np.empty_like(links), np.empty_like(links)
         inverses = np.empty_like(pivots)
+        place, least = np.empty(graph.n_nodes, dtype=np.intp), np.full(k, np.inf)
         log_determinant = 0.0
         for level in self.levels:
             here = pivots[level.nodes]
             roots = np.linalg.cholesky(here)
             diagonals = np.diagonal(roots, axis1=1, axis2=2)
             log_determinant += 2.0 * float(np.log(diagonals).sum())
-            inverses[level.nodes] = np.linalg.inv(here)
-            gains[level.edges] = inverses[level.own.index] @ links[level.edges]
-            turned = links[level.edges].swapaxes(1, 2)
-            level.other.subtract(pivots, turned @ gains[level.edges])
-            turned = links[level.left.index].swapaxes(1, 2)
-            level.across.subtract(links, turned @ gains[level.right.index])
-        return Factor(self, inverses, gains, log_determinant)
+            least = np.minimum(least, np.min(diagonals, axis=0) ** 2)
+            # By triangular factors: explicit inverses lose what strong ties hold.
+            factors = np.linalg.inv(roots)
+            turned = factors.swapaxes(1, 2)
+            inverses[level.nodes] = turned @ factors
+            place[level.nodes] = np.arange(len(level.nodes))
+            own = place[level.own.index]
+            half[level.edges] = factors[own] @ links[level.edges]
+            gains[level.edges] = turned[own] @ half[level.edges]
+            here = half[level.edges]
+            level.other.subtract(pivots, here.swapaxes(1, 2) @ here)
+            left, right = half[level.left.index], half[level.right.index]
+            level.across.subtract(links, left.swapaxes(1, 2) @ right)
+        return Factor(self, inverses, gains, log_determinant, least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +193,7 @@ class Factor:
     inverses: Array  # (nodes, k, k) of the pivots
     gains: Array  # (edges, k, k)
     log_determinant: float
+    least_pivots: Array  # (k,) smallest pivot of each row over all nodes
 
     def solve(self, rhs: Array) -> Array:
         """Solution (nodes, k, r) for right-hand sides of that shape."""

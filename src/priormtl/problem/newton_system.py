@@ -1,0 +1,345 @@
+"""Newton systems of the smooth part: (H + ρ D) V = −g, also where H is singular.
+
+H = blockdiag(X_iᵀX_i) + θ DᵀD + ε L over all tasks, intercepts minimised out; ρ D is a
+ridge of a few rounding errors of each feature's curvature. With collinear, constant or
+one-hot columns H is singular; along its null space the gradient holds rounding errors
+only, and the ridge keeps them from becoming large coefficients. The system is solved by
+conjugate gradients, preconditioned by an exact block elimination over the task graph.
+
+Tied intercepts are unknowns of the elimination, counted from the features' common
+centre c: with b_i = a_i − cᵀp_i the tie s · L of the b_i becomes s t tᵀ ⊗ L on the rows
+(a, P), t = (1, −c). So offsets of the features cost no digits in any block.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl.graphs import Laplacian
+from priormtl.losses import SquaredFit
+from priormtl.priors import QuadraticPrior
+from priormtl.problem.elimination import Elimination, TieGraph
+
+if TYPE_CHECKING:
+    from priormtl.problem.objective import Point, Problem
+
+__all__ = ["NewtonStep", "is_uncertain", "solve_newton_system"]
+
+EPS = float(np.finfo(np.float64).eps)
+RIDGE = 50.0 * EPS  # times (10 + rows of a block), relative to a feature's curvature
+MOST_RIDGE = 1e-2
+TIE_RIDGE = 16.0 * EPS  # relative to the strength of ties
+FAR = 0.01  # share of offsets in the scale of a feature
+STRONGEST_TIE = 1e8  # in the preconditioner, relative to the data's curvature
+MOST_NUMBERS = 2**24  # in the blocks of an elimination: 128 MB
+MOST_BLOCK_STEPS = 10**6
+MOST_STEPS = 200
+MOST_PLAIN_STEPS = 5000  # without an elimination
+SINGULAR = 1e-9  # pivots relative to a feature's curvature: half of all digits
+FEW_UNKNOWNS = 250  # for which a decomposition takes a few milliseconds
+MOST_UNKNOWNS = 800  # of a singular value decomposition
+SETTLED = 1e-20  # of the squared length of the residual, in the metric of the inverse
+NOISE = 8.0 * EPS  # rounding errors of a gradient, relative to what it is made of
+
+Preconditioner = Callable[[Array], Array]
+MEMO = "preconditioner of Newton systems"
+
+
+class NewtonStep(NamedTuple):
+    """Solution of a Newton system, and what it says about the quadratic model."""
+
+    direction: Array  # V (d, m)
+    decrease: float  # by which V lowers the model
+    left: float  # by which any other direction could lower it further, at most
+
+
+def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
+    """Solve Hessian · V = −gradient of fit + prior at a point.
+
+    Directions whose curvature is below the ridge, and which have a slope beyond
+    rounding errors all the same, could gain anything: ``left`` is then infinite, unless
+    samples are at hand to tell.
+    """
+    system = _system(problem, point)
+    if system.is_singular and _has_samples(problem) and point.coef.size <= FEW_UNKNOWNS:
+        exact = _solve_orthogonally(problem, point, system)
+        if exact is not None:
+            return exact
+    ridge = system.ridge[:, np.newaxis]
+    rest = -point.gradient
+    x = np.zeros_like(rest)
+    z = system.precondition(rest)
+    p, size = z, float(np.vdot(rest, z))
+    floor, decrease = SETTLED * size, 0.0
+    for _ in range(system.most_steps):
+        if size <= floor:
+            break
+        product = problem.hessian(point, p)
+        bend = max(0.0, float(np.vdot(p, product))) + float(np.vdot(p, ridge * p))
+        gain = 0.5 * size * size / bend if bend > 0.0 else np.inf
+        # No sum of squares falls below zero: what promises more is rounding.
+        if not decrease + gain <= 1.001 * point.value:
+            size = np.inf
+            break
+        step = size / bend
+        x += step * p
+        rest = rest - step * (product + ridge * p)
+        decrease += gain
+        z = system.precondition(rest)
+        new = float(np.vdot(rest, z))
+        p, size = z + (new / size) * p, new
+    # A direction of curvature c gains (1 + ρ/c) times as much without the ridge.
+    held = 0.5 * float(np.vdot(x, ridge * x))
+    left = 2.0 * held + 0.5 * max(size, 0.0)
+    if 2.0 * held > system.slope_noise(problem, point, np.abs(x)):
+        left = np.inf
+    if left == np.inf and (point.coef.any() or not x.any()):
+        return _solve_orthogonally(problem, point, system) or NewtonStep(
+            x, decrease, left
+        )
+    return NewtonStep(x, decrease, left)
+
+
+class _System(NamedTuple):
+    """What does not depend on the gradient."""
+
+    precondition: Preconditioner
+    ridge: Array  # (d,)
+    root: Array  # (d, m) roots of the diagonal of H
+    raw: Array  # (d, m) roots of sums of squares about zero
+    most_steps: int
+    noise: Array  # (m,) relative rounding errors of gradients
+    is_singular: bool  # whether some direction has hardly any curvature, or may have
+
+    def slope_noise(self, problem: "Problem", point: "Point", step: Array) -> float:
+        """Rounding errors of the slope along a step, from what it is made of.
+
+        Entries of X are themselves rounded: differences of columns that are smaller
+        than that say nothing, however large the offsets that they share.
+        """
+        terms = np.sum(self.root * (np.abs(point.coef) + step), axis=0)
+        terms = terms + np.sqrt(2.0 * problem.fit.magnitude)
+        sums = np.sum(self.root * step, axis=0) @ (self.noise * terms)
+        raw = np.sqrt(np.sum(np.sum(self.raw * step, axis=0) ** 2))
+        return float(sums + NOISE * raw * np.sqrt(2.0 * point.fit.value))
+
+
+def _solve_orthogonally(
+    problem: "Problem", point: "Point", system: "_System"
+) -> NewtonStep | None:
+    """The same by a singular value decomposition of all rows, for small problems.
+
+    Products are never squared: columns that differ in their tenth digit are told apart
+    where samples are at hand. Columns count as equal where they differ by rounding
+    errors of what they are made of. None where the problem is too large.
+    """
+    fit, prior = problem.fit, problem.prior
+    d, m = problem.shape
+    graph = getattr(fit, "intercept_graph", None)
+    if not isinstance(fit, SquaredFit) or graph not in (None, prior.laplacian):
+        return None
+    if d * m > MOST_UNKNOWNS:
+        return None
+    A, rest = _all_rows(fit, prior, point)
+    raw = np.zeros(A.shape[1])
+    raw[: d * m] = fit.offsets().T.ravel()
+    length = np.sqrt(np.einsum("ij,ij->j", A, A) + raw)
+    length = np.where(length > 0, length, 1.0)
+    U, sizes, Vt = np.linalg.svd(A / length, full_matrices=False)
+    by_samples = _has_samples(problem)
+    digits = 2.0 * EPS * sum(A.shape)
+    kept = sizes > (digits if by_samples else np.sqrt(digits)) * sizes[0]
+    parts = U[:, kept].T @ rest
+    V = ((parts / sizes[kept]) @ Vt[kept] / length)[: d * m].reshape(m, d).T
+    left = 0.0
+    if not by_samples:
+        # Squared products do not tell whether what was left out could gain anything.
+        turned = Vt[~kept] / length
+        for step in turned:
+            direction = step[: d * m].reshape(m, d).T
+            slope = abs(float(np.vdot(direction, point.gradient)))
+            if slope > system.slope_noise(problem, point, np.abs(direction)):
+                left = np.inf
+    return NewtonStep(np.ascontiguousarray(V), 0.5 * float(parts @ parts), left)
+
+
+def _has_samples(problem: "Problem") -> bool:
+    """Whether products are made of samples, not of Gram matrices."""
+    return getattr(problem.fit, "rows_per_task", None) is not None
+
+
+def is_uncertain(problem: "Problem") -> bool:
+    """Whether only samples could tell what a Newton system leaves open."""
+    _, _, system = problem.memo.get(MEMO, (None, None, None))
+    small = problem.shape[0] * problem.shape[1] <= FEW_UNKNOWNS
+    return system is not None and small and system.is_singular
+
+
+def _all_rows(
+    fit: SquaredFit, prior: QuadraticPrior, point: "Point"
+) -> tuple[Array, Array]:
+    """Fit and prior as least squares in all unknowns, and their residuals at a point.
+
+    Unknowns are the coefficients, task by task, then tied intercepts about the centre.
+    """
+    d, m = fit.shape
+    P = point.coef
+    tied = fit.intercept_graph is not None
+    blocks, residuals = [], []
+
+    def add(rows: Array, rest: Array) -> None:
+        if rows.shape[1] < (d + tied) * m:
+            rows = np.hstack(
+                [rows, np.zeros((len(rows), (d + tied) * m - rows.shape[1]))]
+            )
+        blocks.append(rows)
+        residuals.append(rest)
+
+    for i, (X, y) in enumerate(fit.task_rows()):
+        rows = np.zeros((len(X), d * m))
+        rows[:, i * d : (i + 1) * d] = X
+        add(rows, y - X @ P[:, i])
+    if not fit.has_free_means:
+        means, rest = fit.mean_rows(P)
+        add(
+            np.hstack(
+                [
+                    _block_diagonal(means),
+                    np.diag(np.sqrt(moments.weight))[:, : tied * m],
+                ]
+            ),
+            rest,
+        )
+    B = prior.laplacian.factor()
+    weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
+    roots = np.sqrt(prior.epsilon * weights)
+    if prior.epsilon > 0 and len(B):
+        # Row (edge, feature): √ε_j (p_a − p_b)_j.
+        add(np.kron(B, np.diag(roots)), -((B @ P.T) * roots).ravel())
+    if tied and len(B):
+        root = np.sqrt(fit.intercepts.tie_strength)
+        b = fit.centred_intercept(P)
+        add(root * np.hstack([np.kron(B, -fit.centre), B]), -root * (B @ b))
+    if prior.theta > 0 and prior.D.nnz:
+        D = np.sqrt(prior.theta) * prior.D.toarray()
+        add(np.kron(np.eye(m), D), -(D @ P).T.ravel())
+    return np.vstack(blocks), np.concatenate(residuals)
+
+
+def _system(problem: "Problem", point: "Point") -> _System:
+    """Preconditioner and scales, kept where the Hessian is the same everywhere."""
+    fit = problem.fit
+    known = problem.memo.get(MEMO)
+    if known is not None and known[0] is fit and known[1] is problem.prior:
+        return known[2]
+    model = fit.quadratic_model(point.fit)
+    found = _make_system(model, problem.prior, problem.shape)
+    if fit.is_quadratic:
+        problem.memo[MEMO] = fit, problem.prior, found
+    return found
+
+
+def _make_system(model: Any, prior: QuadraticPrior, shape: tuple[int, int]) -> _System:
+    d, m = shape
+    if not isinstance(model, SquaredFit):
+        ones = np.ones(shape)
+        noise = np.full(m, NOISE)
+        return _System(
+            lambda r: r, np.full(d, RIDGE), ones, ones, MOST_PLAIN_STEPS, noise, True
+        )
+    weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
+    ties = prior.epsilon * weights
+    data = model.curvatures() + prior.relation.diagonal()[:, np.newaxis]
+    root = np.sqrt(data)
+    moments = model.moments
+    raw = np.sqrt(data + model.offsets())
+    # Offsets bring rounding errors of their own into slopes, which must not become
+    # large coefficients either.
+    scale, offset = data.mean(axis=1), (raw**2).mean(axis=1)
+    seen = scale > (64.0 * EPS) ** 2 * offset
+    scale = scale + FAR * np.sqrt(scale * offset)
+    scale = np.where(seen, scale, np.where(offset > 0, offset, 1.0))
+    noise = NOISE + 0.5 * EPS * np.sqrt(moments.weight)
+    order = _plan(prior.laplacian)
+    extra = int(model.intercept_graph is not None)
+    alone = not extra or model.intercept_graph is prior.laplacian
+    # Strong ties are known to rounding errors, too, also where they cancel.
+    stiff = ties.copy()
+    if extra:
+        stiff += model.intercepts.tie_strength * model.centre**2
+    stiff *= TIE_RIDGE * float(prior.laplacian.degree.mean())
+    share = RIDGE * (10 + d + extra)
+    ridge = share * scale + stiff
+    size = None if order is None else order.n_blocks * (d + extra) ** 2
+    found, steps = None, MOST_STEPS
+    if order is not None and size is not None and size <= MOST_NUMBERS and alone:
+        found = _eliminate(model, prior, order, ties, share * scale)
+    if found is None:
+        tied = np.outer(ties, prior.laplacian.degree)
+        inverse = 1.0 / (data + tied + ridge[:, np.newaxis])
+        found, steps = ((lambda r: inverse * r), True), MOST_PLAIN_STEPS
+    solve, is_singular = found
+    return _System(solve, ridge, root, raw, steps, noise, is_singular)
+
+
+@lru_cache(maxsize=8)
+def _plan(laplacian: Laplacian) -> Elimination | None:
+    """Order of elimination of the tasks; None where too much would fill in."""
+    return Elimination.plan(TieGraph.of(laplacian), MOST_BLOCK_STEPS)
+
+
+def _eliminate(
+    model: SquaredFit,
+    prior: QuadraticPrior,
+    order: Elimination,
+    ties: Array,
+    least: Array,
+) -> tuple[Preconditioner, bool] | None:
+    """Inverse of H plus a ridge, by elimination of tasks; None where it fails.
+
+    The second of two is whether a pivot, hence H, is near singular.
+    """
+    d, m = model.shape
+    gram, centre = model.centred_blocks()
+    extra = gram.shape[1] - d
+    k = d + extra
+    pivots = np.zeros((order.graph.n_nodes, k, k))
+    pivots[:m] = gram
+    if prior.relation.nnz:
+        pivots[:m, extra:, extra:] += prior.relation.toarray()
+    ridge = least
+    if extra:
+        ridge = np.concatenate([[RIDGE * model.moments.weight.mean()], least])
+    scale = np.maximum(np.einsum("ijj->j", pivots[:m]) / m, ridge)
+    # Ties beyond all proportion would leave no digits for what they tie; weaker ones
+    # in the preconditioner cost a few steps of conjugate gradients.
+    tie = np.minimum(ties, STRONGEST_TIE * scale[extra:])
+    if extra:
+        t = np.concatenate([[1.0], -centre])
+        most = STRONGEST_TIE * float(np.min(scale / np.maximum(t**2, 1e-300)))
+        strength = min(model.intercepts.tie_strength, most)
+        tie = strength * np.outer(t, t) + np.diag(np.concatenate([[0.0], tie]))
+    steps = np.arange(k)
+    while True:
+        trial = pivots.copy()
+        trial[:, steps, steps] += ridge
+        try:
+            factor = order.factorise(trial, tie)
+            break
+        except np.linalg.LinAlgError:  # rounding: a larger ridge factorises
+            ridge = 100.0 * ridge
+            if np.all(ridge > MOST_RIDGE * scale):
+                return None
+
+    def solve(rest: Array) -> Array:
+        padded = np.zeros((len(pivots), k, 1))
+        padded[:m, extra:, 0] = rest.T
+        return np.ascontiguousarray(factor.solve(padded)[:m, extra:, 0].T)
+
+    stiff = np.diag(tie) if tie.ndim == 2 else tie
+    least = SINGULAR * scale + 100.0 * EPS * m * stiff
+    is_singular = bool(np.any(factor.least_pivots < least))
+    return solve, is_singular
