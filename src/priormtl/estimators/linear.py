@@ -118,10 +118,7 @@ class LinearMultiTask(LinearSettings):
             return None
         if solution.reason is StopReason.MAX_ITER:
             return None
-        if (
-            not isinstance(problem.fit, SquaredFit)
-            or problem.penalty.__class__ is Nuclear
-        ):
+        if not isinstance(problem.fit, SquaredFit) or self.penalty != "l21":
             return None
         if problem.fit.rows_per_task or not isinstance(data, TaskData):
             # Nothing to be had beyond a better start, if the penalty is tiny.

@@ -191,11 +191,8 @@ def _all_rows(
     blocks, residuals = [], []
 
     def add(rows: Array, rest: Array) -> None:
-        if rows.shape[1] < (d + tied) * m:
-            rows = np.hstack(
-                [rows, np.zeros((len(rows), (d + tied) * m - rows.shape[1]))]
-            )
-        blocks.append(rows)
+        missing = (d + tied) * m - rows.shape[1]
+        blocks.append(np.pad(rows, ((0, 0), (0, missing))))
         residuals.append(rest)
 
     for i, (X, y) in enumerate(fit.task_rows()):
@@ -204,15 +201,10 @@ def _all_rows(
         add(rows, y - X @ P[:, i])
     if not fit.has_free_means:
         means, rest = fit.mean_rows(P)
-        add(
-            np.hstack(
-                [
-                    _block_diagonal(means),
-                    np.diag(np.sqrt(moments.weight))[:, : tied * m],
-                ]
-            ),
-            rest,
-        )
+        rows = np.einsum("ij,ik->ijk", np.eye(m), means).reshape(m, m * d)
+        if tied:
+            rows = np.hstack([rows, np.diag(np.sqrt(fit.moments.weight))])
+        add(rows, rest)
     B = prior.laplacian.factor()
     weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
     roots = np.sqrt(prior.epsilon * weights)
