@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from priormtl.data import build_frame, building, find_frame_library
+from priormtl.data import build_frame, find_frame_library, tables
 
 COLUMNS = {"name": ["a", "b"], "value": [1.0, float("nan")]}
 
@@ -37,7 +37,7 @@ def test_arrays_take_the_first_library_installed(monkeypatch, missing, kind):
 
 
 def test_no_library_is_said(monkeypatch):
-    without(monkeypatch, building.LIBRARIES)
+    without(monkeypatch, tables.LIBRARIES)
     with pytest.raises(ImportError, match="install pandas, polars or pyarrow"):
         find_frame_library(np.eye(2))
 
@@ -45,5 +45,5 @@ def test_no_library_is_said(monkeypatch):
 def without(monkeypatch, missing):
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        building, "find_spec", lambda name: None if name in missing else find(name)
+        tables, "find_spec", lambda name: None if name in missing else find(name)
     )

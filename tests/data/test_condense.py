@@ -138,9 +138,7 @@ def test_the_index_of_a_series_does_not_matter():
 
 
 def test_labels_and_columns_exclude_each_other():
-    with pytest.raises(
-        ValueError, match="task must be None where y has one column per"
-    ):
+    with pytest.raises(ValueError, match="task must be None if y has one column per"):
         summarize(np.eye(2), np.eye(2), task=["a", "b"])
 
 
@@ -150,7 +148,7 @@ def test_labels_and_columns_exclude_each_other():
         (
             [1.0, 2.0],
             [1.0, 2.0],
-            r"X must be a table of two dimensions: got shape \(2,\)",
+            r"X must have two dimensions: got shape \(2,\)",
         ),
         (np.eye(2), [1.0], "y must have one value per row of X: got 1 for 2 rows"),
         (np.eye(2), ["a", "b"], "y must hold numbers: got list"),

@@ -16,7 +16,7 @@ import priormtl
 from priormtl.data import (
     as_frame,
     column_names,
-    from_frame,
+    encode_labels,
     read_matrix,
     read_targets,
     split_task_column,
@@ -297,8 +297,9 @@ def test_a_numbered_column_is_taken_out_of_a_frame_by_its_name():
 
 def test_categories_survive_the_split():
     labels = pd.Categorical(["b", "a"], categories=["b", "a"])
-    table = pd.DataFrame({"u": [1.0, 2.0], "school": labels, "y": [0.0, 1.0]})
-    assert from_frame(table, target="y", task="school").tasks == ("b", "a")
+    table = pd.DataFrame({"u": [1.0, 2.0], "school": labels})
+    _, found = split_task_column(table, "school")
+    assert encode_labels(found, 2)[1] == ("b", "a")
 
 
 @pytest.mark.parametrize("form", [np.asarray, csr_array], ids=["dense", "sparse"])
@@ -337,28 +338,10 @@ def test_a_position_must_exist(position):
 
 
 @frames
-def test_a_long_table_becomes_tasks(frame):
-    table = frame(
-        {
-            "u": [1.0, 2.0, 3.0],
-            "score": [10.0, 20.0, 30.0],
-            "fold": [0.5, 0.5, 1.0],
-            "task": ["b", "a", "b"],
-        }
-    )
-    data = from_frame(table, target="score", task="task", weight="fold")
-    assert data.tasks == ("a", "b")
-    assert data.features == ("u",)
-    assert data.y.tolist() == [20.0, 10.0, 30.0]
-    assert data.weight.tolist() == [0.5, 0.5, 1.0]
-    assert from_frame(table, target="score", task="task").features == ("u", "fold")
-
-
-@frames
 def test_a_text_target_is_refused(frame):
-    table = frame({"u": [1.0], "y": ["a"], "t": ["b"]})
+    _, y = split_task_column(frame({"u": [1.0], "y": ["a"]}), "y")
     with pytest.raises(ValueError, match="y must be numeric: got String"):
-        from_frame(table, target="y", task="t")
+        read_targets(y)
 
 
 def run_python(code):
@@ -395,7 +378,7 @@ def test_data_are_read_where_no_frame_library_is_installed():
 
 
 def test_lazy_frames_are_told_to_be_collected():
-    with pytest.raises(ValueError, match=r"got a lazy LazyFrame; call its collect\(\)"):
+    with pytest.raises(ValueError, match=r"got a lazy LazyFrame. Call its collect\(\)"):
         read_matrix(pl.LazyFrame({"x": [1.0]}))
 
 

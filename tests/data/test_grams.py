@@ -6,8 +6,8 @@ from operator import add
 import numpy as np
 import pytest
 
-from priormtl.data import align_tasks, grams, summarize
-from priormtl.data.grams import MappedGrams
+from priormtl.data import align_tasks, on_disk, summarize
+from priormtl.data.on_disk import MappedGrams
 
 TASKS = ("u", "v", "w", "z")
 
@@ -31,7 +31,7 @@ def map_parts(parts):
 
 @pytest.fixture(params=[1, 60, 2**20])
 def block_numbers(request, monkeypatch):
-    monkeypatch.setattr(grams, "BLOCK_NUMBERS", request.param)
+    monkeypatch.setattr(on_disk, "BLOCK_NUMBERS", request.param)
 
 
 @pytest.mark.usefixtures("block_numbers")

@@ -128,6 +128,15 @@ def test_a_way_to_store_texts_is_no_order(store):
         assert decode(codes, tasks) == rows
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_chunks_of_one_column_may_have_other_dictionaries(ordered):
+    parts = [([1, 1, 0], ["b", "c"]), ([0, 1], ["a", "b"])]
+    chunks = [pa.DictionaryArray.from_arrays(*part, ordered=ordered) for part in parts]
+    codes, tasks = encode_labels(pa.chunked_array(chunks), 5)
+    assert tasks == ("a", "b", "c")
+    assert codes.tolist() == [2, 2, 1, 0, 1]
+
+
 def test_arrow_tables_made_by_pandas_have_its_order():
     month = pd.Categorical(["feb", "jan"], categories=["jan", "feb"])
     table = pa.Table.from_pandas(pd.DataFrame({"month": month, "x": [1.0, 2.0]}))
@@ -222,7 +231,7 @@ def test_decimals_are_labels():
     "labels", [[1, "1"], ["a", 1.5], [(1,), "a"], [date(2020, 1, 1), 3]], ids=repr
 )
 def test_labels_of_several_kinds_are_refused(labels):
-    with pytest.raises(ValueError, match="one kind to be put in order: got"):
+    with pytest.raises(ValueError, match="one kind to be sorted: got"):
         encode_labels(labels, 2)
 
 
@@ -241,7 +250,14 @@ MISSING = {
     "polars": pl.Series(["a", None]),
     "polars numbers": pl.Series([1, None]),
     "polars categorical": pl.Series(["a", None], dtype=pl.Categorical),
+    "polars enum": pl.Series(["a", None], dtype=pl.Enum(["a"])),
     "pyarrow": pa.chunked_array([["a", None]]),
+    "pyarrow nulls": pa.nulls(2),
+    "pyarrow NaN": pa.array([1.0, float("nan")]),
+    "pyarrow index": pa.DictionaryArray.from_arrays(
+        pa.array([0, None]), ["a"], ordered=True
+    ),
+    "pyarrow category": pa.DictionaryArray.from_arrays([0, 1], ["a", None]),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from priormtl.data.orders import (
+from priormtl.data.labels import (
     TaskOrder,
     declared_order,
     join_orders,

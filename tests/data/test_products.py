@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from priormtl.data import from_codes, products, summarize_tasks, summarizing
+from priormtl.data import from_codes, summarize_tasks, summarizing
 
 
 def random_rows(weighted, offset=0.0, seed=0):
@@ -20,10 +20,10 @@ def random_rows(weighted, offset=0.0, seed=0):
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_many_tasks_at_once_are_one_after_the_other(weighted, offset):
     X, y, weight, starts = random_rows(weighted, offset)
-    together = products.task_products(X, y, weight, starts)
+    together = summarizing.task_products(X, y, weight, starts)
     for i, (a, b) in enumerate(pairwise(starts)):
-        part = products.centred_products(X[a:b], y[a:b], weight[a:b])
-        for ours, alone in zip(together, products.one_task(part), strict=True):
+        part = summarizing.centred_products(X[a:b], y[a:b], weight[a:b])
+        for ours, alone in zip(together, summarizing._one_task(part), strict=True):
             assert ours[i] == pytest.approx(alone[0], rel=1e-9, abs=1e-9)
 
 
@@ -33,8 +33,7 @@ def test_any_batches_give_the_same_statistics(cells, monkeypatch):
     codes = np.repeat(np.arange(4), np.diff(starts))
     data = from_codes(X, y, codes, tuple("abcd"), weight)
     whole = summarize_tasks(data)
-    for module in (products, summarizing):
-        monkeypatch.setattr(module, "CHUNK_CELLS", cells)
+    monkeypatch.setattr(summarizing, "CHUNK_CELLS", cells)
     batched = summarize_tasks(data)
     for name in ("weight", "x_mean", "y_mean", "xx", "xy", "yy"):
         ours, expected = getattr(batched, name), getattr(whole, name)
@@ -44,7 +43,7 @@ def test_any_batches_give_the_same_statistics(cells, monkeypatch):
 def test_constants_leave_no_noise():
     X, y, weight, starts = random_rows(weighted=True)
     X[:, 1], y[1:8] = 0.1 + 1e8, 1.0 / 3.0
-    found = products.task_products(X, y, weight, starts)
+    found = summarizing.task_products(X, y, weight, starts)
     assert not found.xx[:, 1].any()
     assert not found.xx[:, :, 1].any()
     assert not found.xy[1].any()

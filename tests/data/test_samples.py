@@ -11,7 +11,7 @@ from priormtl.data import (
     centre_samples,
     from_columns,
     from_labels,
-    samples,
+    moments,
     summarize_tasks,
 )
 
@@ -125,14 +125,14 @@ def test_spectra_of_sparse_rows_agree_however_they_are_found(shape, monkeypatch)
     X = random_array(shape, density=0.4, random_state=0) * 3
     kept = centre_samples(from_labels(csr_array(X), np.zeros(shape[0]), [0] * shape[0]))
     lowest, highest = kept.task_spectra()
-    monkeypatch.setattr(samples, "MOST_DENSE_ROWS", 2)
+    monkeypatch.setattr(moments, "MOST_DENSE_ROWS", 2)
     bound, iterated = kept.task_spectra()
     np.testing.assert_allclose(iterated, highest, rtol=1e-9)
     assert np.all(bound <= lowest + 1e-12)
 
 
 def test_spectra_are_the_same_each_time(monkeypatch):
-    monkeypatch.setattr(samples, "MOST_DENSE_ROWS", 2)
+    monkeypatch.setattr(moments, "MOST_DENSE_ROWS", 2)
     kept = centre_samples(random_tasks("sparse"))
     first, second = kept.task_spectra()[1], kept.task_spectra()[1]
     assert first.tobytes() == second.tobytes()

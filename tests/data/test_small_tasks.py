@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from priormtl.data import TaskOrder, check_min_rows, large_tasks
-from priormtl.data.orders import declared_order
+from priormtl.data.labels import declared_order
 
 
 def test_tasks_keep_their_order_and_its_declaration():

@@ -16,10 +16,10 @@ from priormtl.data import (
     StreamedMoments,
     TaskStatistics,
     condense,
-    grams,
+    on_disk,
     summarize,
 )
-from priormtl.data.streamed import MOST_HELD
+from priormtl.data.on_disk import MOST_HELD
 from priormtl.datasets import make_related_tasks
 from priormtl.graphs import Laplacian
 from priormtl.losses import FreeIntercepts, SquaredFit
@@ -85,7 +85,7 @@ def test_only_matrices_on_disk_are_streamed(tmp_path):
 
 @pytest.mark.parametrize("numbers", [1, 100, 2**20])
 def test_blocks_of_any_size_give_the_same(monkeypatch, numbers):
-    monkeypatch.setattr(grams, "BLOCK_NUMBERS", numbers)
+    monkeypatch.setattr(on_disk, "BLOCK_NUMBERS", numbers)
     held = statistics(n_tasks=6)
     found = StreamedMoments.of(held)
     P = random_coef(held.shape)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from instances import LAYOUTS, plain_rows, random_tasks
-from priormtl.data import products, summarize, summarize_tasks, summarizing
+from priormtl.data import summarize, summarize_tasks, summarizing
 from summarized_rows import (
     ARRAYS,
     assert_same,
@@ -119,8 +119,7 @@ def test_the_order_of_rows_does_not_matter(seed):
 def test_chunks_do_not_matter(layout, cells, monkeypatch):
     data = random_tasks(layout, n=20)
     whole = summarize_tasks(data)
-    for module in (products, summarizing):
-        monkeypatch.setattr(module, "CHUNK_CELLS", cells)
+    monkeypatch.setattr(summarizing, "CHUNK_CELLS", cells)
     assert_same(summarize_tasks(data), whole, rtol=1e-11)
 
 
@@ -190,8 +189,7 @@ def test_sparse_rows_are_made_dense_a_chunk_at_a_time(monkeypatch):
         sizes.append(np.prod(self.shape))
         return to_dense(self, *args, **kwargs)
 
-    for module in (products, summarizing):
-        monkeypatch.setattr(module, "CHUNK_CELLS", 50)
+    monkeypatch.setattr(summarizing, "CHUNK_CELLS", 50)
     monkeypatch.setattr(csr_array, "toarray", toarray)
     X = csr_array(np.eye(200)[:, :5])
     summarize(X, np.arange(200.0))

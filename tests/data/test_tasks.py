@@ -7,12 +7,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, issparse
 
 from instances import LAYOUTS, plain_rows, random_coef, random_tasks
-from priormtl.data import (
-    from_columns,
-    from_labels,
-    from_lists,
-    summarize_tasks,
-)
+from listed_tasks import from_lists
+from priormtl.data import from_columns, from_labels, summarize_tasks
 
 LAW = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 CASES = (st.sampled_from(LAYOUTS), st.integers(0, 10**6))
@@ -233,23 +229,3 @@ def test_a_list_without_weight_is_refused_by_name():
     weight = [np.ones(2), np.zeros(2)]
     with pytest.raises(ValueError, match=r"positive weight: \['q'\] have none"):
         from_lists([np.eye(2)] * 2, [np.ones(2)] * 2, weight, ["p", "q"])
-
-
-@pytest.mark.parametrize(
-    ("X", "y"), [([np.eye(2)], []), ([], []), ([np.eye(2)], [1, 2])]
-)
-def test_lists_must_be_equally_long(X, y):
-    with pytest.raises(ValueError, match="equally long, non-empty lists"):
-        from_lists(X, y)
-
-
-def test_lists_must_have_the_same_features():
-    with pytest.raises(
-        ValueError, match=r"X\[1\] must have the features of X\[0\]: got 3"
-    ):
-        from_lists([np.eye(2), np.eye(3)], [np.ones(2), np.ones(3)])
-
-
-def test_each_list_must_have_one_target_per_row():
-    with pytest.raises(ValueError, match=r"y\[1\] must have one value per row of X"):
-        from_lists([np.eye(2), np.eye(2)], [np.ones(2), np.ones(3)])

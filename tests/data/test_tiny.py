@@ -36,7 +36,7 @@ def test_what_vanishes_is_named(wanted):
     tiny = X * [1.0, 1e-200, 1.0]
     with pytest.raises(ValueError, match=r"feature 1 must reach 1e-150, or"):
         wanted(tiny, y, task=task)
-    with pytest.raises(ValueError, match=r"target must reach.*multiply it by 1e2"):
+    with pytest.raises(ValueError, match=r"target must reach.*for example by 1e2"):
         wanted(X, y * 1e-200, task=task)
 
 
@@ -53,7 +53,7 @@ def test_tiny_weights_add_up_but_do_not_fit():
 
 
 def test_numbers_below_the_normal_ones_are_named_too():
-    with pytest.raises(ValueError, match="multiply it by 1e300, say"):
+    with pytest.raises(ValueError, match="Multiply it, for example by 1e300"):
         summarize(np.full((3, 1), 1e-320), [1.0, 2.0, 3.0])
 
 
