@@ -8,9 +8,9 @@ is resolved against the features of a fit into pairs of positions or rows of D.
 
 import os
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations, islice
-from typing import Any, Protocol, Self
+from dataclasses import asdict, dataclass
+from itertools import combinations, islice, pairwise
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
@@ -47,23 +47,6 @@ BLOCK_CELLS = 2**22  # correlations computed in one go: 32 MB
 Relation = tuple[Hashable, Hashable]
 
 
-class Part(Protocol):
-    """One source of relations between features."""
-
-    @property
-    def count(self) -> int | str:
-        """Number of relations, or the rule that finds them."""
-
-    def resolve(self, moments: Moments) -> "Pairs | Rows":
-        """Relations between positions, for these features."""
-
-    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
-        """Relations in words; ``names`` replace positions."""
-
-    def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the part."""
-
-
 @dataclass(frozen=True)
 class Pairs:
     """Relations between named or numbered features: sign +1 alike, −1 opposite."""
@@ -73,22 +56,6 @@ class Pairs:
     sign: tuple[float, ...]
     weight: tuple[float, ...]
     among: int | None = None  # number of features of an adjacency matrix
-
-    @property
-    def count(self) -> int:
-        """Number of relations."""
-        return len(self.first)
-
-    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
-        """Relations in words; ``names`` replace positions."""
-        pairs = zip(self.first, self.second, self.sign, self.weight, strict=True)
-        for a, b, sign, weight in pairs:
-            relation = "similar" if sign > 0 else "opposite"
-            yield (
-                f"{_name(a, names)}, {_name(b, names)}",
-                relation,
-                spell_number(weight),
-            )
 
     def resolve(self, moments: Moments) -> "Pairs":
         """Same relations between positions."""
@@ -136,23 +103,6 @@ class Rows:
     D: csr_array
     features: tuple[str, ...] | None = None
 
-    @property
-    def count(self) -> int:
-        """Number of relations."""
-        return int(self.D.shape[0])
-
-    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
-        """Relations in words; ``names`` replace positions."""
-        D, names = self.D, self.features or names
-        for start, end in zip(D.indptr[:-1], D.indptr[1:], strict=True):
-            cells = zip(D.data[start:end], D.indices[start:end], strict=True)
-            terms = [
-                f"{spell_number(float(value))} · {_name(int(j), names)}"
-                for value, j in islice(cells, MOST_TERMS)
-            ]
-            more = ["…"] if end - start > MOST_TERMS else []
-            yield " + ".join(terms + more) or "nothing", "near zero", spell_number(1.0)
-
     def resolve(self, moments: Moments) -> "Rows":
         """D with one column per feature, by name where both sides have names.
 
@@ -197,16 +147,6 @@ class Grid:
     width: int
     weight: float
 
-    @property
-    def count(self) -> str:
-        """The rule that finds the relations."""
-        return f"{self.height} x {self.width} grid"
-
-    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
-        """The rule in words."""
-        place = f"neighbours in a {self.height} × {self.width} grid"
-        yield place, "similar", spell_number(self.weight)
-
     def resolve(self, moments: Moments) -> Pairs:
         """Pairs of horizontal and vertical neighbours."""
         d = moments.shape[0]
@@ -227,12 +167,7 @@ class Grid:
 
     def to_plain(self) -> dict[str, Any]:
         """JSON values that describe the part."""
-        return {
-            "part": "grid",
-            "height": self.height,
-            "width": self.width,
-            "weight": self.weight,
-        }
+        return {"part": "grid", **asdict(self)}
 
 
 @dataclass(frozen=True)
@@ -241,16 +176,6 @@ class Correlated:
 
     strongest: int
     weight: float
-
-    @property
-    def count(self) -> str:
-        """The rule that finds the relations."""
-        return "strongest correlations"
-
-    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
-        """The rule in words."""
-        pairs = f"{self.strongest} most correlated pairs"
-        yield pairs, "as the correlation's sign", spell_number(self.weight)
 
     def resolve(self, moments: Moments) -> Pairs:
         """Compute all correlations over all tasks' rows, a block at a time."""
@@ -299,11 +224,45 @@ class Correlated:
 
     def to_plain(self) -> dict[str, Any]:
         """JSON values that describe the part."""
-        return {
-            "part": "correlated",
-            "strongest": self.strongest,
-            "weight": self.weight,
-        }
+        return {"part": "correlated", **asdict(self)}
+
+
+Part = Pairs | Rows | Grid | Correlated
+
+
+def _count(part: Part) -> int | str:
+    """Number of relations, or the rule that finds them."""
+    if isinstance(part, Pairs | Rows):
+        return len(part.first) if isinstance(part, Pairs) else int(part.D.shape[0])
+    if isinstance(part, Grid):
+        return f"{part.height} x {part.width} grid"
+    return "strongest correlations"
+
+
+def _lines(part: Part, names: Sequence[str] | None) -> Iterator[Line]:
+    """Relations in words; ``names`` replace positions."""
+    if isinstance(part, Pairs):
+        pairs = zip(part.first, part.second, part.sign, part.weight, strict=True)
+        for a, b, sign, weight in pairs:
+            relation = "similar" if sign > 0 else "opposite"
+            pair = f"{_name(a, names)}, {_name(b, names)}"
+            yield pair, relation, spell_number(weight)
+    elif isinstance(part, Rows):
+        D, names = part.D, part.features or names
+        for start, end in pairwise(D.indptr):
+            cells = zip(D.data[start:end], D.indices[start:end], strict=True)
+            terms = [
+                f"{spell_number(float(value))} · {_name(int(j), names)}"
+                for value, j in islice(cells, MOST_TERMS)
+            ]
+            more = ["…"] if end - start > MOST_TERMS else []
+            yield " + ".join(terms + more) or "nothing", "near zero", spell_number(1.0)
+    elif isinstance(part, Grid):
+        place = f"neighbours in a {part.height} × {part.width} grid"
+        yield place, "similar", spell_number(part.weight)
+    else:
+        found = f"{part.strongest} most correlated pairs"
+        yield found, "as the correlation's sign", spell_number(part.weight)
 
 
 @dataclass(frozen=True)
@@ -431,7 +390,7 @@ class FeaturePrior:
     @property
     def words(self) -> str:
         """Number of relations, where that is known before the fit."""
-        counts = [part.count for part in self.parts]
+        counts = [_count(part) for part in self.parts]
         if all(isinstance(count, int) for count in counts):
             total = sum(counts)  # type: ignore[arg-type]
             return f"{total} relation{'' if total == 1 else 's'}"
@@ -445,8 +404,8 @@ class FeaturePrior:
 
     def table(self, names: Sequence[str] | None = None) -> Table:
         """Table of the first relations; ``names`` replace positions."""
-        lines = (line for part in self.parts for line in part.lines(names))
-        counts = [part.count for part in self.parts]
+        lines = (line for part in self.parts for line in _lines(part, names))
+        counts = [_count(part) for part in self.parts]
         total = sum(count if isinstance(count, int) else 1 for count in counts)
         return line_table(repr(self), lines, total, "relations")
 

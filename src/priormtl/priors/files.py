@@ -22,6 +22,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -323,15 +324,11 @@ def _read_row(path: str, line: int, names: Sequence[str], row: Sequence[str]) ->
     for name in CSV_COLUMNS[1:3]:
         if not cells.get(name):
             raise _wrong(path, line, f"column {name!r} must not be empty.")
-    weight = _check_weight(path, line, _number(cells.get("weight") or "1"))
+    text: float | str = cells.get("weight") or "1"
+    with suppress(ValueError):
+        text = float(text)
+    weight = _check_weight(path, line, text)
     return _Row(kind, cells["first"], cells["second"], weight, line)
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _join_groups(path: str, rows: Sequence[_Row]) -> Iterator[Relation]:

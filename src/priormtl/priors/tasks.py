@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise, repeat
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -38,24 +38,9 @@ Labels = tuple[Hashable, ...]
 Tasks = Sequence[Hashable]
 
 
-class Tie(Protocol):
-    """One source of ties between tasks."""
-
-    @property
-    def words(self) -> str:
-        """The tie in a few words."""
-
-    def laplacian(self, tasks: Tasks) -> Laplacian:
-        """Graph over these tasks."""
-
-    def circles(self) -> tuple[Labels, ...]:
-        """Sets of labels that are one step from each other, if labels are named."""
-
-    def restrict(self, tasks: frozenset[Hashable]) -> Self:
-        """Same tie, without labels of other tasks."""
-
-    def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the tie."""
+# A tie gives its Laplacian over tasks (``laplacian``), the sets of labels that it names
+# as one step from each other (``circles``), and itself without other labels
+# (``restrict``).
 
 
 @dataclass(frozen=True)
@@ -139,8 +124,8 @@ class Groups:
 class Graph:
     """Tasks joined by an edge are alike; positions where labels are not known."""
 
-    first: tuple[Hashable, ...]
-    second: tuple[Hashable, ...]
+    first: Labels
+    second: Labels
     weight: tuple[float, ...]
     by_position: int | None  # number of tasks of an adjacency matrix
 
@@ -184,6 +169,9 @@ class Graph:
             "weight": list(self.weight),
             "by_position": self.by_position,
         }
+
+
+Tie = Chain | Groups | Graph
 
 
 @dataclass(frozen=True, repr=False)
@@ -418,7 +406,7 @@ def _positions(labels: Iterable[Hashable], tasks: Tasks) -> Index:
 def _lines(tie: Tie) -> tuple[int, Iterator[Line]]:
     """Number of lines that describe a tie, and these lines."""
     kind = "alike"
-    weights: Iterator[float] = repeat(getattr(tie, "weight", 1.0))
+    weights = iter(tie.weight) if isinstance(tie, Graph) else repeat(tie.weight)
     sets: Sequence[Labels] = tie.circles()
     everyone: Line = "none", "free", spell_number(None)
     if isinstance(tie, Chain) and tie.order is None:
@@ -427,11 +415,9 @@ def _lines(tie: Tie) -> tuple[int, Iterator[Line]]:
         kind = "like their mean"
         if tie.members is None:
             everyone = "all tasks", kind, spell_number(tie.weight)
-    elif isinstance(tie, Graph):
-        weights = iter(tie.weight)
-        if tie.by_position is not None:
-            ends = zip(tie.first, tie.second, strict=True)
-            sets = [(f"task {a}", f"task {b}") for a, b in ends]
+    elif isinstance(tie, Graph) and tie.by_position is not None:
+        ends = zip(tie.first, tie.second, strict=True)
+        sets = [(f"task {a}", f"task {b}") for a, b in ends]
     if not sets:
         return 1, iter([everyone])
     return len(sets), (
