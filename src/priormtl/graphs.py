@@ -52,7 +52,12 @@ class Laplacian:
     @classmethod
     def from_edges(cls, m: int, first: Index, second: Index, weight: Array) -> Self:
         """½ Σ weight ‖p_first − p_second‖² as a quadratic form."""
-        incidence = _incidence(m, first, second)
+        k = len(first)
+        rows = np.tile(np.arange(k), 2)
+        signs = np.repeat([1.0, -1.0], k)
+        columns = np.concatenate([first, second])
+        # One row per edge, +1 and −1 at its ends.
+        incidence = csr_array((signs, (rows, columns)), shape=(k, m))
         edges = incidence.T @ (diags_array(weight) @ incidence)
         return cls(csr_array(edges), csr_array((m, 0)))
 
@@ -261,14 +266,6 @@ def _cosine_table(m: int) -> Array:
     table[:, 0] = np.sqrt(1.0 / m)
     table.flags.writeable = False
     return table
-
-
-def _incidence(m: int, first: Index, second: Index) -> csr_array:
-    """One row per edge, +1 and −1 at its ends."""
-    k = len(first)
-    rows = np.concatenate([np.arange(k), np.arange(k)])
-    values = np.concatenate([np.ones(k), -np.ones(k)])
-    return csr_array((values, (rows, np.concatenate([first, second]))), shape=(k, m))
 
 
 def _joined(parts: list[Any], dtype: type) -> np.ndarray:

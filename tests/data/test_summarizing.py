@@ -17,7 +17,6 @@ from priormtl.data import (
     SharedRows,
     StackedRows,
     TaskStatistics,
-    accumulate,
     centre_samples,
     condense,
     from_codes,
@@ -307,7 +306,7 @@ def test_chunks_accumulate_to_the_whole():
     rng = np.random.default_rng(0)
     X, y, task = rng.normal(size=(30, 2)), rng.normal(size=30), rng.integers(0, 3, 30)
     chunks = (from_labels(X[k::4], y[k::4], task[k::4]) for k in range(4))
-    found, whole = accumulate(chunks), summarize(X, y, task)
+    found, whole = sum(map(summarize_tasks, chunks)), summarize(X, y, task)
     assert found.tasks == whole.tasks
     np.testing.assert_allclose(found.xx, whole.xx, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(found.xy, whole.xy, rtol=1e-12, atol=1e-13)

@@ -31,7 +31,6 @@ from priormtl.data.on_disk import StreamedMoments
 from priormtl.data.stacking import one_vs_one, one_vs_rest, stack_tasks
 from priormtl.data.statistics import TaskStatistics, align_tasks
 from priormtl.data.summarizing import (
-    accumulate,
     check_min_rows,
     condense,
     large_tasks,
@@ -73,7 +72,6 @@ __all__ = [
     "TaskData",
     "TaskOrder",
     "TaskStatistics",
-    "accumulate",
     "align_tasks",
     "arrow_categories",
     "as_frame",

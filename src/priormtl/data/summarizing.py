@@ -6,9 +6,7 @@ Chan's formula.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
-from functools import reduce
 from numbers import Integral
-from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +26,6 @@ from priormtl.data.statistics import TaskStatistics, align_tasks
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData, to_tasks
 
 __all__ = [
-    "accumulate",
     "check_min_rows",
     "condense",
     "large_tasks",
@@ -107,11 +104,6 @@ def summarize(
     statistics = align_tasks(summarize_tasks(data), kept)
     refuse_tiny(statistics)
     return statistics
-
-
-def accumulate(chunks: Iterable[TaskData]) -> TaskStatistics:
-    """Statistics of all chunks, of which one is held at a time."""
-    return reduce(add, map(summarize_tasks, chunks))
 
 
 def check_min_rows(value: Any) -> int:
