@@ -1,6 +1,7 @@
 """Tables of every library give the same numbers, and results come back in it."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from decimal import Decimal
@@ -481,3 +482,15 @@ def without(monkeypatch, missing):
     monkeypatch.setattr(
         tables, "find_spec", lambda name: None if name in missing else find(name)
     )
+
+
+def test_narwhals_is_used_through_its_stable_interface_only():
+    folder = Path(priormtl.__file__).parent
+    lines = [
+        line
+        for path in folder.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.match(r"\s*(import|from) narwhals\b", line)
+    ]
+    assert lines
+    assert all("narwhals.stable.v2" in line for line in lines)
