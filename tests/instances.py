@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from priormtl.data import condense, from_columns, from_labels, from_lists
+from listed_tasks import from_lists
+from priormtl.data import condense, from_columns, from_labels
 from priormtl.graphs import Laplacian
 from priormtl.losses import (
     FreeIntercepts,

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import MultiTaskLasso
 
-from priormtl.data import condense, from_columns, from_lists
+from listed_tasks import from_lists
+from priormtl.data import condense, from_columns
 from priormtl.losses import (
     FreeIntercepts,
     Logistic,

@@ -13,7 +13,7 @@ from instances import (
     sine_tasks,
     write_out,
 )
-from priormtl.data import from_lists
+from listed_tasks import from_lists
 from priormtl.priors import FeaturePrior, TaskPrior, laplacian
 from priormtl.problem import (
     Curvature,

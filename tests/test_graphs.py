@@ -1,5 +1,6 @@
 """The Laplacian: semidefinite, zero on constants, and equal to its quadratic form."""
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from priormtl import graphs
-from priormtl.graphs import Laplacian
+from priormtl import MultiTaskRegressor, graphs
+from priormtl.graphs import Cosines, Laplacian
 
 LAW = settings(max_examples=50, deadline=None, derandomize=True, database=None)
 SEEDS = st.integers(0, 10**6)
@@ -238,6 +239,51 @@ def test_modes_diagonalise(laplacian):
     assert vectors.T @ vectors == pytest.approx(np.eye(laplacian.m), abs=1e-12)
     rebuilt = (vectors * values) @ vectors.T
     assert rebuilt == pytest.approx(laplacian.dense(), abs=1e-12)
+
+
+@pytest.mark.parametrize("m", [2, 3, 8, 51])
+@pytest.mark.parametrize("graph", [path, complete])
+def test_modes_of_many_tasks_are_applied_without_a_table(m, graph, monkeypatch):
+    values, table = graph(m).modes
+    monkeypatch.setattr("priormtl.graphs.DENSE_SIZE", 1)
+    found, cosines = graph(m).modes
+    assert isinstance(cosines, Cosines)
+    np.testing.assert_array_equal(found, values)
+    np.testing.assert_array_equal(np.asarray(cosines), table)
+    np.testing.assert_array_equal(cosines.T.copy(), table.T)
+    X = np.random.default_rng(m).normal(size=(4, m))
+    assert X @ cosines == pytest.approx(X @ table, rel=1e-12, abs=1e-12)
+    assert pytest.approx(X @ table.T, rel=1e-12, abs=1e-12) == X @ cosines.T
+    assert X[0] @ cosines.T.T == pytest.approx(X[0] @ table, rel=1e-12, abs=1e-12)
+
+
+SETTINGS = {
+    "shared rows": {},
+    "nuclear": {"penalty": "nuclear"},
+    "adaptive": {"tie_weights": "adaptive"},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("ties", ["chain", "mean"])
+def test_fits_do_not_depend_on_how_modes_are_applied(settings, ties, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 5))
+    Y = X @ rng.normal(size=(5, 1)) + 0.3 * rng.normal(size=(30, 12))
+    model = MultiTaskRegressor(3.0, 1.0, 50.0, task_prior=ties, tol=1e-9, **settings)
+    expected = model.fit(X, Y).coef_
+    monkeypatch.setattr("priormtl.graphs.DENSE_SIZE", 1)
+    assert model.fit(X, Y).coef_ == pytest.approx(expected, rel=1e-6, abs=1e-7)
+
+
+def test_modes_of_ten_thousand_tasks_take_no_table():
+    tracemalloc.start()
+    _, cosines = path(10_000).modes
+    back = np.ones((2, 10_000)) @ cosines @ cosines.T
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert back == pytest.approx(np.ones((2, 10_000)), rel=1e-12)
+    assert peak < 50e6
 
 
 def test_modes_of_a_large_odd_graph_are_not_computed(monkeypatch):

@@ -1,4 +1,7 @@
-"""write_whole, write_aside, write_folder: they appear complete or not at all."""
+"""Files and folders that appear complete or not at all.
+
+Each is written under a temporary name beside its place and renamed at the end.
+"""
 
 import os
 import shutil
@@ -13,16 +16,25 @@ PREFIX = ".priormtl-"
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes | memoryview) -> None:
-    """Write aside, then put in place; nothing stays after a failure."""
+    """Write a file; nothing stays after a failure."""
     with write_aside(path) as temporary:
         temporary.write_bytes(content)
 
 
 @contextmanager
 def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a file to write, which is brought to disk and put in place at the end."""
-    target = _follow(Path(path))
-    _refuse_no_place(target)
+    """Yield a temporary file to write, which is synced and put in place at the end."""
+    target = Path(path)
+    if target.is_symlink():  # the link stays, and its file is replaced
+        target = target.resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"{target} must be in a folder that exists: {target.parent} does not; make "
+            "it first."
+        )
+    if target.exists() and not target.is_file():
+        kind = "folder" if target.is_dir() else "device or pipe"
+        raise OSError(f"{target} must be a file to be written: it is a {kind}.")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f"{PREFIX}{os.getpid()}-")
     os.close(handle)
     temporary = Path(name)
@@ -37,28 +49,19 @@ def write_aside(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
-def _follow(target: Path) -> Path:
-    """Where a link leads, so that the link stays and its file is replaced."""
-    return target.resolve() if target.is_symlink() else target
-
-
-def _refuse_no_place(target: Path) -> None:
-    """Fail where nothing can be put in place, or would take the place of a device."""
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"{target} must be in a folder that exists: {target.parent} does not; make "
-            "it first."
-        )
-    if target.exists() and not target.is_file():
-        kind = "folder" if target.is_dir() else "device or pipe"
-        raise OSError(f"{target} must be a file to be written: it is a {kind}.")
-
-
 @contextmanager
 def write_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Folder aside to be filled, then put in place; nothing stays after a failure."""
+    """Yield a temporary folder to fill; it is put in place at the end."""
     target = Path(path)
-    _refuse_taken(target)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"folder must be in a folder that exists: {target.parent} does not."
+        )
+    is_empty = target.is_dir() and not any(target.iterdir())
+    if not is_empty and (target.exists() or target.is_symlink()):
+        raise FileExistsError(
+            f"folder must be new or empty: {target} is not; remove it, or name another."
+        )
     aside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{PREFIX}{os.getpid()}-"))
     try:
         yield aside
@@ -71,32 +74,15 @@ def write_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
-def _refuse_taken(target: Path) -> None:
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"folder must be in a folder that exists: {target.parent} does not."
-        )
-    if target.is_dir() and not any(target.iterdir()):
-        return
-    if target.exists() or target.is_symlink():
-        raise FileExistsError(
-            f"folder must be new or empty: {target} is not; remove it, or name another."
-        )
-
-
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes were writing aside; others go on."""
+    """Remove temporary files of processes that were killed, but not of living ones."""
     for path in folder.glob(f"{PREFIX}*"):
         number = path.name.removeprefix(PREFIX).split("-")[0]
         if number.isdigit() and not _lives(int(number)):
-            _remove(path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _lives(process: int) -> bool:
@@ -110,7 +96,7 @@ def _lives(process: int) -> bool:
 
 
 def _umask() -> int:
-    """Rights that new files do not get; reading them means setting them."""
+    """File mode mask; it can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -2,46 +2,51 @@
 
 The file is a valid safetensors file, so other tools can read the arrays. Its header
 carries a JSON text of settings; its last 32 bytes are a digest of all bytes before
-them. Reading checks sizes and the digest first, then builds arrays and plain values
-only: no types, no code. The reader is our own because it must refuse any changed
-byte, which the format itself does not ask for.
+them. Arrays are written from and read into their own memory, without further copies.
+Nothing is returned before sizes and the digest are checked, and what is returned are
+arrays and plain values only: no types, no code. The reader is our own because it must
+refuse any changed byte, which the format itself does not ask for.
 """
 
 import json
 import math
 import os
 import struct
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from itertools import islice
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from priormtl._files import write_whole
-from priormtl.exceptions import MissingFileError, ModelFileError, suggest
+from priormtl._files import write_aside
+from priormtl.exceptions import MissingFileError, ModelFileError, suggest_file
 
 __all__ = ["pack_archive", "read_archive", "unpack_archive", "write_archive"]
 
 FORMAT_VERSION = 1
 MOST_HEADER_BYTES = 100_000_000
 MOST_FILE_BYTES = 64 * 2**30
+CHUNK_BYTES = 2**20
 DIGEST_BYTES = 32
 LENGTH_BYTES = 8
-MOST_LOOKED_AT = 1000  # files of a folder, for one that was meant
 DTYPES = {"F64": "<f8", "I64": "<i8", "U8": "|u1"}
 NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
 Arrays = Mapping[str, np.ndarray]
+Piece = bytes | memoryview
 
 
 def write_archive(
     path: str | os.PathLike[str], kind: str, settings: Mapping[str, Any], arrays: Arrays
 ) -> None:
     """Write all or nothing: the file appears complete or not at all."""
-    write_whole(path, pack_archive(kind, settings, arrays))
+    pieces = _pieces(kind, settings, arrays)
+    first = next(pieces)  # what cannot be saved is refused before a file is made
+    with write_aside(path) as temporary, temporary.open("wb") as file:
+        file.write(first)
+        file.writelines(pieces)
 
 
 def read_archive(
@@ -50,82 +55,111 @@ def read_archive(
     """Settings and arrays of a file that ``write_archive`` wrote, unchanged since."""
     source = Path(path)
     if not source.is_file():
-        raise _no_file(source, kind)
-    if source.stat().st_size > MOST_FILE_BYTES:
-        raise ModelFileError(f"{source} is larger than {MOST_FILE_BYTES} bytes.")
-    content = source.read_bytes()
-    try:
-        return unpack_archive(content, kind)
-    except ModelFileError as error:
-        raise ModelFileError(f"{source}: {error}") from None
-
-
-def _no_file(source: Path, kind: str) -> ModelFileError:
-    """Build the error for a folder, or for nothing, in place of a file."""
-    saved = f"saved {kind}" if kind.endswith("s") else f"a saved {kind}"
-    words = f"{source} is not a file; give the path of {saved}."
-    if source.exists():
-        return ModelFileError(words)
-    return MissingFileError(words + suggest([source.name], _files_beside(source)))
-
-
-def _files_beside(path: Path) -> list[str]:
-    """Names of some files in the same folder, where one can look into it."""
-    with suppress(OSError):
-        found = (one.name for one in path.parent.iterdir() if one.is_file())
-        return sorted(islice(found, MOST_LOOKED_AT))
-    return []
+        saved = f"saved {kind}" if kind.endswith("s") else f"a saved {kind}"
+        words = f"{source} is not a file; give the path of {saved}."
+        if source.exists():
+            raise ModelFileError(words)
+        raise MissingFileError(words + suggest_file(source))
+    with source.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MOST_FILE_BYTES:
+            raise ModelFileError(f"{source} is larger than {MOST_FILE_BYTES} bytes.")
+        try:
+            return _read(file, size, kind)
+        except ModelFileError as error:
+            raise ModelFileError(f"{source}: {error}") from None
 
 
 def pack_archive(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> bytes:
     """Bytes of such a file."""
-    stored = {name: _storable(array) for name, array in arrays.items()}
-    meta = {"kind": kind, "version": FORMAT_VERSION, "settings": dict(settings)}
-    header: dict[str, Any] = {"__metadata__": {"priormtl": _to_json(meta)}}
-    offset = 0
-    for name, array in stored.items():
-        header[name] = _entry(array, offset)
-        offset += array.nbytes
-    header["digest"] = _entry(np.zeros(DIGEST_BYTES, np.uint8), offset)
-    text = _to_json(header).encode()
-    text += b" " * (-len(text) % 8)  # arrays start at a multiple of 8
-    body = b"".join(array.tobytes() for array in stored.values())
-    content = struct.pack("<Q", len(text)) + text + body
-    return content + _digest(content)
+    return b"".join(_pieces(kind, settings, arrays))
 
 
 def unpack_archive(
     content: bytes, kind: str
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Settings and arrays in the bytes of such a file."""
-    header, start = _read_header(content)
-    if _digest(content[:-DIGEST_BYTES]) != content[-DIGEST_BYTES:]:
+    return _read(BytesIO(content), len(content), kind)
+
+
+def _pieces(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Iterator[Piece]:
+    """Header, arrays one by one, and digest."""
+    meta = {"kind": kind, "version": FORMAT_VERSION, "settings": dict(settings)}
+    header: dict[str, Any] = {"__metadata__": {"priormtl": _to_json(meta)}}
+    offset = 0
+    for name, array in {**arrays, "digest": np.zeros(DIGEST_BYTES, np.uint8)}.items():
+        header[name] = {
+            "dtype": NAMES[array.dtype.newbyteorder("<")],
+            "shape": list(array.shape) or [1],
+            "data_offsets": [offset, offset + array.nbytes],
+        }
+        offset += array.nbytes
+    text = _to_json(header).encode()
+    text += b" " * (-len(text) % 8)  # arrays start at a multiple of 8
+    digest = _new_digest()
+    first = struct.pack("<Q", len(text)) + text
+    digest.update(first)
+    yield first
+    for array in arrays.values():
+        plain = np.ascontiguousarray(array)
+        plain = plain.astype(plain.dtype.newbyteorder("<"), copy=False)
+        content = plain.reshape(-1).view(np.uint8).data
+        digest.update(content)
+        yield content
+    yield digest.digest()
+
+
+def _read(
+    file: BinaryIO, size: int, kind: str
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read header and arrays in one pass over the file."""
+    if size < LENGTH_BYTES + 2 + DIGEST_BYTES:
+        raise ModelFileError("the file is too short to be a priormtl file.")
+    prefix = file.read(LENGTH_BYTES)
+    (length,) = struct.unpack("<Q", prefix)
+    body = size - LENGTH_BYTES - length - DIGEST_BYTES
+    if length > MOST_HEADER_BYTES or body < 0:
+        raise ModelFileError("not a priormtl file, or it was cut off.")
+    text = file.read(length)
+    header = _from_json(text)
+    if not isinstance(header, dict):
+        raise ModelFileError("not a priormtl file.")
+    digest = _new_digest()
+    digest.update(prefix)
+    digest.update(text)
+    settings, arrays, fault = dict[str, Any](), dict[str, np.ndarray](), None
+    try:
+        settings = _read_settings(header.pop("__metadata__", None), kind)
+        header.pop("digest", None)
+        for name, entry in header.items():
+            _check_entry(name, entry, body)
+        places = {name: entry["data_offsets"] for name, entry in header.items()}
+        _refuse_overlap(list(places.values()), body)
+        for name in sorted(header, key=places.__getitem__):
+            array = np.empty(header[name]["shape"], DTYPES[header[name]["dtype"]])
+            content = array.reshape(-1).view(np.uint8)
+            if file.readinto(content) < len(content):  # type: ignore[attr-defined]
+                raise ModelFileError("the file was cut off while it was read.")
+            digest.update(content)
+            body -= len(content)
+            arrays[name] = array
+    except ModelFileError as error:
+        fault = error
+    # A damaged file is called damaged, whatever else is wrong with it.
+    while body > 0 and (chunk := file.read(min(body, CHUNK_BYTES))):
+        digest.update(chunk)
+        body -= len(chunk)
+    if digest.digest() != file.read(DIGEST_BYTES):
         raise ModelFileError(
             "the file is damaged or was changed: its digest does not match; "
             "use an intact copy or save the model again."
         )
-    meta = _read_meta(header.pop("__metadata__", None), kind)
-    header.pop("digest", None)
-    body = memoryview(content)[start : len(content) - DIGEST_BYTES]
-    arrays = {name: _read_array(name, entry, body) for name, entry in header.items()}
-    _refuse_overlap([entry["data_offsets"] for entry in header.values()], len(body))
-    return meta["settings"], arrays
+    if fault is not None:
+        raise fault
+    return settings, {name: arrays[name] for name in header}
 
 
-def _read_header(content: bytes) -> tuple[dict[str, Any], int]:
-    if len(content) < LENGTH_BYTES + 2 + DIGEST_BYTES:
-        raise ModelFileError("the file is too short to be a priormtl file.")
-    (length,) = struct.unpack_from("<Q", content)
-    start = LENGTH_BYTES + length
-    if length > MOST_HEADER_BYTES or start + DIGEST_BYTES > len(content):
-        raise ModelFileError("not a priormtl file, or it was cut off.")
-    header = _from_json(content[LENGTH_BYTES:start])
-    if not isinstance(header, dict):
-        raise ModelFileError("not a priormtl file.")
-    return header, start
-
-
-def _read_meta(metadata: Any, kind: str) -> dict[str, Any]:
+def _read_settings(metadata: Any, kind: str) -> dict[str, Any]:
     text = metadata.get("priormtl") if isinstance(metadata, dict) else None
     if not isinstance(text, str):
         raise ModelFileError("not a priormtl file.")
@@ -139,11 +173,12 @@ def _read_meta(metadata: Any, kind: str) -> dict[str, Any]:
         )
     if meta.get("kind") != kind:
         raise ModelFileError(f"the file holds {meta.get('kind')!r}, not {kind!r}.")
-    return meta
+    settings: dict[str, Any] = meta["settings"]
+    return settings
 
 
-def _read_array(name: str, entry: Any, body: memoryview) -> np.ndarray:
-    """View the bytes that an entry names, after checking that they are its own."""
+def _check_entry(name: str, entry: Any, size: int) -> None:
+    """Fail if an array is not described, or does not lie inside the body."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise ModelFileError(f"array {name!r} is not described as it must be.")
     shape, offsets = entry["shape"], entry["data_offsets"]
@@ -153,12 +188,11 @@ def _read_array(name: str, entry: Any, body: memoryview) -> np.ndarray:
         raise ModelFileError(f"array {name!r} has an unknown type.")
     dtype = np.dtype(DTYPES[entry["dtype"]])
     begin, end = offsets
-    size = math.prod(shape) * dtype.itemsize
-    if not 0 <= begin <= end <= len(body) or end - begin != size:
+    count = math.prod(shape) * dtype.itemsize
+    if not 0 <= begin <= end <= size or end - begin != count:
         raise ModelFileError(f"array {name!r} does not lie inside the file.")
     if math.prod(max(1, side) for side in shape) > MOST_FILE_BYTES:
         raise ModelFileError(f"array {name!r} has an impossible shape or place.")
-    return np.frombuffer(body[begin:end], dtype=dtype).reshape(shape).copy()
 
 
 def _refuse_overlap(places: list[list[int]], size: int) -> None:
@@ -180,21 +214,8 @@ def _are_sizes(values: Any) -> bool:
     )
 
 
-def _storable(array: np.ndarray) -> np.ndarray:
-    array = np.ascontiguousarray(array)
-    return array.astype(array.dtype.newbyteorder("<"), copy=False)
-
-
-def _entry(array: np.ndarray, offset: int) -> dict[str, Any]:
-    return {
-        "dtype": NAMES[array.dtype],
-        "shape": list(array.shape),
-        "data_offsets": [offset, offset + array.nbytes],
-    }
-
-
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=DIGEST_BYTES, person=b"priormtl").digest()
+def _new_digest() -> Any:
+    return blake2b(digest_size=DIGEST_BYTES, person=b"priormtl")
 
 
 def _to_json(value: Any) -> str:

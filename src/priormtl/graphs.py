@@ -1,9 +1,15 @@
-"""Which tasks are tied: the Laplacian of a graph over tasks, never made dense."""
+"""Which tasks are tied: the Laplacian L of a weighted graph over tasks.
+
+p L pᵀ = Σ w_ab (p_a − p_b)² over edges. A complete group is kept as a diagonal minus a
+matrix of rank one, since its m² edges would not fit for many tasks. Neither L nor its
+eigenvectors are formed for many tasks: those of a chain in order are the cosines of the
+discrete cosine transform (Strang 1999), which is applied by FFT.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
@@ -22,9 +28,9 @@ from scipy.sparse.linalg import LinearOperator, eigsh, splu
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 
-__all__ = ["Laplacian"]
+__all__ = ["Cosines", "Laplacian"]
 
-DENSE_SIZE = 500
+DENSE_SIZE = 500  # tasks up to which matrices (m, m) are formed
 FEW_TASKS = 64  # up to here dense solves beat sparse ones
 
 
@@ -47,7 +53,12 @@ class Laplacian:
     @classmethod
     def from_edges(cls, m: int, first: Index, second: Index, weight: Array) -> Self:
         """½ Σ weight ‖p_first − p_second‖² as a quadratic form."""
-        incidence = _incidence(m, first, second)
+        k = len(first)
+        rows = np.tile(np.arange(k), 2)
+        signs = np.repeat([1.0, -1.0], k)
+        columns = np.concatenate([first, second])
+        # One row per edge, +1 and −1 at its ends.
+        incidence = csr_array((signs, (rows, columns)), shape=(k, m))
         edges = incidence.T @ (diags_array(weight) @ incidence)
         return cls(csr_array(edges), csr_array((m, 0)))
 
@@ -89,7 +100,7 @@ class Laplacian:
         return [(int(a), int(b), -float(w)) for a, b, w in listed if w < 0]
 
     def circles(self) -> list[tuple[Index, float]]:
-        """Complete groups: members, each tied to their mean, and the weight of that."""
+        """Complete groups: members, and the weight that ties each to their mean."""
         columns = self.groups.tocsc()
         bounds = zip(columns.indptr[:-1], columns.indptr[1:], strict=True)
         return [
@@ -172,23 +183,30 @@ class Laplacian:
 
     @cached_property
     def modes(self) -> tuple[Array, Array] | None:
-        """Eigenvalues (m,) and eigenvectors (m, m) of L; None for too many tasks.
+        """Eigenvalues (m,) and eigenvectors V (m, m) of L; None for too many tasks.
 
-        Cosines for a chain in order and for one group of all, which differ only in
-        their eigenvalues; else they are computed.
+        A chain in order and one group of all tasks have cosines as eigenvectors, which
+        for many tasks are a :class:`Cosines`: use V only as ``X @ V`` and ``X @ V.T``,
+        or ask for ``V.copy()``. Other graphs are decomposed.
         """
         angles = np.pi * np.arange(self.m) / max(1, self.m)
         chain = self._scale_of(np.arange(self.m - 1), np.arange(1, self.m))
         if chain is not None:
             waves: Array = 2.0 - 2.0 * np.cos(angles)
-            return chain * waves, _cosines(self.m)
+            return chain * waves, self._cosines()
         together = self._scale_of_one_group()
         if together is not None:
-            return together * (angles > 0).astype(np.float64), _cosines(self.m)
+            return together * (angles > 0).astype(np.float64), self._cosines()
         if self.m > DENSE_SIZE:
             return None
         values, vectors = np.linalg.eigh(self.dense())
         return np.maximum(values, 0.0), np.ascontiguousarray(vectors)
+
+    def _cosines(self) -> Array:
+        if self.m <= DENSE_SIZE:
+            return _cosine_table(self.m)
+        # Typed as an array, since it is multiplied and transposed as one.
+        return cast(Array, Cosines(self.m))
 
     def _scale_of(self, first: Index, second: Index) -> float | None:
         """Common weight of exactly these edges, if that is what the graph is."""
@@ -262,22 +280,53 @@ class Laplacian:
         return lambda rhs: solve(np.concatenate([rhs, padding]))[: self.m]
 
 
+class Cosines:
+    """Orthonormal cosines V (m, m), constant first, for ``X @ V`` and ``X @ V.T``.
+
+    Products are discrete cosine transforms of the rows of X, in O(m log m) each; the
+    table itself is only formed by ``copy`` and ``np.asarray``.
+
+    Examples
+    --------
+    >>> x = np.array([[1.0, 2.0, 4.0]])
+    >>> np.allclose(x @ Cosines(3) @ Cosines(3).T, x)
+    True
+    """
+
+    __array_ufunc__ = None  # makes NumPy leave ``X @ V`` to __rmatmul__
+
+    def __init__(self, m: int, *, transposed: bool = False) -> None:
+        self.shape = (m, m)
+        self._transposed = transposed
+
+    @property
+    def T(self) -> "Cosines":  # noqa: N802
+        """Transpose, which is the inverse."""
+        return Cosines(self.shape[0], transposed=not self._transposed)
+
+    def __rmatmul__(self, X: Array) -> Array:
+        from scipy.fft import dct  # noqa: PLC0415  (slow to import, rarely needed)
+
+        return np.asarray(dct(X, type=3 if self._transposed else 2, norm="ortho"))
+
+    def copy(self) -> Array:
+        """The table (m, m) as an array that the caller owns."""
+        table = _cosine_table.__wrapped__(self.shape[0])
+        return np.array(table.T if self._transposed else table)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The table as an array."""
+        return self.copy().astype(dtype or np.float64, copy=False)
+
+
 @lru_cache(maxsize=8)
-def _cosines(m: int) -> Array:
-    """Orthonormal cosines (m, m): modes of a chain, constant first."""
+def _cosine_table(m: int) -> Array:
+    """Orthonormal cosines (m, m): eigenvectors of a chain, constant first."""
     k = np.arange(m)
     table = np.cos(np.pi * np.outer(k + 0.5, k) / m) * np.sqrt(2.0 / m)
     table[:, 0] = np.sqrt(1.0 / m)
     table.flags.writeable = False
     return table
-
-
-def _incidence(m: int, first: Index, second: Index) -> csr_array:
-    """One row per edge, +1 and −1 at its ends."""
-    k = len(first)
-    rows = np.concatenate([np.arange(k), np.arange(k)])
-    values = np.concatenate([np.ones(k), -np.ones(k)])
-    return csr_array((values, (rows, np.concatenate([first, second]))), shape=(k, m))
 
 
 def _joined(parts: list[Any], dtype: type) -> np.ndarray:

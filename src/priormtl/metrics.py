@@ -1,18 +1,36 @@
-"""How well predictions match: variance explained, normalised squared error, AUC.
+"""Metrics of predictions, and intervals of their differences between methods.
 
-The first two compare the squared error with that of predicting the mean target.
-``pooled`` takes one mean over all rows; ``tasks`` takes each task's own and averages.
+Variance explained and the normalised squared error compare the squared error with that
+of predicting the mean target: ``average="pooled"`` takes one mean over all rows,
+``"tasks"`` takes each task's own and averages. AUC is computed within tasks.
+
+Splits of one data set share rows, so that differences between methods are correlated
+and the ordinary t interval is too short. Nadeau & Bengio (2003) multiply the variance
+of the k differences by 1/k + r, r = n_test/n_train, in place of 1/k: a correlation
+n_test/(n_test + n_train) between splits, the expected overlap of their test sets.
 """
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from math import inf, sqrt
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr, stdtrit
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["auc", "nmse", "task_aucs", "variance_explained"]
+__all__ = [
+    "LEVEL",
+    "Interval",
+    "auc",
+    "corrected_interval",
+    "nmse",
+    "task_aucs",
+    "variance_explained",
+]
+
+LEVEL = 0.95  # coverage of intervals
 
 Average = Literal["pooled", "tasks"] | None
 Labels = Sequence[Hashable] | NDArray[Any]
@@ -178,3 +196,28 @@ def _task_masks(target: Array, task: Labels | None) -> list[NDArray[np.bool_]]:
             f"got {len(labels)} labels for {len(target)} rows."
         )
     return [measured & (labels == label) for label in np.unique(labels)]
+
+
+class Interval(NamedTuple):
+    """Ends of an interval, and the p value of no difference."""
+
+    low: float
+    high: float
+    p_value: float
+
+
+def corrected_interval(
+    differences: Array, test_to_train: float, level: float = LEVEL
+) -> Interval:
+    """Corrected resampled t interval of the mean of two or more differences."""
+    if not test_to_train >= 0:
+        raise ValueError(
+            "test_to_train must be the test rows divided by the training rows, "
+            f"0 for no correction: got {test_to_train}."
+        )
+    k = len(differences)
+    mean = float(differences.mean())
+    error = sqrt(float(differences.var(ddof=1)) * (1.0 / k + test_to_train))
+    reach = float(stdtrit(k - 1, (1.0 + level) / 2.0)) * error
+    statistic = abs(mean) / error if error > 0 else (inf if mean else 0.0)
+    return Interval(mean - reach, mean + reach, 2.0 * float(stdtr(k - 1, -statistic)))

@@ -5,6 +5,7 @@ import pytest
 
 from golden import golden_tasks
 from instances import bind, random_coef, random_tasks
+from listed_tasks import from_lists
 from priormtl.baselines.coupling import (
     Alternation,
     KernelRidge,
@@ -16,7 +17,6 @@ from priormtl.baselines.coupling import (
     kernel_from,
     map_eigenvalues,
 )
-from priormtl.data import from_lists
 from priormtl.penalties import TaskKernel
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem

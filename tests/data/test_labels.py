@@ -1,8 +1,12 @@
-"""Task labels: their order, their kinds, and what is refused."""
+"""Task labels: their order, their kinds, their names in files, and what is refused."""
 
+import copy
+import json
+import pickle
 import tracemalloc
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -11,15 +15,28 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.preprocessing import StandardScaler
 
 from priormtl.data import (
     declares_order,
     encode_labels,
     find_labels,
+    from_plain,
+    name_features,
     split_task_column,
+    to_plain,
+    unnamed_feature,
+)
+from priormtl.data.labels import (
+    TaskOrder,
+    declared_order,
+    join_orders,
+    keep_tasks,
+    merge_tasks,
 )
 
 LAW = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+
 LABELS = st.one_of(
     st.lists(st.text(max_size=3), min_size=1),
     st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1),
@@ -29,8 +46,11 @@ LABELS = st.one_of(
     st.lists(st.datetimes(), min_size=1),
     st.lists(st.tuples(st.integers(0, 2), st.text(max_size=1)), min_size=1),
 )
+
 CATEGORIES = ["unused", "low", "mid", "high"]
+
 ROWS = ["high", "low", "low", "mid"]
+
 CATEGORICALS = {
     "pandas": pd.Series(ROWS, dtype=pd.CategoricalDtype(CATEGORIES)),
     "pandas ordered": pd.Series(ROWS, dtype=pd.CategoricalDtype(CATEGORIES, True)),
@@ -44,6 +64,7 @@ CATEGORICALS = {
         [3, 1, 1, 2], CATEGORIES, ordered=True
     ),
 }
+
 CONTAINERS = {
     "list": list,
     "tuple": tuple,
@@ -126,6 +147,15 @@ def test_a_way_to_store_texts_is_no_order(store):
         codes, tasks = encode_labels(store(rows), 4)
         assert tasks == ("high", "low", "mid")
         assert decode(codes, tasks) == rows
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_chunks_of_one_column_may_have_other_dictionaries(ordered):
+    parts = [([1, 1, 0], ["b", "c"]), ([0, 1], ["a", "b"])]
+    chunks = [pa.DictionaryArray.from_arrays(*part, ordered=ordered) for part in parts]
+    codes, tasks = encode_labels(pa.chunked_array(chunks), 5)
+    assert tasks == ("a", "b", "c")
+    assert codes.tolist() == [2, 2, 1, 0, 1]
 
 
 def test_arrow_tables_made_by_pandas_have_its_order():
@@ -222,7 +252,7 @@ def test_decimals_are_labels():
     "labels", [[1, "1"], ["a", 1.5], [(1,), "a"], [date(2020, 1, 1), 3]], ids=repr
 )
 def test_labels_of_several_kinds_are_refused(labels):
-    with pytest.raises(ValueError, match="one kind to be put in order: got"):
+    with pytest.raises(ValueError, match="one kind to be sorted: got"):
         encode_labels(labels, 2)
 
 
@@ -241,7 +271,14 @@ MISSING = {
     "polars": pl.Series(["a", None]),
     "polars numbers": pl.Series([1, None]),
     "polars categorical": pl.Series(["a", None], dtype=pl.Categorical),
+    "polars enum": pl.Series(["a", None], dtype=pl.Enum(["a"])),
     "pyarrow": pa.chunked_array([["a", None]]),
+    "pyarrow nulls": pa.nulls(2),
+    "pyarrow NaN": pa.array([1.0, float("nan")]),
+    "pyarrow index": pa.DictionaryArray.from_arrays(
+        pa.array([0, None]), ["a"], ordered=True
+    ),
+    "pyarrow category": pa.DictionaryArray.from_arrays([0, 1], ["a", None]),
 }
 
 
@@ -324,3 +361,145 @@ def test_no_rows_have_no_labels():
     codes, tasks = encode_labels([], 0)
     assert tasks == ()
     assert len(codes) == len(find_labels([], ("a",), 0)) == 0
+
+
+MONTHS = ("jan", "feb", "mar", "apr", "may")
+
+
+@st.composite
+def parts_of_a_year(draw):
+    """Tasks of some parts, each with the categories of the whole."""
+    chosen = draw(st.lists(st.sets(st.sampled_from(MONTHS)), min_size=1, max_size=4))
+    return [TaskOrder([m for m in MONTHS if m in some], MONTHS) for some in chosen]
+
+
+@LAW
+@given(parts_of_a_year())
+def test_parts_of_one_categorical_keep_its_order(parts):
+    merged = reduce(merge_tasks, parts)
+    used = set().union(*parts)
+    assert merged == tuple(month for month in MONTHS if month in used)
+    assert declared_order(merged) == MONTHS
+    assert reduce(merge_tasks, reversed(parts)) == merged
+
+
+@LAW
+@given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=4))
+def test_sorted_labels_merge_into_sorted_labels(parts):
+    merged = reduce(merge_tasks, [tuple(sorted(part)) for part in parts])
+    assert merged == tuple(sorted(set().union(*parts)))
+    joined = join_orders(*(tuple(sorted(part)) for part in parts))
+    assert joined == merged
+
+
+@LAW
+@given(
+    st.permutations(range(6)), st.sets(st.integers(0, 5)), st.sets(st.integers(0, 5))
+)
+def test_joined_orders_keep_both(order, some, others):
+    a = tuple(i for i in order if i in some)
+    b = tuple(i for i in order if i in others)
+    joined = join_orders(a, b)
+    assert tuple(i for i in joined if i in some) == a
+    assert tuple(i for i in joined if i in others) == b
+    assert join_orders(b, a) == joined
+
+
+def test_one_side_may_not_know_the_order():
+    known = TaskOrder(["feb"], MONTHS)
+    assert merge_tasks(known, ("jan", "mar")) == ("jan", "feb", "mar")
+    assert merge_tasks(("jan", "mar"), known) == ("jan", "feb", "mar")
+    assert set(merge_tasks(known, ("dec",))) == {"dec", "feb"}
+
+
+def test_orders_that_contradict_each_other_are_refused():
+    with pytest.raises(ValueError, match=r"\['a', 'b', 'c'\] and \['b', 'a'\]"):
+        join_orders(("a", "b", "c"), ("b", "a"))
+    with pytest.raises(ValueError, match="labels of one kind"):
+        join_orders(("a", "b"), (1, 2))
+
+
+def test_copies_remember():
+    order = TaskOrder(["feb"], MONTHS)
+    for twin in (copy.deepcopy(order), pickle.loads(pickle.dumps(order))):
+        assert twin == ("feb",)
+        assert declared_order(twin) == MONTHS
+    assert declared_order(keep_tasks(order, [])) == MONTHS
+    assert declared_order(keep_tasks(("feb",), ["feb"])) is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "union"),
+    [
+        (("a", "b"), ("a", "b"), ("a", "b")),
+        (("b", "a"), ("b", "a"), ("b", "a")),
+        (("b", "a"), ("a", "b"), ("a", "b")),
+        (("c", "a", "b"), ("b", "a"), ("c", "a", "b")),
+        (("c", "a"), ("b",), ("a", "b", "c")),
+        ((3, 1), (2, 10), (1, 2, 3, 10)),
+        (("a",), (), ("a",)),
+    ],
+)
+def test_the_longer_order_of_tasks_wins_where_it_holds_all(a, b, union):
+    assert merge_tasks(a, b) == merge_tasks(b, a) == union
+
+
+LABELS_NAMES = st.one_of(
+    st.text(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.booleans(),
+    st.dates(),
+    st.datetimes(),
+    st.just(datetime(2024, 2, 29, 12, tzinfo=UTC)),
+)
+
+
+@LAW
+@given(st.lists(LABELS_NAMES))
+def test_labels_come_back_with_their_types(labels):
+    found = from_plain(json.loads(json.dumps(to_plain(labels))))
+    assert found == tuple(labels)
+    assert [type(label) for label in found] == [type(label) for label in labels]
+
+
+def test_a_date_is_not_a_datetime():
+    day = date(2024, 1, 1)
+    assert type(from_plain(to_plain([day]))[0]) is date
+
+
+@pytest.mark.parametrize("label", [(1, 2), None, b"a", 1j, frozenset()], ids=repr)
+def test_other_labels_cannot_be_saved(label):
+    with pytest.raises(ValueError, match="must be text, numbers or dates to be saved"):
+        to_plain(["a", label])
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], {}, {"date": "2024-01-01", "x": 1}, {"code": "1"}], ids=repr
+)
+def test_values_that_are_no_labels_are_refused(value):
+    with pytest.raises(TypeError, match="not a label"):
+        from_plain([value])
+
+
+@pytest.mark.parametrize("value", ["date", "2024-13-01", ""])
+def test_dates_that_do_not_exist_are_refused(value):
+    with pytest.raises(ValueError, match=r"isoformat|month"):
+        from_plain([{"date": value}])
+
+
+@pytest.mark.parametrize("values", [None, "ab", {"a": 1}, 3], ids=repr)
+def test_labels_must_be_a_list(values):
+    with pytest.raises(TypeError, match="labels must be a list"):
+        from_plain(values)
+
+
+def test_features_without_names_are_numbered_as_by_scikit_learn():
+    scaler = StandardScaler().fit([[0.0, 1.0], [1.0, 0.0]])
+    assert name_features(None, 2) == tuple(scaler.get_feature_names_out())
+    assert unnamed_feature(7) == "x7"
+    assert name_features(None, 0) == ()
+
+
+def test_names_that_are_known_stay():
+    assert name_features(("é", "b"), 2) == ("é", "b")

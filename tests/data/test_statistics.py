@@ -1,15 +1,37 @@
-"""TaskStatistics: files, declared orders, some tasks only."""
+"""TaskStatistics: sums, files, notebooks, and tasks of a few rows."""
 
+from dataclasses import replace
 from datetime import date, datetime
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from priormtl.archive import write_archive
-from priormtl.data import TaskStatistics, from_columns, summarize, summarize_tasks
+from priormtl.data import (
+    TaskOrder,
+    TaskStatistics,
+    check_min_rows,
+    from_columns,
+    from_labels,
+    large_tasks,
+    summarize,
+    summarize_tasks,
+)
+from priormtl.data.labels import declared_order
 from priormtl.exceptions import ModelFileError
-from summarized_rows import ARRAYS, assert_same_bits, random_rows
+from summarized_rows import (
+    ARRAYS,
+    assert_same,
+    assert_same_bits,
+    exact_moments,
+    part_of,
+    random_rows,
+)
 
 
 def test_only_statistics_can_be_added():
@@ -137,3 +159,198 @@ def test_tasks_without_their_rows(kept):
         each, before = (np.broadcast_to(s.xx, (2, 4, 4)) for s in (found, whole))
         assert not each[~tasks].any()
         np.testing.assert_array_equal(each[tasks], before[tasks])
+
+
+LAW = settings(max_examples=30, deadline=None, derandomize=True, database=None)
+
+SEEDS = st.integers(0, 10**6)
+
+
+@LAW
+@given(SEEDS, st.integers(2, 6), st.randoms(use_true_random=False))
+def test_merged_parts_equal_the_whole(seed, count, random):
+    rows = random_rows(seed)
+    owner = np.random.default_rng(seed).integers(0, count, len(rows[1]))
+    parts = [part_of(rows, owner == k) for k in range(count) if np.any(owner == k)]
+    random.shuffle(parts)
+    assert_same(reduce(add, parts), summarize(*rows))
+
+
+@LAW
+@given(SEEDS, st.randoms(use_true_random=False))
+def test_any_grouping_of_the_sums_gives_the_whole(seed, random):
+    rows = random_rows(seed)
+    parts = [part_of(rows, np.arange(k, 40, 8)) for k in range(8)]
+    while len(parts) > 1:
+        a = parts.pop(random.randrange(len(parts)))
+        b = parts.pop(random.randrange(len(parts)))
+        parts.append(a + b)
+    assert_same(parts[0], summarize(*rows))
+
+
+@LAW
+@given(SEEDS)
+def test_rows_one_by_one_give_the_whole(seed):
+    rows = random_rows(seed, n=12)
+    parts = [part_of(rows, [i]) for i in range(12)]
+    assert_same(reduce(add, parts), summarize(*rows))
+
+
+@LAW
+@given(SEEDS, st.integers(5, 35))
+def test_sums_commute_to_the_bit(seed, cut):
+    rows = random_rows(seed)
+    a, b = part_of(rows, slice(None, cut)), part_of(rows, slice(cut, None))
+    assert_same_bits(a + b, b + a)
+
+
+@LAW
+@given(SEEDS)
+def test_sums_of_shared_rows_commute_and_stay_shared(seed):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(30, 4)), rng.normal(size=(30, 3))
+    a, b = summarize(X[:11], Y[:11]), summarize(X[11:], Y[11:])
+    assert (a + b).xx.shape == (1, 4, 4)
+    assert_same_bits(a + b, b + a)
+    assert_same(a + b, summarize(X, Y))
+
+
+def test_shared_and_other_rows_add_up():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 2)), rng.normal(size=(20, 3))
+    holes = Y.copy()
+    holes[0, 1] = np.nan
+    shared, other = summarize(X, Y), summarize(X + 1, holes)
+    total = summarize(np.concatenate([X, X + 1]), np.concatenate([Y, holes]))
+    assert_same(shared + other, total)
+    assert_same_bits(shared + other, other + shared)
+
+
+def test_shared_rows_of_other_tasks_add_up_by_name():
+    X, Y = np.arange(6.0).reshape(3, 2), np.arange(9.0).reshape(3, 3) ** 2
+    a = summarize_tasks(from_columns(X, Y[:, :2], tasks=("a", "b")))
+    b = summarize_tasks(from_columns(X + 1, Y[:, 1:], tasks=("b", "c")))
+    labels = ["a"] * 3 + ["b"] * 6 + ["c"] * 3
+    rows = np.concatenate([X, X, X + 1, X + 1])
+    targets = np.concatenate([Y[:, 0], Y[:, 1], Y[:, 1], Y[:, 2]])
+    assert_same(a + b, summarize(rows, targets, labels))
+
+
+def test_tasks_are_matched_by_name():
+    X, y, task, weight = random_rows(1)
+    names = np.array(["x", "y", "z"])
+    ours = summarize(X[:20], y[:20], names[task[:20]], weight[:20])
+    theirs = summarize(X[20:], y[20:], names[::-1][task[20:]], weight[20:])
+    joined = np.concatenate([names[task[:20]], names[::-1][task[20:]]])
+    assert_same(ours + theirs, summarize(X, y, joined, weight))
+
+
+def test_a_task_that_one_side_lacks_is_kept_to_the_bit():
+    a = summarize([[1.0], [2.5]], [1.0, 2.0], ["a", "a"])
+    b = summarize([[7.1], [9.3]], [0.1, 0.7], ["b", "b"])
+    both = a + b
+    for name in ARRAYS:
+        assert getattr(both, name)[0].tobytes() == getattr(a, name)[0].tobytes()
+        assert getattr(both, name)[1].tobytes() == getattr(b, name)[0].tobytes()
+
+
+def test_tasks_of_several_kinds_are_refused():
+    a, b = summarize([[1.0]], [1.0], ["a"]), summarize([[1.0]], [1.0], [1])
+    with pytest.raises(ValueError, match=r"labels of one kind: got \['int', 'str'\]"):
+        a + b
+
+
+def test_only_the_same_features_can_be_added():
+    a, b = summarize([[1.0]], [1.0]), summarize([[1.0, 2.0]], [1.0])
+    with pytest.raises(ValueError, match="over the same features: got 1  and 2"):
+        a + b
+
+
+def test_features_of_other_names_cannot_be_added():
+    a = summarize_tasks(from_labels(np.eye(2), np.ones(2), [0, 0], features=["u", "v"]))
+    b = summarize_tasks(from_labels(np.eye(2), np.ones(2), [0, 0], features=["v", "u"]))
+    with pytest.raises(ValueError, match=r"\('u', 'v'\) and 2 \('v', 'u'\)"):
+        a + b
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e8, 1e12])
+@pytest.mark.parametrize("count", [2, 10])
+def test_merging_loses_no_more_than_the_means_do(offset, count):
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(50, 3)) + offset, rng.normal(size=50) - offset
+    parts = [summarize(X[k::count], y[k::count]) for k in range(count)]
+    found = reduce(add, parts)
+    moments = exact_moments(X, y)[1]
+    # A mean near the offset is known to offset · 2⁻⁵³; moments of spread 1 inherit it.
+    digits = 1e-13 + 20 * offset * np.finfo(float).eps
+    np.testing.assert_allclose(found.xx[0], moments[:3, :3], atol=50 * digits)
+    np.testing.assert_allclose(found.xy[0], moments[:3, 3], atol=50 * digits)
+
+
+def page(m, d=3, names=None):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(4 * m, d)), columns=names)
+    labels = np.repeat([f"t{i}" for i in range(m)], 4)
+    return summarize(X, rng.normal(size=4 * m), labels)._repr_html_()
+
+
+@pytest.mark.parametrize("m", [1, 10, 11, 300])
+def test_many_tasks_are_cut_and_counted(m):
+    text = page(m)
+    assert f"TaskStatistics({m} tasks, 3 features, weight {4 * m})" in text
+    assert (f"… and {m - 10} more tasks." in text) == (m > 10)
+
+
+def test_names_are_shown_as_text_and_cut():
+    text = page(2, 12, ["<b>", *(f"f{j}" for j in range(11))])
+    assert "&lt;b&gt;, f0" in text
+    assert "(12 in all)" in text
+    assert "<b>" not in text
+
+
+def test_shared_tables_say_so():
+    X = np.arange(8.0).reshape(4, 2)
+    shared = summarize(X, np.column_stack([X[:, 0], X[:, 1] ** 2]))
+    assert "one for all tasks" in shared._repr_html_()
+
+
+def test_a_task_without_rows_has_no_spread():
+    statistics = summarize([[1.0], [2.0]], [1.0, 2.0], task=["a", "a"])
+    other = summarize([[1.0]], [1.0], task=["b"], sample_weight=[1.0])
+    assert "nan" not in (statistics + other)._repr_html_()
+
+
+def test_what_lies_on_disk_is_not_called_memory(tmp_path):
+    held = summarize(np.eye(4), np.arange(4.0), task=["a", "b"] * 2)
+    mapped = np.lib.format.open_memmap(tmp_path / "xx.npy", "w+", float, (2, 4, 4))
+    stored = replace(held, xx=mapped)
+    assert "on disk" not in held._repr_html_()
+    once, twice = (s._repr_html_() for s in (stored, stored + stored))
+    assert f"{mapped.nbytes / 2**20:.3g} MB" in once[once.index("on disk") :]
+    assert f"{2 * mapped.nbytes / 2**20:.3g} MB" in twice[twice.index("on disk") :]
+
+
+def test_tasks_keep_their_order_and_its_declaration():
+    tasks = TaskOrder(["mar", "jan", "feb"], declared=["mar", "apr", "jan", "feb"])
+    kept = large_tasks(tasks, [5, 1, 2], 2)
+    assert kept == ("mar", "feb")
+    assert declared_order(kept) == ("mar", "apr", "jan", "feb")
+
+
+def test_one_row_is_always_enough():
+    assert large_tasks(("b", "a"), np.array([1.0, 2.0]), 1) == ("b", "a")
+
+
+def test_nothing_left_is_an_error():
+    with pytest.raises(ValueError, match="min_rows=9 must leave some tasks: none of 2"):
+        large_tasks(("a", "b"), [8, 3], 9)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "3", None])
+def test_other_than_counts_are_refused(wrong):
+    with pytest.raises(ValueError, match="min_rows must be a whole number from 1 on"):
+        check_min_rows(wrong)
+
+
+def test_numbers_of_numpy_count():
+    assert check_min_rows(np.int64(3)) == 3

@@ -1,13 +1,33 @@
-"""Rows into statistics: large offsets, weights, chunks, gaps, sparsity."""
+"""Rows into statistics, and which form is chosen."""
+
+from itertools import pairwise
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from instances import LAYOUTS, plain_rows, random_tasks
-from priormtl.data import products, summarize, summarize_tasks, summarizing
+from priormtl import MultiTaskRegressor
+from priormtl.data import (
+    CentredSamples,
+    SharedRows,
+    StackedRows,
+    TaskStatistics,
+    centre_samples,
+    condense,
+    from_codes,
+    from_columns,
+    from_labels,
+    refuse_tiny,
+    summarize,
+    summarize_tasks,
+    summarizing,
+    to_tasks,
+)
 from summarized_rows import (
     ARRAYS,
     assert_same,
@@ -18,6 +38,7 @@ from summarized_rows import (
 )
 
 LAW = settings(max_examples=30, deadline=None, derandomize=True, database=None)
+
 SEEDS = st.integers(0, 10**6)
 
 
@@ -119,8 +140,7 @@ def test_the_order_of_rows_does_not_matter(seed):
 def test_chunks_do_not_matter(layout, cells, monkeypatch):
     data = random_tasks(layout, n=20)
     whole = summarize_tasks(data)
-    for module in (products, summarizing):
-        monkeypatch.setattr(module, "CHUNK_CELLS", cells)
+    monkeypatch.setattr(summarizing, "CHUNK_CELLS", cells)
     assert_same(summarize_tasks(data), whole, rtol=1e-11)
 
 
@@ -190,9 +210,287 @@ def test_sparse_rows_are_made_dense_a_chunk_at_a_time(monkeypatch):
         sizes.append(np.prod(self.shape))
         return to_dense(self, *args, **kwargs)
 
-    for module in (products, summarizing):
-        monkeypatch.setattr(module, "CHUNK_CELLS", 50)
+    monkeypatch.setattr(summarizing, "CHUNK_CELLS", 50)
     monkeypatch.setattr(csr_array, "toarray", toarray)
     X = csr_array(np.eye(200)[:, :5])
     summarize(X, np.arange(200.0))
     assert max(sizes) == 50
+
+
+def uneven_rows(weighted, offset=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    starts = np.array([0, 1, 8, 11, 30])
+    X = offset + rng.standard_normal((30, 3))
+    weight = 0.5 + rng.random(30) if weighted else np.ones(30)
+    return X, offset + rng.standard_normal(30), weight, starts
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_many_tasks_at_once_are_one_after_the_other(weighted, offset):
+    X, y, weight, starts = uneven_rows(weighted, offset)
+    together = summarizing.task_products(X, y, weight, starts)
+    for i, (a, b) in enumerate(pairwise(starts)):
+        part = summarizing.centred_products(X[a:b], y[a:b], weight[a:b])
+        for ours, alone in zip(together, summarizing._one_task(part), strict=True):
+            assert ours[i] == pytest.approx(alone[0], rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("cells", [4, 20, 60, 10**6])
+def test_any_batches_give_the_same_statistics(cells, monkeypatch):
+    X, y, weight, starts = uneven_rows(weighted=True)
+    codes = np.repeat(np.arange(4), np.diff(starts))
+    data = from_codes(X, y, codes, tuple("abcd"), weight)
+    whole = summarize_tasks(data)
+    monkeypatch.setattr(summarizing, "CHUNK_CELLS", cells)
+    batched = summarize_tasks(data)
+    for name in ("weight", "x_mean", "y_mean", "xx", "xy", "yy"):
+        ours, expected = getattr(batched, name), getattr(whole, name)
+        assert ours == pytest.approx(expected, rel=1e-11, abs=1e-12)
+
+
+def test_constants_leave_no_noise():
+    X, y, weight, starts = uneven_rows(weighted=True)
+    X[:, 1], y[1:8] = 0.1 + 1e8, 1.0 / 3.0
+    found = summarizing.task_products(X, y, weight, starts)
+    assert not found.xx[:, 1].any()
+    assert not found.xx[:, :, 1].any()
+    assert not found.xy[1].any()
+    assert found.yy[1] == 0.0
+    assert found.xx[2, 0, 0] > 0.0
+
+
+def stacked(n, d, m, form=np.asarray):
+    rng = np.random.default_rng(0)
+    return from_labels(
+        form(rng.normal(size=(n, d))), rng.normal(size=n), np.arange(n) % m
+    )
+
+
+def shared(n, d, m, form=np.asarray):
+    rng = np.random.default_rng(0)
+    return from_columns(form(rng.normal(size=(n, d))), rng.normal(size=(n, m)))
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (stacked(12, 4, 3), TaskStatistics),
+        (stacked(11, 4, 3), CentredSamples),
+        (stacked(50, 4, 3, csr_array), CentredSamples),
+        (shared(4, 4, 3), TaskStatistics),
+        (shared(3, 4, 3), CentredSamples),
+        (shared(50, 4, 3, csr_array), CentredSamples),
+    ],
+    ids=["long", "wide", "sparse", "shared", "shared wide", "shared sparse"],
+)
+def test_the_smaller_representation_is_chosen(data, kind):
+    assert isinstance(condense(data), kind)
+
+
+def test_statistics_are_taken_as_they_are():
+    statistics = summarize_tasks(stacked(12, 4, 3))
+    assert condense(statistics) is statistics
+
+
+@pytest.mark.parametrize("build", [stacked, shared])
+def test_the_choice_does_not_change_the_moments(build):
+    for n in (3, 30):
+        data = build(n, 4, 2)
+        np.testing.assert_allclose(
+            condense(data).xy, summarize_tasks(data).xy, rtol=1e-10, atol=1e-12
+        )
+
+
+def test_chunks_accumulate_to_the_whole():
+    rng = np.random.default_rng(0)
+    X, y, task = rng.normal(size=(30, 2)), rng.normal(size=30), rng.integers(0, 3, 30)
+    chunks = (from_labels(X[k::4], y[k::4], task[k::4]) for k in range(4))
+    found, whole = sum(map(summarize_tasks, chunks)), summarize(X, y, task)
+    assert found.tasks == whole.tasks
+    np.testing.assert_allclose(found.xx, whole.xx, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(found.xy, whole.xy, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_small_tasks_are_left_out(columns):
+    rng = np.random.default_rng(0)
+    X, y, task = rng.normal(size=(9, 2)), rng.normal(size=9), np.repeat([2, 0, 1], 3)
+    weight = np.ones(9)
+    weight[0] = 0.0  # absent, so that task 2 has two rows
+    if columns:
+        cells = np.full((9, 3), np.nan)
+        cells[np.arange(9), task] = y
+        y, task = cells, None
+    whole = summarize(X, y, task, weight)
+    found = summarize(X, y, task, weight, min_rows=3)
+    assert found.tasks == (0, 1)
+    np.testing.assert_array_equal(found.xx, whole.gram()[:2])
+    np.testing.assert_array_equal(found.yy, whole.yy[:2])
+    assert summarize(X, y, task, weight, min_rows=2).tasks == whole.tasks
+
+
+def test_small_tasks_may_be_all():
+    with pytest.raises(ValueError, match="min_rows=3 must leave some tasks: none of 1"):
+        summarize([[0.0], [2.0]], [1.0, 3.0], min_rows=3)
+    with pytest.raises(ValueError, match=r"min_rows must be a whole .* got True"):
+        summarize([[0.0], [2.0]], [1.0, 3.0], min_rows=True)
+
+
+def test_no_labels_make_one_task():
+    data = to_tasks([[1.0], [2.0]], [3.0, 4.0])
+    assert isinstance(data, StackedRows)
+    assert data.tasks == (0,)
+
+
+def test_columns_of_targets_are_tasks():
+    data = to_tasks([[1.0], [2.0]], [[3.0, 4.0], [5.0, np.nan]])
+    assert isinstance(data, SharedRows)
+    assert data.tasks == (0, 1)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_names_of_columns_name_features_and_tasks(frame):
+    X, Y = (
+        frame({"u": [1.0, 2.0], "v": [0.0, 1.0]}),
+        frame({"p": [1, 2], "q": [3, None]}),
+    )
+    data = to_tasks(X, Y)
+    assert data.features == ("u", "v")
+    assert data.tasks == ("p", "q")
+    assert data.weight.tolist() == [[1.0, 1.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize("series", [pd.Series, pl.Series, np.array, list])
+def test_labels_and_weights_come_in_any_form(series):
+    task, weight = series(["b", "a"]), series([1.0, 2.0])
+    found = summarize([[1.0], [2.0]], series([3.0, 4.0]), task, weight)
+    assert found.tasks == ("a", "b")
+    assert found.weight.tolist() == [2.0, 1.0]
+    assert found.y_mean.tolist() == [4.0, 3.0]
+
+
+def test_the_index_of_a_series_does_not_matter():
+    task = pd.Series(["b", "a"], index=[7, 3])
+    found = summarize([[1.0], [2.0]], pd.Series([3.0, 4.0], index=[1, 0]), task)
+    assert found.y_mean.tolist() == [4.0, 3.0]
+
+
+def test_labels_and_columns_exclude_each_other():
+    with pytest.raises(ValueError, match="task must be None if y has one column per"):
+        summarize(np.eye(2), np.eye(2), task=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (
+            [1.0, 2.0],
+            [1.0, 2.0],
+            r"X must have two dimensions: got shape \(2,\)",
+        ),
+        (np.eye(2), [1.0], "y must have one value per row of X: got 1 for 2 rows"),
+        (np.eye(2), ["a", "b"], "y must hold numbers: got list"),
+        (np.eye(2), [1.0, np.nan], "y must be finite: it contains NaN"),
+        (np.eye(2), 5.0, "y must"),
+        (np.eye(2), np.ones((2, 1, 1)), "y must"),
+        (np.eye(2), np.ones((2, 0)), "y must"),
+        (np.empty((0, 2)), [], "at least one row"),
+    ],
+    ids=["flat X", "short", "text", "NaN", "one y", "3-D y", "no column", "no row"],
+)
+def test_tables_that_do_not_fit_are_refused(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        summarize(X, y)
+
+
+def test_integers_are_read_as_numbers():
+    found = summarize(
+        np.array([[1], [3]], dtype=np.int8), np.array([100, 120], np.int8)
+    )
+    assert found.xx[0, 0, 0] == 2.0
+    assert found.y_mean[0] == 110.0
+
+
+rng = np.random.default_rng(0)
+
+X = rng.normal(size=(40, 3))
+
+y = X @ [1.0, -1.0, 0.5]
+
+task = np.repeat([0, 1], 20)
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e-100, 1.0, 1e90])
+def test_scales_that_doubles_can_square_are_taken(scale):
+    weight = np.full(40, min(scale, 1.0))
+    found = summarize(X * scale, y * scale, task, weight)
+    np.testing.assert_allclose(found.x_mean / scale, summarize(X, y, task).x_mean)
+
+
+@pytest.mark.parametrize("first", [0.0, 1.0])
+@pytest.mark.parametrize("rest", [0.0, 1.0])
+def test_constant_and_sparse_columns_are_taken(first, rest):
+    column = np.r_[first, np.full(39, rest)]
+    found = summarize(np.column_stack([X, column]), y, task)
+    mean = found.weight @ found.x_mean[:, 3] / 40
+    assert mean == pytest.approx((first + 39 * rest) / 40)
+
+
+def test_a_mean_that_cancels_is_no_tiny_column():
+    column = np.r_[1.0, -1.0, np.full(38, 0.0)]
+    statistics = summarize(np.column_stack([X, column]), y)
+    statistics.x_mean[:, 3] = 1e-160
+    refuse_tiny(statistics)
+
+
+@pytest.mark.parametrize("wanted", [summarize, MultiTaskRegressor().fit])
+def test_what_vanishes_is_named(wanted):
+    tiny = X * [1.0, 1e-200, 1.0]
+    with pytest.raises(ValueError, match=r"feature 1 must reach 1e-150, or"):
+        wanted(tiny, y, task=task)
+    with pytest.raises(ValueError, match=r"target must reach.*for example by 1e2"):
+        wanted(X, y * 1e-200, task=task)
+
+
+def test_tiny_weights_add_up_but_do_not_fit():
+    weight = np.full(40, 1e-300)
+    statistics = summarize(X, y, task, weight)
+    np.testing.assert_allclose(statistics.xx * 1e300, summarize(X, y, task).xx)
+    for fit in (
+        lambda: MultiTaskRegressor().fit(X, y, task=task, sample_weight=weight),
+        lambda: MultiTaskRegressor().fit_statistics(statistics + statistics),
+    ):
+        with pytest.raises(ValueError, match="the weight must reach"):
+            fit()
+
+
+def test_numbers_below_the_normal_ones_are_named_too():
+    with pytest.raises(ValueError, match="Multiply it, for example by 1e300"):
+        summarize(np.full((3, 1), 1e-320), [1.0, 2.0, 3.0])
+
+
+def test_all_parts_count_together():
+    well, tiny = summarize(X, y, task), summarize(X, y, task)
+    tiny.x_mean[:, 1] = 1e-200
+    tiny.xx[:, 1] = tiny.xx[:, :, 1] = 0.0
+    refuse_tiny(well, tiny)
+    with pytest.raises(ValueError, match="feature 1"):
+        refuse_tiny(tiny)
+
+
+@pytest.mark.parametrize("value", [0.1, -3.7, 1e8 + 0.3, 1e-9])
+def test_constant_columns_have_no_deviations(value):
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    X[:, 1] = value
+    data = from_labels(X, X[:, 0], [0] * 20 + [1] * 30)
+    assert not summarize_tasks(data).xx[:, 1].any()
+    assert not centre_samples(data).squared_deviations()[:, 1].any()
+
+
+def test_small_deviations_are_data():
+    X = np.full((20, 1), 1e6)
+    X[-1] += 1e-8
+    data = from_labels(X, np.arange(20.0), [0] * 20)
+    assert centre_samples(data).squared_deviations().all()
+    assert summarize_tasks(data).xx.all()

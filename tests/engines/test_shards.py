@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from mixed_rows import assert_same, mixed_frame, naive, to_arrow
 from priormtl import MultiTaskRegressor
-from priormtl.data.orders import declared_order
+from priormtl.data.labels import declared_order
 from priormtl.engines import open_shards, shards, summarize, summarize_sharded
 from priormtl.exceptions import DataFileError, FoldsError
 from watched_memory import beside_tests

@@ -22,8 +22,8 @@ from priormtl import (
     save,
     summarize,
 )
-from priormtl.data import streamed
-from priormtl.data.streamed import MOST_HELD
+from priormtl.data import on_disk
+from priormtl.data.on_disk import MOST_HELD
 from priormtl.engines import open_shards
 from priormtl.engines import summarize as summarize_files
 from priormtl.estimators import progress
@@ -315,7 +315,7 @@ def test_what_statistics_on_disk_cannot_do_is_said_and_changes_nothing(
     folder, tmp_path_factory, monkeypatch
 ):
     shards = tmp_path_factory.mktemp("shards") / "statistics"
-    monkeypatch.setattr(streamed.StreamedMoments, "gram_size", MOST_HELD + 1)
+    monkeypatch.setattr(on_disk.StreamedMoments, "gram_size", MOST_HELD + 1)
     model = MultiTaskRegressorCV(**FAST, tie_weights="adaptive")
     columns = COLUMNS | {"task": "school", "missing": "drop"}
     with pytest.raises(MemoryError, match=r'neither tie_weights="adaptive" nor'):

@@ -13,7 +13,8 @@ from instances import (
     random_tasks,
     with_signs,
 )
-from priormtl.data import from_lists, summarize_tasks
+from listed_tasks import from_lists
+from priormtl.data import summarize_tasks
 from priormtl.losses import FreeIntercepts, Logistic, NoIntercepts
 from priormtl.solvers import Fista, gap_below, max_iter, solve
 

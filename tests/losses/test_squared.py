@@ -10,7 +10,8 @@ from instances import (
     random_tasks,
     with_signs,
 )
-from priormtl.data import centre_samples, from_columns, from_lists, summarize_tasks
+from listed_tasks import from_lists
+from priormtl.data import centre_samples, from_columns, summarize_tasks
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared
 
 SHAPE = (4, 3)

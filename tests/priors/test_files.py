@@ -1,4 +1,6 @@
-"""Prior files: both formats say the same, and every mistake has its line."""
+"""Prior files: relations by name, and errors with their line."""
+
+import tomllib
 
 import numpy as np
 import pandas as pd
@@ -8,6 +10,7 @@ from priormtl import FeaturePrior, MultiTaskRegressor
 from priormtl.data import summarize
 from priormtl.exceptions import DataFileError
 from priormtl.priors import difference_matrix, read_prior_file
+from priormtl.priors.files import find_tables, line_of_fault
 
 TOML = """\
 # What teachers say.
@@ -23,6 +26,7 @@ name = "verbal"
 features = ["reading", "essay", "debate"]
 weight = 0.5
 """
+
 CSV = """\
 relation,first,second,weight
 similar,maths,physics,2
@@ -33,6 +37,7 @@ group,verbal,reading,0.5
 group,verbal,essay,0.5
 group,verbal,debate,0.5
 """
+
 FEATURES = ["maths", "physics", "price", "demand", "reading", "essay", "debate"]
 
 
@@ -155,3 +160,63 @@ def test_other_files_are_refused(write, tmp_path):
         read_prior_file(tmp_path / "none.toml")
     with pytest.raises(DataFileError, match="must be text in UTF-8"):
         read_prior_file(write(b"\xff\xfe\x00"))
+
+
+FILE = """\
+title = "not a table"
+# [[similar]] "remark"
+text = '''
+[[similar]]
+key = "no"
+'''
+
+  [[ similar ]]  # head
+  features = [
+    "maths",  # ["essay"]
+    'phy"sics',
+    "\\u00e9t\\u00e9", "maths",
+  ]
+"weight" = 2.5
+[opposite.price]
+features.first = "price"
+"""
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_words_stand_where_they_were_written(newline):
+    first, similar, opposite = find_tables(FILE.replace("\n", newline))
+    assert (first.name, first.line_of_key("text")) == ("", 3)
+    assert (similar.name, similar.line) == ("similar", 8)
+    assert (opposite.name, opposite.line) == ("opposite", 15)
+    assert similar.line_of_key("features") == 9
+    assert similar.line_of_key("weight") == 14
+    names = ["maths", 'phy"sics', "été", "maths"]
+    assert similar.lines_of_texts(names) == (10, 11, 12, 12)
+    assert opposite.line_of_key("features") == 16
+
+
+def test_what_is_not_there_has_the_line_of_its_table():
+    _, similar, _ = find_tables(FILE)
+    assert similar.line_of_key("name") == 8
+    assert similar.lines_of_texts(["maths", "essay", "maths", "maths"]) == (
+        *(10, 8, 12, 8),
+    )
+    assert [table.line for table in find_tables("")] == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('[[similar]]\nfeatures = ["a",\n\n"b"\n', 2),
+        ('a = 1\nb = [["]"],\n [1,\n', 3),
+        ("a = 1\nb = 2 2\n", 2),
+        ("a = 1\nb = '''x\ny", 3),
+        ("a =", 1),
+    ],
+)
+def test_faults_have_the_line_to_be_mended(text, line):
+    with pytest.raises(tomllib.TOMLDecodeError) as refused:
+        tomllib.loads(text)
+    found, reason = line_of_fault(text, refused.value)
+    assert found == line
+    assert str(refused.value).startswith(f"{reason} (at ")

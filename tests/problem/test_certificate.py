@@ -16,7 +16,7 @@ from instances import (
     sine_problem,
     with_signs,
 )
-from priormtl.data import from_lists
+from listed_tasks import from_lists
 from priormtl.problem import Certificate
 from priormtl.solvers import (
     Fista,

@@ -12,7 +12,7 @@ from instances import (
     with_signs,
     write_out,
 )
-from priormtl.data import from_lists
+from listed_tasks import from_lists
 from priormtl.losses import Logistic
 from priormtl.priors import FeaturePrior, TaskPrior
 from priormtl.problem import (

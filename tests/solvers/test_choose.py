@@ -9,7 +9,7 @@ from instances import (
     sine_tasks,
     with_signs,
 )
-from priormtl.data import from_lists
+from listed_tasks import from_lists
 from priormtl.losses import Logistic, NoIntercepts, Squared
 from priormtl.penalties import Nuclear
 from priormtl.priors import QuadraticPrior

@@ -10,7 +10,7 @@ from instances import (
     with_counted_products,
     with_signs,
 )
-from priormtl.data import from_lists
+from listed_tasks import from_lists
 from priormtl.losses import FreeIntercepts, Logistic
 from priormtl.penalties import L21, Nuclear
 from priormtl.solvers import (

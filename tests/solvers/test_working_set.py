@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from instances import build_problem, sine_problem
-from priormtl.data import from_lists
+from listed_tasks import from_lists
 from priormtl.losses import FreeIntercepts, Logistic
 from priormtl.penalties import Nuclear
 from priormtl.solvers import (

@@ -7,7 +7,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.audits.results import PriorBenefit, TaskBenefit
-from priormtl.intervals import LEVEL, Interval, corrected_interval
+from priormtl.metrics import LEVEL, Interval, corrected_interval
 
 __all__ = ["judge_benefit", "judge_tasks"]
 

@@ -1,41 +1,53 @@
-"""Encoding: how the columns of a raw table become features, before and after a fit.
+"""Encoding: which columns of a raw table become which features.
 
-Statistics and models carry one, so that tables with the columns that a model was
-learned from can be predicted as they are.
+A numeric column is one feature. A column of categories becomes one 0/1 feature per
+category, named ``colour=red``. Statistics and models carry their encoding, so that they
+predict tables that have the columns they were learned from.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from priormtl._arrays import Array
-from priormtl.data.frames import as_frame
-from priormtl.data.raw_columns import (
-    RawColumn,
-    find_gaps,
-    present_columns,
-    write_features,
-)
+from priormtl._arrays import Array, Index
+from priormtl.data.labels import is_missing
+from priormtl.data.tables import as_frame, column_floats
+from priormtl.exceptions import absent_name, unknown_name
 
-__all__ = ["POLICIES", "Encoding", "merge_encodings", "read_encoding"]
+__all__ = ["POLICIES", "Encoding", "RawColumn", "merge_encodings", "read_encoding"]
 
 POLICIES = ("error", "drop", "mean")  # from strict to mild
+GAP = -1  # code of a missing value
+
+
+class RawColumn(NamedTuple):
+    """A column of a raw table: numbers, or categories of which each is a feature."""
+
+    name: str
+    values: tuple[str, ...] | None = None  # None: numbers
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of its features."""
+        if self.values is None:
+            return (self.name,)
+        return tuple(f"{self.name}={value}" for value in self.values)
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """Which raw columns become which features, and what missing values mean.
+    """Which raw columns become which features, and how missing values are treated.
 
     Parameters
     ----------
     columns : sequence of RawColumn
         Columns in the order of their features.
     missing : {"error", "drop", "mean"}
-        What missing values meant where the model was learned. To predict, "mean" fills
-        them with ``means``; else they are an error, for a row cannot be left out.
+        How missing values were treated when the model was learned. In prediction
+        "mean" fills them with ``means``; otherwise they are an error.
     task, target : str, optional
         Columns of the task labels and of the targets.
     means : sequence of float, optional
@@ -61,7 +73,7 @@ class Encoding:
 
     @classmethod
     def of_numbers(cls, names: Sequence[str]) -> Self:
-        """Columns that are features as they are."""
+        """Encoding of columns that are features as they are."""
         return cls(tuple(map(RawColumn, names)))
 
     @property
@@ -70,17 +82,20 @@ class Encoding:
         return tuple(name for column in self.columns for name in column.features)
 
     def with_means(self, means: Array) -> Self:
-        """Same columns; missing values are filled with these means, if they may be."""
+        """Same columns, with means that may fill missing values."""
         return replace(self, means=tuple(np.asarray(means).tolist()))
 
     def used_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Columns to read of a table with these columns: raw ones, or encoded ones."""
-        known = set(names)
-        return tuple(
-            name
-            for column in self.columns
-            for name in present_columns(column, known, names)
-        )
+        """Columns to read from a table with these columns, raw or already encoded."""
+        known, used = set(names), list[str]()
+        for column in self.columns:
+            if column.name in known:
+                used.append(column.name)
+            elif column.values and known.issuperset(column.features):
+                used.extend(column.features)
+            else:
+                raise absent_name("a table lacks the column", column.name, names)
+        return tuple(used)
 
     def encode(self, table: Any) -> Array:
         """Features (n, d) of a data frame, whose other columns are ignored."""
@@ -89,14 +104,21 @@ class Encoding:
             raise TypeError(
                 f"a table must be a data frame: got {type(table).__name__}."
             )
-        series = {name: frame.get_column(name) for name in self._used(frame)}
+        used = self.used_columns(list(frame.columns))
+        series = {name: frame.get_column(name) for name in used}
         X = np.zeros((len(frame), len(self.features)))
         start = 0
         for column in self.columns:
             end = start + len(column.features)
-            gaps = write_features(X[:, start:end], column, series)
+            gaps = _write_features(X[:, start:end], column, series)
             if gaps.any():
-                X[gaps, start:end] = self._fills(column, gaps)[start:end]
+                if self.missing != "mean" or self.means is None:
+                    raise ValueError(
+                        f"column {column.name!r} lacks {gaps.sum()} of {len(gaps)} "
+                        "values: fill them, drop these rows, or learn the model with "
+                        "missing='mean'."
+                    )
+                X[gaps, start:end] = self.means[start:end]
             start = end
         return X
 
@@ -104,35 +126,30 @@ class Encoding:
         """Whether each row (n,) lacks a value of some feature."""
         frame = as_frame(table)
         found = np.zeros(len(table), dtype=bool)
-        if frame is not None:
-            for name in self._used(frame):
-                found |= find_gaps(frame.get_column(name))
+        if frame is None:
+            return found
+        for name in self.used_columns(list(frame.columns)):
+            series = frame.get_column(name)
+            if series.dtype.is_numeric():
+                found |= np.isnan(column_floats(series))
+            else:
+                found |= np.array(list(map(is_missing, series.to_list())), dtype=bool)
         return found
 
-    def _used(self, frame: Any) -> tuple[str, ...]:
-        return self.used_columns(list(frame.columns))
-
-    def _fills(self, column: RawColumn, gaps: NDArray[np.bool_]) -> Array:
-        """Means of all features, where these may stand for missing values."""
-        if self.missing == "mean" and self.means is not None:
-            return np.array(self.means)
-        raise ValueError(
-            f"column {column.name!r} lacks {gaps.sum()} of {len(gaps)} values: fill "
-            "them or drop such rows, or learn the model with missing='mean', which "
-            "fills them."
-        )
-
     def __add__(self, other: Self) -> Self:
-        """Encoding of rows of both kinds: columns must agree, the milder policy stays.
+        """Encoding of the rows of both; columns must agree, the milder policy stays.
 
-        Means are those of the rows, and known anew after a fit.
+        Means are dropped, since they are known again only after a fit.
         """
         if not isinstance(other, Encoding):
             return NotImplemented
         if self.columns != other.columns:
+            pairs = zip(self.columns, other.columns, strict=False)
+            differing = [one.name for one, its in pairs if one != its]
+            name = [*differing, self.columns[-1].name][0]
             raise ValueError(
                 "statistics can only be added where the same columns became the same "
-                f"features: got {_differing(self, other)!r} in two ways."
+                f"features: got {name!r} in two ways."
             )
         missing = max(self.missing, other.missing, key=POLICIES.index)
         task = self.task if self.task == other.task else None
@@ -140,7 +157,7 @@ class Encoding:
         return replace(self, missing=missing, task=task, target=target, means=None)
 
     def to_plain(self) -> dict[str, Any]:
-        """Values that JSON knows."""
+        """JSON values that describe the encoding."""
         return {
             "columns": [
                 [name, values and list(values)] for name, values in self.columns
@@ -154,14 +171,18 @@ class Encoding:
     @classmethod
     def from_plain(cls, plain: Any) -> Self:
         """Encoding from what ``to_plain`` made; anything else is an error."""
-        columns = tuple(_read_column(*pair) for pair in plain["columns"])
+        columns = []
+        for name, values in plain["columns"]:
+            if not all(isinstance(text, str) for text in (name, *(values or ()))):
+                raise TypeError("not a column")
+            columns.append(RawColumn(name, None if values is None else tuple(values)))
         missing, means = plain["missing"], plain["means"]
         names = plain["task"], plain["target"]
         if missing not in POLICIES:
             raise TypeError("not an encoding")
         if not all(isinstance(name, str | None) for name in names):
             raise TypeError("not names of columns")
-        encoding = cls(columns, missing, *names)
+        encoding = cls(tuple(columns), missing, *names)
         if means is None:
             return encoding
         if len(means) != len(encoding.features):
@@ -170,7 +191,7 @@ class Encoding:
 
 
 def read_encoding(plain: Any, features: tuple[str, ...] | None) -> Encoding | None:
-    """Encoding of just these features from plain values, if there are any."""
+    """Encoding of exactly these features from plain values, if there are any."""
     if plain is None:
         return None
     encoding = Encoding.from_plain(plain)
@@ -186,12 +207,39 @@ def merge_encodings(a: Encoding | None, b: Encoding | None) -> Encoding | None:
     return a + b
 
 
-def _read_column(name: Any, values: Any) -> RawColumn:
-    if not all(isinstance(text, str) for text in (name, *(values or ()))):
-        raise TypeError("not a column")
-    return RawColumn(name, None if values is None else tuple(values))
+def _write_features(
+    block: Array, column: RawColumn, series: dict[str, Any]
+) -> NDArray[np.bool_]:
+    """Write the features of one column; returns which rows lack it."""
+    if column.values is not None and column.name in series:
+        codes = _category_codes(column, series[column.name].to_list())
+        rows = np.flatnonzero(codes != GAP)
+        block[rows, codes[rows]] = 1.0
+        return codes == GAP
+    gaps = np.zeros(len(block), dtype=bool)
+    for j, name in enumerate(column.features):
+        block[:, j] = values = column_floats(series[name])
+        gaps |= np.isnan(values)
+    return gaps
 
 
-def _differing(a: Encoding, b: Encoding) -> str:
-    pairs = zip(a.columns, b.columns, strict=False)
-    return next((one.name for one, other in pairs if one != other), a.columns[-1].name)
+def _category_codes(column: RawColumn, items: list[Any]) -> Index:
+    """Position of each value among the column's categories; each is spelled once."""
+    categories = column.values or ()
+    place = {value: k for k, value in enumerate(categories)}
+    codes: dict[Any, int] = {}
+    for value in dict.fromkeys(items):
+        # As Arrow writes values: whole numbers without point, truth in small letters.
+        text = str(value)
+        if isinstance(value, bool | np.bool_):
+            text = text.lower()
+        elif isinstance(value, float) and value.is_integer():
+            text = str(int(value))
+        if is_missing(value):
+            codes[value] = GAP
+        elif text in place:
+            codes[value] = place[text]
+        else:
+            what = f"value in column {column.name!r}:"
+            raise unknown_name(what, text, categories)
+    return np.fromiter(map(codes.__getitem__, items), np.intp, len(items))

@@ -1,28 +1,50 @@
-"""Task labels: which tasks there are, in which order, and which row is whose."""
+"""Task labels: which tasks there are, in which order, and which row is whose.
 
-from collections.abc import Hashable, Sequence
-from datetime import date
+Tasks are the sorted labels, or the categories of an ordered categorical in their
+declared order. Parts of one table may each hold some of its tasks. Sorted labels merge
+into sorted labels, but a declared order (January before February) must be remembered
+with the absent tasks included: that is what :class:`TaskOrder` is for.
+"""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import date, datetime
+from itertools import pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.dependencies import get_pyarrow
+from narwhals.stable.v2.dependencies import get_pyarrow
 
 from priormtl._arrays import Index
-from priormtl.data.orders import TaskOrder, join_orders
 from priormtl.exceptions import unknown_names
 
 __all__ = [
+    "TaskOrder",
     "arrow_categories",
+    "declared_order",
     "declares_order",
     "encode_labels",
     "find_labels",
+    "from_plain",
     "is_missing",
+    "join_orders",
+    "keep_tasks",
     "label_categories",
     "mark_ordered",
+    "merge_tasks",
+    "name_features",
     "place_labels",
+    "tasks_from_plain",
+    "tasks_to_plain",
+    "to_plain",
+    "unnamed_feature",
 ]
+
+
+# Codes: which row belongs to which task.
 
 
 def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
@@ -30,18 +52,25 @@ def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
 
     Tasks are sorted, or in category order where ``labels`` is categorical.
     """
+    labels = nw.to_native(labels, pass_through=True)
     categories = label_categories(labels)
-    if categories is not None:
-        return _encode_categories(_listed(labels), categories, n)
-    values, codes = _unique(_as_labels(labels, n))
-    return codes, values
+    if categories is None:
+        values, codes = _unique(labels, n)
+        return codes, values
+    _check_length(labels, n)
+    codes = _category_codes(labels, categories)
+    _refuse_gaps(int(np.count_nonzero(codes < 0)), n)
+    used = np.flatnonzero(np.bincount(codes, minlength=len(categories)))
+    place = np.zeros(len(categories), dtype=np.intp)
+    place[used] = np.arange(len(used))
+    return place[codes], TaskOrder((categories[i] for i in used), categories)
 
 
 def label_categories(labels: Any) -> list[Hashable] | None:
-    """Categories in their order, used or not; None where labels have none.
+    """Categories in their order, used or not; None if there is no declared order.
 
-    Dictionaries of Arrow and categories of polars are only a way to store texts, in
-    the order in which they were first seen, unless they are said to be ordered.
+    Dictionaries of Arrow and categories of polars only store texts in the order in
+    which they were first seen, unless their type says that they are ordered.
     """
     if hasattr(labels, "type") and hasattr(labels.type, "ordered"):  # of pyarrow
         return list(arrow_categories(labels)) if labels.type.ordered else None
@@ -63,7 +92,7 @@ def arrow_categories(labels: Any) -> tuple[Hashable, ...]:
 
 
 def declares_order(schema: Any, column: str) -> bool:
-    """Whether an Arrow column has categories in an order, as pandas' always have."""
+    """Whether an Arrow column has ordered categories; those of pandas always are."""
     kind = schema.field(column).type
     if not hasattr(kind, "ordered"):
         return False
@@ -75,13 +104,13 @@ def declares_order(schema: Any, column: str) -> bool:
 
 
 def mark_ordered(labels: Any) -> Any:
-    """Arrow array whose type says that its categories are in an order."""
+    """Same Arrow array, of a type that says that its categories are ordered."""
     pa, kind = get_pyarrow(), labels.type
     return labels.cast(pa.dictionary(kind.index_type, kind.value_type, ordered=True))
 
 
 def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
-    """Position of each row's task among known ``tasks``; unknown ones are an error."""
+    """Position of each row's task among ``tasks``; unknown labels are an error."""
     codes, unknown = place_labels(labels, tasks, n)
     if unknown:
         raise unknown_names("task", unknown, tasks)
@@ -91,12 +120,16 @@ def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
 def place_labels(
     labels: Any, tasks: Sequence[Hashable], n: int
 ) -> tuple[Index, tuple[Hashable, ...]]:
-    """Position of each row's task among ``tasks`` and the unknown ones after them.
+    """Position of each row's task among ``tasks``, with unknown labels after them.
 
-    A single text, number or date is the label of all rows. (Where tasks are learned it
-    is refused, since it may be meant as the name of a column.)
+    A single text, number or date is the label of all rows. (``encode_labels`` refuses
+    it, since it may be meant as the name of a column.)
     """
-    values, codes = _unique(_as_labels(_for_all_rows(labels, n), n))
+    if isinstance(labels, np.generic) and not isinstance(labels, str):
+        labels = np.full(n, labels)
+    elif isinstance(labels, str | Real | date):
+        labels = [labels] * n
+    values, codes = _unique(labels, n)
     position = {task: i for i, task in enumerate(tasks)}
     unknown = tuple(value for value in values if value not in position)
     position |= {value: len(tasks) + k for k, value in enumerate(unknown)}
@@ -104,56 +137,75 @@ def place_labels(
     return places, unknown
 
 
-def _for_all_rows(labels: Any, n: int) -> Any:
-    """One label as many; labels of rows as they are."""
-    if isinstance(labels, np.generic) and not isinstance(labels, str):
-        return np.full(n, labels)
-    return [labels] * n if isinstance(labels, str | Real | date) else labels
+def _category_codes(labels: Any, categories: list[Hashable]) -> Index:
+    """Codes of a categorical, −1 where a label is missing."""
+    place = {category: i for i, category in enumerate(categories)}
+    if hasattr(labels, "to_pylist"):  # of pyarrow: each chunk may have other categories
+        values, codes = _arrow_codes(labels)
+        places = [-1 if is_missing(value) else place[value] for value in values]
+        # One more entry, for the code −1.
+        return np.array([*places, -1], dtype=np.intp)[codes]
+    coded = getattr(labels, "cat", labels)
+    if hasattr(coded, "codes"):  # of pandas
+        return np.asarray(coded.codes).astype(np.intp)
+    if hasattr(labels, "to_physical"):  # of polars
+        physical = nw.from_native(labels.to_physical(), series_only=True)
+        return physical.cast(nw.Int64).fill_null(-1).to_numpy().astype(np.intp)
+    return np.array([place.get(label, -1) for label in labels], dtype=np.intp)
 
 
-def _listed(labels: Any) -> list[Any]:
-    """Labels of a categorical, one by one."""
-    return labels.to_pylist() if hasattr(labels, "to_pylist") else list(labels)
+def _arrow_codes(labels: Any) -> tuple[list[Any], Index]:
+    """Values of an Arrow array, and which of them each row has; −1 for null."""
+    if not hasattr(labels.type, "ordered"):
+        labels = labels.dictionary_encode()
+    values: list[Any] = []
+    codes = [np.zeros(0, dtype=np.intp)]
+    for chunk in labels.chunks if hasattr(labels, "chunks") else [labels]:
+        indices = chunk.indices.cast("int64").fill_null(-1)
+        here = indices.to_numpy(zero_copy_only=False).astype(np.intp)
+        codes.append(np.where(here < 0, -1, here + len(values)))
+        values += chunk.dictionary.to_pylist()
+    return values, np.concatenate(codes)
 
 
-def _encode_categories(
-    labels: list[Any], categories: list[Hashable], n: int
-) -> tuple[Index, tuple[Hashable, ...]]:
-    """Codes and used categories, in category order."""
-    _check_length(labels, n)
-    _refuse_missing(labels)
-    position = {category: i for i, category in enumerate(categories)}
-    codes = np.array([position[label] for label in labels], dtype=np.intp)
-    used, compact = np.unique(codes, return_inverse=True)
-    tasks = TaskOrder((categories[i] for i in used), categories)
-    return compact.astype(np.intp), tasks
-
-
-def _as_labels(labels: Any, n: int) -> np.ndarray:
-    """Labels as a 1-D array of one kind, without missing ones."""
+def _unique(labels: Any, n: int) -> tuple[tuple[Hashable, ...], Index]:
+    """Sorted distinct labels as Python scalars, and the code of each row."""
     if (
         isinstance(labels, str)
         or not np.iterable(labels)
         or not hasattr(labels, "__len__")
     ):
         raise ValueError(
-            f"task must be one label per row of X: got {labels!r}; for one task leave "
-            "it out, and name a column of X as task= of the model."
+            f"task must be one label per row of X: got {labels!r}. For one task leave "
+            "it out; a column of X is named as task= of the model."
         )
     _check_length(labels, n)
-    labels = labels.to_pylist() if hasattr(labels, "to_pylist") else labels
+    if hasattr(labels, "to_pylist"):  # of pyarrow
+        try:
+            values, codes = _arrow_codes(labels)
+        except NotImplementedError:  # nested types have no dictionary
+            return _unique(labels.to_pylist(), n)
+        # Arrow may have values that no row has, or one value in several chunks.
+        used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(values)))
+        gaps = [-1, *(i for i in used.tolist() if is_missing(values[i]))]
+        _refuse_gaps(int(np.count_nonzero(np.isin(codes, gaps))), n)
+        tasks, places = _code_items([values[i] for i in used.tolist()])
+        compact = np.zeros(len(values), dtype=np.intp)
+        compact[used] = places
+        return tasks, compact[codes]
     series = nw.from_native(labels, series_only=True, pass_through=True)
     raw = series.to_numpy() if isinstance(series, nw.Series) else labels
     array = raw if isinstance(raw, np.ndarray) else _object_array(list(raw))
     if array.ndim != 1:
         raise ValueError(f"task must be one-dimensional: got shape {array.shape}.")
-    if array.dtype == object or array.dtype.kind == "T":
-        return _one_kind(array.tolist())
+    if array.dtype.kind in "OTU":
+        return _code_items(array.tolist())
     if array.dtype.kind in "fMmc":
         _refuse_gaps(int(np.count_nonzero(array != array)), n)  # noqa: PLR0124
     if array.dtype.kind == "M":
-        return array.astype("datetime64[us]")
-    return array
+        array = array.astype("datetime64[us]")
+    distinct, codes = np.unique(array, return_inverse=True)
+    return tuple(distinct.tolist()), codes.astype(np.intp)
 
 
 def _object_array(items: list[Any]) -> np.ndarray:
@@ -163,22 +215,38 @@ def _object_array(items: list[Any]) -> np.ndarray:
     return array
 
 
-def _one_kind(items: list[Any]) -> np.ndarray:
-    """Native array where all labels are text or all are numbers, else objects."""
-    _refuse_missing(items)
-    if all(isinstance(item, str) for item in items):
-        # As they are: NumPy's strings drop nulls at the end and are all equally long.
-        return _object_array([str(item) for item in items])
-    if all(isinstance(item, Real) for item in items):
-        array = np.array(items)
-        return array if array.tolist() == items else _object_array(items)
-    if len({type(item) for item in items}) > 1:
-        kinds = sorted({type(item).__name__ for item in items})
+def _code_items(items: list[Any]) -> tuple[tuple[Hashable, ...], Index]:
+    """Sorted distinct items, and the code of each; they must be of one kind.
+
+    Only passes in C look at every item: a loop would cost more than a fit.
+    """
+    kinds = set(map(type, items))
+    if not all(issubclass(kind, str) for kind in kinds):
+        if kinds - {int, bool, str, date, datetime}:  # these are never missing
+            _refuse_gaps(sum(map(is_missing, items)), len(items))
+        if all(issubclass(kind, Real) for kind in kinds):
+            array = np.array(items)
+            if array.dtype != object and array.tolist() == items:
+                distinct, codes = np.unique(array, return_inverse=True)
+                return tuple(distinct.tolist()), codes.astype(np.intp)
+        elif len(kinds) > 1:
+            names = sorted(kind.__name__ for kind in kinds)
+            raise ValueError(
+                f"task labels must be of one kind to be sorted: got {names}. "
+                "Convert them to text, or pass a categorical."
+            )
+    try:
+        values = sorted(set(items))
+    except TypeError:
         raise ValueError(
-            f"task labels must be of one kind to be put in order: got {kinds}; "
-            "convert them to text or pass a categorical."
-        )
-    return _object_array(items)
+            f"task labels must have an order: got {type(items[0]).__name__}. "
+            "Convert them to text."
+        ) from None
+    place = {value: i for i, value in enumerate(values)}
+    codes = np.fromiter(map(place.__getitem__, items), np.intp, len(items))
+    # Subclasses of str, such as those of NumPy, are equal to plain texts.
+    plain = (str(value) if isinstance(value, str) else value for value in values)
+    return tuple(plain), codes
 
 
 def _check_length(labels: Any, n: int) -> None:
@@ -189,15 +257,11 @@ def _check_length(labels: Any, n: int) -> None:
         )
 
 
-def _refuse_missing(items: list[Any]) -> None:
-    _refuse_gaps(sum(is_missing(item) for item in items), len(items))
-
-
 def _refuse_gaps(missing: int, n: int) -> None:
     if missing:
         raise ValueError(
-            f"task must not hold missing labels: {missing} of {n} are; drop or name "
-            "those rows."
+            f"task must not hold missing labels: {missing} of {n} are missing. Drop "
+            "these rows, or give them a label."
         )
 
 
@@ -209,22 +273,180 @@ def is_missing(item: Any) -> bool:
     return isinstance(item, Real | date | np.generic) and bool(item != item)  # noqa: PLR0124
 
 
-def _unique(array: np.ndarray) -> tuple[tuple[Hashable, ...], Index]:
-    """Sorted distinct labels as Python scalars, and the code of each row."""
-    if array.dtype == object:
-        values = _sorted(array.tolist())
-        position = {value: i for i, value in enumerate(values)}
-        codes = np.array([position[item] for item in array.tolist()], dtype=np.intp)
-        return tuple(values), codes
-    distinct, codes = np.unique(array, return_inverse=True)
-    return tuple(distinct.tolist()), codes.astype(np.intp)
+# Orders of tasks.
 
 
-def _sorted(items: list[Any]) -> list[Any]:
-    try:
-        return sorted(set(items))
-    except TypeError:
-        kind = type(items[0]).__name__
+class TaskOrder(tuple[Hashable, ...]):
+    """Tasks in the order of ``declared``, which may name absent tasks as well.
+
+    Examples
+    --------
+    >>> spring = TaskOrder(["mar", "may"], declared=["mar", "apr", "may"])
+    >>> merge_tasks(spring, ("apr",))
+    ('mar', 'apr', 'may')
+    """
+
+    declared: tuple[Hashable, ...]
+
+    def __new__(cls, tasks: Iterable[Hashable], declared: Iterable[Hashable]) -> Self:
+        """Present tasks, and all that were declared."""
+        order = super().__new__(cls, tasks)
+        order.declared = tuple(declared)
+        return order
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Arguments that pickle and copy rebuild it from."""
+        return tuple(self), self.declared
+
+
+def declared_order(tasks: Sequence[Hashable]) -> tuple[Hashable, ...] | None:
+    """Order that was declared for these tasks and others, if any."""
+    return tasks.declared if isinstance(tasks, TaskOrder) else None
+
+
+def keep_tasks(
+    tasks: Sequence[Hashable], kept: Iterable[Hashable]
+) -> tuple[Hashable, ...]:
+    """Some of ``tasks``, with the order that was declared for all."""
+    declared = declared_order(tasks)
+    return tuple(kept) if declared is None else TaskOrder(kept, declared)
+
+
+def merge_tasks(
+    a: tuple[Hashable, ...], b: tuple[Hashable, ...]
+) -> tuple[Hashable, ...]:
+    """Tasks of both, in the order that either declares, else sorted.
+
+    If no order is declared and one side holds all tasks, its order is kept.
+    """
+    orders = [order for order in map(declared_order, (a, b)) if order is not None]
+    if not orders:
+        for whole, part in ((a, b), (b, a)):
+            if set(part) <= set(whole) and (set(part) != set(whole) or a == b):
+                return whole
+        return tuple(_sorted({*a, *b}))
+    declared = orders[0] if len(orders) == 1 else join_orders(*orders)
+    union = {*a, *b}
+    if not union <= set(declared):
+        declared = join_orders(declared, *((task,) for task in union))
+    return TaskOrder((task for task in declared if task in union), declared)
+
+
+def join_orders(*orders: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    """One order that agrees with all; tasks that they leave open are sorted.
+
+    Kahn's topological sort, with a heap for the tasks that are free to come next.
+
+    Examples
+    --------
+    >>> join_orders(("jan", "feb"), ("feb", "mar", "apr"))
+    ('jan', 'feb', 'mar', 'apr')
+    """
+    if all(order == orders[0] for order in orders):
+        return orders[0]
+    after: dict[Hashable, list[Hashable]] = defaultdict(list)
+    waiting: Counter[Hashable] = Counter()
+    for order in orders:
+        for task in order:
+            after[task]  # an entry also for tasks that none follows
+        for earlier, later in pairwise(order):
+            after[earlier].append(later)
+            waiting[later] += 1
+    ready: list[Any] = [task for task in _sorted(after) if not waiting[task]]
+    joined: list[Hashable] = []
+    while ready:
+        task = heapq.heappop(ready)
+        joined.append(task)
+        for later in after[task]:
+            waiting[later] -= 1
+            if not waiting[later]:
+                heapq.heappush(ready, later)
+    cyclic = set(after).difference(joined)
+    if cyclic:
+        lists = [[task for task in order if task in cyclic] for order in orders]
         raise ValueError(
-            f"task labels must have an order: got {kind}; convert them to text."
+            "tasks to be merged must be in one order: categories say "
+            f"{' and '.join(str(names[:8]) for names in lists if len(names) > 1)}. "
+            "Give all parts the same categories, or make labels text."
+        )
+    return tuple(joined)
+
+
+def _sorted(tasks: Iterable[Hashable]) -> list[Hashable]:
+    labels = list(tasks)
+    try:
+        return sorted(labels)  # type: ignore[type-var]
+    except TypeError:
+        raise ValueError(
+            "tasks to be merged must have labels of one kind: got "
+            f"{sorted({type(task).__name__ for task in labels})}. Make them all text, "
+            "or all numbers."
         ) from None
+
+
+# Names as JSON values, and names of features that have none.
+
+
+def to_plain(labels: Sequence[Hashable]) -> list[Any]:
+    """Labels as JSON values; only text, numbers and dates can be saved."""
+    plain = list[Any]()
+    for label in labels:
+        if isinstance(label, bool | int | float | str):
+            plain.append(label)
+        elif isinstance(label, datetime):
+            plain.append({"datetime": label.isoformat()})
+        elif isinstance(label, date):
+            plain.append({"date": label.isoformat()})
+        else:
+            raise ValueError(
+                "task labels must be text, numbers or dates to be saved: got "
+                f"{label!r}."
+            )
+    return plain
+
+
+def from_plain(values: Any) -> tuple[Hashable, ...]:
+    """Labels from what ``to_plain`` made."""
+    if not isinstance(values, list):
+        raise TypeError("labels must be a list")
+    return tuple(map(_label, values))
+
+
+def tasks_to_plain(tasks: Sequence[Hashable]) -> dict[str, Any]:
+    """Tasks, and the order that was declared for them, as JSON values."""
+    declared = declared_order(tasks)
+    order = None if declared is None else to_plain(declared)
+    return {"tasks": to_plain(tasks), "task_order": order}
+
+
+def tasks_from_plain(settings: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """Tasks from what ``tasks_to_plain`` made."""
+    tasks, order = from_plain(settings["tasks"]), settings.get("task_order")
+    if order is None:
+        return tasks
+    declared = from_plain(order)
+    if tasks != tuple(task for task in declared if task in set(tasks)):
+        raise ValueError("tasks out of order")
+    return TaskOrder(tasks, declared)
+
+
+def name_features(names: Sequence[Any] | None, d: int) -> tuple[str, ...]:
+    """Names of d features; x0, x1, … if the data had none."""
+    if names is None:
+        return tuple(map(unnamed_feature, range(d)))
+    return tuple(map(str, names))
+
+
+def unnamed_feature(place: Any) -> str:
+    """Name of a feature that has none, as in scikit-learn."""
+    return f"x{place}"
+
+
+def _label(value: Any) -> Hashable:
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict) and set(value) == {"datetime"}:
+        return datetime.fromisoformat(value["datetime"])
+    if isinstance(value, dict) and set(value) == {"date"}:
+        return date.fromisoformat(value["date"])
+    raise TypeError("not a label")

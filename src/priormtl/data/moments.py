@@ -1,21 +1,45 @@
-"""Moments: what squared loss needs to know of the samples, however they are kept."""
+"""Moments: what squared loss needs to know of the samples, however they are kept.
 
+Squared loss depends on the rows of task i only through the weight w, the means x̄ and
+ȳ, and the centred products XᵀX, Xᵀy and yᵀy. There are three forms: a Gram matrix
+XᵀX per task or one for all (:class:`~priormtl.data.TaskStatistics`), Gram matrices on
+disk (:class:`~priormtl.data.StreamedMoments`), and the samples themselves, where XᵀX
+would be larger than X (:class:`CentredSamples`, below).
+:func:`~priormtl.data.condense` chooses.
+"""
+
+import math
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
+from scipy.sparse import diags_array, issparse
+from scipy.sparse.linalg import LinearOperator, svds
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
+from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 
 __all__ = [
+    "ROUNDING",
     "CentredRows",
+    "CentredSamples",
     "Moments",
+    "centre_samples",
     "pooled_means",
     "pooled_scale",
     "pooled_variance",
+    "refuse_tiny",
+    "refuse_tiny_weights",
+    "shift_samples",
     "tasks_last",
 ]
 
+ROUNDING = 8 * np.finfo(np.float64).eps  # relative deviation that is noise
+SMALLEST = 1e-150  # squares of smaller numbers leave the range of doubles
+MOST_DENSE_ROWS = 1000  # beyond, a sparse task's spectrum is found without a dense copy
 TILE = 16  # tasks moved at a time: two cache lines of numbers
 
 
@@ -64,27 +88,27 @@ class Moments(Protocol):
 
     @property
     def size(self) -> int:
-        """Numbers that a product looks at."""
+        """Number of entries that ``gram_product`` reads."""
 
     @property
     def gram_size(self) -> int:
-        """Numbers in ``gram``."""
+        """Number of entries of ``gram``."""
 
     def gram(self) -> Array:
         """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same.
 
-        Only an array that is the caller's own can be written.
+        It is writeable only if the caller owns it.
         """
 
     def raw_gram(self) -> Array:
-        """XᵀX about zero instead; the caller's own."""
+        """XᵀX about zero, as an array that the caller owns."""
 
     @property
     def rows_per_task(self) -> float | None:
-        """Mean number of ``rows`` that a task has; None where they are not at hand."""
+        """Mean number of ``rows`` per task; None if there are none."""
 
     def rows(self) -> CentredRows:
-        """The samples themselves, where they are at hand."""
+        """The samples themselves, if they are kept."""
 
     def gram_product(self, P: Array) -> Array:
         """Column i is the centred XᵀX of task i times column i of P."""
@@ -109,10 +133,10 @@ class Moments(Protocol):
 
 
 def tasks_last(t: int, d: int, fill: Callable[[int, Array], None]) -> Array:
-    """Matrices (t, d, d) that ``fill`` writes, with tasks side by side in memory.
+    """Matrices (t, d, d) that ``fill`` writes, with tasks last in memory.
 
-    Solvers read them so. Small tiles are turned while they are in cache: memory for
-    all matrices, whose first touch costs more than the products, is taken once.
+    Solvers read them in this order. Tiles are transposed while they are in cache, so
+    that memory for all matrices, whose first touch is expensive, is taken once.
     """
     out, tile = np.empty((d, d, t)), np.empty((min(t, TILE), d, d))
     for start in range(0, t, TILE):
@@ -143,3 +167,363 @@ def pooled_scale(moments: Moments) -> Array:
     # A constant column keeps rounding noise of the size of its mean.
     noise = 1e-14 * np.abs(moments.x_mean).max(axis=0)
     return np.where(deviation > noise, deviation, 1.0)
+
+
+# Samples about their mean.
+
+
+@dataclass(frozen=True, eq=False)
+class CentredSamples:
+    """Samples about their task's mean.
+
+    Dense rows are stored centred, which keeps digits when features have large
+    offsets. Sparse rows stay as they are and are centred inside each product.
+    """
+
+    data: TaskData  # rows, and targets about their mean
+    x_mean: Array  # (m, d)
+    y_mean: Array  # (m,)
+    offset: Array | None  # (m, d) what each product subtracts; None: nothing
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, m)."""
+        return self.data.shape
+
+    @property
+    def tasks(self) -> tuple[Hashable, ...]:
+        """Names of the tasks."""
+        return self.data.tasks
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Names of the features."""
+        return self.data.features
+
+    @property
+    def weight(self) -> Array:
+        """Total weight of each task (m,)."""
+        return self.data.task_weight
+
+    @cached_property
+    def xy(self) -> Array:
+        """Centred Xᵀy of each task (m, d)."""
+        return self._adjoint(self.data.weight * self.data.y).T
+
+    @cached_property
+    def yy(self) -> Array:
+        """Centred yᵀy of each task (m,)."""
+        return self.data.task_sums(self.data.weight * self.data.y**2)
+
+    @property
+    def size(self) -> int:
+        """Number of entries that ``gram_product`` reads."""
+        return int(self.data.X.nnz if self._sparse else self.data.X.size)
+
+    @property
+    def gram_size(self) -> int:
+        """Number of entries of ``gram``."""
+        return self._n_grams * self.shape[0] ** 2
+
+    def gram(self) -> Array:
+        """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same."""
+        return tasks_last(self._n_grams, self.shape[0], self._fill_gram)
+
+    def raw_gram(self) -> Array:
+        """XᵀX about zero."""
+
+        def fill(i: int, out: Array) -> None:
+            mean = np.sqrt(self.weight[i]) * self.x_mean[i]
+            if self.offset is None:
+                rows = np.vstack([self._weighted_rows(i), mean])
+                np.matmul(rows.T, rows, out=out)
+            else:
+                self._fill_gram(i, out)
+                out += np.outer(mean, mean)
+
+        return tasks_last(self._n_grams, self.shape[0], fill)
+
+    @property
+    def rows_per_task(self) -> float | None:
+        """Mean number of samples in a task; None if sparse, or shared with gaps."""
+        n, m = self.data.X.shape[0], len(self.tasks)
+        if self._sparse:
+            return None
+        if isinstance(self.data, StackedRows):
+            return n / m
+        return float(n) if self._has_one_gram else None
+
+    def rows(self) -> CentredRows:
+        """Samples about their task's mean, times the root of their weight."""
+        data = self.data
+        if isinstance(data, StackedRows):
+            weight, starts, X = data.weight, data.starts, data.X
+        else:
+            weight, starts = data.weight[:, 0], np.zeros(0, np.intp)
+            X = data.X if self.offset is None else data.X - self.offset[0]
+        if self._is_plain:
+            return CentredRows(X, data.y, starts)
+        root = np.sqrt(weight)
+        return CentredRows((X.T * root).T, (data.y.T * root).T, starts)
+
+    def gram_product(self, P: Array) -> Array:
+        """Column i is the centred XᵀX of task i times column i of P."""
+        return self._adjoint(self.data.weight * self._forward(P))
+
+    def misfit(self, P: Array) -> tuple[float, Array]:
+        """Half the sum of squared residuals about means, and its gradient (d, m)."""
+        if not P.any():
+            return 0.5 * float(self.yy.sum()), -self.xy.T
+        rest = self._forward(P) - self.data.y
+        weighted = self.data.weight * rest
+        return 0.5 * float(np.vdot(weighted, rest)), self._adjoint(weighted)
+
+    def squared_deviations(self) -> Array:
+        """Diagonals of the centred XᵀX (m, d)."""
+        if self._sparse:
+            return np.array([self._sparse_deviations(i) for i in range(self.shape[1])])
+        sums = self.data.with_matrix(self.data.X**2).adjoint(self.data.weight).T
+        if self.offset is None:
+            return sums
+        return np.maximum(sums - self.weight[:, np.newaxis] * self.offset**2, 0.0)
+
+    def within_task_products(self, features: Index) -> Array:
+        """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
+        weight = self.data.weight
+        per_row = weight.sum(axis=1) if weight.ndim == 2 else weight
+        X = self.data.X
+        if self._sparse:
+            weighted = diags_array(per_row) @ X
+            products = (X[:, features].T @ weighted).toarray()
+        else:
+            products = (X.T @ (X[:, features] * per_row[:, np.newaxis])).T
+        if self.offset is None:
+            return products
+        centres = self.offset[:, features] * self.weight[:, np.newaxis]
+        return products - centres.T @ self.offset
+
+    def task_spectra(self) -> tuple[Array, Array]:
+        """Smallest and largest eigenvalue of each task's centred XᵀX."""
+        pairs = [self._spectrum(i) for i in range(len(self.tasks))]
+        return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+
+    def restrict(self, features: Index) -> Self:
+        """Only these features."""
+        return replace(
+            self,
+            data=self.data.restrict(features),
+            x_mean=self.x_mean[:, features],
+            offset=None if self.offset is None else self.offset[:, features],
+        )
+
+    def rescale(self, scale: Array) -> Self:
+        """Features divided by ``scale``."""
+        return replace(
+            self,
+            data=self.data.rescale(scale),
+            x_mean=self.x_mean / scale,
+            offset=None if self.offset is None else self.offset / scale,
+        )
+
+    def shift(self, centre: Array) -> Self:
+        """Features less ``centre`` (d,)."""
+        return replace(self, x_mean=self.x_mean - centre)
+
+    @property
+    def _has_one_gram(self) -> bool:
+        return isinstance(self.data, SharedRows) and self.data.has_one_gram
+
+    @property
+    def _n_grams(self) -> int:
+        return 1 if self._has_one_gram else len(self.tasks)
+
+    def _fill_gram(self, i: int, out: Array) -> None:
+        if self._sparse:
+            X, _, weight = self.data.rows_of(i)
+            out[:] = (X.T @ (diags_array(weight) @ X)).toarray()
+        else:
+            rows = self._weighted_rows(i)
+            np.matmul(rows.T, rows, out=out)
+        if self.offset is not None:
+            out -= self.weight[i] * np.outer(self.offset[i], self.offset[i])
+
+    def _weighted_rows(self, i: int) -> Array:
+        """Dense rows of task ``i``, times the root of their weight."""
+        X, _, weight = self.data.rows_of(i)
+        return X if self._is_plain else X * np.sqrt(weight)[:, np.newaxis]
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether all weights are one."""
+        return bool(np.all(self.data.weight == 1.0))
+
+    @property
+    def _sparse(self) -> bool:
+        return issparse(self.data.X)
+
+    def _forward(self, P: Array) -> Array:
+        scores = self.data.forward(P)
+        if self.offset is None:
+            return scores
+        return scores - self.data.spread(np.sum(self.offset.T * P, axis=0))
+
+    def _adjoint(self, R: Array) -> Array:
+        sums = self.data.adjoint(R)
+        if self.offset is None:
+            return sums
+        return sums - self.offset.T * self.data.task_sums(R)
+
+    def _sparse_deviations(self, i: int) -> Array:
+        """Σ w (x − c)² over stored entries, and w c² where nothing is stored."""
+        X, _, weight = self.data.rows_of(i)
+        centre = self.x_mean[i]
+        entries = X.tocoo()
+        d, w = len(centre), weight[entries.row]
+        gaps = entries.data - centre[entries.col]
+        full = np.bincount(entries.col, minlength=d) == X.shape[0]
+        rest = np.where(full, 0.0, weight.sum() - np.bincount(entries.col, w, d))
+        squares = np.bincount(entries.col, w * gaps**2, d) + rest * centre**2
+        # The centre is known up to rounding: subtract what is left of the mean.
+        left = np.bincount(entries.col, w * gaps, d) - rest * centre
+        return np.maximum(squares - left**2 / weight.sum(), 0.0)
+
+    def _spectrum(self, i: int) -> tuple[float, float]:
+        X, _, weight = self.data.rows_of(i)
+        root = np.sqrt(weight)
+        n, d = X.shape
+        centre = np.zeros(d) if self.offset is None else self.offset[i]
+        if self._sparse and min(n, d) > MOST_DENSE_ROWS:
+            operator = LinearOperator(
+                (n, d),
+                matvec=lambda v: root * (X @ v.ravel() - centre @ v.ravel()),
+                rmatvec=lambda r: (
+                    X.T @ (root * r.ravel()) - centre * (root @ r.ravel())
+                ),
+                dtype=np.float64,
+            )
+            start = np.cos(np.arange(min(n, d)) * 2.5)
+            found = svds(operator, k=1, return_singular_vectors=False, v0=start)
+            return 0.0, float(found[0] ** 2)
+        if self._sparse:
+            # Gram matrix of the centred, weighted rows over the shorter side.
+            Z = diags_array(root) @ X
+            if d <= n:
+                gram = (Z.T @ Z).toarray() - root @ root * np.outer(centre, centre)
+            else:
+                scores = np.outer(root * (X @ centre), root)
+                both = scores + scores.T - centre @ centre * np.outer(root, root)
+                gram = (Z @ Z.T).toarray() - both
+            values = np.linalg.eigvalsh(gram)
+            lowest = max(0.0, float(values[0])) if n >= d else 0.0
+            return lowest, max(0.0, float(values[-1]))
+        rows = X - centre
+        values = np.linalg.svd(rows * root[:, np.newaxis], compute_uv=False) ** 2
+        return float(values[-1]) if n >= d else 0.0, float(values[0])
+
+
+def centre_samples(data: TaskData) -> CentredSamples:
+    """Centre samples about their task's mean."""
+    y_mean = data.task_sums(data.weight * data.y) / data.task_weight
+    y = np.where(data.weight > 0, data.y - data.spread(y_mean), 0.0)
+    means = data.feature_means
+    if issparse(data.X):
+        return CentredSamples(replace(data, y=y), means, y_mean, means)
+    if isinstance(data, StackedRows):
+        X, corrections = np.array(data.X), np.zeros_like(means)
+        share = data.weight / data.spread(data.task_weight)
+        ends = data.starts.tolist()
+        for i, (a, b) in enumerate(pairwise(ends)):
+            rows = X[a:b]
+            rows -= means[i]
+            corrections[i] = share[a:b] @ rows  # the mean is inexact at large offsets
+            rows -= corrections[i]
+        # Deviations of a constant column are rounding errors, not data. The first rows
+        # show that most columns are not constant, at no cost.
+        still = np.abs(X[data.starts[:-1]]) <= ROUNDING * np.abs(means)
+        for i in np.flatnonzero(still.any(axis=1)).tolist():
+            rows = X[ends[i] : ends[i + 1]]
+            largest = np.abs(rows).max(axis=0)
+            rows[:, largest <= ROUNDING * np.abs(means[i])] = 0.0
+        x_mean = means + corrections
+        return CentredSamples(replace(data, X=X, y=y), x_mean, y_mean, None)
+    # Shared rows may count in some tasks only: centre them about one common point,
+    # and let products subtract the small rest.
+    common = means.mean(axis=0)
+    near = replace(data, X=data.X - common, y=y)
+    offset = near.feature_means
+    return CentredSamples(near, common + offset, y_mean, offset)
+
+
+def shift_samples(data: TaskData) -> tuple[TaskData, Array]:
+    """Same samples about points near their means, and these points (m, d).
+
+    Free intercepts absorb any such shift, and scores keep their digits when features
+    have large offsets. Sparse rows are not shifted.
+    """
+    if issparse(data.X):
+        return data, np.zeros((data.shape[1], data.shape[0]))
+    centred = centre_samples(data)
+    rest = 0.0 if centred.offset is None else centred.offset
+    return data.with_matrix(centred.data.X), centred.x_mean - rest
+
+
+# Numbers that are too small.
+
+
+def refuse_tiny(*parts: Moments) -> None:
+    """Fail where a feature or the target is tiny in all parts together.
+
+    Their sums of squares would be zero, as if they were constant. Deviations are only
+    computed where a mean is suspicious.
+
+    Examples
+    --------
+    >>> from priormtl.data import summarize
+    >>> summarize([[1e-200], [3e-200]], [1.0, 2.0])
+    Traceback (most recent call last):
+    ...
+    ValueError: feature 0 must reach 1e-150, or sums of squares vanish: it is about
+    2e-200. Multiply it, for example by 1e200.
+    """
+    sizes = _largest(*(np.abs(part.x_mean) for part in parts))
+    suspects = np.flatnonzero((sizes > 0) & (sizes < SMALLEST))
+    if len(suspects):
+        spreads = (_deviations(p.squared_deviations()[:, suspects], p) for p in parts)
+        for k in suspects[_largest(*spreads) < SMALLEST]:
+            names = parts[0].features
+            name = int(k) if names is None else names[k]
+            raise _too_small(f"feature {name!r}", sizes[k])
+    size = _largest(*(np.abs(part.y_mean[:, np.newaxis]) for part in parts))[0]
+    if 0 < size < SMALLEST:
+        spreads = (_deviations(part.yy[:, np.newaxis], part) for part in parts)
+        if _largest(*spreads)[0] < SMALLEST:
+            raise _too_small("the target", size)
+
+
+def refuse_tiny_weights(moments: Moments) -> None:
+    """Fail where weights are too small to fit: norms of gradients would be zero.
+
+    Statistics with such weights are correct, and can be added.
+    """
+    heaviest = moments.weight.max(initial=0.0)
+    if 0 < heaviest < SMALLEST:
+        raise _too_small("the weight", heaviest)
+
+
+def _largest(*columns: Array) -> Array:
+    """Largest value of each column, over tasks and parts."""
+    return np.max([part.max(axis=0, initial=0.0) for part in columns], axis=0)
+
+
+def _deviations(squares: Array, part: Moments) -> Array:
+    """Standard deviation in each task; zero where it has no rows."""
+    weight = part.weight[:, np.newaxis]
+    return np.sqrt(np.divide(squares, weight, np.zeros_like(squares), where=weight > 0))
+
+
+def _too_small(what: str, size: float) -> ValueError:
+    digits = min(300, -math.floor(math.log10(size)))
+    return ValueError(
+        f"{what} must reach {SMALLEST:g}, or sums of squares vanish: it is about "
+        f"{size:.0e}. Multiply it, for example by 1e{digits}."
+    )

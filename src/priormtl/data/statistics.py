@@ -1,35 +1,40 @@
-"""TaskStatistics: means and centred moments per task, which merge by ``+``."""
+"""TaskStatistics: weights, means and centred moments per task, which merge by ``+``.
+
+For disjoint sets a and b of rows, with weights w and means μ, Chan, Golub and LeVeque
+(1979) give the centred products of both: S = S_a + S_b + w_a w_b / (w_a + w_b)
+(μ_a − μ_b)(μ_a − μ_b)ᵀ. So chunks, folds and sites can be added in any order.
+"""
 
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl.archive import read_archive, write_archive
-from priormtl.data.encoding import Encoding, read_encoding
-from priormtl.data.grams import MappedGrams
-from priormtl.data.merging import merge_statistics
+from priormtl.data.encoding import Encoding, merge_encodings, read_encoding
+from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
 from priormtl.data.moments import CentredRows
-from priormtl.data.names import tasks_from_plain, tasks_to_plain
-from priormtl.data.showing import statistics_html
+from priormtl.data.on_disk import MappedGrams
 from priormtl.exceptions import ModelFileError
+from priormtl.tables import build_table, spell_number, to_notebook
 
-__all__ = ["TaskStatistics"]
+__all__ = ["TaskStatistics", "align_tasks"]
 
 KIND = "task statistics"
+MOST_SHOWN = 10  # tasks, and names of features, in notebooks
+PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")  # all arrays but xx
 
 
 @dataclass(frozen=True, eq=False)
 class TaskStatistics:
     """Weights, means and centred second moments of m tasks over d features.
 
-    These suffice for squared loss. ``a + b`` joins disjoint samples exactly (tasks
-    are matched by name), so chunks, folds and sites can be added in any order. Sums of
-    statistics of the same tasks that lie on disk stay there.
+    These suffice for squared loss. ``a + b`` joins disjoint samples exactly; tasks are
+    matched by name. Sums of statistics on disk, of the same tasks, stay on disk.
 
     Examples
     --------
@@ -63,21 +68,21 @@ class TaskStatistics:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether a XᵀX for each task lies on disk, mapped into memory."""
+        """Whether there is one XᵀX per task, on disk, mapped into memory."""
         return isinstance(self.xx, np.memmap | MappedGrams) and not self.is_shared
 
     @property
     def size(self) -> int:
-        """Numbers that a product looks at."""
+        """Number of entries that ``gram_product`` reads."""
         return int(self.xx.size)
 
     @property
     def gram_size(self) -> int:
-        """Numbers in ``gram``."""
+        """Number of entries of ``gram``."""
         return int(self.xx.size)
 
     def gram(self) -> Array:
-        """Centred XᵀX of each task, or one for all; not to be written."""
+        """Centred XᵀX of each task, or one for all; read-only."""
         view = self._held().view()
         view.flags.writeable = False
         return view
@@ -89,7 +94,7 @@ class TaskStatistics:
         return MappedGrams.of(self.xx, self.weight, self.x_mean)
 
     def _held(self) -> Array:
-        """XᵀX as an array: a sum of some on disk is formed."""
+        """XᵀX as an array; a sum of parts on disk is computed."""
         return np.asarray(self.xx) if isinstance(self.xx, MappedGrams) else self.xx
 
     def raw_gram(self) -> Array:
@@ -106,7 +111,7 @@ class TaskStatistics:
         """None: samples are gone."""
 
     def rows(self) -> CentredRows:
-        """Not at hand."""
+        """Not available."""
         raise TypeError("statistics do not hold samples.")
 
     def __repr__(self) -> str:
@@ -114,7 +119,34 @@ class TaskStatistics:
         return f"TaskStatistics({m} tasks, {d} features, weight {self.weight.sum():g})"
 
     def _repr_html_(self) -> str:
-        return statistics_html(self)
+        """Contents, and weight, mean and spread of each task's target, shortened."""
+        d, m = self.shape
+        names = self.features or ()
+        more = f", … ({d} in all)" if len(names) > MOST_SHOWN else ""
+        held = sum(getattr(self, name).nbytes for name in PLAIN)
+        if self.is_mapped:
+            stored = sum(part.matrices.nbytes for part in self.mapped_gram().parts)
+            sizes = [("memory", held), ("on disk", stored)]
+        else:
+            sizes = [("memory", held + self.xx.nbytes)]
+        contents = [
+            ("tasks", str(m)),
+            ("features", str(d)),
+            ("feature names", ", ".join(names[:MOST_SHOWN]) + more or "none"),
+            ("total weight", spell_number(float(self.weight.sum()))),
+            (
+                "Gram matrices",
+                "one for all tasks" if self.is_shared else "one per task",
+            ),
+            *((name, f"{count / 2**20:.3g} MB") for name, count in sizes),
+        ]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread = np.sqrt(self.yy / self.weight)
+        columns = zip(self.tasks, self.weight, self.y_mean, spread, strict=True)
+        rows = [(str(task), *map(float, row)) for task, *row in columns]
+        heads = ("task", "weight", "mean of y", "spread of y")
+        tasks = build_table("Tasks", heads, rows, most=MOST_SHOWN, what="tasks")
+        return to_notebook([build_table(repr(self), ("", "contents"), contents), tasks])
 
     def gram_product(self, P: Array) -> Array:
         """Column i is XᵀX of task i times column i of P."""
@@ -177,31 +209,42 @@ class TaskStatistics:
         """Statistics of both sets of samples; tasks are matched by name."""
         if not isinstance(other, TaskStatistics):
             return NotImplemented
-        return merge_statistics(self, other)
+        a, b = self, other
+        if a.shape[0] != b.shape[0] or a.features != b.features:
+            raise ValueError(
+                "statistics can only be added over the same features: got "
+                f"{a.shape[0]} {a.features or ''} and {b.shape[0]} {b.features or ''}."
+            )
+        encoding = merge_encodings(a.encoding, b.encoding)
+        alike = (a.is_shared and b.is_shared) or (a.is_mapped and b.is_mapped)
+        if not (alike and a.tasks == b.tasks):
+            tasks = merge_tasks(a.tasks, b.tasks)
+            a, b = _align(a, tasks), _align(b, tasks)
+        return replace(_merge_aligned(a, b), encoding=encoding)
 
     def __radd__(self, other: object) -> "TaskStatistics":
         """``sum`` begins with 0."""
         return self if other == 0 and isinstance(other, int) else NotImplemented
 
     def only(self, tasks: NDArray[np.bool_]) -> Self:
-        """Same statistics, of no rows in the other tasks."""
+        """Same statistics, without the rows of other tasks."""
         one, each = np.where(tasks, 1.0, 0.0), tasks[:, np.newaxis]
+        xx: Array | MappedGrams
+        if self.is_mapped:
+            xx = self.mapped_gram().only(tasks)
+        elif self.is_shared and (tasks.all() or not tasks.any()):
+            xx = self._held() * float(tasks.all())
+        else:
+            xx = np.where(each[:, :, np.newaxis], self._held(), 0.0)
         return replace(
             self,
             weight=self.weight * one,
             x_mean=np.where(each, self.x_mean, 0.0),
             y_mean=self.y_mean * one,
-            xx=self._only_grams(tasks),
+            xx=xx,
             xy=np.where(each, self.xy, 0.0),
             yy=self.yy * one,
         )
-
-    def _only_grams(self, tasks: NDArray[np.bool_]) -> Array | MappedGrams:
-        if self.is_mapped:
-            return self.mapped_gram().only(tasks)
-        if self.is_shared and (tasks.all() or not tasks.any()):
-            return self._held() * float(tasks.all())
-        return np.where(tasks[:, np.newaxis, np.newaxis], self._held(), 0.0)
 
     def pooled_means(self) -> Array:
         """Mean of each feature over the rows of all tasks (d,)."""
@@ -209,14 +252,13 @@ class TaskStatistics:
         return self.weight @ self.x_mean / (total or 1.0)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to one file, whole or not at all."""
+        """Write to one file, which appears complete or not at all."""
         settings = {
             **tasks_to_plain(self.tasks),
             "features": None if self.features is None else list(self.features),
             "encoding": self.encoding and self.encoding.to_plain(),
         }
-        names = ("weight", "x_mean", "y_mean", "xy", "yy")
-        arrays = {name: getattr(self, name) for name in names} | {"xx": self._held()}
+        arrays = {name: getattr(self, name) for name in PLAIN} | {"xx": self._held()}
         write_archive(path, KIND, settings, arrays)
 
     @classmethod
@@ -234,17 +276,76 @@ class TaskStatistics:
         return loaded
 
     def check_shapes(self) -> None:
-        """Fail where arrays do not go together."""
+        """Fail if shapes or types of arrays do not agree."""
         d, m = self.shape
-        expected: Sequence[tuple[Any, tuple[int, ...]]] = [
-            (self.weight, (m,)),
-            (self.x_mean, (m, d)),
-            (self.y_mean, (m,)),
-            (self.xx, (len(self.xx), d, d)),
-            (self.xy, (m, d)),
-            (self.yy, (m,)),
-        ]
-        fits = all(a.shape == shape and a.dtype == np.float64 for a, shape in expected)
+        shapes = (m,), (m, d), (m,), (m, d), (m,), (len(self.xx), d, d)
+        arrays = [*(getattr(self, name) for name in PLAIN), self.xx]
+        pairs = zip(arrays, shapes, strict=True)
+        fits = all(a.shape == shape and a.dtype == np.float64 for a, shape in pairs)
         known = len(self.features or range(d)) == d
         if not (fits and known and len(self.xx) in (1, m)):
             raise ValueError("arrays of wrong shape")
+
+
+def align_tasks(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
+    """Same statistics over ``tasks``, in this order; absent tasks get weight zero."""
+    if part.tasks == tasks:
+        return replace(part, tasks=tasks)  # these may declare an order
+    return _align(part, tasks)
+
+
+def _align(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
+    """Same statistics over ``tasks``, with a Gram matrix for each."""
+    d, m = part.shape
+    xx = np.broadcast_to(part.gram(), (m, d, d))
+    if part.tasks == tasks:
+        return replace(part, xx=xx)
+    position = {task: i for i, task in enumerate(part.tasks)}
+    source = np.array([position.get(task, -1) for task in tasks])
+    present = source >= 0
+
+    def take(values: Array) -> Array:
+        taken = np.zeros((len(tasks), *values.shape[1:]))
+        taken[present] = values[source[present]]
+        return taken
+
+    return replace(
+        part,
+        weight=take(part.weight),
+        x_mean=take(part.x_mean),
+        y_mean=take(part.y_mean),
+        xx=take(xx),
+        xy=take(part.xy),
+        yy=take(part.yy),
+        tasks=tasks,
+    )
+
+
+def _merge_aligned(a: TaskStatistics, b: TaskStatistics) -> TaskStatistics:
+    """Chan's formula, all tasks at once; a side of weight zero changes nothing."""
+    weight = a.weight + b.weight
+    # A task may have no rows on either side yet.
+    unit = np.where(weight > 0, weight, 1.0)
+    share_a, share_b = a.weight / unit, b.weight / unit
+    # w_a w_b / w in an order that makes a + b and b + a agree to the bit.
+    between = np.minimum(a.weight, b.weight) * np.maximum(share_a, share_b)
+    x_gap, y_gap = a.x_mean - b.x_mean, a.y_mean - b.y_mean
+    one = slice(None, len(a.xx))
+    xx: Array | MappedGrams
+    if a.is_mapped and b.is_mapped:
+        xx = a.mapped_gram() + b.mapped_gram()
+    else:
+        xx = a.gram() + b.gram()
+        spread = x_gap[one] * between[one, np.newaxis]
+        # Task by task: the outer products of all would be as large as the sum.
+        for total, left, right in zip(xx, spread, x_gap[one], strict=True):
+            np.add(total, np.outer(left, right), out=total)
+    return replace(
+        a,
+        weight=weight,
+        x_mean=share_a[:, np.newaxis] * a.x_mean + share_b[:, np.newaxis] * b.x_mean,
+        y_mean=share_a * a.y_mean + share_b * b.y_mean,
+        xx=xx,
+        xy=a.xy + b.xy + (between * y_gap)[:, np.newaxis] * x_gap,
+        yy=a.yy + b.yy + between * y_gap**2,
+    )

@@ -1,70 +1,327 @@
-"""summarize_tasks: rows are read once, in chunks, into statistics."""
+"""Samples into moments: which form is smallest, and rows read once into statistics.
 
-from collections.abc import Iterator, Sequence
+Rows are read in chunks. Each chunk is centred about its own mean before products are
+formed, which keeps digits when features have large offsets; chunks are joined by
+Chan's formula.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
-from priormtl.data.products import (
-    CHUNK_CELLS,
-    Products,
-    centred_products,
-    one_task,
-    task_products,
+from priormtl._arrays import Array, Index, Matrix
+from priormtl.data.labels import keep_tasks
+from priormtl.data.moments import (
+    ROUNDING,
+    Moments,
+    centre_samples,
+    refuse_tiny,
+    refuse_tiny_weights,
 )
-from priormtl.data.statistics import TaskStatistics
-from priormtl.data.tasks import SharedRows, StackedRows, TaskData
+from priormtl.data.on_disk import StreamedMoments
+from priormtl.data.statistics import TaskStatistics, align_tasks
+from priormtl.data.tasks import SharedRows, StackedRows, TaskData, to_tasks
 
-__all__ = ["summarize_tasks"]
+__all__ = [
+    "check_min_rows",
+    "condense",
+    "large_tasks",
+    "statistics_pay",
+    "summarize",
+    "summarize_tasks",
+]
+
+CHUNK_CELLS = 2**20  # numbers centred at a time: 8 MB
+CACHED_CELLS = 2**16  # numbers that stay in a processor's cache: 512 kB
+FAR = 1e-9  # spread against the mean, below which means are computed more exactly
+
+
+def condense(data: TaskData | TaskStatistics) -> Moments:
+    """Moments of the data in the smallest form; statistics on disk stay there."""
+    moments: Moments
+    if isinstance(data, TaskStatistics):
+        moments = StreamedMoments.of(data) if data.is_mapped else data
+    else:
+        moments = (
+            summarize_tasks(data) if statistics_pay(data) else centre_samples(data)
+        )
+    refuse_tiny(moments)
+    refuse_tiny_weights(moments)
+    return moments
+
+
+def statistics_pay(data: TaskData) -> bool:
+    """Whether Gram matrices are no larger than the samples."""
+    n = int(data.X.shape[0])
+    d, m = data.shape
+    least = d if isinstance(data, SharedRows) else m * d
+    return n >= least and not issparse(data.X)
+
+
+def summarize(
+    X: Any,
+    y: Any,
+    task: Any = None,
+    sample_weight: Any = None,
+    *,
+    min_rows: int = 1,
+) -> TaskStatistics:
+    """Read samples once into statistics that merge by ``+``.
+
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix or data frame
+        Features.
+    y : (n,) or (n, m)
+        Targets; with (n, m) one column per task, NaN where not measured.
+    task : (n,) labels, optional
+        Task of each row; one task where absent.
+    sample_weight : (n,), or (n, m) with such targets, optional
+        Weight of each row or cell.
+    min_rows : int
+        Tasks with fewer rows of positive weight are left out, as in ``priormtl stats
+        --min-rows``; it is an error if none is left. Use it for statistics that others
+        may see, since statistics of few rows may reveal the rows.
+
+    Returns
+    -------
+    TaskStatistics
+        Sufficient for squared loss; see ``MultiTaskRegressor.fit_statistics``.
+
+    Examples
+    --------
+    >>> statistics = summarize([[0.0], [2.0]], [1.0, 3.0])
+    >>> statistics.xx[0], statistics.y_mean
+    (array([[2.]]), array([2.]))
+    """
+    check_min_rows(min_rows)
+    data = to_tasks(X, y, task, sample_weight)
+    counts = data.task_sums((data.weight > 0).astype(np.float64))
+    kept = large_tasks(data.tasks, counts, min_rows)
+    statistics = align_tasks(summarize_tasks(data), kept)
+    refuse_tiny(statistics)
+    return statistics
+
+
+def check_min_rows(value: Any) -> int:
+    """Smallest number of rows of a task, a positive integer."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"min_rows must be a whole number from 1 on: got {value!r}.")
+    return int(value)
+
+
+def large_tasks(
+    tasks: tuple[Hashable, ...], counts: Iterable[float], min_rows: int
+) -> tuple[Hashable, ...]:
+    """Tasks with at least ``min_rows`` rows, in their order; an error if none is left.
+
+    Examples
+    --------
+    >>> large_tasks(("north", "south"), [25, 3], min_rows=20)
+    ('north',)
+    """
+    least = check_min_rows(min_rows)
+    kept = [task for task, n in zip(tasks, counts, strict=True) if n >= least]
+    if not kept:
+        raise ValueError(
+            f"min_rows={least} must leave some tasks: none of {len(tasks)} has that "
+            "many rows."
+        )
+    return keep_tasks(tasks, kept)
 
 
 def summarize_tasks(data: TaskData) -> TaskStatistics:
     """Read the samples once, in chunks, into statistics."""
+    m = len(data.tasks)
     if isinstance(data, SharedRows) and data.has_one_gram:
-        return _summarize_shared(data)
+        kept = data.weight[:, 0] > 0
+        X, Y = (data.X, data.y) if kept.all() else (data.X[kept], data.y[kept])
+        one = centred_products(X, Y, data.weight[kept, 0])
+        return TaskStatistics(
+            np.full(m, one.weight),
+            np.tile(one.x_mean, (m, 1)),
+            one.y_mean,
+            one.xx[np.newaxis],
+            np.ascontiguousarray(one.xy.T),
+            one.yy,
+            data.tasks,
+            data.features,
+        )
     if isinstance(data, StackedRows) and not issparse(data.X):
         parts = list(_stacked_parts(data))
     else:
-        m = len(data.tasks)
-        parts = [one_task(centred_products(*data.rows_of(i))) for i in range(m)]
-    return TaskStatistics(*_join_tasks(parts), data.tasks, data.features)
+        parts = [_one_task(centred_products(*data.rows_of(i))) for i in range(m)]
+    joined = parts[0]
+    if len(parts) > 1:
+        joined = Products(*map(np.concatenate, zip(*parts, strict=True)))
+    return TaskStatistics(*joined, data.tasks, data.features)
 
 
-def _join_tasks(parts: Sequence[Products]) -> Products:
-    """Products of all tasks."""
-    if len(parts) == 1:
-        return parts[0]
-    return Products(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _stacked_parts(data: StackedRows) -> Iterator[Products]:
-    """Products of batches of tasks that fit into a chunk, larger tasks by chunks."""
+def _stacked_parts(data: StackedRows) -> Iterator["Products"]:
+    """Products of batches of tasks that fit into a chunk; larger tasks by chunks."""
     most = max(1, CHUNK_CELLS // (data.shape[0] + 1))
-    starts, first = data.starts, 0
-    while first < len(data.tasks):
-        end = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
-        if end <= first:
-            yield one_task(centred_products(*data.rows_of(first)))
-            end = first + 1
+    for tasks in _batches(data.starts, most):
+        starts = data.starts[tasks.start : tasks.stop + 1]
+        rows = slice(starts[0], starts[-1])
+        if starts[-1] - starts[0] > most:  # one large task
+            yield _one_task(centred_products(*data.rows_of(tasks.start)))
         else:
-            rows = slice(starts[first], starts[end])
-            inside = starts[first : end + 1] - starts[first]
-            yield task_products(data.X[rows], data.y[rows], data.weight[rows], inside)
-        first = end
+            part = data.X[rows], data.y[rows], data.weight[rows]
+            yield task_products(*part, starts - starts[0])
 
 
-def _summarize_shared(data: SharedRows) -> TaskStatistics:
-    kept = data.weight[:, 0] > 0
-    X, Y = (data.X, data.y) if kept.all() else (data.X[kept], data.y[kept])
-    one = centred_products(X, Y, data.weight[kept, 0])
-    m = len(data.tasks)
-    return TaskStatistics(
-        np.full(m, one.weight),
-        np.tile(one.x_mean, (m, 1)),
-        one.y_mean,
-        one.xx[np.newaxis],
-        np.ascontiguousarray(one.xy.T),
-        one.yy,
-        data.tasks,
-        data.features,
+def _batches(starts: Index, most: int) -> Iterator[slice]:
+    """Tasks of at most ``most`` rows together, or single larger ones."""
+    first, m = 0, len(starts) - 1
+    while first < m:
+        last = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
+        yield slice(first, max(last, first + 1))
+        first = max(last, first + 1)
+
+
+class Products(NamedTuple):
+    """Products of one set of rows; with one more leading axis, of several tasks."""
+
+    weight: Any
+    x_mean: Array  # (d,)
+    y_mean: Array  # (q,)
+    xx: Array  # (d, d)
+    xy: Array  # (d, q)
+    yy: Array  # (q,)
+
+
+def centred_products(X: Matrix, Y: Array, weight: Array) -> Products:
+    """Products of rows with one target or several (n, q), by chunks."""
+    Y = Y.reshape(len(Y), -1)
+    rows = max(1, CHUNK_CELLS // max(1, X.shape[1]))
+    pieces = (
+        _chunk_products(X[a : a + rows], Y[a : a + rows], weight[a : a + rows])
+        for a in range(0, X.shape[0], rows)
     )
+    total = next(pieces)
+    for piece in pieces:
+        total = _join(total, piece)
+    return total
+
+
+def _one_task(products: Products) -> Products:
+    """Products of one target as those of several tasks."""
+    weight, x_mean, y_mean, xx, xy, yy = products
+    return Products(np.array([weight]), x_mean[None], y_mean, xx[None], xy.T, yy)
+
+
+def _chunk_products(X: Matrix, Y: Array, weight: Array) -> Products:
+    d = X.shape[1]
+    Z = _empty_like(X, X.shape[0], d + Y.shape[1])
+    Z[:, :d] = X.toarray() if issparse(X) else X
+    Z[:, d:] = Y
+    total = weight.sum()
+    share = weight / total
+    mean = share @ Z
+    Z -= mean
+    left = share @ Z  # means are inexact where offsets are large
+    if np.any(weight != 1.0):
+        Z *= np.sqrt(weight)[:, np.newaxis]
+    xx, xy = Z[:, :d].T @ Z[:, :d], Z[:, :d].T @ Z[:, d:]
+    xx -= np.multiply.outer(total * left[:d], left[:d])
+    xy -= np.multiply.outer(total * left[:d], left[d:])
+    yy = np.einsum("ij,ij->j", Z[:, d:], Z[:, d:]) - total * left[d:] ** 2
+    mean += left
+    # Deviations of a constant column are rounding errors, not data.
+    noise = total * (ROUNDING * mean) ** 2
+    for j in np.flatnonzero(xx.diagonal() <= noise[:d]):
+        xx[j], xx[:, j], xy[j] = 0.0, 0.0, 0.0
+    constant = yy <= noise[d:]
+    xy[:, constant], yy[constant] = 0.0, 0.0
+    return Products(total, mean[:d], mean[d:], xx, xy, yy)
+
+
+def _join(a: Products, b: Products) -> Products:
+    """Chan's formula for the centred moments of two disjoint sets of rows."""
+    weight = a.weight + b.weight
+    x_gap, y_gap = b.x_mean - a.x_mean, b.y_mean - a.y_mean
+    between = a.weight * (b.weight / weight)
+    return Products(
+        weight,
+        (a.weight * a.x_mean + b.weight * b.x_mean) / weight,
+        (a.weight * a.y_mean + b.weight * b.y_mean) / weight,
+        a.xx + b.xx + between * np.multiply.outer(x_gap, x_gap),
+        a.xy + b.xy + between * np.multiply.outer(x_gap, y_gap),
+        a.yy + b.yy + between * y_gap**2,
+    )
+
+
+def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
+    """Products of several tasks, whose rows follow each other."""
+    d, m = X.shape[1], len(starts) - 1
+    total = np.add.reduceat(weight, starts[:-1])
+    mean, products = np.empty((m, d + 1)), np.empty((m, d + 1, d + 1))
+    for batch in _batches(starts, max(1, CACHED_CELLS // (d + 1))):
+        rows = slice(starts[batch.start], starts[batch.stop])
+        inside = starts[batch.start : batch.stop + 1] - rows.start
+        table = _empty_like(X, rows.stop - rows.start, d + 1)
+        table[:, :-1], table[:, -1] = X[rows], y[rows]
+        mean[batch] = _centre_tasks(table, weight[rows], inside, total[batch])
+        _multiply_tasks(table, inside, products[batch])
+    doubtful = _silence_constants(products, mean, total)
+    found = Products(
+        total,
+        mean[:, :d],
+        mean[:, d],
+        np.ascontiguousarray(products[:, :d, :d]),
+        np.ascontiguousarray(products[:, :d, d]),
+        products[:, d, d].copy(),
+    )
+    for i in doubtful.tolist():
+        rows = slice(starts[i], starts[i + 1])
+        exact = _one_task(_chunk_products(X[rows], y[rows, np.newaxis], weight[rows]))
+        for field, value in zip(found, exact, strict=True):
+            field[i] = value[0]
+    return found
+
+
+def _centre_tasks(table: Array, weight: Array, starts: Index, total: Array) -> Array:
+    """Centre each task and multiply by root weights, in place; returns the means."""
+    counts = np.diff(starts)
+    share = weight / np.repeat(total, counts)
+    mean = np.add.reduceat(table * share[:, np.newaxis], starts[:-1], axis=0)
+    table -= np.repeat(mean, counts, axis=0)
+    if np.any(weight != 1.0):
+        table *= np.sqrt(weight)[:, np.newaxis]
+    return np.asarray(mean)
+
+
+def _multiply_tasks(table: Array, starts: Index, out: Array) -> None:
+    """Products of the columns of each task (m, d + 1, d + 1)."""
+    counts = np.diff(starts)
+    if table.flags.c_contiguous and np.all(counts == counts[0]):
+        parts = table.reshape(len(counts), counts[0], -1)
+        np.matmul(parts.transpose(0, 2, 1), parts, out=out)
+        return
+    ends = starts.tolist()
+    for i, product in enumerate(out):
+        part = table[ends[i] : ends[i + 1]]
+        np.matmul(part.T, part, out=product)
+
+
+def _silence_constants(products: Array, mean: Array, total: Array) -> Index:
+    """Set products of constant columns to zero: what is left of them is rounding.
+
+    Returns the tasks whose means must be computed more exactly to decide.
+    """
+    squares = np.einsum("ijj->ij", products)
+    unit = total[:, np.newaxis] * mean**2
+    constant = squares <= ROUNDING**2 * unit
+    task, column = np.nonzero(constant)
+    products[task, column, :] = 0.0
+    products[task, :, column] = 0.0
+    return np.flatnonzero(np.any(~constant & (squares <= FAR**2 * unit), axis=1))
+
+
+def _empty_like(X: Matrix, rows: int, columns: int) -> Array:
+    """Array in C or Fortran order, as X is: copying between the two is slow."""
+    by_columns = not issparse(X) and X.strides[0] < X.strides[1]
+    return np.empty((rows, columns), order="F" if by_columns else "C")

@@ -1,86 +1,227 @@
-"""Table: rows in the order in which they came, from which folds are taken."""
+"""Rows in and results out: arrays, sparse matrices, data frames.
 
-from collections.abc import Hashable
-from dataclasses import dataclass, replace
-from typing import Self
+Data frames of any library that narwhals knows (pandas, polars, pyarrow, ...) are read
+column by column into float64; no such library is imported here. ``task`` may be the
+name of a column, which is taken out of the table. Results are built as frames of the
+library that the user passed.
+"""
 
+from collections.abc import Hashable, Mapping
+from decimal import Decimal
+from importlib.util import find_spec
+from typing import Any
+
+import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.data.orders import keep_tasks
-from priormtl.data.tasks import TaskData, from_codes, from_columns
+from priormtl.data.labels import declares_order, mark_ordered
+from priormtl.exceptions import unknown_name
 
-__all__ = ["Table"]
+__all__ = [
+    "as_frame",
+    "build_frame",
+    "column_floats",
+    "column_names",
+    "find_frame_library",
+    "read_matrix",
+    "read_targets",
+    "split_task_column",
+    "take_rows",
+]
+
+LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of doubles
+LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Rows of m tasks, not yet sorted: (n,) targets with codes, or (n, m) targets."""
-
-    X: Matrix  # (n, d)
-    y: Array  # (n,), or (n, m) with NaN where not measured
-    codes: Index | None  # (n,) position of each row's task; None for (n, m) targets
-    tasks: tuple[Hashable, ...]
-    weight: Array | None  # (n,), or (n, m) with such targets
-    features: tuple[str, ...] | None
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
-
-    def to_tasks(self) -> TaskData:
-        """Rows sorted by task; those of weight zero are dropped."""
-        if self.codes is None:
-            return from_columns(self.X, self.y, self.weight, self.tasks, self.features)
-        data = from_codes(self.X, self.y, self.codes, self.tasks, self.weight)
-        return data.with_names(self.features)
-
-    def measured(self) -> NDArray[np.bool_]:
-        """Whether each target counts, with positive weight: (n, 1) or (n, m)."""
-        known = ~np.isnan(_as_columns(self.y))
-        return known if self.weight is None else known & (_as_columns(self.weight) > 0)
-
-    def take(self, rows: Index) -> Self:
-        """Only these rows, and of the tasks only those that they measure."""
-        part = replace(
-            self,
-            X=self.X[rows],
-            y=self.y[rows],
-            codes=None if self.codes is None else self.codes[rows],
-            weight=None if self.weight is None else self.weight[rows],
+def as_frame(table: Any) -> nw.DataFrame[Any] | None:
+    """View ``table`` as a narwhals data frame; None if it is not one."""
+    try:
+        frame = nw.from_native(table, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        twice = ", ".join(line.strip("- ") for line in str(error).splitlines()[1:])
+        raise ValueError(
+            f"columns of a table must have different names: got {twice}; rename them."
+        ) from None
+    if isinstance(frame, nw.LazyFrame):
+        raise ValueError(
+            f"a table such as X must be in memory: got a lazy {type(table).__name__}. "
+            "Call its collect() or compute() first."
         )
-        return part._drop_absent_tasks()
+    return frame if isinstance(frame, nw.DataFrame) else None
 
-    def _drop_absent_tasks(self) -> Self:
-        present = self._counts() > 0
-        if present.all():
-            return self
-        tasks = keep_tasks(
-            self.tasks,
-            (task for task, kept in zip(self.tasks, present, strict=True) if kept),
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """Column names of a data frame, where all are text."""
+    frame = as_frame(table)
+    if frame is None or not all(isinstance(name, str) for name in frame.columns):
+        return None
+    return tuple(frame.columns)
+
+
+def split_task_column(X: Any, task: Hashable) -> tuple[Any, Any]:
+    """Take the column ``task`` (a name, or a position in an array) out of X."""
+    frame = as_frame(X)
+    if frame is None:
+        return _split_array_column(X, task)
+    if task not in frame.columns:
+        raise unknown_name("column of X for task", task, frame.columns)
+    # By position: names of pandas columns need not be text.
+    position = frame.columns.index(task)
+    others = [j for j in range(len(frame.columns)) if j != position]
+    labels = list(frame.iter_columns())[position].to_native()
+    if frame.implementation.is_pyarrow() and declares_order(X.schema, task):
+        labels = mark_ordered(labels)
+    return frame.select(nw.nth(others)).to_native(), labels
+
+
+def _split_array_column(X: Any, task: Hashable) -> tuple[Any, Any]:
+    if isinstance(task, bool) or not isinstance(task, int | np.integer):
+        raise ValueError(
+            f"task={task!r} names a column, but X has no column names. Pass a data "
+            "frame or the position of the column."
         )
-        if self.codes is None:
-            by_cell = self.weight is not None and self.weight.ndim == 2
-            weight = self.weight[:, present] if by_cell else self.weight  # type: ignore[index]
-            return replace(self, y=self.y[:, present], weight=weight, tasks=tasks)
-        # Rows of weight zero may belong to a task that is gone: they go with it.
-        rows = np.flatnonzero(present[self.codes])
-        return replace(
-            self,
-            X=self.X[rows],
-            y=self.y[rows],
-            codes=(np.cumsum(present) - 1)[self.codes[rows]],
-            weight=None if self.weight is None else self.weight[rows],
-            tasks=tasks,
+    table = csr_array(X) if issparse(X) else np.asarray(X)
+    if table.ndim != 2 or not -table.shape[1] <= task < table.shape[1]:
+        raise ValueError(f"task={task} must be a column of X: got shape {table.shape}.")
+    position = int(task) % table.shape[1]
+    others = np.delete(np.arange(table.shape[1]), position)
+    column: Any = table[:, [position]]
+    labels = column.toarray() if issparse(table) else column
+    return table[:, others], np.ravel(labels)
+
+
+def read_matrix(X: Any) -> Matrix:
+    """X as finite float64 numbers, dense or in CSR format."""
+    frame = as_frame(X)
+    if frame is not None:
+        matrix: Matrix = _frame_values(frame, "X")
+    elif issparse(X):
+        matrix = csr_array(X, dtype=np.float64)
+    else:
+        matrix = _array_values(X, "X")
+    if matrix.ndim != 2:
+        raise ValueError(f"X must have two dimensions: got shape {matrix.shape}.")
+    _refuse_not_finite(matrix, None if frame is None else frame.columns)
+    return matrix
+
+
+def _array_values(table: Any, name: str) -> Array:
+    try:
+        values = np.asarray(table)
+        if values.dtype.kind != "c":
+            return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"{name} must hold numbers: got {type(table).__name__}.")
+
+
+def _frame_values(frame: nw.DataFrame[Any], table: str) -> Array:
+    columns = [_column_values(column, table) for column in frame.iter_columns()]
+    return np.column_stack(columns) if columns else np.empty((len(frame), 0))
+
+
+def _column_values(column: Any, table: str) -> Array:
+    kind = column.dtype
+    if not (kind.is_numeric() or kind == nw.Boolean or _holds_numbers(column)):
+        raise ValueError(
+            f"{table} column {column.name!r} must be numeric: got {kind}. Encode it as "
+            "numbers, drop it, or name it as the task column."
         )
-
-    def _counts(self) -> Index:
-        """Measured targets of each task (m,)."""
-        measured = self.measured()
-        if self.codes is None:
-            return np.count_nonzero(measured, axis=0)
-        return np.bincount(self.codes[measured[:, 0]], minlength=len(self.tasks))
+    return _to_floats(column)
 
 
-def _as_columns(values: Array) -> Array:
-    return values if values.ndim == 2 else values[:, np.newaxis]
+def column_floats(column: Any) -> Array:
+    """Values of one column, NaN where missing; infinite values are an error."""
+    if column.null_count() == len(column):  # its type may not be known
+        return np.full(len(column), np.nan)
+    values = _column_values(column, "X")
+    known = np.where(np.isnan(values), 0.0, values)
+    _refuse_not_finite(known[:, np.newaxis], [column.name])
+    return values
+
+
+def _holds_numbers(column: Any) -> bool:
+    """Whether a column of objects, or of a type narwhals lacks, holds only numbers."""
+    if column.dtype == nw.Unknown:  # narwhals before 2.24 has no half floats
+        return column.to_numpy().dtype == np.float16
+    if column.dtype != nw.Object:
+        return False
+    return all(
+        isinstance(v, int | float | Decimal | np.number) for v in column.to_list()
+    )
+
+
+def _to_floats(column: Any) -> Array:
+    if column.dtype == nw.Object:
+        return np.array(column.to_list(), dtype=np.float64)
+    if column.dtype.is_integer() and not column.null_count():
+        return column.to_numpy().astype(np.float64)  # pyarrow refuses beyond 2⁵³
+    return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+
+
+def _refuse_not_finite(X: Matrix, names: list[str] | None) -> None:
+    """Fail at the first column with NaN, infinity or numbers too large to square."""
+    values = X.data if issparse(X) else X
+    if np.max(np.abs(values), initial=0.0) <= LARGEST_VALUE:
+        return
+    columns = X.tocoo().col if issparse(X) else np.arange(X.shape[1])
+    wrong = ~(np.abs(values) <= LARGEST_VALUE)
+    first = int(columns[wrong][0] if issparse(X) else np.argmax(wrong.any(axis=0)))
+    name = repr(names[first]) if names else str(first)
+    values = X[:, [first]].toarray() if issparse(X) else X[:, first]
+    if np.isnan(values).any():
+        what, way_out = "NaN", "fill or drop the missing values"
+    elif np.isinf(values).any():
+        what, way_out = "inf", "replace or drop the infinite values"
+    else:
+        what, way_out = f"values beyond {LARGEST_VALUE:g}", "rescale it"
+    raise ValueError(f"X must be finite: column {name} contains {what}; {way_out}.")
+
+
+def read_targets(y: Any, name: str = "y") -> Array:
+    """Targets or weights as float64, (n,) or (n, m); missing values become NaN."""
+    frame = as_frame(y)
+    if frame is not None:
+        return _frame_values(frame, name)
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        if not (series.dtype.is_numeric() or series.dtype in (nw.Boolean, nw.Object)):
+            raise ValueError(f"{name} must be numeric: got {series.dtype}.")
+        y = series.to_list() if series.dtype == nw.Object else _to_floats(series)
+    return _array_values(y, name)
+
+
+def take_rows(values: Any, rows: Index) -> Any:
+    """Rows by position, of the same type as ``values``; categories keep their order."""
+    frame = as_frame(values)
+    if frame is not None:
+        return frame[rows].to_native()
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        return series[rows].to_native()
+    if hasattr(values, "to_pylist"):  # a bare array of pyarrow
+        return values.take(rows)
+    if issparse(values):
+        return csr_array(values)[rows]
+    return (values if hasattr(values, "shape") else np.asarray(values))[rows]
+
+
+def find_frame_library(like: Any) -> str:
+    """Name of the library of a frame; for other tables the first one installed."""
+    frame = as_frame(like)
+    if frame is not None:
+        return str(frame.implementation.value)
+    for name in LIBRARIES:
+        if find_spec(name) is not None:
+            return name
+    raise ImportError(
+        "results are a data frame: install pandas, polars or pyarrow, for example by "
+        "pip install pandas."
+    )
+
+
+def build_frame(columns: Mapping[str, Any], library: Any) -> Any:
+    """Data frame of these columns; ``library`` is a name such as "polars"."""
+    return nw.from_dict(dict(columns), backend=library).to_native()

@@ -2,7 +2,8 @@
 
 Everything above works with per-sample arrays (targets, weights, scores, residuals)
 whose shape is the layout's own: (n,) when rows are stacked task after task, (n, m)
-when all tasks share the rows of one X.
+when all tasks share the rows of one X. A :class:`Table` holds rows in the order in
+which they came, so that folds can be taken from it; ``to_tasks`` sorts them by task.
 """
 
 from abc import ABC, abstractmethod
@@ -12,30 +13,36 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, issparse
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
-from priormtl.data.labels import encode_labels
+from priormtl.data.labels import encode_labels, keep_tasks
+from priormtl.data.tables import column_names, read_matrix, read_targets
 
 __all__ = [
     "SharedRows",
     "StackedRows",
+    "Table",
     "TaskData",
     "from_codes",
     "from_columns",
     "from_labels",
+    "to_tasks",
 ]
 
 FEW = 0.2  # share of features in use, up to which others are left out of products
+
 LARGEST_WEIGHT = 1e100
 MOST_DENSE_NUMBERS = 2**26  # of sparse features that are centred: 512 MB
+
 LARGEST_TARGET = 1e100  # squares of larger numbers, summed, leave the range of doubles
 
 
 @dataclass(frozen=True, eq=False)
 class TaskData(ABC):
-    """Samples of m tasks; build it with from_labels, from_columns or from_lists."""
+    """Samples of m tasks; build it with from_labels, from_codes or from_columns."""
 
     X: Matrix  # (n, d), dense or sparse
     y: Array  # per sample
@@ -62,7 +69,7 @@ class TaskData(ABC):
 
     @abstractmethod
     def spread(self, b: Array) -> Array:
-        """Give every sample its task's entry of b (m,); broadcasts."""
+        """Entry of b (m,) for the task of every sample; may broadcast."""
 
     @abstractmethod
     def rows_of(self, i: int) -> tuple[Matrix, Array, Array]:
@@ -145,7 +152,7 @@ class StackedRows(TaskData):
         return np.add.reduceat(R, self.starts[:-1])
 
     def spread(self, b: Array) -> Array:
-        """Give every sample its task's entry of b."""
+        """Entry of b (m,) for the task of every sample."""
         return np.repeat(b, np.diff(self.starts))
 
     def rows_of(self, i: int) -> tuple[Matrix, Array, Array]:
@@ -183,7 +190,7 @@ class SharedRows(TaskData):
         return np.asarray(R.sum(axis=0))
 
     def spread(self, b: Array) -> Array:
-        """Give every sample its task's entry of b, by broadcasting."""
+        """Entry of b (m,) for the task of every sample, by broadcasting."""
         return b[np.newaxis, :]
 
     def rows_of(self, i: int) -> tuple[Matrix, Array, Array]:
@@ -212,6 +219,26 @@ def take_columns(X: Matrix, columns: Index) -> Matrix:
     return X[:, columns] if issparse(X) else np.take(X, columns, axis=1, mode="clip")
 
 
+def to_tasks(X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> TaskData:
+    """Samples in any of the accepted forms as TaskData."""
+    matrix, targets = read_matrix(X), read_targets(y)
+    weights = None if sample_weight is None else read_targets(sample_weight, "weight")
+    names = column_names(X)
+    if matrix.shape[0] == 0:
+        raise ValueError("X must have at least one row: got none.")
+    if targets.ndim not in (1, 2) or 0 in targets.shape:
+        raise ValueError(
+            "y must be (n,), or (n, m) with one column per task: "
+            f"got shape {targets.shape}."
+        )
+    if targets.ndim == 2:
+        if task is not None:
+            raise ValueError("task must be None if y has one column per task.")
+        return from_columns(matrix, targets, weights, column_names(y), names)
+    labels = [0] * len(targets) if task is None else task
+    return from_labels(matrix, targets, labels, weights, names)
+
+
 def from_labels(
     X: Matrix,
     y: Array,
@@ -219,11 +246,8 @@ def from_labels(
     weight: Array | None = None,
     features: Sequence[str] | None = None,
 ) -> StackedRows:
-    """Stacked rows: ``task`` holds one label per row.
-
-    Rows of weight zero count as absent.
-    """
-    _check_length("y", y, int(X.shape[0]))
+    """Stacked rows with one task label each; rows of weight zero are dropped."""
+    _check_length(y, int(X.shape[0]))
     codes, tasks = encode_labels(task, int(X.shape[0]))
     return from_codes(X, y, codes, tasks, weight).with_names(features)
 
@@ -237,7 +261,7 @@ def from_codes(
 ) -> StackedRows:
     """Stacked rows, each with the position of its task among ``tasks``."""
     n = int(X.shape[0])
-    _check_length("y", y, n)
+    _check_length(y, n)
     _refuse_not_finite(y)
     weights = _check_weight(weight, (n,))
     kept = weights > 0
@@ -276,10 +300,10 @@ def from_columns(
     return data.with_names(features)
 
 
-def _check_length(name: str, values: Array, n: int) -> None:
-    if len(values) != n:
+def _check_length(y: Array, n: int) -> None:
+    if len(y) != n:
         raise ValueError(
-            f"{name} must have one value per row of X: got {len(values)} for {n} rows."
+            f"y must have one value per row of X: got {len(y)} for {n} rows."
         )
 
 
@@ -289,8 +313,8 @@ def _refuse_not_finite(y: Array) -> None:
         if np.all(np.isfinite(y)):
             what = f"values beyond {LARGEST_TARGET:g}"
         raise ValueError(
-            f"y must be finite: it contains {what}; drop those rows. (With one column "
-            "per task, NaN marks a target that was not measured.)"
+            f"y must be finite: it contains {what}. Drop these rows; only with one "
+            "column per task may NaN mark a target that was not measured."
         )
 
 
@@ -304,11 +328,11 @@ def _check_weight(weight: Array | None, shape: tuple[int, ...]) -> Array:
             "sample_weight must have one value per row of X: "
             f"got shape {weights.shape} for {shape}."
         )
-    if not np.all((weights >= 0) & (weights <= LARGEST_WEIGHT)):
-        fit = (weights >= 0) & (weights <= LARGEST_WEIGHT)
+    valid = (weights >= 0) & (weights <= LARGEST_WEIGHT)
+    if not np.all(valid):
         raise ValueError(
             "sample_weight must be finite, not negative and at most "
-            f"{LARGEST_WEIGHT:g}: got {weights[~fit][0]:g}."
+            f"{LARGEST_WEIGHT:g}: got {weights[~valid][0]:g}."
         )
     if not np.any(weights > 0):
         raise ValueError("sample_weight must not be zero for all rows.")
@@ -320,5 +344,75 @@ def _refuse_empty(tasks: Sequence[Hashable], empty: np.ndarray) -> None:
         names = [tasks[i] for i in np.flatnonzero(empty)[:8]]
         raise ValueError(
             f"every task needs at least one measured target of positive weight: "
-            f"{names} have none; drop these tasks."
+            f"{names} have none. Drop these tasks."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of m tasks, not yet sorted: (n,) targets with codes, or (n, m) targets."""
+
+    X: Matrix  # (n, d)
+    y: Array  # (n,), or (n, m) with NaN where not measured
+    codes: Index | None  # (n,) position of each row's task; None for (n, m) targets
+    tasks: tuple[Hashable, ...]
+    weight: Array | None  # (n,), or (n, m) with such targets
+    features: tuple[str, ...] | None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def to_tasks(self) -> TaskData:
+        """Rows sorted by task; those of weight zero are dropped."""
+        if self.codes is None:
+            return from_columns(self.X, self.y, self.weight, self.tasks, self.features)
+        data = from_codes(self.X, self.y, self.codes, self.tasks, self.weight)
+        return data.with_names(self.features)
+
+    def measured(self) -> NDArray[np.bool_]:
+        """Whether each target counts, with positive weight: (n, 1) or (n, m)."""
+        known = ~np.isnan(_as_columns(self.y))
+        return known if self.weight is None else known & (_as_columns(self.weight) > 0)
+
+    def take(self, rows: Index) -> Self:
+        """Only these rows, and only the tasks that they measure."""
+        part = replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            codes=None if self.codes is None else self.codes[rows],
+            weight=None if self.weight is None else self.weight[rows],
+        )
+        return part._drop_absent_tasks()
+
+    def _drop_absent_tasks(self) -> Self:
+        measured = self.measured()
+        if self.codes is None:
+            present = np.count_nonzero(measured, axis=0) > 0
+        else:
+            codes = self.codes[measured[:, 0]]
+            present = np.bincount(codes, minlength=len(self.tasks)) > 0
+        if present.all():
+            return self
+        tasks = keep_tasks(
+            self.tasks,
+            (task for task, kept in zip(self.tasks, present, strict=True) if kept),
+        )
+        if self.codes is None:
+            by_cell = self.weight is not None and self.weight.ndim == 2
+            weight = self.weight[:, present] if by_cell else self.weight  # type: ignore[index]
+            return replace(self, y=self.y[:, present], weight=weight, tasks=tasks)
+        # Rows of weight zero may belong to a task that is gone: they go with it.
+        rows = np.flatnonzero(present[self.codes])
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            codes=(np.cumsum(present) - 1)[self.codes[rows]],
+            weight=None if self.weight is None else self.weight[rows],
+            tasks=tasks,
+        )
+
+
+def _as_columns(values: Array) -> Array:
+    return values if values.ndim == 2 else values[:, np.newaxis]

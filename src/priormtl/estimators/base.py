@@ -188,7 +188,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         """X as numbers, after scikit-learn's checks of names and counts."""
         frame, encoding = as_frame(X), self._encoding_of(X)
         if reset:
-            self._frame_library = None if frame is None else frame.implementation
+            self._frame_library = None if frame is None else frame.implementation.value
         if encoding is not None:
             matrix: Matrix = encoding.encode(X)
         elif frame is not None:

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any
 
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -34,7 +34,7 @@ def read_labels(y: Any) -> np.ndarray:
     return labels
 
 
-def _values(column: nw.Series[Any]) -> np.ndarray:
+def _values(column: Any) -> np.ndarray:
     """Labels of a column; NumPy alone would make text of what is missing."""
     items = column.to_list()
     if any(isinstance(item, str) for item in items):

@@ -1,12 +1,31 @@
-"""Graphs as users hold them (edge lists, adjacency matrices, networkx) as edges."""
+"""What feature and task priors share: reading graphs, and tables for notebooks.
 
-from collections.abc import Hashable, Iterable
+Users hold graphs as edge lists, adjacency matrices or networkx graphs; all become
+edges (a, b, weight).
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array, issparse, triu
 
-__all__ = ["check_weight", "plain_label", "read_edges"]
+from priormtl.tables import Table, TableRow, TextCell
+
+__all__ = [
+    "MOST_TERMS",
+    "Line",
+    "check_weight",
+    "line_table",
+    "plain_label",
+    "read_edges",
+]
+
+MOST_SHOWN = 20  # lines of a table
+MOST_TERMS = 4  # names in a line
+
+Line = tuple[str, str, str]  # what is related, how, how strongly
 
 Edge = tuple[Hashable, Hashable, float]
 
@@ -66,7 +85,19 @@ def plain_label(label: Any) -> Hashable:
 
 
 def check_weight(weight: float) -> float:
-    """Positive, finite weight of a relation."""
+    """Weight of a relation, positive and finite."""
     if not np.isfinite(weight) or weight <= 0:
         raise ValueError(f"weight must be positive and finite: got {weight!r}.")
     return float(weight)
+
+
+def line_table(title: str, lines: Iterator[Line], total: int, what: str) -> Table:
+    """Table of the first lines of a prior, which may hold millions."""
+    rows = [
+        TableRow(label, tuple(map(TextCell, cells)))
+        for label, *cells in islice(lines, MOST_SHOWN)
+    ]
+    more = total - len(rows)
+    notes = (f"… and {more} more {what}.",) if more > 0 else ()
+    first = "features" if what == "relations" else "tasks"
+    return Table(title, (first, "relation", "weight"), tuple(rows), "llr", notes)

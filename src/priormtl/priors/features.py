@@ -1,39 +1,276 @@
-"""FeaturePrior: which features are known to act alike, or oppositely."""
+"""FeaturePrior: which features are known to act alike, or oppositely.
+
+Each relation is one row of D in θ/2 ‖D P‖²: √w (p_a − p_b) for similar features,
+√w (p_a + p_b) for opposite ones. A prior is a sum of parts: pairs of features, rows of
+a matrix that the user gives, neighbours in a grid, or the most correlated pairs. A part
+is resolved against the features of a fit into pairs of positions or rows of D.
+"""
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations, islice, pairwise
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
-from priormtl.data import Moments, as_frame, column_names
-from priormtl.priors.edges import check_weight, plain_label, read_edges
-from priormtl.priors.files import PriorFile, read_prior_file
-from priormtl.priors.relations import (
-    Correlated,
-    Grid,
-    Pairs,
-    Part,
-    Rows,
-    part_from_plain,
+from priormtl._arrays import Array, Index
+from priormtl.data import (
+    Moments,
+    as_frame,
+    column_names,
+    pooled_variance,
+    unnamed_feature,
 )
-from priormtl.priors.words import relation_table
-from priormtl.tables import Table, to_notebook
+from priormtl.exceptions import unknown_name
+from priormtl.priors.edges import (
+    MOST_TERMS,
+    Line,
+    check_weight,
+    line_table,
+    plain_label,
+    read_edges,
+)
+from priormtl.priors.files import PriorFile, read_prior_file
+from priormtl.tables import Table, spell_number, to_notebook
 
-__all__ = ["FeaturePrior", "difference_matrix"]
+__all__ = [
+    "FeaturePrior",
+    "as_feature_prior",
+    "difference_matrix",
+    "measure_violations",
+]
+
+BLOCK_CELLS = 2**22  # correlations computed in one go: 32 MB
 
 Relation = tuple[Hashable, Hashable]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Relations between named or numbered features: sign +1 alike, −1 opposite."""
+
+    first: tuple[Hashable, ...]
+    second: tuple[Hashable, ...]
+    sign: tuple[float, ...]
+    weight: tuple[float, ...]
+    among: int | None = None  # number of features of an adjacency matrix
+
+    def resolve(self, moments: Moments) -> "Pairs":
+        """Same relations between positions."""
+        if self.among not in (None, moments.shape[0]):
+            raise ValueError(
+                "feature_prior must have one row per feature: the adjacency matrix has "
+                f"{self.among} for {moments.shape[0]} features."
+            )
+        place = _Positions(moments)
+        first = tuple(place.of(name) for name in self.first)
+        second = tuple(place.of(name) for name in self.second)
+        for a, b, name in zip(first, second, self.first, strict=True):
+            if a == b:
+                raise ValueError(
+                    f"feature_prior must relate different features: {name!r} is "
+                    "related to itself."
+                )
+        return Pairs(first, second, self.sign, self.weight)
+
+    def matrix(self, d: int) -> csr_array:
+        """Rows of D: √weight at the first feature, ∓√weight at the second."""
+        k = len(self.first)
+        root = np.sqrt(np.array(self.weight, dtype=np.float64))
+        values = np.concatenate([root, -np.array(self.sign) * root])
+        rows = np.tile(np.arange(k), 2)
+        columns = np.array([*self.first, *self.second], dtype=np.intp)
+        return csr_array((values, (rows, columns)), shape=(k, d))
+
+    def to_plain(self) -> dict[str, Any]:
+        """JSON values that describe the part."""
+        return {
+            "part": "pairs",
+            "first": list(self.first),
+            "second": list(self.second),
+            "sign": list(self.sign),
+            "weight": list(self.weight),
+            "among": self.among,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of D as given by the user, whose columns may have names."""
+
+    D: csr_array
+    features: tuple[str, ...] | None = None
+
+    def resolve(self, moments: Moments) -> "Rows":
+        """D with one column per feature, by name where both sides have names.
+
+        Features that D does not name are not in its relations.
+        """
+        d = moments.shape[0]
+        if self.features is None or moments.features is None:
+            return Rows(self.matrix(d))
+        place = _Positions(moments)
+        places = np.array([place.of(name) for name in self.features], dtype=np.intp)
+        cells = (self.D.data, places[self.D.indices], self.D.indptr)
+        placed = csr_array(cells, shape=(self.D.shape[0], d), copy=True)
+        placed.sort_indices()  # in place
+        return Rows(placed)
+
+    def matrix(self, d: int) -> csr_array:
+        """D itself."""
+        if self.D.shape[1] != d:
+            raise ValueError(
+                f"feature_prior must have one column per feature: D has "
+                f"{self.D.shape[1]} columns for {d} features."
+            )
+        return self.D
+
+    def to_plain(self) -> dict[str, Any]:
+        """JSON values that describe the part."""
+        return {
+            "part": "rows",
+            "shape": list(self.D.shape),
+            "indptr": self.D.indptr.tolist(),
+            "indices": self.D.indices.tolist(),
+            "data": self.D.data.tolist(),
+            "features": None if self.features is None else list(self.features),
+        }
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Neighbouring cells of a grid of features, row by row, are alike."""
+
+    height: int
+    width: int
+    weight: float
+
+    def resolve(self, moments: Moments) -> Pairs:
+        """Pairs of horizontal and vertical neighbours."""
+        d = moments.shape[0]
+        if self.height * self.width != d:
+            raise ValueError(
+                f"feature_prior must match the features: a {self.height} x "
+                f"{self.width} grid has {self.height * self.width} cells for {d} "
+                "features."
+            )
+        return self.pairs()
+
+    def pairs(self) -> Pairs:
+        """Neighbours, whatever the features are called."""
+        cells = np.arange(self.height * self.width).reshape(self.height, self.width)
+        first = np.concatenate([cells[:, :-1].ravel(), cells[:-1].ravel()])
+        second = np.concatenate([cells[:, 1:].ravel(), cells[1:].ravel()])
+        return _numbered(first, second, np.ones(len(first)), self.weight)
+
+    def to_plain(self) -> dict[str, Any]:
+        """JSON values that describe the part."""
+        return {"part": "grid", **asdict(self)}
+
+
+@dataclass(frozen=True)
+class Correlated:
+    """The most strongly correlated pairs; the sign decides alike or opposite."""
+
+    strongest: int
+    weight: float
+
+    def resolve(self, moments: Moments) -> Pairs:
+        """Compute all correlations over all tasks' rows, a block at a time."""
+        d = moments.shape[0]
+        found: list[tuple[float, int, int, float]] = []
+        step = max(1, BLOCK_CELLS // max(1, d))
+        # Features that are constant up to rounding have no correlations.
+        deviations = np.sqrt(pooled_variance(moments))
+        noise = 1e-14 * np.abs(moments.x_mean).max(axis=0)
+        deviations = np.where(deviations > noise, deviations, 0.0)
+        for start in range(0, d, step):
+            block = np.arange(start, min(start + step, d))
+            found += self._strongest_in(block, moments, deviations)
+            # Ties go to the earlier pair, so that the result never depends on blocks.
+            found = sorted(found)[: self.strongest]
+        pairs = np.array([item[1:3] for item in found], dtype=np.intp).reshape(-1, 2)
+        signs = np.array([item[3] for item in found])
+        return _numbered(pairs[:, 0], pairs[:, 1], signs, self.weight)
+
+    def _strongest_in(
+        self, block: Index, moments: Moments, deviations: Array
+    ) -> Sequence[tuple[float, int, int, float]]:
+        """(−|correlation|, j, k, sign) of the strongest pairs j < k with j in block."""
+        total = moments.weight.sum()
+        share = moments.weight / total
+        apart = moments.x_mean - share @ moments.x_mean
+        between = (apart[:, block] * share[:, np.newaxis]).T @ apart
+        covariance = moments.within_task_products(block) / total + between
+        # Products of deviations, since those of variances leave the doubles.
+        scale = np.outer(deviations[block], deviations)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            correlation = np.where(scale > 0, covariance / scale, 0.0)
+        correlation[np.arange(len(deviations)) <= block[:, np.newaxis]] = 0.0
+        # Rounding must not order pairs that are equally strong.
+        strength = np.round(np.abs(correlation), 12).ravel()
+        usable = np.flatnonzero(strength > 0)
+        order = np.argsort(-strength[usable], kind="stable")[: self.strongest]
+        best = usable[order]
+        rows, columns = np.unravel_index(best, correlation.shape)
+        signs = np.sign(correlation[rows, columns])
+        places = zip(block[rows], columns, strict=True)
+        return [
+            (-size, int(j), int(k), float(sign))
+            for size, (j, k), sign in zip(strength[best], places, signs, strict=True)
+        ]
+
+    def to_plain(self) -> dict[str, Any]:
+        """JSON values that describe the part."""
+        return {"part": "correlated", **asdict(self)}
+
+
+Part = Pairs | Rows | Grid | Correlated
+
+
+def _count(part: Part) -> int | str:
+    """Number of relations, or the rule that finds them."""
+    if isinstance(part, Pairs | Rows):
+        return len(part.first) if isinstance(part, Pairs) else int(part.D.shape[0])
+    if isinstance(part, Grid):
+        return f"{part.height} x {part.width} grid"
+    return "strongest correlations"
+
+
+def _lines(part: Part, names: Sequence[str] | None) -> Iterator[Line]:
+    """Relations in words; ``names`` replace positions."""
+    if isinstance(part, Pairs):
+        pairs = zip(part.first, part.second, part.sign, part.weight, strict=True)
+        for a, b, sign, weight in pairs:
+            relation = "similar" if sign > 0 else "opposite"
+            pair = f"{_name(a, names)}, {_name(b, names)}"
+            yield pair, relation, spell_number(weight)
+    elif isinstance(part, Rows):
+        D, names = part.D, part.features or names
+        for start, end in pairwise(D.indptr):
+            cells = zip(D.data[start:end], D.indices[start:end], strict=True)
+            terms = [
+                f"{spell_number(float(value))} · {_name(int(j), names)}"
+                for value, j in islice(cells, MOST_TERMS)
+            ]
+            more = ["…"] if end - start > MOST_TERMS else []
+            yield " + ".join(terms + more) or "nothing", "near zero", spell_number(1.0)
+    elif isinstance(part, Grid):
+        place = f"neighbours in a {part.height} × {part.width} grid"
+        yield place, "similar", spell_number(part.weight)
+    else:
+        found = f"{part.strongest} most correlated pairs"
+        yield found, "as the correlation's sign", spell_number(part.weight)
 
 
 @dataclass(frozen=True)
 class FeaturePrior:
     """Known relations between features, each one row of D in θ/2 ‖D P‖².
 
-    Features are named, or numbered from 0. Names are resolved when a model is
-    fitted. ``a + b`` holds the relations of both.
+    Features are given by name or by position, from 0. Names are resolved when a model
+    is fitted. ``a + b`` holds the relations of both.
 
     Examples
     --------
@@ -65,7 +302,7 @@ class FeaturePrior:
         """The most strongly correlated pairs of features, found at fit.
 
         The sign of the correlation over all rows decides between similar and
-        opposite. Constant features have none.
+        opposite. Constant features are in no pair.
         """
         count = _check_count("strongest", strongest)
         return cls((Correlated(count, check_weight(weight)),))
@@ -104,7 +341,7 @@ class FeaturePrior:
 
     @classmethod
     def from_file(cls, file: str | os.PathLike[str] | PriorFile) -> Self:
-        """Relations by name that a TOML or CSV file holds; see ``priors/files.py``.
+        """Relations by name from a TOML or CSV file.
 
         Parameters
         ----------
@@ -131,8 +368,8 @@ class FeaturePrior:
     def from_matrix(cls, D: Any) -> Self:
         """Any D (s, d), dense, sparse or a data frame, one relation per row.
 
-        Columns of a frame whose names are texts are matched with the features' names,
-        where these have some; features without a column are in no relation.
+        If both a frame and the features have names, columns are matched by name;
+        features without a column are in no relation.
         """
         frame = as_frame(D)
         table = D if frame is None else frame.to_numpy()
@@ -153,11 +390,11 @@ class FeaturePrior:
     @property
     def words(self) -> str:
         """Number of relations, where that is known before the fit."""
-        words = [_count(part) for part in self.parts]
-        if all(isinstance(word, int) for word in words):
-            total = sum(words)  # type: ignore[arg-type]
+        counts = [_count(part) for part in self.parts]
+        if all(isinstance(count, int) for count in counts):
+            total = sum(counts)  # type: ignore[arg-type]
             return f"{total} relation{'' if total == 1 else 's'}"
-        return " + ".join(map(str, words))
+        return " + ".join(map(str, counts))
 
     def __repr__(self) -> str:
         return f"FeaturePrior({self.words})"
@@ -166,20 +403,23 @@ class FeaturePrior:
         return to_notebook([self.table()])
 
     def table(self, names: Sequence[str] | None = None) -> Table:
-        """Relations, cut after the first ones; ``names`` stand for positions."""
-        return relation_table(repr(self), self.parts, names)
+        """Table of the first relations; ``names`` replace positions."""
+        lines = (line for part in self.parts for line in _lines(part, names))
+        counts = [_count(part) for part in self.parts]
+        total = sum(count if isinstance(count, int) else 1 for count in counts)
+        return line_table(repr(self), lines, total, "relations")
 
     def matrix(self, d: int) -> csr_array:
-        """D (s, d), one row per relation, of a prior that was resolved."""
+        """D (s, d), one row per relation, of a resolved prior."""
         resolved = [part for part in self.parts if isinstance(part, Pairs | Rows)]
         if len(resolved) < len(self.parts):
-            raise TypeError("only a prior that was resolved has a matrix.")
+            raise TypeError("a prior must be resolved before it has a matrix.")
         return csr_array(
             vstack([csr_array((0, d)), *(part.matrix(d) for part in resolved)])
         )
 
     def resolve(self, moments: Moments) -> Self:
-        """Same prior with positions for names and the rules carried out."""
+        """Same prior with positions in place of names and rules."""
         return type(self)(tuple(part.resolve(moments) for part in self.parts))
 
     def to_plain(self) -> list[dict[str, Any]]:
@@ -189,12 +429,54 @@ class FeaturePrior:
     @classmethod
     def from_plain(cls, plain: Any) -> Self:
         """Prior from what ``to_plain`` made."""
-        return cls(tuple(part_from_plain(part) for part in plain))
+        parts = list[Part]()
+        for one in plain:
+            settings = dict(one)
+            kind = settings.pop("part")
+            if kind == "pairs":
+                among = settings.pop("among")
+                lists = {name: tuple(values) for name, values in settings.items()}
+                parts.append(Pairs(**lists, among=among))
+            elif kind == "rows":
+                arrays = (settings["data"], settings["indices"], settings["indptr"])
+                matrix = csr_array(arrays, shape=tuple(settings["shape"]))
+                names = settings.get("features")  # older files have none
+                known = None if names is None else tuple(map(str, names))
+                parts.append(Rows(matrix, known))
+            else:
+                kinds = {"grid": Grid, "correlated": Correlated}
+                parts.append(kinds[kind](**settings))
+        return cls(tuple(parts))
 
 
 def difference_matrix(prior: FeaturePrior, moments: Moments) -> csr_array:
     """D (s, d), one row per relation, for the features of a fit."""
     return prior.resolve(moments).matrix(moments.shape[0])
+
+
+def as_feature_prior(prior: Any) -> FeaturePrior | None:
+    """Take a FeaturePrior, a bare matrix or data frame D, or None."""
+    if prior is None or isinstance(prior, FeaturePrior):
+        return prior
+    is_matrix = issparse(prior) or isinstance(prior, np.ndarray | list)
+    if is_matrix or as_frame(prior) is not None:
+        return FeaturePrior.from_matrix(prior)
+    raise TypeError(
+        "feature_prior must be a FeaturePrior, a matrix D or None: got "
+        f"{type(prior).__name__}."
+    )
+
+
+def measure_violations(D: csr_array, P: Array) -> Array:
+    """‖d P‖ of each row d of D, divided by its maximum for coefficients of this size.
+
+    0: the relation holds, or all its coefficients are zero; √½: one of two features is
+    zero; 1: the coefficients say the opposite.
+    """
+    sizes = (D != 0).astype(np.float64) @ np.sum(P**2, axis=1)
+    most = np.sqrt(np.asarray(D.multiply(D).sum(axis=1)).ravel() * sizes)
+    found = np.linalg.norm(D @ P, axis=1)
+    return np.divide(found, most, out=np.zeros_like(most), where=most > 0)
 
 
 def _pairs(pairs: Iterable[Relation], sign: float, weight: float) -> Pairs:
@@ -215,12 +497,42 @@ def _check_count(name: str, value: int) -> int:
     return int(value)
 
 
-def _count(part: Part) -> int | str:
-    """Number of relations, or the rule that finds them."""
-    if isinstance(part, Pairs):
-        return len(part.first)
-    if isinstance(part, Rows):
-        return int(part.D.shape[0])
-    if isinstance(part, Grid):
-        return f"{part.height} x {part.width} grid"
-    return "strongest correlations"
+class _Positions:
+    """Position of each feature, by name or by number."""
+
+    def __init__(self, moments: Moments) -> None:
+        self.d = moments.shape[0]
+        self.names = moments.features or ()
+        self.place = {name: j for j, name in enumerate(self.names)}
+
+    def of(self, name: Hashable) -> int:
+        if isinstance(name, str) and not self.names:
+            raise ValueError(
+                f"feature_prior names the feature {name!r}, but X has no column names. "
+                "Pass a data frame, or positions."
+            )
+        if isinstance(name, str):
+            if name not in self.place:
+                raise unknown_name("feature", name, self.names)
+            return self.place[name]
+        if not isinstance(name, int) or not 0 <= name < self.d:
+            raise ValueError(
+                f"feature_prior must name features or give positions 0 … {self.d - 1}: "
+                f"got {name!r}."
+            )
+        return name
+
+
+def _name(feature: Hashable, names: Sequence[str] | None) -> str:
+    if isinstance(feature, int):
+        return unnamed_feature(feature) if names is None else names[feature]
+    return str(feature)
+
+
+def _numbered(first: Index, second: Index, sign: Array, weight: float) -> Pairs:
+    return Pairs(
+        tuple(first.tolist()),
+        tuple(second.tolist()),
+        tuple(sign.tolist()),
+        (weight,) * len(first),
+    )

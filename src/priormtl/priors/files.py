@@ -19,19 +19,24 @@ Every error names the file and the line.
 import csv
 import math
 import os
+import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from priormtl.exceptions import DataFileError, suggest_file, unknown_name
-from priormtl.priors.toml_lines import Table, find_tables, line_of_fault
 
 __all__ = ["PriorFile", "Relation", "read_prior_file"]
 
 KINDS = ("similar", "opposite", "group")
+
 TOML_KEYS = ("features", "weight", "name")
+
 CSV_COLUMNS = ("relation", "first", "second", "weight")
 
 
@@ -47,13 +52,13 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True)
 class PriorFile:
-    """Relations, and where they stand."""
+    """Relations of a file, with their lines."""
 
     path: str
     relations: tuple[Relation, ...]
 
     def check_names(self, features: Sequence[str]) -> None:
-        """Fail at the first line that names something else than these features."""
+        """Fail at the first line that names an unknown feature."""
         known = set(features)
         for relation in self.relations:
             for name, line in zip(relation.features, relation.lines, strict=True):
@@ -63,7 +68,7 @@ class PriorFile:
 
 
 def read_prior_file(path: str | os.PathLike[str]) -> PriorFile:
-    """Read a prior file; its names are checked later, against the features of a fit."""
+    """Read a prior file; names of features are checked at fit."""
     file = Path(path)
     readers = {".toml": _read_toml, ".csv": _read_csv}
     if file.suffix.lower() not in readers:
@@ -111,7 +116,122 @@ def _check_weight(path: str, line: int, value: Any) -> float:
     return float(value)
 
 
-# TOML
+# TOML. Its parser does not tell lines, so that names are found again in the text.
+
+BARE, BASIC, LITERAL = r"[\w-]+", r'"(?:\\.|[^"\\\n])*"', r"'[^'\n]*'"
+NAME = f"(?:{BARE}|{BASIC}|{LITERAL})"
+BELOW = rf"(?:[ \t]*\.[ \t]*{NAME})*[ \t]*"  # as in similar.weight
+# Remarks and texts of several lines come first, since they may hold all the rest.
+TOKEN = re.compile(
+    r"(?P<skipped>#[^\n]*)"
+    r'|(?P<long>"""(?s:\\.|[^\\])*?"""+|\'\'\'(?s:.)*?\'\'\'+)'
+    rf"|^[ \t]*\[\[?[ \t]*(?P<head>{NAME}){BELOW}\]\]?[ \t]*(?=#|\r?$)"
+    rf"|(?P<key>{NAME})(?={BELOW}=)"
+    rf"|(?P<text>{BASIC}|{LITERAL})"
+    r"|(?P<open>[\[{])|(?P<close>[\]}])",
+    re.MULTILINE,
+)
+TEXTS = ("text", "long")
+PLACE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
+
+
+class _Token(NamedTuple):
+    """A name, a text or a bracket in a TOML file."""
+
+    kind: str  # a group of TOKEN
+    text: str
+    line: int
+
+    @property
+    def name(self) -> str:
+        """Its text without quotes."""
+        if self.text[:1] not in {'"', "'"}:
+            return self.text
+        return str(tomllib.loads(f"name = {self.text}")["name"])
+
+
+@dataclass(frozen=True)
+class TomlTable:
+    """A table of a TOML file, with the lines of its keys and texts."""
+
+    name: str
+    line: int
+    words: Sequence[_Token] = ()
+
+    @cached_property
+    def keys(self) -> dict[str, list[int]]:
+        """Lines of its settings."""
+        return _by_name(word for word in self.words if word.kind == "key")
+
+    @cached_property
+    def texts(self) -> dict[str, list[int]]:
+        """Lines of its texts."""
+        return _by_name(word for word in self.words if word.kind in TEXTS)
+
+    def line_of_key(self, key: str) -> int:
+        """Line of a key, or of the table if it has no such key."""
+        return self.keys.get(key, [self.line])[0]
+
+    def lines_of_texts(self, texts: Iterable[str]) -> tuple[int, ...]:
+        """Line of each text; repeated texts get their lines in turn."""
+        left = {text: iter(lines) for text, lines in self.texts.items()}
+        return tuple(next(left.get(text, iter(())), self.line) for text in texts)
+
+
+def find_tables(text: str) -> list[TomlTable]:
+    r"""Tables of a valid TOML file, in order.
+
+    What comes before the first head is a table without name.
+
+    Examples
+    --------
+    >>> file = '[[similar]]\nfeatures = [\n  "maths",\n  "physics",\n]'
+    >>> table = find_tables(file)[-1]
+    >>> table.name, table.line_of_key("features"), table.lines_of_texts(["physics"])
+    ('similar', 2, (4,))
+    """
+    tokens = list(_tokens(text))
+    heads = [place for place, token in enumerate(tokens) if token.kind == "head"]
+    ends = [*heads, len(tokens)]
+    first = TomlTable("", 1, tokens[: ends[0]])
+    others = [
+        TomlTable(tokens[begin].name, tokens[begin].line, tokens[begin + 1 : end])
+        for begin, end in pairwise(ends)
+    ]
+    return [first, *others]
+
+
+def _by_name(words: Iterable[_Token]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for word in words:
+        found.setdefault(word.name, []).append(word.line)
+    return found
+
+
+def line_of_fault(text: str, error: tomllib.TOMLDecodeError) -> tuple[int, str]:
+    """Line of a syntax error in TOML, and what is wrong there."""
+    words = str(error)
+    place = PLACE.search(words)
+    reason = words[: place.start()] if place else words
+    if place and place["line"]:
+        return int(place["line"]), reason
+    # An error at the end: the last bracket that was not closed, or the last line.
+    opened: list[int] = []
+    for token in _tokens(text):
+        if token.kind == "open":
+            opened.append(token.line)
+        elif token.kind == "close" and opened:
+            opened.pop()
+    return (opened[-1] if opened else max(1, len(text.splitlines()))), reason
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    line, seen = 1, 0
+    for match in TOKEN.finditer(text):
+        kind = str(match.lastgroup)
+        start = match.start(kind)
+        line, seen = line + text.count("\n", seen, start), start
+        yield _Token(kind, match[kind], line)
 
 
 def _read_toml(path: str, text: str) -> Iterator[Relation]:
@@ -132,15 +252,17 @@ def _read_toml(path: str, text: str) -> Iterator[Relation]:
             yield _read_table(path, kind, table, _find_place(places, kind, number))
 
 
-def _find_place(places: Sequence[Table], kind: str, number: int = 0) -> Table:
-    """The n-th table of a kind; where they stand inline, all that is beside them."""
+def _find_place(places: Sequence[TomlTable], kind: str, number: int = 0) -> TomlTable:
+    """The n-th table of a kind; inline tables have the place of their key."""
     named = [place for place in places if place.name == kind]
     if number < len(named):
         return named[number]
     return replace(places[0], line=places[0].line_of_key(kind))
 
 
-def _read_table(path: str, kind: str, table: dict[str, Any], place: Table) -> Relation:
+def _read_table(
+    path: str, kind: str, table: dict[str, Any], place: TomlTable
+) -> Relation:
     for key in table:
         if key not in TOML_KEYS:
             words = str(unknown_name("setting", key, TOML_KEYS))
@@ -156,8 +278,6 @@ def _read_table(path: str, kind: str, table: dict[str, Any], place: Table) -> Re
 
 
 # CSV
-
-
 def _read_csv(path: str, text: str) -> Iterator[Relation]:
     rows = _numbered_rows(path, text)
     line, header = next(rows, (1, list(CSV_COLUMNS)))
@@ -184,7 +304,7 @@ def _numbered_rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 class _Row(NamedTuple):
-    """One line: of a group, the group's name and a member."""
+    """One line; for a group, its name and one member."""
 
     kind: str
     first: str
@@ -197,26 +317,22 @@ def _read_row(path: str, line: int, names: Sequence[str], row: Sequence[str]) ->
     if len(row) > len(names):
         words = f"a line must have {len(names)} cells: got {len(row)}."
         raise _wrong(path, line, words)
-    cells = dict(zip(names, (cell.strip() for cell in row), strict=False))
+    cells = dict(zip(names, map(str.strip, row), strict=False))
     kind = cells["relation"]
     if kind not in KINDS:
         raise _wrong(path, line, str(unknown_name("relation", kind, KINDS)))
     for name in CSV_COLUMNS[1:3]:
         if not cells.get(name):
             raise _wrong(path, line, f"column {name!r} must not be empty.")
-    weight = _check_weight(path, line, _number(cells.get("weight") or "1"))
+    text: float | str = cells.get("weight") or "1"
+    with suppress(ValueError):
+        text = float(text)
+    weight = _check_weight(path, line, text)
     return _Row(kind, cells["first"], cells["second"], weight, line)
 
 
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def _join_groups(path: str, rows: Sequence[_Row]) -> Iterator[Relation]:
-    """Pairs as they come; members of a group together, where its first one stands."""
+    """Pairs in the order of the file, then groups with all their members."""
     groups: dict[str, list[_Row]] = {}
     for row in rows:
         if row.kind == "group":

@@ -9,7 +9,7 @@ from instances import (
     random_tasks,
     with_signs,
 )
-from priormtl.data import from_lists
+from listed_tasks import from_lists
 from priormtl.problem import largest_curvature
 from priormtl.solvers.first_order.steps import (
     fits_model,

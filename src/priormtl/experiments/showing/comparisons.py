@@ -1,6 +1,6 @@
 """Paired differences over repeats, with an interval that knows that splits overlap.
 
-See :mod:`priormtl.intervals`. Where training sets are the smaller part they vary more
+See :mod:`priormtl.metrics`. Where training sets are the smaller part they vary more
 than test sets do, and repeats share less: see :func:`overlap_ratio`.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from priormtl.intervals import LEVEL, Interval, corrected_interval
+from priormtl.metrics import LEVEL, Interval, corrected_interval
 
 __all__ = [
     "Counts",

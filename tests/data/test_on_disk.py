@@ -1,11 +1,10 @@
-"""Statistics on disk give the fits that those in memory give, and stay on disk.
-
-The laws that all ways of keeping moments share are in test_moments.py.
-"""
+"""Statistics on disk give the fits of those in memory, and stay on disk."""
 
 import subprocess
 import sys
 from dataclasses import replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pytest
@@ -15,11 +14,12 @@ from priormtl import FeaturePrior, MultiTaskRegressor
 from priormtl.data import (
     StreamedMoments,
     TaskStatistics,
+    align_tasks,
     condense,
-    grams,
+    on_disk,
     summarize,
 )
-from priormtl.data.streamed import MOST_HELD
+from priormtl.data.on_disk import MOST_HELD, MappedGrams
 from priormtl.datasets import make_related_tasks
 from priormtl.graphs import Laplacian
 from priormtl.losses import FreeIntercepts, SquaredFit
@@ -28,6 +28,88 @@ from priormtl.priors import QuadraticPrior, TaskPrior, difference_matrix, laplac
 from priormtl.problem import Problem
 from priormtl.solvers import choose, default_method, gap_below, max_iter, solve
 from watched_memory import beside_tests
+
+TASKS = ("u", "v", "w", "z")
+
+
+def draw_parts(count=3, seed=0, offset=0.0):
+    """Statistics in memory; not every part has rows of every task, and z has none."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for k in range(count):
+        X = rng.normal(offset + k, 1.0, size=(20, 5))
+        task = rng.choice(TASKS[: 1 + k], 20).tolist()
+        weight = rng.uniform(0.5, 2.0, 20)
+        part = summarize(X, rng.normal(size=20), task, weight)
+        parts.append(align_tasks(part, TASKS))
+    return parts
+
+
+def map_parts(parts):
+    return reduce(add, [part.mapped_gram() for part in parts])
+
+
+@pytest.fixture(params=[1, 60, 2**20])
+def block_numbers(request, monkeypatch):
+    monkeypatch.setattr(on_disk, "BLOCK_NUMBERS", request.param)
+
+
+@pytest.mark.usefixtures("block_numbers")
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_sums_are_those_of_statistics_in_memory(count):
+    parts = draw_parts(count)
+    expected, found = reduce(add, parts).xx, map_parts(parts)
+    close = {"rtol": 1e-12, "atol": 1e-12}
+    np.testing.assert_allclose(np.asarray(found), expected, **close)
+    diagonals = np.diagonal(expected, axis1=1, axis2=2)
+    np.testing.assert_allclose(found.diagonals(), diagonals, **close)
+    rows = np.array([4, 1])
+    read = found.read(slice(1, 3), rows)
+    np.testing.assert_allclose(read, expected[1:3, rows], **close)
+    factors = np.random.default_rng(1).normal(size=(4, 3, 2))
+    products = found.products(factors, rows)
+    np.testing.assert_allclose(products, factors @ expected[:, rows], **close)
+
+
+def test_they_look_like_an_array():
+    found = map_parts(draw_parts())
+    assert found.shape == np.asarray(found).shape == (4, 5, 5)
+    assert (len(found), found.size, found.nbytes) == (4, 100, 800)
+    assert found.dtype == np.float64
+    with pytest.raises(ValueError, match="without a copy"):
+        np.asarray(found, copy=False)
+    with pytest.raises(TypeError, match="unsupported"):
+        found + 1
+
+
+@pytest.mark.usefixtures("block_numbers")
+def test_tasks_left_out_are_zero_and_the_others_as_they_were():
+    parts, kept = draw_parts(), np.array([False, True, True, False])
+    found = map_parts(parts).only(kept)
+    expected = map_parts([part.only(kept) for part in parts])
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+    assert not np.asarray(found)[~kept].any()
+    assert not found.diagonals()[~kept].any()
+    assert not found.products(np.ones((4, 1, 5)))[~kept].any()
+    np.testing.assert_array_equal(
+        np.asarray(found)[kept], np.asarray(map_parts(parts))[kept]
+    )
+
+
+def test_parts_without_rows_are_not_read():
+    first, *_ = draw_parts()  # of task u alone
+    broken = first.mapped_gram().parts[0]._replace(matrices=None)
+    unread = MappedGrams((4, 5, 5), (broken,)).only(np.array([False, True, True, True]))
+    assert unread.parts == ()
+    assert not np.asarray(unread).any()
+    assert not unread.products(np.ones((4, 2, 5))).any()
+
+
+def test_a_shared_matrix_is_everybodys():
+    shared = summarize(np.eye(3), np.arange(6.0).reshape(3, 2))
+    found = shared.mapped_gram()
+    np.testing.assert_array_equal(found, np.broadcast_to(shared.xx, (2, 3, 3)))
+
 
 SETTINGS = {
     "plain": {},
@@ -85,7 +167,7 @@ def test_only_matrices_on_disk_are_streamed(tmp_path):
 
 @pytest.mark.parametrize("numbers", [1, 100, 2**20])
 def test_blocks_of_any_size_give_the_same(monkeypatch, numbers):
-    monkeypatch.setattr(grams, "BLOCK_NUMBERS", numbers)
+    monkeypatch.setattr(on_disk, "BLOCK_NUMBERS", numbers)
     held = statistics(n_tasks=6)
     found = StreamedMoments.of(held)
     P = random_coef(held.shape)
@@ -176,6 +258,7 @@ print(growth, statistics.xx.nbytes // 2**20, model.coef_.any(axis=0).sum())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_fit_never_holds_what_lies_on_disk(tmp_path):
     command = [sys.executable, "-c", MEMORY, str(tmp_path / "xx.npy")]

@@ -1,0 +1,331 @@
+"""Gram matrices that stay on disk, read some tasks at a time.
+
+Where parts of the rows have matrices G_f about means x_f, that of all rows about their
+mean x is Σ G_f + Σ w_f (x_f − x)(x_f − x)ᵀ. :class:`MappedGrams` forms this sum for
+some tasks at a time, so that nothing as large as the sum is ever held. Nothing is
+subtracted from the sum of all rows: what is left without one part keeps its digits.
+
+:class:`StreamedMoments` are moments over such matrices. Features are chosen and divided
+by their scales as they are read, so that no step needs a second copy of what does not
+fit into memory. A restriction to few features does fit, and is loaded.
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
+from priormtl.data.moments import CentredRows, Moments
+
+if TYPE_CHECKING:
+    from priormtl.data.statistics import TaskStatistics
+
+__all__ = ["MOST_HELD", "MappedGrams", "StreamedMoments"]
+
+BLOCK_NUMBERS = 2**20  # read at a time: 8 MB
+MOST_HELD = 2**26  # numbers of all Gram matrices in memory: 512 MB
+EVERY = slice(None)
+
+
+class GramPart(NamedTuple):
+    """Gram matrices of some of the rows."""
+
+    matrices: Array  # (m, d, d)
+    weight: Array  # (m,), zero: this task's matrix does not count
+    x_mean: Array  # (m, d)
+
+    def read(self, tasks: slice, rows: Index | slice) -> Array:
+        """Rows of the matrices of some tasks (t, r, d), zero for tasks without rows."""
+        found, counts = self.matrices[tasks, rows], self.counts(tasks)
+        return found if counts.all() else found * counts[:, np.newaxis, np.newaxis]
+
+    def counts(self, tasks: slice) -> NDArray[np.bool_]:
+        """Which of some tasks have rows here (t,)."""
+        return np.asarray(self.weight[tasks] > 0)
+
+    def only(self, tasks: NDArray[np.bool_]) -> "GramPart":
+        """Same matrices, ignoring those of other tasks."""
+        return self._replace(weight=np.where(tasks, self.weight, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class MappedGrams:
+    """Gram matrices (m, d, d) of all parts together."""
+
+    shape: tuple[int, int, int]
+    parts: tuple[GramPart, ...]
+
+    @classmethod
+    def of(cls, matrices: Array, weight: Array, x_mean: Array) -> Self:
+        """One part; a matrix that all tasks share is repeated."""
+        m, d = x_mean.shape
+        plain = np.broadcast_to(np.asarray(matrices), (m, d, d))
+        return cls((m, d, d), (GramPart(plain, weight, x_mean),))
+
+    @property
+    def size(self) -> int:
+        """Number of entries of all matrices."""
+        m, d, _ = self.shape
+        return m * d * d
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all matrices would take in memory."""
+        return 8 * self.size
+
+    @property
+    def dtype(self) -> np.dtype[np.float64]:
+        """Doubles."""
+        return np.dtype(np.float64)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """All matrices, in memory."""
+        if copy is False:
+            raise ValueError("matrices on disk cannot be read without a copy.")
+        found = np.empty(self.shape, dtype or self.dtype)
+        for tasks in self.blocks(self.shape[1] ** 2):
+            found[tasks] = self.read(tasks)
+        return found
+
+    def __add__(self, other: "MappedGrams") -> "MappedGrams":
+        """Gram matrices of the rows of both."""
+        if not isinstance(other, MappedGrams):
+            return NotImplemented
+        return replace(self, parts=self.parts + other.parts)
+
+    def only(self, tasks: NDArray[np.bool_]) -> Self:
+        """Zero for all other tasks; parts without any of these are never read."""
+        kept = (part.only(tasks) for part in self.parts)
+        return replace(self, parts=tuple(part for part in kept if part.weight.any()))
+
+    def blocks(self, numbers: int) -> Iterator[slice]:
+        """Tasks to be read together, of so many numbers each."""
+        count = max(1, BLOCK_NUMBERS // max(1, numbers))
+        for start in range(0, len(self), count):
+            yield slice(start, min(start + count, len(self)))
+
+    def read(self, tasks: slice, rows: Index | slice = EVERY) -> Array:
+        """Rows of the matrices of some tasks (t, r, d)."""
+        steps = self._steps(tasks)
+        found = np.asarray(np.matmul(steps[:, :, rows].swapaxes(1, 2), steps))
+        for part in self.parts:
+            found += part.read(tasks, rows)
+        return found
+
+    def products(self, factors: Array, rows: Index | slice = EVERY) -> Array:
+        """Factors (m, l, r) times these rows of the matrices (m, l, d)."""
+        found = np.empty((*factors.shape[:2], self.shape[1]))
+        for tasks in self.blocks(factors.shape[2] * self.shape[1]):
+            left, steps = factors[tasks], self._steps(tasks)
+            between = np.matmul(left, steps[:, :, rows].swapaxes(1, 2))
+            found[tasks] = np.matmul(between, steps)
+            for part in self.parts:
+                counted = left * part.counts(tasks)[:, np.newaxis, np.newaxis]
+                found[tasks] += np.matmul(counted, part.matrices[tasks, rows])
+        return found
+
+    def diagonals(self) -> Array:
+        """Diagonals of the matrices (m, d)."""
+        found = np.empty(self.shape[:2])
+        for tasks in self.blocks(self.shape[1] * max(1, len(self.parts))):
+            found[tasks] = np.sum(self._steps(tasks) ** 2, axis=1)
+            for part in self.parts:
+                own = np.diagonal(part.matrices[tasks], axis1=1, axis2=2)
+                found[tasks] += own * part.counts(tasks)[:, np.newaxis]
+        return found
+
+    def _steps(self, tasks: slice) -> Array:
+        """√w_f (x_f − x) of each part (t, f, d); empty if there is one part."""
+        means = [part.x_mean[tasks] for part in self.parts]
+        if len(means) < 2:
+            return np.zeros((len(range(len(self))[tasks]), 0, self.shape[1]))
+        apart = np.stack(means, axis=1)
+        weight = np.stack([part.weight[tasks] for part in self.parts], axis=1)
+        total = weight.sum(axis=1, keepdims=True)
+        shares = weight / np.where(total > 0, total, 1.0)
+        centre = np.matmul(shares[:, np.newaxis], apart)
+        return np.asarray(np.sqrt(weight)[:, :, np.newaxis] * (apart - centre))
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedMoments:
+    """Moments of statistics, over chosen features, each divided by its scale."""
+
+    statistics: "TaskStatistics"
+    chosen: Index  # (k,)
+    scale: Array  # (k,)
+    most_held: int = MOST_HELD
+    centre: Array | None = None  # (k,) subtracted from features after scaling
+
+    @classmethod
+    def of(cls, statistics: "TaskStatistics", most_held: int = MOST_HELD) -> Self:
+        """All features as they are."""
+        d = statistics.shape[0]
+        return cls(statistics, np.arange(d), np.ones(d), most_held)
+
+    @property
+    def tasks(self) -> tuple[Hashable, ...]:
+        """Names of the m tasks."""
+        return self.statistics.tasks
+
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Names of the chosen features, where known."""
+        names = self.statistics.features
+        return None if names is None else tuple(names[j] for j in self.chosen)
+
+    @property
+    def weight(self) -> Array:
+        """Total weight of each task (m,)."""
+        return self.statistics.weight
+
+    @cached_property
+    def x_mean(self) -> Array:
+        """Feature means of each task (m, k)."""
+        means = self.statistics.x_mean[:, self.chosen] / self.scale
+        return means if self.centre is None else means - self.centre
+
+    @property
+    def y_mean(self) -> Array:
+        """Target mean of each task (m,)."""
+        return self.statistics.y_mean
+
+    @cached_property
+    def xy(self) -> Array:
+        """Centred Xᵀy of each task (m, k)."""
+        return self.statistics.xy[:, self.chosen] / self.scale
+
+    @property
+    def yy(self) -> Array:
+        """Centred yᵀy of each task (m,)."""
+        return self.statistics.yy
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(k, m)."""
+        return len(self.chosen), len(self.tasks)
+
+    @property
+    def size(self) -> int:
+        """Number of entries that ``gram_product`` reads."""
+        return self.gram_size
+
+    @property
+    def gram_size(self) -> int:
+        """Number of entries of ``gram``."""
+        k, m = self.shape
+        return m * k * k
+
+    def gram(self) -> Array:
+        """Centred XᵀX of each task, if all of them fit into memory."""
+        k, m = self.shape
+        if self.gram_size > self.most_held:
+            raise MemoryError(
+                f"statistics on disk must not be needed all at once: {m} tasks x {k}² "
+                f"x 8 bytes are {8e-9 * self.gram_size:.3g} GB, and at most "
+                f"{8e-9 * self.most_held:.3g} GB are loaded. Use fewer features, or "
+                'neither tie_weights="adaptive" nor outlier_tasks=True.'
+            )
+        xx = np.empty((m, k, k))
+        for tasks in self._grams.blocks(k * self.statistics.shape[0]):
+            xx[tasks] = self._matrices(tasks)
+        return xx
+
+    def raw_gram(self) -> Array:
+        """XᵀX about zero, if those of all tasks fit into memory."""
+        return self._hold().raw_gram()
+
+    @property
+    def rows_per_task(self) -> None:
+        """None: samples are gone."""
+
+    def rows(self) -> CentredRows:
+        """Not available."""
+        raise TypeError("statistics do not hold samples.")
+
+    def gram_product(self, P: Array) -> Array:
+        """Column i is XᵀX of task i times column i of P.
+
+        Gram matrices are symmetric: where few rows of P are not zero, as few of theirs
+        are read.
+        """
+        d, m = self.statistics.shape
+        used = np.flatnonzero(P.any(axis=1))
+        scaled = (P[used] / self.scale[used, np.newaxis]).T
+        rows: Index | slice = self.chosen[used]
+        factors = np.ascontiguousarray(scaled)
+        if 2 * len(used) > d:
+            factors = np.zeros((m, d))
+            factors[:, rows] = scaled
+            rows = EVERY
+        product = self._grams.products(factors[:, np.newaxis, :], rows)
+        return (product[:, 0, self.chosen] / self.scale).T
+
+    def squared_deviations(self) -> Array:
+        """Diagonals of the centred XᵀX (m, k)."""
+        return self._squared_deviations
+
+    def within_task_products(self, features: Index) -> Array:
+        """Rows ``features`` of the sum of the centred XᵀX over tasks (j, k)."""
+        rows, d = self.chosen[features], self.statistics.shape[0]
+        total = np.zeros((len(rows), d))
+        for tasks in self._grams.blocks(len(rows) * d):
+            total += self._grams.read(tasks, rows).sum(axis=0)
+        return total[:, self.chosen] / self.scale / self.scale[features, np.newaxis]
+
+    def task_spectra(self) -> tuple[Array, Array]:
+        """Smallest and largest eigenvalue of each task's centred XᵀX."""
+        k, m = self.shape
+        lowest, highest = np.empty(m), np.empty(m)
+        for tasks in self._grams.blocks(k * self.statistics.shape[0]):
+            values = np.linalg.eigvalsh(self._matrices(tasks))
+            lowest[tasks], highest[tasks] = values[:, 0], values[:, -1]
+        return np.maximum(lowest, 0.0), highest
+
+    def restrict(self, features: Index) -> Moments:
+        """Only these features; in memory, if they fit."""
+        centre = None if self.centre is None else self.centre[features]
+        chosen, scale = self.chosen[features], self.scale[features]
+        part = replace(self, chosen=chosen, scale=scale, centre=centre)
+        return part._hold() if part.gram_size <= self.most_held else part
+
+    def rescale(self, scale: Array) -> Self:
+        """Features divided by ``scale``, as they are read."""
+        centre = None if self.centre is None else self.centre / scale
+        return replace(self, scale=self.scale * scale, centre=centre)
+
+    def shift(self, centre: Array) -> Self:
+        """Features less ``centre`` (k,)."""
+        before = 0.0 if self.centre is None else self.centre
+        return replace(self, centre=before + centre)
+
+    @cached_property
+    def _grams(self) -> MappedGrams:
+        """Matrices of all tasks over all features, as they lie on disk."""
+        return self.statistics.mapped_gram()
+
+    @cached_property
+    def _squared_deviations(self) -> Array:
+        return np.asarray(self._grams.diagonals()[:, self.chosen] / self.scale**2)
+
+    def _matrices(self, tasks: slice) -> Array:
+        """Gram matrices of some tasks."""
+        part = self._grams.read(tasks, self.chosen)[:, :, self.chosen]
+        return part / self.scale / self.scale[:, np.newaxis]
+
+    def _hold(self) -> "TaskStatistics":
+        """Statistics in memory."""
+        return replace(
+            self.statistics,
+            x_mean=self.x_mean,
+            xx=self.gram(),
+            xy=self.xy,
+            features=self.features,
+        )
