@@ -104,10 +104,9 @@ def test_any_partitioning_gives_what_memory_gives(count, missing):
     assert_same(found.whole, naive(frame, missing))
 
 
-@pytest.mark.parametrize("count", [1, 5, 23])
-def test_coefficients_agree(client, tmp_path, count):
+def test_coefficients_agree(client, tmp_path):
     """From a cluster, from files and from memory."""
-    frame = mixed_frame()
+    frame, count = mixed_frame(), 5
     for i, piece in enumerate(cut(shuffle(frame, count), count)):
         piece.to_parquet(tmp_path / f"{i:02d}.parquet", row_group_size=11)
     table = dd.read_parquet(tmp_path)
@@ -165,6 +164,7 @@ def test_threads_and_processes_give_the_same_bits(client):
     assert_identical(here.whole, there.whole)
 
 
+@pytest.mark.slow
 def test_threads_need_no_cluster():
     """In a process of its own, since Dask remembers whether it found distributed."""
     code = (
@@ -336,8 +336,9 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("on_cluster", [True, False])
+@pytest.mark.parametrize(
+    ("damage", "on_cluster"), [*((damage, False) for damage in DAMAGES), ("gone", True)]
+)
 def test_a_file_that_cannot_be_read_is_named(client, tmp_path, damage, on_cluster):
     for i, piece in enumerate(cut(mixed_frame(), 5)):
         piece.to_parquet(tmp_path / f"{i}.parquet")
@@ -361,16 +362,25 @@ def test_asynchronous_clients_are_refused(client):
             asyncio.run(summarize(current))
 
 
-@pytest.mark.parametrize("number", [1, 9])
-def test_a_partition_of_other_types_is_named(number):
-    pieces = cut(mixed_frame(), 12)
-    pieces[number] = pieces[number].assign(size="big")
-    message = rf"partition {number} do not fit together: column 'size' must hold numb"
-    with pytest.raises(DataFileError, match=message):
-        engine.summarize(later(pieces), **COLUMNS)
-    pieces[number] = mixed_frame(20).assign(school=1)
-    with pytest.raises(DataFileError, match=rf"partition {number} do not fit .*tasks"):
-        engine.summarize(later(pieces), **COLUMNS)
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        ([1], "partition 0 and partition 1"),
+        ([3], "partitions 0 to 2 and partition 3"),
+        ([8, 9, 10, 11], "partitions 0 to 7 and partitions 8 to 11"),
+    ],
+)
+def test_partitions_of_other_types_are_named(wrong, place):
+    for change, reason in (
+        ({"size": "big"}, "column 'size' must hold numbers everywhere"),
+        ({"school": 1}, "tasks to be merged"),
+    ):
+        pieces = cut(mixed_frame(), 12)
+        for number in wrong:
+            pieces[number] = mixed_frame(20).assign(**change)
+        message = f"^{place} do not fit together: {reason}"
+        with pytest.raises(DataFileError, match=message):
+            engine.summarize(later(pieces), **COLUMNS)
 
 
 def test_values_that_cannot_be_used_name_their_partition():

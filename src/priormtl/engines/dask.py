@@ -88,15 +88,12 @@ def summarize(
         Synchronous client of the cluster that does the work; by default the current
         client or, if there is none, threads of this process.
     **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields:
-        ``task``, ``target``, ``weight``, ``features``, ``categories``, ``missing``,
-        ``folds``, ``key`` and ``seed``.
+        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 
     Returns
     -------
     Summary
-        ``whole`` is what ``fit_statistics`` of regressors takes; ``parts`` (with
-        ``folds``) is what cross-validated regressors take.
+        As ``engines.summarize`` returns it.
 
     Examples
     --------

@@ -104,9 +104,7 @@ def summarize_sharded(
     advance : callable, optional
         Called with the number of bytes that were read since its last call.
     **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields:
-        ``task``, ``target``, ``weight``, ``features``, ``categories``, ``missing``,
-        ``folds``, ``key`` and ``seed``.
+        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 
     Returns
     -------

@@ -73,15 +73,12 @@ def summarize(
         Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
         ``Summary.without_small``.
     **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields:
-        ``task``, ``target``, ``weight``, ``features``, ``categories``, ``missing``,
-        ``folds``, ``key`` and ``seed``.
+        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 
     Returns
     -------
     Summary
-        ``whole`` is what ``fit_statistics`` of regressors takes; ``parts`` (with
-        ``folds``) is what cross-validated regressors take.
+        As ``engines.summarize`` returns it.
 
     Notes
     -----
