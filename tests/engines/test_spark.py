@@ -357,9 +357,11 @@ def test_wrong_arguments_are_refused_at_once(session):
     with pytest.raises(ValueError, match=r"^where cannot be used .*yaer[^\n]*$"):
         engine.summarize(table, **COLUMNS, where="yaer > 3")
     twice = table.withColumnRenamed("id", "size")
-    with pytest.raises(ValueError, match=r"^table cannot be read .*size[^\n]*$"):
+    with pytest.raises(
+        ValueError, match=r"^the columns of table cannot be .*size[^\n]*$"
+    ):
         engine.summarize(twice, **COLUMNS)
-    with pytest.raises(ValueError, match="data frame of Spark: got DataFrame"):
+    with pytest.raises(ValueError, match="a Spark data frame: got DataFrame"):
         engine.summarize(mixed_frame(), **COLUMNS)
 
 

@@ -107,21 +107,10 @@ def summarize(
             "priormtl.engines.spark needs pyspark: pip install 'priormtl[spark]'",
             name="pyspark",
         ) from None
-    if not hasattr(table, "mapInArrow"):
-        raise ValueError(
-            f"table must be a Spark data frame: got {type(table).__name__}."
-        )
-    kept = table
-    if where is not None:
-        with _analysing("where cannot be used on these columns"):
-            kept = table.filter(where)
-    names = schema.used_columns(table.columns)
-    # Columns get names that Spark can map over, which those with dots are not.
-    quoted = [f"`{name.replace('`', '``')}`" for name in names]
-    with _analysing("the columns of table cannot be read"):
-        kept = kept.selectExpr(*(f"{name} AS c{i}" for i, name in enumerate(quoted)))
+    narrow = _narrow(schema, where, table)
+    names = list(schema.used_columns(table.columns))
     # A tree of steps, from the partitions to one row.
-    tree = _map(kept, partial(summarize_partition, schema, list(names)))
+    tree = _map(narrow, partial(summarize_partition, schema, names))
     for count in LEVELS:
         groups = tree.repartition(count, "number").sortWithinPartitions("number")
         tree = _map(groups, merge_partitions)
@@ -130,6 +119,23 @@ def summarize(
     if not rows:
         raise ValueError("there must be rows to learn from: the table has none.")
     return from_bytes(bytes(rows[0]["content"])).finish(schema).without_small(min_rows)
+
+
+def _narrow(schema: Schema, where: Any, table: Any) -> Any:
+    """Rows that count, with the columns in use."""
+    if not hasattr(table, "mapInArrow"):
+        raise ValueError(
+            f"table must be a Spark data frame: got {type(table).__name__}."
+        )
+    kept = table
+    if where is not None:
+        with _analysing("where cannot be used on these columns"):
+            kept = table.filter(where)
+    # Columns get names that Spark can map over, which those with dots are not.
+    names = schema.used_columns(table.columns)
+    quoted = [f"`{name.replace('`', '``')}`" for name in names]
+    with _analysing("the columns of table cannot be read"):
+        return kept.selectExpr(*(f"{name} AS c{i}" for i, name in enumerate(quoted)))
 
 
 def _map(table: Any, step: Step) -> Any:
