@@ -95,8 +95,9 @@ def test_a_cluster_gives_what_memory_gives(client, missing):
     assert found.counts.keys() == set("abcde")
 
 
-@pytest.mark.parametrize("count", [1, 2, 9, 70])
-@pytest.mark.parametrize("missing", ["drop", "mean"])
+@pytest.mark.parametrize(
+    ("count", "missing"), [(1, "drop"), (2, "mean"), (9, "drop"), (70, "mean")]
+)
 def test_any_partitioning_gives_what_memory_gives(count, missing):
     frame = mixed_frame(gaps=0.15)
     table = later(cut(shuffle(frame, count), count))
@@ -146,12 +147,12 @@ def test_tasks_and_categories_may_come_in_the_last_partition():
     assert found.categories == {"colour": ("amber", "blue", "green", "red")}
 
 
-@pytest.mark.parametrize("dealing", [{"folds": 4, "key": "id"}, {"folds": 3}])
-def test_folds_are_those_of_files(client, dealing):
+@pytest.mark.parametrize("folding", [{"folds": 4, "key": "id"}, {"folds": 3}])
+def test_folds_are_those_of_files(client, folding):
     frame = mixed_frame()
-    expected = parquet.summarize(ds.dataset(to_arrow(frame)), **COLUMNS, **dealing)
+    expected = parquet.summarize(ds.dataset(to_arrow(frame)), **COLUMNS, **folding)
     table = dd.from_pandas(shuffle(frame), npartitions=7)
-    found = engine.summarize(table, **COLUMNS, **dealing, client=client)
+    found = engine.summarize(table, **COLUMNS, **folding, client=client)
     for part, twin in zip(found.parts, expected.parts, strict=True):
         assert_same(part, twin)
         assert part.encoding == twin.encoding

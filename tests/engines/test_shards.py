@@ -452,7 +452,7 @@ def spill(tmp_path):
         yield spill
 
 
-def test_every_row_that_counts_lies_in_the_heap_of_its_task(spill):
+def test_every_row_that_counts_lies_in_the_bucket_of_its_task(spill):
     table = to_arrow(mixed_frame(gaps=0.1))
     buckets = Buckets(DROPPING, spill)
     for start in range(0, 200, 33):
@@ -469,7 +469,7 @@ def test_every_row_that_counts_lies_in_the_heap_of_its_task(spill):
     assert buckets.survey.rows == 200
 
 
-def test_rows_of_some_tasks_of_a_heap(spill):
+def test_rows_of_some_tasks_of_a_bucket(spill):
     buckets = Buckets(DROPPING, spill)
     buckets.add(to_arrow(mixed_frame()))
     bucket, tasks = next(buckets.tasks())

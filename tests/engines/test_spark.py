@@ -131,11 +131,11 @@ def test_tasks_and_categories_may_come_in_the_last_partition(session):
     assert found.categories == {"colour": ("amber", "blue", "green", "red")}
 
 
-@pytest.mark.parametrize("dealing", [{"folds": 4, "key": "id"}, {"folds": 3}])
-def test_folds_are_those_of_files(session, dealing):
+@pytest.mark.parametrize("folding", [{"folds": 4, "key": "id"}, {"folds": 3}])
+def test_folds_are_those_of_files(session, folding):
     frame = mixed_frame()
-    expected = parquet.summarize(ds.dataset(to_arrow(frame)), **COLUMNS, **dealing)
-    found = engine.summarize(share(session, shuffle(frame), 7), **COLUMNS, **dealing)
+    expected = parquet.summarize(ds.dataset(to_arrow(frame)), **COLUMNS, **folding)
+    found = engine.summarize(share(session, shuffle(frame), 7), **COLUMNS, **folding)
     for part, twin in zip(found.parts, expected.parts, strict=True):
         assert_same(part, twin)
         assert part.encoding == twin.encoding

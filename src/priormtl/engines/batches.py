@@ -225,6 +225,7 @@ def arrange_features(
         codes = column.values.take(order, mode="clip")
         features.append(Values(codes, gaps, column.labels))
         values = None
+        # Categories are those declared, or those that occur in these rows.
         if column.labels is not None:
             declared = (schema.categories or {}).get(name)
             if declared is None:
@@ -252,6 +253,8 @@ def fill_slots(layout: Layout, features: Sequence[Values], weight: Array) -> Slo
             place = np.array([position.get(label, -1) for label in labels] or [-1])
             rows = np.arange(len(block)) if gaps is None else np.flatnonzero(~gaps)
             block[rows, place[values[rows]]] = 1.0
+        # Fill missing values with the weighted mean of the others, and mark them in the
+        # last slot of the column.
         if gaps is not None:
             seen = weight[~gaps]
             observed[number] = total = seen.sum()

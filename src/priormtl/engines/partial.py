@@ -114,6 +114,7 @@ class Partial:
                 "statistics can only be added over the same folds: got "
                 f"{len(self.parts)} and {len(other.parts)}."
             )
+        # Both sides over the same slots, with the same filled values, then the sum.
         layout = join_layouts(self.layout, other.layout)
         a, b = _extend(self, layout), _extend(other, layout)
         # The mean of the observed values of both sides.
@@ -296,6 +297,7 @@ def to_bytes(partial: Partial) -> bytes:
         name: np.array([getattr(part, name) for part in partial.parts])
         for name in PLAIN
     }
+    # Gram matrices are symmetric.
     upper = np.triu_indices(len(partial.centre))
     arrays["xx"] = np.array([part.gram()[:, *upper] for part in partial.parts])
     arrays["centre"], arrays["observed"] = partial.centre, partial.observed

@@ -276,6 +276,7 @@ def join_layouts(a: Layout, b: Layout) -> Layout:
 
 def _join_values(a: Column, b: Column) -> tuple[str, ...] | None:
     """Values of both; a side that has seen none may be of any kind."""
+    # (): all values were missing, so the column had no type.
     if a.values in ((), b.values):
         return b.values
     if b.values == ():
