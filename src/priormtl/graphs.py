@@ -53,12 +53,7 @@ class Laplacian:
     @classmethod
     def from_edges(cls, m: int, first: Index, second: Index, weight: Array) -> Self:
         """½ Σ weight ‖p_first − p_second‖² as a quadratic form."""
-        k = len(first)
-        rows = np.tile(np.arange(k), 2)
-        signs = np.repeat([1.0, -1.0], k)
-        columns = np.concatenate([first, second])
-        # One row per edge, +1 and −1 at its ends.
-        incidence = csr_array((signs, (rows, columns)), shape=(k, m))
+        incidence = _incidence(m, first, second)
         edges = incidence.T @ (diags_array(weight) @ incidence)
         return cls(csr_array(edges), csr_array((m, 0)))
 
@@ -332,3 +327,11 @@ def _cosine_table(m: int) -> Array:
 def _joined(parts: list[Any], dtype: type) -> np.ndarray:
     """Concatenate arrays, also when there are none."""
     return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype)
+
+
+def _incidence(m: int, first: Index, second: Index) -> csr_array:
+    """One row per edge, +1 and −1 at its ends."""
+    k = len(first)
+    rows = np.tile(np.arange(k), 2)
+    signs = np.repeat([1.0, -1.0], k)
+    return csr_array((signs, (rows, np.concatenate([first, second]))), shape=(k, m))

@@ -12,7 +12,8 @@ def without_pyarrow(monkeypatch):
     heavy = [name for name in sys.modules if name.startswith(ours)]
     for name in heavy:
         monkeypatch.delitem(sys.modules, name)
-    for name in ("reading", "fitting", "prediction", "writing", "account"):
+    for name in ("fitting", "prediction", "writing", "account"):
         monkeypatch.delattr(f"priormtl.cli.{name}", raising=False)
-    monkeypatch.delattr("priormtl.engines", raising=False)
+    # By its dict: asking the package for an attribute would import it again.
+    monkeypatch.delitem(vars(sys.modules["priormtl"]), "engines", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -268,7 +268,7 @@ def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, messages)
     ("words", "messages"),
     [
         (("--features", "hous"), ("unknown column 'hous'", "Did you mean 'hours'")),
-        (("--features", "hours,school"), ("'school' comes twice",)),
+        (("--features", "hours,school"), ("'school' is given twice",)),
         (("--prior", "naturel"), ("naturel must end in .toml or .csv",)),
         (("--prior", "none.toml"), ("none.toml is not a file", "word 'natural'")),
         (("--prior", "natura"), ("natura must end in", "Did you mean 'natural'?")),
@@ -332,13 +332,13 @@ def test_without_pyarrow_the_command_says_what_to_install():
 # Gets a signal while the first piece of rows is summed up.
 STRUCK = """
 import os, sys
-from priormtl.engines import accumulate
-summarize_batch = accumulate.summarize_batch
+from priormtl.engines import batches
+summarize_batch = batches.summarize_batch
 def strike(*rows):
     print("reading", flush=True)
     os.kill(os.getpid(), int(os.environ["STRIKE"]))
     return summarize_batch(*rows)
-accumulate.summarize_batch = strike
+batches.summarize_batch = strike
 from priormtl.__main__ import main
 sys.argv[0] = "priormtl"
 main()

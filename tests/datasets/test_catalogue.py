@@ -114,7 +114,11 @@ def test_a_missing_set_names_its_folder(name, tmp_path, monkeypatch):
         ALL[name]()
 
 
-ROUND_TRIPS = [*WRITERS.items(), ("letter", write_letter_mat)]
+LARGE = {"mnist", "letter"}
+ROUND_TRIPS = [
+    pytest.param(name, write, marks=pytest.mark.slow if name in LARGE else ())
+    for name, write in [*WRITERS.items(), ("letter", write_letter_mat)]
+]
 
 
 @pytest.mark.parametrize(("name", "write"), ROUND_TRIPS)

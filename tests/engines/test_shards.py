@@ -1,11 +1,14 @@
 """Statistics by shards are those of one pass, and a broken pass leaves nothing."""
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 import pandas as pd
@@ -15,9 +18,19 @@ from pyarrow import parquet
 
 from mixed_rows import assert_same, mixed_frame, naive, to_arrow
 from priormtl import MultiTaskRegressor
+from priormtl.archive import read_archive, write_archive
 from priormtl.data.labels import declared_order
-from priormtl.engines import open_shards, shards, summarize, summarize_sharded
-from priormtl.exceptions import DataFileError, FoldsError
+from priormtl.engines import (
+    Schema,
+    open_shards,
+    shards,
+    summarize,
+    summarize_batch,
+    summarize_sharded,
+)
+from priormtl.engines.batches import read_batch
+from priormtl.engines.shards import KIND, Buckets, Spill, Survey
+from priormtl.exceptions import DataFileError, FoldsError, ModelFileError
 from watched_memory import beside_tests
 
 COLUMNS = {
@@ -33,11 +46,19 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("missing", ["drop", "mean"])
-@pytest.mark.parametrize("heaps", [1, 3, 64])
-@pytest.mark.parametrize("memory", [1, 3000, LARGE])
-def test_shards_give_what_one_pass_gives(tmp_path, monkeypatch, missing, heaps, memory):
-    monkeypatch.setattr(shards, "HEAPS", heaps)
+@pytest.mark.parametrize(
+    ("missing", "buckets", "memory"),
+    [
+        ("drop", 1, 3000),
+        ("drop", 3, LARGE),
+        ("drop", 64, 1),
+        ("mean", 1, LARGE),
+        ("mean", 3, 1),
+        ("mean", 64, 3000),
+    ],
+)
+def test_shards_are_those_of_one_pass(tmp_path, monkeypatch, missing, buckets, memory):
+    monkeypatch.setattr(shards, "BUCKETS", buckets)
     frame = mixed_frame(60 if memory == 1 else 200, gaps=0.15)
     columns = COLUMNS | {"missing": missing}
     found = summarize_sharded(
@@ -51,11 +72,12 @@ def test_shards_give_what_one_pass_gives(tmp_path, monkeypatch, missing, heaps, 
         assert getattr(found, name) == getattr(expected, name)
 
 
-@pytest.mark.parametrize("key", [None, "id"])
-@pytest.mark.parametrize("heaps", [1, 64])
-@pytest.mark.parametrize("memory", [1, 9000, LARGE])
-def test_folds_are_those_of_one_pass(tmp_path, monkeypatch, key, heaps, memory):
-    monkeypatch.setattr(shards, "HEAPS", heaps)
+@pytest.mark.parametrize(
+    ("key", "buckets", "memory"),
+    [(None, 1, LARGE), (None, 64, 9000), ("id", 1, 1), ("id", 64, LARGE)],
+)
+def test_folds_are_those_of_one_pass(tmp_path, monkeypatch, key, buckets, memory):
+    monkeypatch.setattr(shards, "BUCKETS", buckets)
     frame = mixed_frame(120, gaps=0.15)
     columns = COLUMNS | {"missing": "mean", "folds": 3, "key": key, "seed": 1}
     found = summarize_sharded(
@@ -109,7 +131,7 @@ def test_files_of_several_types_and_any_order(tmp_path):
 
 
 def test_a_column_may_be_empty_in_some_tasks_but_not_in_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "HEAPS", 2)
+    monkeypatch.setattr(shards, "BUCKETS", 2)
     rows = pa.table(
         {
             "a": pa.array([None, 1.0, None, 5.0]),
@@ -191,7 +213,7 @@ WRONG = {
     "gap": (lambda t: t.set_column(2, "count", pa.nulls(20, pa.float64())), "lacks"),
     "text": (lambda t: t.set_column(2, "count", [["x"] * 20]), "numbers everywhere"),
     "tasks": (lambda t: t.set_column(3, "school", [[1] * 20]), "labels of one kind"),
-    "weight": (lambda t: t.set_column(5, "w", [[-1.0] * 20]), "not negative"),
+    "weight": (lambda t: t.set_column(5, "w", [[-1.0] * 20]), "nonnegative"),
 }
 
 
@@ -237,7 +259,7 @@ def test_no_rows_are_refused(tmp_path):
 
 @pytest.mark.parametrize("memory", [0, -1, 1.5, True, None])
 def test_memory_must_be_bytes(tmp_path, memory):
-    with pytest.raises(ValueError, match="memory must be a whole number of bytes"):
+    with pytest.raises(ValueError, match="memory must be an integer number of bytes"):
         summarize_sharded(pa.table({}), tmp_path / "out", **COLUMNS, memory=memory)
 
 
@@ -309,6 +331,7 @@ print(growth, found.whole.xx.nbytes // 2**20)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_stays_below_the_statistics(tmp_path):
     command = [sys.executable, "-c", SETUP + MEMORY, str(tmp_path / "out")]
@@ -341,6 +364,7 @@ print(growth, size, model.coef_.any(axis=0).sum())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_search_never_holds_what_lies_on_disk(tmp_path):
     fewer = SETUP.replace("150, 350, 1500", "50, 350, 1000")
@@ -365,3 +389,275 @@ def test_a_killed_pass_leaves_nothing_that_looks_finished(tmp_path):
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".priormtl-")
     assert names(left) == ["xx.npy"]
+
+
+# Surveys.
+
+
+FEATURES = ("size", "colour", "count")
+
+
+def survey(schema, table):
+    reading = read_batch(schema, table)
+    return Survey.of(reading, table.num_rows, schema.folds or 1)
+
+
+@pytest.mark.parametrize("missing", ["drop", "mean"])
+@pytest.mark.parametrize("rows", [3, 200])
+def test_a_survey_knows_what_the_partial_knows(missing, rows):
+    table = to_arrow(mixed_frame(gaps=0.2))
+    schema = Schema("school", "score", "w", FEATURES, missing=missing, folds=3)
+    parts = [survey(schema, table.slice(i, rows)) for i in range(0, 200, rows)]
+    found, known = reduce(add, parts), summarize_batch(schema, table)
+    assert found.layout == known.layout
+    assert found.tasks == known.tasks
+    assert [found.counts[task] for task in found.tasks] == known.counts.tolist()
+    assert (found.rows, found.dropped) == (known.rows, known.dropped)
+    np.testing.assert_allclose(found.centre(), known.centre, rtol=1e-12)
+    np.testing.assert_allclose(found.observed, known.observed, rtol=1e-12)
+    np.testing.assert_allclose(found.fold_weight, known.fold_weight, rtol=1e-12)
+
+
+def test_surveys_commute():
+    table = to_arrow(mixed_frame(gaps=0.2))
+    schema = Schema("school", "score", "w", FEATURES, missing="mean")
+    a, b = survey(schema, table.slice(0, 90)), survey(schema, table.slice(90))
+    assert (a + b).layout == (b + a).layout
+    assert (a + b).tasks == (b + a).tasks
+    np.testing.assert_array_equal((a + b).centre(), (b + a).centre())
+
+
+def test_a_column_of_gaps_has_no_mean():
+    rows = pa.table({"x": pa.nulls(2, pa.float64()), "y": [0.0, 1.0], "t": [1, 2]})
+    found = survey(Schema("t", "y", missing="mean"), rows)
+    assert found.centre().tolist() == [0.0, 0.0]
+    assert found.observed.tolist() == [0.0]
+
+
+def test_other_things_do_not_add():
+    rows = pa.table({"x": [1.0], "y": [0.0], "t": [1]})
+    with pytest.raises(TypeError):
+        survey(Schema("t", "y"), rows) + 1
+
+
+# Buckets.
+
+
+DROPPING = Schema("school", "score", "w", ("size", "colour", "count"), missing="drop")
+
+
+@pytest.fixture
+def spill(tmp_path):
+    with Spill(tmp_path, 2) as spill:
+        yield spill
+
+
+def test_every_row_that_counts_lies_in_the_bucket_of_its_task(spill):
+    table = to_arrow(mixed_frame(gaps=0.1))
+    buckets = Buckets(DROPPING, spill)
+    for start in range(0, 200, 33):
+        buckets.add(table.slice(start, 33))
+    found, seen = [], []
+    for bucket, tasks in buckets.tasks():
+        rows = pa.concat_tables(buckets.rows(bucket, tasks))
+        assert set(rows["school"].to_pylist()) == set(tasks)
+        found += rows["id"].to_pylist()
+        seen += tasks
+    kept = mixed_frame(gaps=0.1).dropna()
+    assert sorted(found) == kept["id"].tolist()
+    assert sorted(seen) == list(buckets.survey.tasks) == list("abcde")
+    assert buckets.survey.rows == 200
+
+
+def test_rows_of_some_tasks_of_a_bucket(spill):
+    buckets = Buckets(DROPPING, spill)
+    buckets.add(to_arrow(mixed_frame()))
+    bucket, tasks = next(buckets.tasks())
+    assert len(tasks) == 3
+    rows = pa.concat_tables(buckets.rows(bucket, tasks[1:2]))
+    kept = mixed_frame().query("school == @tasks[1]")
+    assert sorted(rows["id"].to_pylist()) == kept["id"].tolist()
+
+
+def test_labels_that_are_equal_are_one_task_whatever_their_type(spill):
+    buckets = Buckets(Schema("t", "y"), spill)
+    for labels in ([1, 2], [2.0, 1.0], [True]):
+        n = len(labels)
+        buckets.add(pa.table({"t": labels, "x": [1.0] * n, "y": [0.0] * n}))
+    assert buckets.survey.counts == {1: 3, 2: 2}
+    sizes = [
+        sum(table.num_rows for table in buckets.rows(bucket, tasks))
+        for bucket, tasks in buckets.tasks()
+    ]
+    assert sizes == [3, 2]
+
+
+# Spill files.
+
+
+FIRST = pa.table({"x": [1.0, 2.0], "name": ["ä", None]})
+OTHER = pa.table({"x": pa.array([3], pa.int8()), "name": ["b"]})
+
+
+def test_pieces_come_back_in_order_whatever_their_types(tmp_path):
+    coded = FIRST.set_column(1, "name", FIRST["name"].dictionary_encode())
+    with Spill(tmp_path, 2) as spill:
+        for table in (FIRST, OTHER, coded, FIRST.slice(1, 1)):
+            spill.write(1, table)
+        for _ in range(2):  # as often as one likes
+            found = list(spill.read(1))
+            assert found == [FIRST, OTHER, coded, FIRST.slice(1)]
+        assert list(spill.read(0)) == []
+
+
+def test_slices_take_their_own_place_only(tmp_path):
+    long = pa.table({"x": pa.array(range(100_000), pa.float64())})
+    with Spill(tmp_path, 1) as spill:
+        spill.write(0, long.slice(5, 1))
+        assert 0 < spill.size < 2000
+
+
+def test_files_have_no_names(tmp_path):
+    with Spill(tmp_path, 3) as spill:
+        spill.write(0, FIRST)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_buckets_are_gone_once_they_are_dropped(tmp_path):
+    with Spill(tmp_path, 2) as spill:
+        spill.write(0, FIRST)
+        spill.write(1, OTHER)
+        spill.drop(0)
+        with pytest.raises(ValueError, match="closed file"):
+            list(spill.read(0))
+        assert list(spill.read(1)) == [OTHER]
+    with pytest.raises(ValueError, match="closed file"):
+        list(spill.read(1))
+
+
+def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path):
+    class Full:
+        def write(self, _):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Spill(tmp_path, 1) as spill:
+        spill._files[0] = Full()
+        with pytest.raises(OSError, match=r"No space left.*larger disk") as caught:
+            spill.write(0, FIRST)
+        assert caught.value.errno == errno.ENOSPC
+        assert caught.value.filename == str(tmp_path)
+
+
+# Folders of statistics.
+
+
+NUMERIC = {"task": "school", "target": "score", "features": ["size", "count"]}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    summarize_sharded(to_arrow(mixed_frame()), tmp_path / "out", **NUMERIC)
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def folds(tmp_path):
+    columns = NUMERIC | {"folds": 3, "key": "id"}
+    summarize_sharded(to_arrow(mixed_frame()), tmp_path / "folds", **columns)
+    return tmp_path / "folds"
+
+
+def test_matrices_of_a_task_lie_side_by_side(folds):
+    found, matrices = open_shards(folds), np.load(folds / "xx.npy")
+    assert matrices.shape == (5, 3, 2, 2)
+    for k, part in enumerate(found.parts):
+        np.testing.assert_array_equal(part.xx, matrices[:, k])
+
+
+def test_folders_of_before_there_were_folds_are_opened(folder):
+    settings, arrays = read_archive(folder / "statistics", KIND)
+    expected = open_shards(folder).whole
+    del settings["folds"]
+    write_archive(folder / "statistics", KIND, settings, arrays)
+    found = open_shards(folder).whole
+    np.testing.assert_array_equal(found.xx, expected.xx)
+    np.testing.assert_array_equal(found.weight, expected.weight)
+
+
+@pytest.mark.parametrize("count", [None, 2, 4, "3", True])
+def test_another_number_of_folds_is_refused(folds, count):
+    settings, arrays = read_archive(folds / "statistics", KIND)
+    write_archive(folds / "statistics", KIND, settings | {"folds": count}, arrays)
+    with pytest.raises(ModelFileError, match="holds damaged or incomplete statistics"):
+        open_shards(folds)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 2, 2), (5, 2, 2, 2), (5, 3, 2, 3)])
+def test_matrices_of_other_folds_are_refused(folds, shape):
+    np.save(folds / "xx.npy", np.zeros(shape))
+    with pytest.raises(ModelFileError, match="holds damaged or incomplete statistics"):
+        open_shards(folds)
+
+
+def test_the_matrices_are_a_plain_numpy_file(folder):
+    whole = open_shards(str(folder)).whole
+    np.testing.assert_array_equal(np.load(folder / "xx.npy"), whole.xx)
+    assert whole.xx.shape == (5, 2, 2)
+
+
+def test_folders_may_be_moved(folder):
+    shutil.move(folder, folder.parent / "elsewhere")
+    assert open_shards(folder.parent / "elsewhere").whole.shape == (2, 5)
+
+
+def test_a_folder_of_other_things_is_refused(tmp_path):
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(ModelFileError, match="is not a folder of statistics"):
+            open_shards(path)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+SPOILED = {
+    "missing": lambda path: path.unlink(),
+    "cut off": cut,
+    "empty": lambda path: path.write_bytes(b""),
+    "other shape": lambda path: np.save(path, np.zeros((5, 2, 3))),
+    "other type": lambda path: np.save(path, np.zeros((5, 2, 2), np.float32)),
+    "other order": lambda path: np.save(path, np.ones((5, 2, 2), order="F")),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_other_matrices_are_refused(folder, spoil):
+    spoil(folder / "xx.npy")
+    with pytest.raises(ModelFileError, match="holds damaged or incomplete statistics"):
+        open_shards(folder)
+
+
+def test_a_changed_archive_is_refused(folder):
+    content = bytearray((folder / "statistics").read_bytes())
+    content[-40] ^= 1
+    (folder / "statistics").write_bytes(content)
+    with pytest.raises(ModelFileError, match="digest"):
+        open_shards(folder)
+
+
+@pytest.mark.parametrize("name", ["tasks", "features", "categories", "rows"])
+def test_an_archive_that_lacks_something_is_refused(folder, name):
+    settings, arrays = read_archive(folder / "statistics", KIND)
+    del settings[name]
+    write_archive(folder / "statistics", KIND, settings, arrays)
+    with pytest.raises(ModelFileError, match="holds damaged or incomplete statistics"):
+        open_shards(folder)
+
+
+@pytest.mark.parametrize("name", ["weight", "x_mean", "xy", "counts"])
+def test_arrays_of_another_shape_are_refused(folder, name):
+    settings, arrays = read_archive(folder / "statistics", KIND)
+    arrays[name] = arrays[name][1:]
+    write_archive(folder / "statistics", KIND, settings, arrays)
+    with pytest.raises(ModelFileError, match="holds damaged or incomplete statistics"):
+        open_shards(folder)

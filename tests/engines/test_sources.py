@@ -1,12 +1,17 @@
 """Sources: files of three kinds, folders, filters; every error names its file."""
 
+import gzip
+import threading
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 from pyarrow import csv, feather, parquet
 
-from priormtl.engines import Recipe, open_source, sources
+from priormtl.engines import Schema, open_source, sources, summarize
+from priormtl.engines.files import read_filter, refuse_other_kinds, unreadable
+from priormtl.engines.sources import prefetch
 from priormtl.exceptions import DataFileError
 
 TABLE = pa.table(
@@ -24,11 +29,11 @@ WRITERS = {
         table, path, compression="uncompressed"
     ),
 }
-RECIPE = Recipe("t", "y", missing="drop")
+SCHEMA = Schema("t", "y", missing="drop")
 
 
-def read(source, recipe=RECIPE, **settings):
-    pieces = list(source.pieces(recipe, **settings))
+def read(source, schema=SCHEMA, **settings):
+    pieces = list(source.pieces(schema, **settings))
     return pa.concat_tables([piece.table for piece in pieces]), pieces
 
 
@@ -61,14 +66,14 @@ def test_bytes_add_up(folder):
 
 
 def test_only_columns_in_use_are_read(folder):
-    table, _ = read(open_source(folder), Recipe("t", "y", features=["x"]))
+    table, _ = read(open_source(folder), Schema("t", "y", features=["x"]))
     assert table.column_names == ["t", "y", "x"]
 
 
 @pytest.mark.parametrize("where", ["x > 2 and c != 'v'", pc.field("x") == 4.0])
 def test_filters_choose_rows(folder, where):
     source = open_source(folder, where)
-    table, pieces = read(source, Recipe("t", "y", features=["x"]))
+    table, pieces = read(source, Schema("t", "y", features=["x"]))
     assert table["x"].to_pylist() == [4.0] * 3
     assert sum(piece.size for piece in pieces) == source.size
 
@@ -162,10 +167,10 @@ def test_a_file_with_other_columns_is_named(folder):
     write(TABLE.drop_columns(["c"]), path)
     with pytest.raises(DataFileError, match=rf"{path} must have .* lacks \['c'\]"):
         read(open_source(folder))
-    table, _ = read(open_source(folder), Recipe("t", "y", features=["x"]))
+    table, _ = read(open_source(folder), Schema("t", "y", features=["x"]))
     assert table.num_rows == 12
     write(TABLE.append_column("z", TABLE["x"]), path)
-    with pytest.raises(DataFileError, match=rf"{path} .* has besides \['z'\]"):
+    with pytest.raises(DataFileError, match=rf"{path} .* also has \['z'\]"):
         read(open_source(folder))
 
 
@@ -173,7 +178,7 @@ def test_an_unknown_column_comes_with_the_file(folder):
     path = files(folder)[0]
     for source in (path, folder):
         with pytest.raises(DataFileError, match=f"^{source}: unknown column 'z'"):
-            read(open_source(source), Recipe("z", "y"))
+            read(open_source(source), Schema("z", "y"))
 
 
 def test_columns_may_come_in_another_order(folder):
@@ -192,7 +197,7 @@ def test_what_is_no_source_is_refused(tmp_path):
         open_source(tmp_path / "patents.csv")
     with pytest.raises(DataFileError, match=r"has no files that end in \.parquet"):
         open_source(tmp_path)
-    with pytest.raises(DataFileError, match="must name files: got none"):
+    with pytest.raises(DataFileError, match="must name at least one file"):
         open_source([])
     (tmp_path / "a.csv").write_text("")
     with pytest.raises(DataFileError, match=r"a\.csv is empty"):
@@ -232,7 +237,7 @@ def test_row_groups_are_read_one_after_another(tmp_path, monkeypatch):
             yield part
 
     monkeypatch.setattr(sources, "cut_rows", spy)
-    pieces = open_source(file).pieces(RECIPE, 7)
+    pieces = open_source(file).pieces(SCHEMA, 7)
     next(pieces)
     assert seen == [[4, 4]]
     assert sum(piece.num_rows for piece in pieces) == 32 - 4
@@ -246,3 +251,180 @@ def test_a_file_may_have_no_row_groups(tmp_path):
     table, pieces = read(open_source(tmp_path))
     assert table.num_rows == 4
     assert {piece.file[-9:] for piece in pieces} == {"a.parquet", "b.parquet"}
+
+
+# CSV files that are something else.
+
+
+TEXT = "t,größe,y\na,1.5,2\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (TEXT.replace(",", ";").encode(), ["commas", "semicolons", "sep=';'"]),
+        (TEXT.replace(",", "\t").encode(), ["commas", "tabs", r"sep='\t'"]),
+        (TEXT.replace(",", "|").encode(), ["commas", "bars"]),
+        (TEXT.encode("utf-16"), ["UTF-8", "UTF-16"]),
+        (TEXT.encode("utf-16-le"), ["UTF-8", "zero bytes"]),
+        (b"PK\x03\x04" + TEXT.encode(), ["archive", "save it as CSV"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.csv", "a.txt"])
+def test_other_kinds_are_named(tmp_path, content, words, name):
+    file = tmp_path / name
+    file.write_bytes(content)
+    with pytest.raises(DataFileError, match=name) as caught:
+        open_source(file)
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [TEXT, TEXT.replace("\n", "\r\n"), "\ufeff" + TEXT, 't,"a;b",y\na,1,2\n']
+)
+def test_ours_are_read(tmp_path, content):
+    file = tmp_path / "a.csv"
+    file.write_text(content, encoding="utf-8", newline="")
+    assert open_source(file).columns[::2] == ["t", "y"]
+
+
+def test_compressed_files_are_left_to_arrow(tmp_path):
+    file = tmp_path / "a.csv.gz"
+    file.write_bytes(gzip.compress(TEXT.encode()))
+    refuse_other_kinds(file)
+    assert open_source(file).columns[::2] == ["t", "y"]
+
+
+def test_one_column_and_no_line_are_not_judged(tmp_path):
+    file = tmp_path / "a.csv"
+    for content in ("x\n1\n", "\n"):
+        file.write_text(content)
+        refuse_other_kinds(file)
+
+
+# Values of another type far down a file.
+
+
+def test_column_and_value_are_named(tmp_path):
+    file = tmp_path / "late.csv"
+    rows = "a,1.25,2.5\n" * 150_000  # more than Arrow looks at
+    file.write_text(f"t,size,y\n{rows}a,oops,1\n")
+    with pytest.raises(DataFileError, match=r"late\.csv: column 'size' must") as caught:
+        summarize(file, task="t", target="y")
+    assert "got 'oops'" in str(caught.value)
+    assert "CSV" not in str(caught.value).replace("late.csv", "")
+
+
+def test_only_conversions_of_known_columns_are_explained():
+    def told(message, names):
+        return str(unreadable("a.csv", pa.ArrowInvalid(message), names))
+
+    assert told("Expected 3", ["x"]) == "a.csv cannot be read: Expected 3."
+    text = "In CSV column #3: CSV conversion error to double: invalid value 'q'"
+    assert told(text, ["x"]).startswith("a.csv cannot be read: In CSV column")
+    found = told(text, list("abcd"))
+    assert "column 'd' must hold values of one type, double" in found
+    assert " in row" not in found
+
+
+# Filters as texts.
+
+
+ROWS = pa.table(
+    {"year": [2009, 2010, 2011], "colour": ["a", "b", "c"], "a b": [1, 2, 3]}
+)
+
+
+def years(text):
+    where = read_filter(text, ROWS.column_names)
+    return ds.dataset(ROWS).to_table(filter=where)["year"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("year >= 2010", [2010, 2011]),
+        ("2010 > year", [2009]),
+        ("2009 < year < 2011", [2010]),
+        ("year == 2009 or colour == 'c'", [2009, 2011]),
+        ("not (year == 2009) and colour != 'c'", [2010]),
+        ("`a b` > 1.5 and year != -1", [2010, 2011]),
+        ("year > `a b`", [2009, 2010, 2011]),
+    ],
+)
+def test_comparisons(text, expected):
+    assert years(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "year",
+        "year >=",
+        "year in (1, 2)",
+        "open('x') == 1",
+        "year == [1, 2]",
+        "year == []",
+        "`year",
+        "year + 1 == 2",
+        "__import__('os')",
+        "year == None",
+        "\0",
+    ],
+)
+def test_anything_else_is_refused(text):
+    with pytest.raises(ValueError, match="where must compare columns with values"):
+        read_filter(text, ROWS.column_names)
+
+
+@pytest.mark.parametrize("text", ["yeer > 1", "`year ` > 1"])
+def test_unknown_columns_are_named(text):
+    with pytest.raises(ValueError, match="unknown column 'ye"):
+        read_filter(text, ROWS.column_names)
+
+
+# Prefetching.
+
+
+def test_items_come_in_order():
+    assert list(prefetch(iter(range(1, 50)))) == list(range(1, 50))
+    assert list(prefetch(iter([]))) == []
+
+
+def test_only_one_is_made_beforehand():
+    made = []
+
+    def items():
+        for i in range(1, 9):
+            made.append(i)
+            yield i
+
+    for i in prefetch(items()):
+        assert len(made) <= i + 1
+
+
+def test_another_thread_makes_them():
+    here = threading.get_ident()
+    threads = (threading.get_ident() for _ in range(3))
+    assert here not in prefetch(threads)
+
+
+def test_errors_come_after_what_was_before_them():
+    def items():
+        yield 1
+        raise OSError("gone")
+
+    got = []
+    with pytest.raises(OSError, match="gone"):
+        got.extend(prefetch(items()))
+    assert got in ([], [1])
+
+
+def test_leaving_early_leaves_no_thread():
+    before = threading.active_count()
+    items = prefetch(iter(range(1, 100)))
+    assert next(items) == 1
+    items.close()
+    assert threading.active_count() == before

@@ -17,8 +17,9 @@ from mixed_rows import (
     naive,
     to_arrow,
 )
-from priormtl.engines import parquet, spark_errors
+from priormtl.engines import parquet
 from priormtl.engines import spark as engine
+from priormtl.engines.spark import first_line, plain_errors, refuse_large
 from priormtl.exceptions import DataFileError, ModelFileError
 from shown_code import DOCS, find_examples, run_python
 
@@ -130,11 +131,11 @@ def test_tasks_and_categories_may_come_in_the_last_partition(session):
     assert found.categories == {"colour": ("amber", "blue", "green", "red")}
 
 
-@pytest.mark.parametrize("dealing", [{"folds": 4, "key": "id"}, {"folds": 3}])
-def test_folds_are_those_of_files(session, dealing):
+@pytest.mark.parametrize("folding", [{"folds": 4, "key": "id"}, {"folds": 3}])
+def test_folds_are_those_of_files(session, folding):
     frame = mixed_frame()
-    expected = parquet.summarize(ds.dataset(to_arrow(frame)), **COLUMNS, **dealing)
-    found = engine.summarize(share(session, shuffle(frame), 7), **COLUMNS, **dealing)
+    expected = parquet.summarize(ds.dataset(to_arrow(frame)), **COLUMNS, **folding)
+    found = engine.summarize(share(session, shuffle(frame), 7), **COLUMNS, **folding)
     for part, twin in zip(found.parts, expected.parts, strict=True):
         assert_same(part, twin)
         assert part.encoding == twin.encoding
@@ -185,7 +186,7 @@ def test_files_are_read_by_the_columns_in_use(session, tmp_path, capsys):
     kept = kept[(kept["id"] >= 50) & (kept["colour"] != "red")]
     assert found.whole.features[0] == "size.of `x`"
     np.testing.assert_allclose(found.whole.x_mean, naive(kept).x_mean, rtol=1e-9)
-    engine._narrow(engine.Recipe(**columns), None, table).explain()
+    engine._narrow(engine.Schema(**columns), None, table).explain()
     read = capsys.readouterr().out.split("ReadSchema:")[1]
     assert "school" in read
     assert "id:" not in read
@@ -281,9 +282,9 @@ def test_values_that_cannot_be_used_name_their_partition(session):
     assert caught.value.__suppress_context__
 
 
-def test_statistics_that_do_not_go_together_are_refused(session):
+def test_statistics_that_do_not_fit_together_are_refused(session):
     frame = mixed_frame(1500).assign(colour=[str(i) for i in range(1500)])
-    with pytest.raises(DataFileError, match="do not go together: column 'colour' hold"):
+    with pytest.raises(DataFileError, match="do not fit together: column 'colour'"):
         engine.summarize(share(session, frame, 4), **COLUMNS)
 
 
@@ -342,10 +343,10 @@ def test_a_full_driver_is_told_of(session):
 def test_statistics_too_large_for_spark_are_refused(monkeypatch):
     """As on an executor, without two gigabytes."""
     pytest.importorskip("pyspark", reason=REASON)
-    monkeypatch.setattr(spark_errors, "LARGEST", 1000)
-    rows, recipe = to_arrow(mixed_frame()), engine.Recipe(**COLUMNS)
-    step = engine.summarize_partition(recipe, rows.column_names, rows.to_batches())
-    with pytest.raises(DataFileError, match="5 tasks over 6 features must have less"):
+    monkeypatch.setattr(engine, "LARGEST", 1000)
+    rows, schema = to_arrow(mixed_frame()), engine.Schema(**COLUMNS)
+    step = engine.summarize_partition(schema, rows.column_names, rows.to_batches())
+    with pytest.raises(DataFileError, match="5 tasks over 6 features must be smal"):
         list(step)
 
 
@@ -356,9 +357,11 @@ def test_wrong_arguments_are_refused_at_once(session):
     with pytest.raises(ValueError, match=r"^where cannot be used .*yaer[^\n]*$"):
         engine.summarize(table, **COLUMNS, where="yaer > 3")
     twice = table.withColumnRenamed("id", "size")
-    with pytest.raises(ValueError, match=r"^table cannot be read .*size[^\n]*$"):
+    with pytest.raises(
+        ValueError, match=r"^the columns of table cannot be .*size[^\n]*$"
+    ):
         engine.summarize(twice, **COLUMNS)
-    with pytest.raises(ValueError, match="data frame of Spark: got DataFrame"):
+    with pytest.raises(ValueError, match="a Spark data frame: got DataFrame"):
         engine.summarize(mixed_frame(), **COLUMNS)
 
 
@@ -366,3 +369,102 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(ImportError, match=r"pip install 'priormtl\[spark\]'"):
         engine.summarize(mixed_frame(), **COLUMNS)
+
+
+# Errors in one sentence.
+
+
+HEAD = "An error occurred while calling o153.collectToPython.\n: org.x.SparkException: "
+FAILED = (
+    "[FAILED_READ_FILE] Encountered error while reading file file:///a%20b/1.parquet"
+)
+TRACE = "\n\tat org.apache.spark.sql.Errors$.fail(Errors.scala:920)\n"
+CASES = {
+    "own": (
+        "Traceback\n  x\npriormtl.exceptions.DataFileError: partition 4: no.\n\tat",
+        DataFileError,
+        r"^partition 4: no\.$",
+    ),
+    "damaged": (
+        "x\npriormtl.exceptions.ModelFileError: statistics did not arrive as sent: a.",
+        ModelFileError,
+        r"^statistics did not arrive as sent: a\.$",
+    ),
+    "cut off": (
+        f"{FAILED}.  SQLSTATE: KD001{TRACE}Caused by: a.b.C$D: first\n"
+        "Caused by: java.lang.RuntimeException: it is not a Parquet file.\n\tat x",
+        DataFileError,
+        r"^file:///a%20b/1\.parquet cannot be read: it is not a Parquet file\.$",
+    ),
+    "gone": (
+        f"{FAILED}. File does not exist. It is possible.\nYou can. SQLSTATE: KD001",
+        DataFileError,
+        r"1\.parquet cannot be read: File does not exist\. It is possible\.$",
+    ),
+    "other types": (
+        f"{FAILED}. Data type mismatches. SQLSTATE: KD001{TRACE}",
+        DataFileError,
+        r"1\.parquet cannot be read: Data type mismatches\.$",
+    ),
+    "no reason": (
+        f"Error while reading file s3://b/1.parquet.{TRACE}",
+        DataFileError,
+        r"^s3://b/1\.parquet cannot be read: .*",
+    ),
+    "cut off, 3.5": (
+        f"{HEAD}java.lang.RuntimeException: file:/a/1.parquet is not a Parquet file. "
+        f"Expected magic number at tail, but found [1]{TRACE}",
+        DataFileError,
+        r"^file:/a/1\.parquet cannot be read: is not a Parquet file\.$",
+    ),
+    "gone, 3.5": (
+        f"{HEAD}a.b.C: File file:/a/1.parquet does not exist\nIt is possible{TRACE}",
+        DataFileError,
+        r"^file:/a/1\.parquet cannot be read: does not exist\.$",
+    ),
+    "other types, 3.5": (
+        f"{HEAD}Parquet column cannot be converted in file file:///a/1.parquet. "
+        f"Column: [size], Expected: double, Found: BINARY.{TRACE}",
+        DataFileError,
+        r"1\.parquet cannot be read: Column: \[size\], Expected: .*: BINARY\.$",
+    ),
+    "no package": (
+        "ModuleNotFoundError: No module named 'priormtl'",
+        ImportError,
+        "executors of Spark must find priormtl",
+    ),
+    "full driver": (
+        "Total size of results is bigger than spark.driver.maxResultSize (1.0 GiB)",
+        ValueError,
+        r"raise spark\.driver\.maxResultSize",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_helps_is_said_in_one_sentence(case):
+    told, kind, message = CASES[case]
+    with pytest.raises(kind, match=message) as caught, plain_errors():
+        raise RuntimeError(HEAD + told)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_all_else_passes():
+    error = RuntimeError("no executor is left")
+    with pytest.raises(RuntimeError) as caught, plain_errors():
+        raise error
+    assert caught.value is error
+
+
+def test_statistics_beyond_the_largest_value_are_refused():
+    refuse_large(engine.LARGEST, (500, 1000))
+    message = r"1000 tasks over 500 features .* 2\.15 GB .* got 3\.00 GB; use fewer"
+    with pytest.raises(DataFileError, match=message):
+        refuse_large(3 * 10**9, (500, 1000))
+
+
+def test_first_lines_are_short():
+    assert first_line(ValueError("  a. \nb")) == "a"
+    assert first_line(ValueError("")) == "ValueError"
+    assert len(first_line(ValueError("a" * 999))) == 300

@@ -24,7 +24,7 @@ from priormtl import (
 )
 from priormtl.data import on_disk
 from priormtl.data.on_disk import MOST_HELD
-from priormtl.engines import open_shards
+from priormtl.engines import Schema, open_shards
 from priormtl.engines import summarize as summarize_files
 from priormtl.estimators import progress
 from priormtl.estimators.sources import hold_back
@@ -111,6 +111,21 @@ def test_the_task_may_come_from_the_constructor(folder):
     assert len(model.tasks_) == 5
     with pytest.raises(ValueError, match="task must name the column of the tasks"):
         MultiTaskRegressor(task=3).fit_source(folder, **COLUMNS)
+
+
+def test_a_schema_says_what_its_fields_say(folder):
+    schema = Schema("school", missing="mean", **COLUMNS)
+    named = {"task": "school", "missing": "mean", **COLUMNS}
+    for model in (MultiTaskRegressor(), MultiTaskRegressorCV(**FAST, cv=3)):
+        coef = model.fit_source(folder, schema).coef_.copy()
+        assert np.array_equal(coef, model.fit_source(folder, **named).coef_)
+    dropped = MultiTaskRegressor().fit_source(folder, schema, missing="drop")
+    assert dropped.encoding_.missing == "drop"
+
+
+def test_text_is_no_target_of_a_regression(folder):
+    with pytest.raises(ValueError, match=r"column 'colour' must hold numbers .*class"):
+        MultiTaskRegressor().fit_source(folder, task="school", target="colour")
 
 
 @pytest.mark.parametrize("cv", [1, True, [([0], [1])], None, 2.0])

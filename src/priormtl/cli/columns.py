@@ -1,15 +1,17 @@
-"""Options that say what the columns of a table mean, for all commands that learn."""
+"""Options that say what the columns of a table mean, shared by all commands."""
 
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from priormtl.cli.words import read_categories, split_names, word_option
 
+if TYPE_CHECKING:
+    from priormtl.engines import Schema
+
 __all__ = [
     "Categories",
-    "Columns",
     "Data",
     "Features",
     "Json",
@@ -18,6 +20,7 @@ __all__ = [
     "Task",
     "Weight",
     "Where",
+    "read_schema",
 ]
 
 Data = Annotated[
@@ -48,19 +51,22 @@ Missing = Annotated[
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
 
 
-class Columns(NamedTuple):
-    """What columns mean, as typed."""
+def read_schema(
+    task: str,
+    target: str,
+    weight: str | None = None,
+    features: str | None = None,
+    categories: list[str] | None = None,
+    missing: str = "error",
+) -> "Schema":
+    """What the columns of a table mean, from options as typed."""
+    from priormtl.engines import Schema  # noqa: PLC0415
 
-    task: str
-    target: str
-    weight: str | None = None
-    features: str | None = None
-    categories: list[str] | None = None
-    missing: str = "error"
-
-    def settings(self) -> dict[str, Any]:
-        """Same as arguments of the engines."""
-        return self._asdict() | {
-            "features": split_names(self.features),
-            "categories": read_categories(self.categories),
-        }
+    return Schema(
+        task,
+        target,
+        weight,
+        split_names(features),
+        read_categories(categories),
+        missing,
+    )

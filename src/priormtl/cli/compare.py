@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from typer import Option, echo
 
 from priormtl._files import write_whole
-from priormtl.cli.columns import Columns, Data, Json, Target, Task
+from priormtl.cli.columns import Data, Json, Target, Task, read_schema
 from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
 from priormtl.cli.plain import to_json
 from priormtl.cli.words import count
@@ -58,10 +58,10 @@ def compare(
     Example: priormtl compare exams.csv --task school --target passed --classify
     --methods priormtl,clmt --out results.csv
     """
-    read_table, compare_methods = _import_tools()
+    read_rows, compare_methods = _import_tools()
     with one_sentence(), short_warnings():
         refuse_folder(out, data)
-        rows = read_table(data, None, Columns(task, target))
+        rows = read_rows(data, read_schema(task, target))
         found = compare_methods(
             rows.X,
             rows.y,
@@ -82,9 +82,10 @@ def compare(
 
 def _import_tools() -> tuple[Any, Any]:
     with needing("compare", "cli"):
+        import priormtl.engines  # noqa: F401, PLC0415
         from priormtl.baselines.comparison import compare as methods  # noqa: PLC0415
-        from priormtl.cli.reading import read_table  # noqa: PLC0415
-    return read_table, methods
+        from priormtl.estimators import read_source_rows  # noqa: PLC0415
+    return read_source_rows, methods
 
 
 def _read_methods(methods: str) -> str | list[str]:

@@ -7,12 +7,12 @@ from typer import Argument, Option, echo
 
 from priormtl.cli.columns import (
     Categories,
-    Columns,
     Features,
     Json,
     Missing,
     Weight,
     Where,
+    read_schema,
 )
 from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
 from priormtl.cli.plain import to_json
@@ -143,11 +143,11 @@ def fit(
             learned = fitting.fit_statistics(from_stats, settings)
         else:
             table, names = _demand(data, task, target)
-            columns = Columns(*names, weight, features, categories, missing)
+            schema = read_schema(*names, weight, features, categories, missing)
             learned = fitting.fit_table(
                 table,
                 where,
-                columns,
+                schema,
                 settings,
                 key=key,
                 classify=classify,

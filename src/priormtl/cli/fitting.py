@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from priormtl.cli.columns import Columns
 from priormtl.cli.hints import hint_at_classes, hint_at_strength
-from priormtl.cli.reading import read_table, summarize_table
 from priormtl.cli.sites import add_sites, read_sites
 from priormtl.data import TaskStatistics
-from priormtl.engines import Rows
+from priormtl.engines import Schema, SourceRows
 from priormtl.estimators import (
     EPSILONS,
     THETAS,
@@ -21,6 +20,8 @@ from priormtl.estimators import (
     MultiTaskRegressor,
     MultiTaskRegressorCV,
     fit_rows,
+    read_source,
+    read_source_rows,
 )
 from priormtl.exceptions import FoldsError, suggest
 from priormtl.priors import FeaturePrior, PriorFile, read_prior_file
@@ -106,7 +107,7 @@ class Settings(NamedTuple):
 def fit_table(
     data: Path,
     where: str | None,
-    columns: Columns,
+    schema: Schema,
     settings: Settings,
     *,
     key: str | None = None,
@@ -117,19 +118,20 @@ def fit_table(
     _refuse_key(key, classify)
     _refuse_shards(shards, classify)
     if classify:
-        rows = read_table(data, where, columns)
-        _refuse_other_classes(data, columns.target, rows)
+        rows = read_source_rows(data, schema, where=where)
+        _refuse_other_classes(data, schema.target, rows)
         model = settings.build(rows.X.column_names, classify=True)
         with _offering_strengths(settings):
             fit_rows(model, rows)
         return Learned(model, rows.read, rows.dropped)
     searching = bool(settings.strengths.searched)
-    dealt = {"folds": settings.folds, "key": key} if searching else {}
+    if searching:
+        schema = replace(schema, folds=settings.folds, key=key)
     with _offering_strengths(settings):
-        found = summarize_table(data, where, columns, shards=shards, **dealt)
+        found = read_source(data, schema, where=where, shards=shards)
         model = settings.build(found.parts[0].features, classify=False)
         model.fit_statistics(found.parts if searching else found.whole)
-    hint_at_classes(columns.target, found.parts)
+    hint_at_classes(schema.target, found.parts)
     return Learned(model, found.rows, found.dropped)
 
 
@@ -166,7 +168,7 @@ def _refuse_shards(shards: Path | None, classify: bool) -> None:
         )
 
 
-def _refuse_other_classes(data: Path, target: str, rows: Rows) -> None:
+def _refuse_other_classes(data: Path, target: str, rows: SourceRows) -> None:
     """Fail where some task shows more than two classes, or all tasks show one."""
     shown = rows.y.unique()
     for task, classes in _classes_by_task(rows):
@@ -179,7 +181,7 @@ def _refuse_other_classes(data: Path, target: str, rows: Rows) -> None:
             )
 
 
-def _classes_by_task(rows: Rows) -> Iterator[tuple[Any, list[Any]]]:
+def _classes_by_task(rows: SourceRows) -> Iterator[tuple[Any, list[Any]]]:
     table = pa.table({"task": rows.task, "class": rows.y})
     found = table.group_by("task").aggregate([("class", "distinct")]).to_pylist()
     for row in found:

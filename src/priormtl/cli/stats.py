@@ -7,7 +7,6 @@ from typer import Option, echo
 
 from priormtl.cli.columns import (
     Categories,
-    Columns,
     Data,
     Features,
     Json,
@@ -16,6 +15,7 @@ from priormtl.cli.columns import (
     Task,
     Weight,
     Where,
+    read_schema,
 )
 from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
 from priormtl.cli.plain import to_json
@@ -52,11 +52,12 @@ def stats(
     --categories sex=f,m --missing mean --where "year >= 2010" --min-rows 20
     """
     with needing("stats", "cli"):
-        from priormtl.cli.reading import summarize_table  # noqa: PLC0415
-    columns = Columns(task, target, weight, features, categories, missing)
+        import priormtl.engines  # noqa: F401, PLC0415
+        from priormtl.estimators import read_source  # noqa: PLC0415
     with one_sentence(), short_warnings():
         refuse_folder(out, data)
-        found = summarize_table(data, where, columns)
+        schema = read_schema(task, target, weight, features, categories, missing)
+        found = read_source(data, schema, where=where)
         kept = found.without_small(min_rows)
         kept.whole.save(out)
     _say(out, kept, len(found.counts) - len(kept.counts), min_rows, as_json)

@@ -1,4 +1,4 @@
-"""What it can be tried on."""
+"""Data sets: real ones, read from files, and synthetic ones."""
 
 from priormtl.datasets.catalogue import (
     SOURCES,
@@ -8,15 +8,12 @@ from priormtl.datasets.catalogue import (
     look_for,
 )
 from priormtl.datasets.files import Source, digest_array, find_home
-from priormtl.datasets.letter import load_letter
-from priormtl.datasets.letter_uci import load_letter_uci
-from priormtl.datasets.mnist import load_mnist
-from priormtl.datasets.orl import load_orl
+from priormtl.datasets.images import load_mnist, load_orl, load_yale
+from priormtl.datasets.letter import load_letter, load_letter_uci
 from priormtl.datasets.sarcos import load_sarcos, load_sarcos_one
 from priormtl.datasets.school import load_school
 from priormtl.datasets.synthetic import RelatedTasks, make_related_tasks
 from priormtl.datasets.task_set import Rows, TaskSet
-from priormtl.datasets.yale import load_yale
 
 __all__ = [
     "SOURCES",

@@ -1,4 +1,4 @@
-"""All data sets by name: which are at hand, and how their files are made."""
+"""All data sets by name: which are available, and how their files are made."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,10 @@ from priormtl.datasets.files import (
     read_arrays,
     write_arrays,
 )
-from priormtl.datasets.letter import LETTER
-from priormtl.datasets.letter_uci import LETTER_UCI
-from priormtl.datasets.mnist import MNIST
-from priormtl.datasets.orl import ORL
+from priormtl.datasets.images import MNIST, ORL, YALE
+from priormtl.datasets.letter import LETTER, LETTER_UCI
 from priormtl.datasets.sarcos import SARCOS
 from priormtl.datasets.school import SCHOOL
-from priormtl.datasets.yale import YALE
 from priormtl.exceptions import DataFileError, MissingDataError, unknown_name
 
 __all__ = ["SOURCES", "Conversion", "Finding", "convert_original", "look_for"]
@@ -31,11 +28,11 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a data set is at hand."""
+    """Whether a data set is available."""
 
     source: Source
     state: str  # found, missing, changed (other contents) or damaged
-    message: str  # the way out, empty where found
+    message: str  # what to do, empty if found
 
 
 @dataclass(frozen=True)
@@ -47,23 +44,19 @@ class Conversion:
 
 
 def look_for(source: Source, data_home: Folder = None) -> Finding:
-    """Read a data set's file and say what it is like."""
+    """Read the file of a data set and report its state."""
     try:
         read_arrays(source, data_home=data_home)
     except MissingDataError as error:
         return Finding(source, "missing", str(error))
     except (DataFileError, OSError) as error:
-        return Finding(source, _name_fault(source, data_home), str(error))
+        try:
+            # Changed if only its digests differ, else damaged.
+            read_arrays(source, data_home=data_home, verify=False)
+        except (DataFileError, OSError):
+            return Finding(source, "damaged", str(error))
+        return Finding(source, "changed", str(error))
     return Finding(source, "found", "")
-
-
-def _name_fault(source: Source, data_home: Folder) -> str:
-    """Changed where the file can be read but for its digests, else damaged."""
-    try:
-        read_arrays(source, data_home=data_home, verify=False)
-    except (DataFileError, OSError):
-        return "damaged"
-    return "changed"
 
 
 def convert_original(
@@ -73,10 +66,10 @@ def convert_original(
     data_home: Folder = None,
     replace: bool = False,
 ) -> Conversion:
-    """Write a data set's file from its originals, all or nothing.
+    """Write the file of a data set from its originals, all or nothing.
 
     Contents of the right shape that differ from the published ones are written too;
-    loaders then want ``verify=False``.
+    loaders then need ``verify=False``.
     """
     if name not in SOURCES:
         raise unknown_name("data set", name, SOURCES)

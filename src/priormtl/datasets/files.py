@@ -1,12 +1,19 @@
-"""Files of data sets: where they lie, what they must hold, how they are written.
+"""Files of data sets: where they are, what they must hold, how they are converted.
 
-What is verified is the contents, array by array: the digest of an array is the SHA-256
-of its dtype, its shape and its bytes. The bytes of a file itself depend on the program
-that packed it, so that a converted original would never match.
+The contents are verified array by array: the digest of an array is the SHA-256 of its
+dtype, shape and bytes. The bytes of a file itself depend on the program that packed it,
+so those of a converted original would never match.
+
+The second half reads the public formats of the originals: MATLAB files, IDX images and
+tables of text.
 """
 
+import gzip
+import math
 import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -24,15 +31,24 @@ __all__ = [
     "Expected",
     "Folder",
     "Source",
+    "cells",
     "check_arrays",
     "digest_array",
     "find_home",
+    "first_of",
+    "flip_pixels",
     "read_arrays",
+    "read_idx",
+    "read_lines",
+    "read_mat",
+    "take_files",
+    "to_integers",
     "write_arrays",
 ]
 
 VARIABLE = "PRIORMTL_DATA"
-MOST_BYTES = 2**28
+MOST_BYTES = 2**28  # more than any file or original holds
+IDX_BYTES = 0x08  # the type code of unsigned bytes
 
 Arrays = dict[str, np.ndarray]
 Folder = str | os.PathLike[str] | None
@@ -65,22 +81,22 @@ class Source:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Arrays without which the file is of no use."""
+        """Arrays that the file must hold."""
         return tuple(name for name in self.arrays if name not in self.extras)
 
     @property
     def command(self) -> str:
-        """What turns the originals into the file."""
+        """Command that converts the originals to the file."""
         return f"priormtl data convert {self.name} {' '.join(self.originals)}"
 
 
 def find_home(data_home: Folder = None) -> Path:
-    """The folder of data sets: the argument, or else the environment's."""
+    """Folder of the data sets: the argument, else that of the environment."""
     named = os.environ.get(VARIABLE) if data_home is None else data_home
     if not named:
         raise MissingDataError(
-            f"{VARIABLE} is not set; set it to the folder of data sets, or name the "
-            "folder by data_home= (in a shell by --home or --to)."
+            f"{VARIABLE} is not set; set it to the folder of the data sets, or pass "
+            "data_home= (in a shell --home or --to)."
         )
     return Path(named).expanduser()
 
@@ -102,7 +118,12 @@ def read_arrays(
         )
     wanted = source.required if names is None else names
     arrays = _read_zip(path, wanted)
-    _refuse_gaps(source, path, [name for name in wanted if name not in arrays])
+    lacking = [name for name in wanted if name not in arrays]
+    if lacking:
+        way_out = "use an intact copy, or convert the original again."
+        if set(lacking) <= set(source.extras):
+            way_out = f"{' '.join(source.originals)} does not hold them."
+        raise DataFileError(f"{path} has no array {', '.join(lacking)}; {way_out}")
     for name, array in arrays.items():
         _check(f"{path}: {name}", array, source.arrays[name], verify=verify)
     return arrays
@@ -138,7 +159,11 @@ def _read_zip(path: Path, names: Sequence[str]) -> Arrays:
     with path.open("rb") as packed:  # no more than any of our files could hold
         content = BytesIO(packed.read(MOST_BYTES))
     try:
-        _refuse_bomb(content)
+        with zipfile.ZipFile(content) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MOST_BYTES:
+            raise ValueError(f"it would unpack to {size} bytes")
+        content.seek(0)
         with np.load(content, allow_pickle=False) as file:
             return {name: file[name] for name in names if name in file.files}
     except Exception as error:  # what a damaged archive raises is not documented
@@ -147,23 +172,6 @@ def _read_zip(path: Path, names: Sequence[str]) -> Arrays:
             f"{path} is damaged or no NumPy archive ({reason}); use an intact copy, or "
             "convert the original again."
         ) from None
-
-
-def _refuse_bomb(content: BytesIO) -> None:
-    with zipfile.ZipFile(content) as archive:
-        size = sum(member.file_size for member in archive.infolist())
-    if size > MOST_BYTES:
-        raise ValueError(f"it would unpack to {size} bytes")
-    content.seek(0)
-
-
-def _refuse_gaps(source: Source, path: Path, lacking: list[str]) -> None:
-    if not lacking:
-        return
-    way_out = "use an intact copy, or convert the original again."
-    if set(lacking) <= set(source.extras):
-        way_out = f"{' '.join(source.originals)} does not hold them."
-    raise DataFileError(f"{path} has no array {', '.join(lacking)}; {way_out}")
 
 
 def _check(place: str, array: np.ndarray, expected: Expected, *, verify: bool) -> None:
@@ -180,3 +188,114 @@ def _check(place: str, array: np.ndarray, expected: Expected, *, verify: bool) -
             f"{place} has other contents than published: its digest is {digest}, not "
             f"{expected.digest}; use an intact copy, or verify=False to accept it."
         )
+
+
+# Formats of the originals.
+
+
+def take_files(originals: Sequence[Path], count: int, names: str) -> list[Path]:
+    """The originals, if they are as many as needed and can be found."""
+    if len(originals) != count:
+        raise DataFileError(
+            f"give {count} original file{'s' if count > 1 else ''} ({names}): got "
+            f"{len(originals)}."
+        )
+    for path in originals:
+        if not path.is_file():
+            raise DataFileError(f"{path} is not a file; give the path of {names}.")
+        if path.stat().st_size > MOST_BYTES:
+            raise DataFileError(f"{path} is larger than any original.")
+    return list(originals)
+
+
+def read_mat(path: Path) -> dict[str, Any]:
+    """Variables of a MATLAB file (up to version 7.2)."""
+    from scipy.io import loadmat  # noqa: PLC0415 (not needed to load data sets)
+
+    try:
+        return dict(loadmat(path))
+    except Exception as error:  # what a damaged file raises is not documented
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataFileError(
+            f"{path} cannot be read as a MATLAB file ({reason}); download it again."
+        ) from None
+
+
+def first_of(path: Path, variables: dict[str, Any], *names: str) -> np.ndarray:
+    """The variable by one of its names."""
+    for name in names:
+        if isinstance(variables.get(name), np.ndarray):
+            return variables[name]
+    known = [name for name in variables if not name.startswith("__")]
+    raise DataFileError(
+        f"{path} has no variable {' or '.join(names)}; it holds {', '.join(known)}."
+    )
+
+
+def read_bytes(path: Path) -> bytes:
+    """Contents of a file, unpacked if it is gzipped."""
+    content = path.read_bytes()
+    if content[:2] != b"\x1f\x8b":
+        return content
+    try:
+        with gzip.open(path) as file:
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataFileError(f"{path} is damaged ({error}); get it again.") from None
+    if len(content) > MOST_BYTES:
+        raise DataFileError(f"{path} unpacks to more than any original.")
+    return content
+
+
+def read_lines(path: Path) -> list[str]:
+    """Lines of a text that are not blank, without white space around them."""
+    try:
+        lines = read_bytes(path).decode("ascii").splitlines()
+    except UnicodeDecodeError:
+        raise DataFileError(f"{path} is not a plain text file.") from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def read_idx(path: Path) -> np.ndarray:
+    """Unsigned bytes of an IDX file, plain or gzipped."""
+    content = read_bytes(path)
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] != IDX_BYTES:
+        raise DataFileError(f"{path} is no IDX file of unsigned bytes.")
+    start = 4 + 4 * content[3]
+    if len(content) < start:
+        raise DataFileError(f"{path} is cut off; download it again.")
+    shape = struct.unpack(f">{content[3]}I", content[4:start])
+    values = np.frombuffer(content, dtype=np.uint8, offset=start)
+    if values.size != math.prod(shape):
+        raise DataFileError(
+            f"{path} must hold {shape} values: got {values.size}; download it again."
+        )
+    return values.reshape(shape)
+
+
+def to_integers(place: str, values: Any, dtype: str) -> np.ndarray:
+    """The same values as integers of a small type; others are refused."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataFileError(f"{place} must hold numbers, one in each field.") from None
+    limits = np.iinfo(dtype)
+    whole = (numbers == np.floor(numbers)) & np.isfinite(numbers)
+    if not np.all(whole & (numbers >= limits.min) & (numbers <= limits.max)):
+        raise DataFileError(
+            f"{place} must hold whole numbers from {limits.min} to {limits.max}."
+        )
+    return numbers.astype(dtype)
+
+
+def flip_pixels(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Images stored column by column as images stored row by row."""
+    columns = pixels.reshape(-1, width, height)
+    return np.ascontiguousarray(columns.transpose(0, 2, 1)).reshape(len(pixels), -1)
+
+
+def cells(place: str, values: np.ndarray) -> list[Any]:
+    """Entries of a MATLAB cell array."""
+    if values.dtype != object:
+        raise DataFileError(f"{place} must be a cell array.")
+    return values.ravel().tolist()

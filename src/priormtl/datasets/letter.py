@@ -1,4 +1,8 @@
-"""Letter: handwritten letters, one task per pair that is easily confused."""
+"""Letters: one task per pair that is easily confused.
+
+Two sets: handwritten letters as images (Letter), and printed capitals described by 16
+integers (Letter of the UCI repository), with the same pairs.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -7,20 +11,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from priormtl.datasets.files import Arrays, Expected, Folder, Source, read_arrays
-from priormtl.datasets.originals import (
+from priormtl.datasets.files import (
+    Arrays,
+    Expected,
+    Folder,
+    Source,
     cells,
     first_of,
     flip_pixels,
+    read_arrays,
     read_lines,
     read_mat,
     take_files,
     to_integers,
 )
-from priormtl.datasets.task_set import TaskSet, name_pixels, pair_classes
+from priormtl.datasets.task_set import TaskSet, name_pixels, pair_tasks
 from priormtl.exceptions import DataFileError
 
-__all__ = ["LETTER", "PAIRS", "convert_letter", "load_letter"]
+__all__ = [
+    "LETTER",
+    "LETTER_UCI",
+    "convert_letter",
+    "convert_letter_uci",
+    "load_letter",
+    "load_letter_uci",
+]
 
 SHAPE = (16, 8)
 PIXELS = 16 * 8
@@ -53,21 +68,14 @@ def load_letter(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
     arrays = read_arrays(LETTER, names, data_home=data_home, verify=verify)
     label = ALPHABET[arrays["letter"]]
     kept = np.isin(label, np.unique(PAIRS))
-    sample, y, code = pair_classes(label[kept], PAIRS)
-    return TaskSet(
-        name=LETTER.name,
-        kind="classification",
-        originals=arrays["X"][kept],
-        sample=sample,
-        y=y,
-        code=code,
+    return pair_tasks(
+        LETTER,
+        arrays["X"][kept],
+        label[kept],
+        PAIRS,
         feature_names=name_pixels(*SHAPE),
-        task_names=tuple(f"{a} vs {b}" for a, b in PAIRS),
         description=DESCRIPTION,
         quirks=QUIRKS,
-        source=LETTER.origin,
-        classes=tuple(PAIRS),
-        label=label[kept],
         group=arrays["word"][kept].astype(np.intp),
         image_shape=SHAPE,
     )
@@ -204,4 +212,87 @@ LETTER = Source(
     origin="Ben Taskar's OCR data, ai.stanford.edu/~btaskar/ocr",
     originals=("letter.data.gz",),
     convert=convert_letter,
+)
+
+
+# Printed capitals of the UCI repository.
+
+CAPITALS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+UCI_PAIRS = [(a.upper(), b.upper()) for a, b in PAIRS]
+UCI_FEATURES = (
+    *("x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar"),
+    *("y2bar", "xybar", "x2ybr", "xy2br", "x-ege", "xegvy", "y-ege", "yegvx"),
+)
+UCI_DESCRIPTION = (
+    "Printed capital letters in 20 distorted fonts, described by 16 integers from 0 to "
+    "15 (Frey and Slate 1991): one task for each of the 8 pairs of Letter."
+)
+UCI_QUIRKS = (
+    "Features are statistics of an image, not pixels.",
+    "A, G and N stand in two tasks: split letters, not rows (see find).",
+    "1332 of all 20000 rows repeat an earlier row, so that copies may stand on both "
+    "sides of a split.",
+)
+
+
+def load_letter_uci(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
+    """Load 8 pairs of printed capitals, 16 features, classification.
+
+    Parameters are those of :func:`load_school`. Tasks are "A vs G" and so on; the
+    second letter named is +1.
+    """
+    arrays = read_arrays(LETTER_UCI, data_home=data_home, verify=verify)
+    label = CAPITALS[arrays["letter"]]
+    kept = np.isin(label, np.unique(UCI_PAIRS))
+    return pair_tasks(
+        LETTER_UCI,
+        arrays["X"][kept],
+        label[kept],
+        UCI_PAIRS,
+        feature_names=UCI_FEATURES,
+        description=UCI_DESCRIPTION,
+        quirks=UCI_QUIRKS,
+    )
+
+
+def convert_letter_uci(originals: Sequence[Path]) -> Arrays:
+    """Arrays from letter-recognition.data: a letter and 16 integers per line."""
+    (path,) = take_files(originals, 1, "letter-recognition.data")
+    lines = [line.split(",") for line in read_lines(path)]
+    if {len(line) for line in lines} != {1 + len(UCI_FEATURES)}:
+        raise DataFileError(
+            f"{path} must hold a letter and {len(UCI_FEATURES)} integers, separated by "
+            "commas, per line."
+        )
+    fields = np.array(lines)
+    if not np.isin(fields[:, 0], CAPITALS).all():
+        raise DataFileError(f"{path} must hold a letter from A to Z in each line.")
+    return {
+        "X": to_integers("features", fields[:, 1:], "uint8"),
+        "letter": np.searchsorted(CAPITALS, fields[:, 0]).astype("uint8"),
+    }
+
+
+LETTER_UCI = Source(
+    name="letter_uci",
+    title="Letter (printed, UCI)",
+    file="letter_uci.npz",
+    arrays={
+        "X": Expected(
+            (20000, 16),
+            "|u1",
+            "b6f27b9f4a1ab326d93d6a210df716150838ff7e2150781d5bfba439bbbe7546",
+        ),
+        "letter": Expected(
+            (20000,),
+            "|u1",
+            "03a441a459d787ae2ddbb75971307a760d5e37b3a5e0b7667b3174dc3d8ae707",
+        ),
+    },
+    shape=(12332, 16),
+    n_tasks=len(UCI_PAIRS),
+    kind="classification",
+    origin="UCI Machine Learning Repository, Letter Recognition",
+    originals=("letter-recognition.data",),
+    convert=convert_letter_uci,
 )

@@ -5,8 +5,16 @@ from pathlib import Path
 
 import numpy as np
 
-from priormtl.datasets.files import Arrays, Expected, Folder, Source, read_arrays
-from priormtl.datasets.originals import first_of, read_mat, take_files
+from priormtl.datasets.files import (
+    Arrays,
+    Expected,
+    Folder,
+    Source,
+    first_of,
+    read_arrays,
+    read_mat,
+    take_files,
+)
 from priormtl.datasets.task_set import TaskSet
 from priormtl.exceptions import DataFileError
 

@@ -5,10 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from priormtl.datasets.files import Arrays, Expected, Folder, Source, read_arrays
-from priormtl.datasets.originals import (
+from priormtl.datasets.files import (
+    Arrays,
+    Expected,
+    Folder,
+    Source,
     cells,
     first_of,
+    read_arrays,
     read_mat,
     take_files,
     to_integers,

@@ -1,11 +1,11 @@
-"""make_related_tasks: data with known coefficients and relations."""
+"""Synthetic tasks with known coefficients and relations."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.datasets.bunch import Bunch
+from priormtl.datasets.task_set import Bunch
 from priormtl.priors import FeaturePrior, TaskPrior
 
 __all__ = ["RelatedTasks", "make_related_tasks"]
@@ -79,8 +79,22 @@ def make_related_tasks(
     """
     informative = n_features // 2 if n_informative is None else n_informative
     relations = informative // 2 if n_relations is None else n_relations
-    _check_counts(n_tasks, n_features, n_samples)
-    _check_shares(n_features, informative, relations, opposite)
+    counts = {"n_tasks": n_tasks, "n_features": n_features, "n_samples": n_samples}
+    for name, value in counts.items():
+        if value < 1:
+            raise ValueError(f"{name} must be at least 1: got {value}.")
+    if not 0 <= informative <= n_features:
+        raise ValueError(
+            f"n_informative must be between 0 and n_features={n_features}: got "
+            f"{informative}."
+        )
+    if not 0 <= 2 * relations <= informative:
+        raise ValueError(
+            "n_relations must be between 0 and half of the informative features "
+            f"({informative // 2}): got {relations}."
+        )
+    if not 0 <= opposite <= 1:
+        raise ValueError(f"opposite must be between 0 and 1: got {opposite}.")
     rng = np.random.default_rng(random_state)
     chosen = rng.choice(n_features, size=informative, replace=False)
     pairs = chosen[: 2 * relations].reshape(-1, 2)
@@ -107,24 +121,3 @@ def _walk(rng: np.random.Generator, m: int, d: int, drift: float) -> Array:
     steps = drift * rng.standard_normal((m, d))
     steps[0] = rng.standard_normal(d)
     return np.cumsum(steps, axis=0)
-
-
-def _check_counts(n_tasks: int, n_features: int, n_samples: int) -> None:
-    counts = {"n_tasks": n_tasks, "n_features": n_features, "n_samples": n_samples}
-    for name, value in counts.items():
-        if value < 1:
-            raise ValueError(f"{name} must be at least 1: got {value}.")
-
-
-def _check_shares(d: int, informative: int, relations: int, opposite: float) -> None:
-    if not 0 <= informative <= d:
-        raise ValueError(
-            f"n_informative must be between 0 and n_features={d}: got {informative}."
-        )
-    if not 0 <= 2 * relations <= informative:
-        raise ValueError(
-            "n_relations must be between 0 and half of the informative features "
-            f"({informative // 2}): got {relations}."
-        )
-    if not 0 <= opposite <= 1:
-        raise ValueError(f"opposite must be between 0 and 1: got {opposite}.")

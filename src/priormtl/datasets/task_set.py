@@ -1,16 +1,51 @@
 """TaskSet: rows of many tasks, with the rows of the original table kept once."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.datasets.bunch import Bunch
+from priormtl.datasets.files import Source
+from priormtl.exceptions import suggest
 
-__all__ = ["Rows", "TaskSet", "name_pixels", "pair_classes"]
+__all__ = ["Bunch", "Rows", "TaskSet", "name_pixels", "pair_classes", "pair_tasks"]
 
 Kind = Literal["regression", "classification"]
+UNPACKED = ("X", "y", "task")
+
+
+class Bunch:
+    """Base of data sets, frozen dataclasses that have X, y and task.
+
+    As a Bunch of scikit-learn it has ``data.y``, ``data["y"]``, ``data.keys()`` and
+    ``"y" in data``; unlike that one it unpacks as ``X, y, task``, which are also
+    ``data[0]``, ``data[1]`` and ``data[2]``.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        """X, y, task."""
+        return (getattr(self, name) for name in UNPACKED)
+
+    def keys(self) -> tuple[str, ...]:
+        """Names of all values, those that unpack first."""
+        named = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return tuple(dict.fromkeys((*UNPACKED, *named)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+    def __getitem__(self, key: str | int | slice) -> Any:
+        """Value of a name, or X, y and task by their places."""
+        if isinstance(key, slice):
+            return tuple(getattr(self, name) for name in UNPACKED[key])
+        if not isinstance(key, str):
+            return getattr(self, UNPACKED[key])
+        if key not in self:
+            names = ", ".join(map(repr, self.keys()))
+            raise KeyError(f"{key!r}; known: {names}.{suggest([key], self.keys())}")
+        return getattr(self, key)
 
 
 class Rows(NamedTuple):
@@ -29,11 +64,11 @@ class TaskSet(Bunch):
 
     Tasks either have rows of their own (``y`` (n,), ``task`` (n,)) or share one X
     (``y`` (n, m), ``task`` None); ``model.fit(X, y, task=task)`` takes both. An image
-    that stands in several tasks is kept once: ``originals[sample]`` are the stacked
-    rows, which ``X`` and ``rows`` build as float64 only when asked.
+    that belongs to several tasks is kept once: ``originals[sample]`` are the stacked
+    rows, which ``X`` and ``rows`` convert to float64 only when asked.
 
     Classes are −1 and +1, as ``classes`` says: in a pair the second one named is
-    positive, against the rest the task's own class is.
+    positive; in one-vs-rest tasks the task's own class is.
     """
 
     name: str
@@ -59,7 +94,7 @@ class TaskSet(Bunch):
 
     @property
     def X(self) -> Array:  # noqa: N802
-        """All rows as float64 (n, d), built anew at each call."""
+        """All rows as float64 (n, d), converted at each call."""
         return self._take(self.sample)
 
     @property
@@ -69,11 +104,11 @@ class TaskSet(Bunch):
 
     @property
     def groups(self) -> Index:
-        """What each row must be held out with (n,): its word, or its original row."""
+        """Group of each row (n,), to be held out together: its word or original row."""
         return self.sample if self.group is None else self.group[self.sample]
 
     def rows(self, index: Any) -> Rows:
-        """The chosen rows only: positions, a slice or a mask over the n rows.
+        """Some of the rows, by positions, a slice or a mask over the n rows.
 
         Examples
         --------
@@ -91,17 +126,17 @@ class TaskSet(Bunch):
         return Rows(self._take(self.sample[index]), self.y[index], names)
 
     def find(self, samples: Any) -> Index:
-        """Positions of all rows that stem from the given originals.
+        """Positions of all rows that come from the given originals.
 
-        A split of the originals, made once, so splits every task alike: no image is
-        in one task's training rows and in another one's test rows.
+        A single split of the originals thus splits every task alike: no image is in
+        the training rows of one task and in the test rows of another.
         """
         wanted = np.zeros(len(self.originals), dtype=bool)
         wanted[samples] = True
         return np.flatnonzero(wanted[self.sample])
 
     def stacked(self) -> "TaskSet":
-        """The same tasks with rows of their own, task by task; itself if they have."""
+        """The same tasks with rows of their own; the set itself if they have such."""
         if self.code is not None:
             return self
         n, m = self.y.shape
@@ -117,7 +152,7 @@ class TaskSet(Bunch):
 
 
 def pair_classes(
-    label: np.ndarray, pairs: list[tuple[Any, Any]]
+    label: np.ndarray, pairs: Sequence[tuple[Any, Any]]
 ) -> tuple[Index, Array, Index]:
     """Rows of one task per pair of classes: sample, y and code, each (n,)."""
     members = [np.flatnonzero((label == a) | (label == b)) for a, b in pairs]
@@ -125,6 +160,32 @@ def pair_classes(
     code = np.repeat(np.arange(len(pairs)), [len(part) for part in members])
     second = np.array([b for _, b in pairs])
     return sample, np.where(label[sample] == second[code], 1.0, -1.0), code
+
+
+def pair_tasks(
+    source: Source,
+    originals: np.ndarray,
+    label: np.ndarray,
+    pairs: Sequence[tuple[Any, Any]],
+    *,
+    prefix: str = "",
+    **others: Any,
+) -> TaskSet:
+    """Task set with one task per pair of classes, the second of which is +1."""
+    sample, y, code = pair_classes(label, pairs)
+    return TaskSet(
+        name=source.name,
+        kind="classification",
+        originals=originals,
+        sample=sample,
+        y=y,
+        code=code,
+        task_names=tuple(f"{prefix}{a} vs {b}" for a, b in pairs),
+        source=source.origin,
+        classes=tuple((f"{prefix}{a}", f"{prefix}{b}") for a, b in pairs),
+        label=label,
+        **others,
+    )
 
 
 def name_pixels(height: int, width: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What if it does not fit here: statistics of rows in files, in batches, elsewhere."""
+"""Statistics of rows that do not fit into memory: in files, in batches, on clusters."""
 
 try:
     import pyarrow as _pyarrow  # noqa: F401
@@ -9,22 +9,24 @@ except ImportError:
     ) from None
 
 from priormtl.engines import dask, spark
-from priormtl.engines.accumulate import accumulate_batches, choose_rows
-from priormtl.engines.batches import summarize_batch
-from priormtl.engines.folders import open_shards
-from priormtl.engines.parquet import summarize, summarize_source
-from priormtl.engines.partial import Partial, Summary
-from priormtl.engines.recipe import Recipe, Wanted
-from priormtl.engines.rows import Rows, read_rows
-from priormtl.engines.shards import summarize_sharded
-from priormtl.engines.sources import Source, naming, open_source
-from priormtl.engines.wire import from_bytes, to_bytes
+from priormtl.engines.batches import accumulate_batches, choose_rows, summarize_batch
+from priormtl.engines.files import naming
+from priormtl.engines.parquet import (
+    SourceRows,
+    read_rows,
+    summarize,
+    summarize_source,
+)
+from priormtl.engines.partial import Partial, Summary, from_bytes, to_bytes
+from priormtl.engines.schema import Schema, Wanted
+from priormtl.engines.shards import open_shards, summarize_sharded
+from priormtl.engines.sources import Source, open_source
 
 __all__ = [
     "Partial",
-    "Recipe",
-    "Rows",
+    "Schema",
     "Source",
+    "SourceRows",
     "Summary",
     "Wanted",
     "accumulate_batches",

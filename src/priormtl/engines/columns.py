@@ -1,6 +1,15 @@
-"""Columns of Arrow tables as NumPy arrays: numbers, codes of texts, task labels."""
+"""Columns of Arrow tables as NumPy arrays: numbers, codes, task labels and hashes.
 
-from collections.abc import Hashable, Sequence
+**Folds.** Rows are assigned to folds by hashes of their values, so that the folds are
+the same for any engine, file, batch and order of rows. A value is hashed by what it is,
+not by how it is stored: integers and integral floats alike, dates and times by their
+microseconds since 1970, text by its UTF-8 bytes; missing values and NaN alike. The hash
+of a row is the sum of the hashes of its values, each salted with the name of its
+column, so that the order of columns does not matter. The mixing function is that of
+splitmix64 (Steele, Lea and Flood, 2014).
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,53 +19,80 @@ from numpy.typing import NDArray
 
 from priormtl._arrays import Index
 from priormtl.data import TaskOrder, arrow_categories
-from priormtl.engines.hashing import is_textual
 
 __all__ = [
-    "LARGEST_VALUE",
     "Values",
+    "assign_folds",
     "find_gaps",
+    "is_textual",
     "read_column",
     "read_numbers",
-    "read_ordered_tasks",
     "read_tasks",
     "read_weights",
 ]
 
-LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of doubles
+Hashes = NDArray[np.uint64]
+
+LARGEST_VALUE = 1e100  # sums of squares of larger numbers overflow
 
 
 class Values(NamedTuple):
-    """One column: numbers, or codes of ``labels``; of no meaning in gaps."""
+    """One column: numbers, or codes of ``labels``; arbitrary in gaps."""
 
     values: np.ndarray  # (n,)
-    gaps: NDArray[np.bool_] | None  # (n,), None where there are none
+    gaps: NDArray[np.bool_] | None  # (n,), None if nothing is missing
     labels: Sequence[Any] | None = None
 
     @property
     def missing(self) -> int:
-        """Number of gaps."""
+        """Number of missing values."""
         return 0 if self.gaps is None else int(np.count_nonzero(self.gaps))
 
 
 def read_column(name: str, column: Any, declared: Sequence[str] | None) -> Values:
-    """A feature: numbers, or texts where it holds some or their values are declared.
+    """Read a feature: categories if it is text or they are declared, else numbers.
 
-    A column of no type, since it holds gaps only, is a text of no values.
+    A column without a type, because all its values are missing, is text without values.
     """
     array = _one_array(column)
-    if declared is not None:
-        return _code_declared(name, _as_text(name, array), declared)
-    if is_textual(array.type) or pa.types.is_null(array.type):
-        return _code_texts(array)
-    return read_numbers(name, array)
+    if declared is None:
+        if is_textual(array.type) or pa.types.is_null(array.type):
+            return _code_texts(array)
+        return read_numbers(name, array)
+    try:
+        array = array.cast(pa.large_string())
+    except pa.ArrowException:
+        raise ValueError(
+            f"column {name!r} must hold text or numbers to have categories: got "
+            f"{_type_name(array.type)}."
+        ) from None
+    found = _code_texts(array)
+    place = {value: i for i, value in enumerate(declared)}
+    labels = found.labels or ()
+    for value in labels:
+        if value not in place:
+            raise ValueError(
+                f"column {name!r} holds {value!r}, which is not among its declared "
+                f"categories {list(declared)[:8]}; add it to them."
+            )
+    places = np.array([place[value] for value in labels] or [0], dtype=np.intp)
+    return Values(places[found.values], found.gaps, tuple(declared))
 
 
 def read_numbers(name: str, column: Any) -> Values:
-    """Numbers, all of them finite but for gaps; NaN is a gap."""
+    """Read finite numbers; NaN counts as missing, and missing values are zero."""
     array = _one_array(column)
-    gaps = _nulls(array)
-    values = _numbers(name, array)
+    gaps, kind = _nulls(array), array.type
+    if pa.types.is_boolean(kind):
+        array = array.cast(pa.int8())
+    elif kind == pa.float16() or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        array = array.cast(pa.float64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise ValueError(
+            f"column {name!r} must hold numbers: got {_type_name(kind)}; leave it out, "
+            "or encode it as numbers."
+        )
+    values = _to_numpy(array)
     if not len(values):
         return Values(values, None)
     lowest, highest = np.min(values), np.max(values)
@@ -75,36 +111,45 @@ def read_numbers(name: str, column: Any) -> Values:
 
 
 def read_weights(name: str, column: Any) -> Values:
-    """Numbers that are not negative."""
+    """Read nonnegative numbers."""
     found = read_numbers(name, column)
     lowest = np.min(found.values, initial=0)
     if lowest < 0:
         raise ValueError(
-            f"column {name!r} must hold weights, which are not negative: got "
-            f"{lowest:g}; replace or drop such values."
+            f"column {name!r} must hold nonnegative weights: got {lowest:g}; replace "
+            "or drop such values."
         )
     return found
 
 
 def find_gaps(column: Any) -> NDArray[np.bool_] | None:
-    """Where a column of any kind lacks values; NaN is a gap."""
+    """Where values of a column of any type are missing; NaN counts as missing."""
     array = _one_array(column)
     if not pa.types.is_floating(array.type):
         return _nulls(array)
     return np.isnan(array.to_numpy(zero_copy_only=False))
 
 
-def read_tasks(name: str, column: Any) -> Values:
-    """Codes of task labels, with the labels as Python values, sorted."""
+def read_tasks(name: str, column: Any, *, ordered: bool = False) -> Values:
+    """Codes of task labels, with the labels as sorted Python values.
+
+    With ``ordered``, labels are all categories of the column, in their order.
+    """
     array = _one_array(column)
-    gaps = _nulls(array)
-    kind = array.type
+    gaps, kind = _nulls(array), array.type
+    if ordered:
+        categories = arrow_categories(column)
+        place = {category: i for i, category in enumerate(categories)}
+        encoded = array.dictionary_encode()
+        known = [place[label] for label in encoded.dictionary.to_pylist()]
+        codes = np.array([*known, 0], dtype=np.intp)[_codes(encoded)]
+        return Values(codes, gaps, TaskOrder(categories, categories))
     if pa.types.is_timestamp(kind):
         array = array.cast(pa.timestamp("us", tz=kind.tz), safe=False)
     elif pa.types.is_floating(kind):
         unknown = np.isnan(array.to_numpy(zero_copy_only=False))
         gaps = unknown if unknown.any() else None
-        array = pc.add(array.cast(pa.float64()), 0.0)  # −0 is 0
+        array = pc.add(array.cast(pa.float64()), 0.0)  # −0 becomes 0
     elif is_textual(kind) or pa.types.is_null(kind):
         array = array.cast(pa.large_string())
     elif not (
@@ -114,33 +159,28 @@ def read_tasks(name: str, column: Any) -> Values:
             f"column {name!r} must hold text, numbers or dates to name tasks: got "
             f"{_type_name(kind)}; convert it to text."
         )
-    return _sort_labels(array.dictionary_encode(), gaps)
-
-
-def read_ordered_tasks(column: Any) -> Values:
-    """Codes of task labels among all categories of the column, in their order."""
-    categories = arrow_categories(column)
-    place = {category: i for i, category in enumerate(categories)}
-    encoded = _one_array(column).dictionary_encode()
-    known = [place[label] for label in encoded.dictionary.to_pylist()]
-    codes = np.array([*known, 0], dtype=np.intp)[_codes(encoded)]
-    return Values(codes, _nulls(column), TaskOrder(categories, categories))
-
-
-def _sort_labels(encoded: Any, gaps: NDArray[np.bool_] | None) -> Values:
+    encoded = array.dictionary_encode()
     labels: list[Hashable] = encoded.dictionary.to_pylist()
-    # A NaN, which is a gap, has no place in any order.
+    # NaN, which counts as missing, cannot be sorted.
     known = [i for i, label in enumerate(labels) if label == label]  # noqa: PLR0124
     order = sorted(known, key=lambda i: labels[i])  # type: ignore[arg-type,return-value]
-    place = np.zeros(max(1, len(labels)), dtype=np.intp)
-    place[order] = np.arange(len(order))
-    return Values(place[_codes(encoded)], gaps, [labels[i] for i in order])
+    rank = np.zeros(max(1, len(labels)), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return Values(rank[_codes(encoded)], gaps, [labels[i] for i in order])
+
+
+def is_textual(kind: Any) -> bool:
+    """Whether an Arrow type is text."""
+    views = getattr(pa.types, "is_string_view", lambda _: False)
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or views(kind)
+    )
 
 
 def _one_array(column: Any) -> Any:
     """Array without chunks and dictionaries."""
     array = column.combine_chunks() if hasattr(column, "chunks") else column
-    if isinstance(array, pa.ChunkedArray):  # too long for one
+    if isinstance(array, pa.ChunkedArray):  # too long for one array
         array = pa.concat_arrays(array.chunks)
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
@@ -153,37 +193,16 @@ def _nulls(array: Any) -> NDArray[np.bool_] | None:
     return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
 
 
-def _numbers(name: str, array: Any) -> np.ndarray:
-    """Values, with zeros in gaps."""
-    kind = array.type
-    if pa.types.is_boolean(kind):
-        array = array.cast(pa.int8())
-    elif kind == pa.float16() or pa.types.is_decimal(kind) or pa.types.is_null(kind):
-        array = array.cast(pa.float64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise ValueError(
-            f"column {name!r} must hold numbers: got {_type_name(kind)}; leave it out, "
-            "or encode it as numbers."
-        )
+def _to_numpy(array: Any) -> np.ndarray:
+    """Values, with zeros where they are missing."""
     if array.null_count:
         array = pc.fill_null(array, pa.scalar(0, array.type))
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
-def _as_text(name: str, array: Any) -> Any:
-    try:
-        return array.cast(pa.large_string())
-    except pa.ArrowException:
-        raise ValueError(
-            f"column {name!r} must hold text or numbers to have categories: got "
-            f"{_type_name(array.type)}."
-        ) from None
-
-
 def _type_name(kind: Any) -> str:
-    """Type for people; CSV files hold bytes only where they are not in UTF-8."""
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return f"{kind} (text must be in UTF-8)"
+        return f"{kind} (text must be in UTF-8)"  # how Arrow reads other CSV files
     return str(kind)
 
 
@@ -197,16 +216,88 @@ def _code_texts(array: Any) -> Values:
     return Values(_codes(encoded), _nulls(array), encoded.dictionary.to_pylist())
 
 
-def _code_declared(name: str, array: Any, declared: Sequence[str]) -> Values:
-    """Codes among the declared values; others are an error."""
-    found = _code_texts(array)
-    place = {value: i for i, value in enumerate(declared)}
-    labels = found.labels or ()
-    for value in labels:
-        if value not in place:
-            raise ValueError(
-                f"column {name!r} holds {value!r}, which is not among its declared "
-                f"categories {list(declared)[:8]}; add it to them."
-            )
-    places = np.array([place[value] for value in labels] or [0], dtype=np.intp)
-    return Values(places[found.values], found.gaps, tuple(declared))
+# Folds by hashes of rows. These constants decide the folds of saved statistics:
+# changing one would assign rows differently.
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST = np.uint64(0xBF58476D1CE4E5B9)
+SECOND = np.uint64(0x94D049BB133111EB)
+MISSING = np.uint64(0x6A09E667F3BCC909)
+LARGEST_WHOLE = 2.0**63
+
+
+def assign_folds(columns: Mapping[str, Any], folds: int, seed: int = 0) -> Index:
+    """Fold of each row of some Arrow columns."""
+    return (hash_rows(columns, seed) % np.uint64(folds)).astype(np.intp)
+
+
+def hash_rows(columns: Mapping[str, Any], seed: int = 0) -> Hashes:
+    """Hash of each row of some Arrow columns."""
+    total: Any = np.uint64(seed % 2**64) * np.ones(1, np.uint64)
+    for name, column in columns.items():
+        salt = _hash_texts(pa.array([name], pa.large_string()))
+        array = _one_array(column)
+        hashes = _hash_array(name, array)
+        gaps = _nulls(array)
+        if gaps is not None:
+            hashes[gaps] = MISSING
+        total = total + _mix(hashes ^ salt)
+    return _mix(total)
+
+
+def _hash_array(name: str, array: Any) -> Hashes:
+    """Hashes of values; arbitrary where they are missing."""
+    kind = array.type
+    if pa.types.is_null(kind):
+        return np.full(len(array), MISSING)
+    if is_textual(kind):
+        encoded = array.cast(pa.large_string()).dictionary_encode()
+        hashes = _hash_texts(encoded.dictionary)
+        codes = _codes(encoded)
+        return hashes[codes] if len(hashes) else np.full(len(codes), MISSING)
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        values = _to_numpy(array.cast(pa.float64()))
+        bits = values.view(np.uint64).copy()
+        whole = (np.abs(values) < LARGEST_WHOLE) & (np.trunc(values) == values)
+        bits[whole] = values[whole].astype(np.int64).view(np.uint64)
+        hashes = _mix(bits)
+        hashes[np.isnan(values)] = MISSING
+        return hashes
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        array = array.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    elif pa.types.is_boolean(kind):
+        array = array.cast(pa.int8())
+    elif not pa.types.is_integer(kind):
+        raise ValueError(
+            f"column {name!r} must hold numbers, text or dates to assign rows to "
+            f"folds: got {kind}; use another column as the key."
+        )
+    values = _to_numpy(array)
+    integers = values if values.dtype == np.uint64 else values.astype(np.int64)
+    return _mix(integers.view(np.uint64))
+
+
+def _hash_texts(texts: Any) -> Hashes:
+    """Hashes of large strings: sums over their bytes, each mixed with its position."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int64)
+    offsets = offsets[texts.offset : texts.offset + len(texts) + 1]
+    lengths = np.diff(offsets)
+    hashes = _mix(lengths.astype(np.uint64))
+    if not lengths.any():
+        return hashes
+    data = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+    starts = offsets[:-1] - offsets[0]
+    place = np.arange(len(data)) - np.repeat(starts, lengths)
+    terms = _mix(place.astype(np.uint64) << np.uint64(8) | data)
+    filled = lengths > 0
+    # Empty texts have no bytes to sum, and reduceat would take those of the next one.
+    hashes[filled] += np.add.reduceat(terms, starts[filled])
+    return _mix(hashes)
+
+
+def _mix(values: Any) -> Hashes:
+    """Finalizer of splitmix64."""
+    mixed = np.asarray(values, np.uint64) + GOLDEN
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * FIRST
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * SECOND
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))

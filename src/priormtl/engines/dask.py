@@ -1,42 +1,37 @@
-"""summarize: one pass over partitions that Dask holds, done where they are.
+"""One pass over partitions that Dask holds, done where they are.
 
-Every partition becomes partial statistics, as bytes; those of neighbours are merged by
-the workers, a few at a time, until one is left, which alone travels to the client. All
+Every partition becomes serialised partial statistics; workers merge those of
+neighbours, a few at a time, until one is left, which alone is sent to the client. All
 steps are pure, and each result replaces an equal one: what a lost worker had done is
-done again elsewhere and never counts twice.
+done again elsewhere and never counts twice. Errors name the partition and, where it is
+known, its file.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from priormtl.data import check_min_rows
-from priormtl.engines.filters import read_filter
-from priormtl.engines.partial import Summary
-from priormtl.engines.partitions import (
-    Span,
-    merge_partitions,
-    name_all,
-    name_columns,
-    say_error,
-    summarize_partition,
-)
-from priormtl.engines.recipe import Recipe
-from priormtl.engines.wire import from_bytes
+from priormtl.data import as_frame, check_min_rows
+from priormtl.engines.batches import summarize_rows
+from priormtl.engines.files import read_filter, shorten
+from priormtl.engines.partial import Summary, from_bytes, to_bytes
+from priormtl.engines.schema import Schema
 from priormtl.exceptions import DataFileError
 
 __all__ = ["summarize"]
 
 FAN_IN = 8  # statistics that are merged at a time
 WAITING = (
-    "client must wait for results: got an asynchronous one; make another to the same "
-    "scheduler, Client(address), and call summarize in a thread of its own "
+    "client must wait for results: got an asynchronous one; create another client of "
+    "the same scheduler, Client(address), and call summarize in a thread of its own "
     "(asyncio.to_thread)."
 )
-# What partitions may fail with, but no cluster does.
+# Errors with which partitions fail, but clusters do not.
 UNMADE = (
     ArithmeticError,
     AttributeError,
@@ -50,23 +45,28 @@ FILE = re.compile(r"'([^'\n]+\.(?:parquet|pq|csv|csv\.gz|arrow|feather))'")
 Compute = Callable[[Any], Any]
 
 
+class Span(NamedTuple):
+    """Consecutive partitions, by number."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        if self.first == self.last:
+            return f"partition {self.first}"
+        return f"partitions {self.first} to {self.last}"
+
+
 def summarize(
     table: Any,
+    schema: Schema | None = None,
     *,
-    task: str,
-    target: str,
-    weight: str | None = None,
-    features: Sequence[str] | None = None,
-    categories: Mapping[str, Sequence[str]] | None = None,
     where: Any = None,
-    missing: str = "error",
-    folds: int | None = None,
-    key: str | None = None,
-    seed: int = 0,
     min_rows: int = 1,
     client: Any = None,
+    **columns: Any,
 ) -> Summary:
-    """Statistics of a table of Dask, however large.
+    """Statistics of a Dask table, however large.
 
     Workers hold the partitions that they work on, and statistics; the client receives
     one object.
@@ -75,24 +75,25 @@ def summarize(
     ----------
     table : dask.dataframe.DataFrame, or list of partitions
         Partitions are delayed or future tables of pandas, polars or Arrow, or (small)
-        such tables themselves. Results do not depend on which rows are in which.
-    where : text or pyarrow expression, optional
-        Which rows count; see ``open_source``. To have Dask read no other ones, filter
-        the data frame instead.
-    task, target, weight, features, categories, missing, folds, key, seed
-        What columns mean; see ``Recipe``.
+        such tables themselves. Results do not depend on the partitioning.
+    schema : Schema, optional
+        What the columns mean.
+    where : str or pyarrow expression, optional
+        Which rows count; see ``open_source``. To make Dask read only these, filter the
+        data frame instead.
     min_rows : int
         Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
         ``Summary.without_small``.
     client : distributed.Client, optional
-        Cluster that does the work, by a client that waits for results: without one the
-        current client's or, where there is none, threads of this process.
+        Synchronous client of the cluster that does the work; by default the current
+        client or, if there is none, threads of this process.
+    **columns
+        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 
     Returns
     -------
     Summary
-        ``whole`` is what ``fit_statistics`` of regressors takes, ``parts`` (with
-        ``folds``) what those that search take.
+        As ``engines.summarize`` returns it.
 
     Examples
     --------
@@ -105,27 +106,7 @@ def summarize(
     TaskStatistics(1 tasks, 1 features, weight 2)
     """
     check_min_rows(min_rows)
-    recipe = Recipe(
-        task, target, weight, features, categories, missing, folds, key, seed
-    )
-    delayed = _find_delayed()
-    if getattr(client, "asynchronous", False):
-        raise ValueError(WAITING)
-    parts, columns = _split(recipe, where, table, delayed)
-    compute = _compute_here if client is None else partial(client.compute, sync=True)
-    root = _plan(partial(summarize_partition, recipe, where), columns, parts, delayed)
-    try:
-        content = compute(root)
-    except DataFileError:
-        raise
-    except UNMADE:
-        # Dask itself failed to make a partition, and does not tell which.
-        _name_failing(parts, delayed, compute)
-        raise
-    return from_bytes(content).finish(recipe).without_small(min_rows)
-
-
-def _find_delayed() -> Any:
+    schema = Schema.of(schema, **columns)
     try:
         from dask import delayed  # noqa: PLC0415
     except ImportError:
@@ -133,11 +114,30 @@ def _find_delayed() -> Any:
             "priormtl.engines.dask needs dask: pip install 'priormtl[dask]'",
             name="dask",
         ) from None
-    return delayed
+    if getattr(client, "asynchronous", False):
+        raise ValueError(WAITING)
+    parts, names = _split(schema, where, table, delayed)
+    compute = _compute_here if client is None else partial(client.compute, sync=True)
+    # A tree of steps, from the partitions to one object.
+    leaf = delayed(partial(summarize_partition, schema, where), pure=True)
+    merge = delayed(merge_partitions, pure=True)
+    nodes = [(Span(i, i), leaf(names, i, part)) for i, part in enumerate(parts)]
+    while len(nodes) > 1:
+        groups = [nodes[i : i + FAN_IN] for i in range(0, len(nodes), FAN_IN)]
+        nodes = [_join(group, merge) for group in groups]
+    try:
+        content = compute(nodes[0][1])
+    except DataFileError:
+        raise
+    except UNMADE:
+        # Dask itself failed to make a partition, and does not say which.
+        _name_failing(parts, delayed, compute)
+        raise
+    return from_bytes(content).finish(schema).without_small(min_rows)
 
 
 def _compute_here(step: Any) -> Any:
-    # Threads of Dask do better than those of BLAS, and not well with them.
+    # Threads of Dask are faster than those of BLAS, and slower with them.
     with threadpool_limits(1, user_api="blas"):
         try:
             return step.compute()
@@ -148,40 +148,29 @@ def _compute_here(step: Any) -> Any:
 
 
 def _split(
-    recipe: Recipe, where: Any, table: Any, delayed: Any
+    schema: Schema, where: Any, table: Any, delayed: Any
 ) -> tuple[list[Any], Any]:
     """Partitions, and the names of their columns where these can be known."""
     if hasattr(table, "to_delayed") and hasattr(table, "columns"):
-        columns = name_all(table.columns)
-        used = recipe.used_columns(columns)
+        columns = _check_names(table.columns)
+        used = schema.used_columns(columns)
         if isinstance(where, str):
             read_filter(where, columns)
-        if where is None:  # else columns may be in use that only the filter knows
+        if where is None:  # else the filter may use other columns
             columns = list(used)
-        # No more than simplified, which has files read by these columns: optimised
-        # further, partitions would be put together and have other numbers.
+        # Simplified, so that files are read by these columns only. Optimised further,
+        # partitions would be fused and have other numbers.
         narrow = table[columns].simplify()
         return list(narrow.to_delayed(optimize_graph=False)), columns
     if not isinstance(table, Sequence) or not table:
         kind = type(table).__name__
         raise ValueError(
-            "table must be a data frame of Dask or a list of partitions: got "
+            "table must be a Dask data frame or a list of partitions: got "
             f"{f'an empty {kind}' if isinstance(table, Sequence) else kind}."
         )
-    own = recipe.features is None
-    return list(table), delayed(name_columns, pure=True)(table[0]) if own else None
-
-
-def _plan(
-    step: Callable[..., bytes], columns: Any, parts: Sequence[Any], delayed: Any
-) -> Any:
-    """Tree of steps, from the partitions to one object."""
-    leaf, merge = delayed(step, pure=True), delayed(merge_partitions, pure=True)
-    nodes = [(Span(i, i), leaf(columns, i, part)) for i, part in enumerate(parts)]
-    while len(nodes) > 1:
-        groups = [nodes[i : i + FAN_IN] for i in range(0, len(nodes), FAN_IN)]
-        nodes = [_join(group, merge) for group in groups]
-    return nodes[0][1]
+    if schema.features is not None:
+        return list(table), None
+    return list(table), delayed(name_columns, pure=True)(table[0])
 
 
 def _join(group: Sequence[tuple[Span, Any]], merge: Any) -> tuple[Span, Any]:
@@ -191,10 +180,105 @@ def _join(group: Sequence[tuple[Span, Any]], merge: Any) -> tuple[Span, Any]:
     return Span(spans[0].first, spans[-1].last), merge(list(spans), *contents)
 
 
+# Steps that workers do.
+
+
+def name_columns(rows: Any) -> list[str]:
+    """Names of the columns of the first partition."""
+    with naming_partition("partition 0"):
+        return _check_names(_to_frame(rows).columns)
+
+
+def summarize_partition(
+    schema: Schema, where: Any, columns: Sequence[str] | None, number: int, rows: Any
+) -> bytes:
+    """Summarise one partition, of a table with these columns (the map step)."""
+    with naming_partition(f"partition {number}"):
+        frame = _to_frame(rows)
+        names = _check_names(frame.columns)
+        expected = names if columns is None else columns
+        used = list(schema.used_columns(expected))
+        lacking = [name for name in used if name not in names]
+        others = [name for name in names if name not in expected]
+        if lacking or (others and schema.features is None):
+            verb = "lacks" if lacking else "also has"
+            raise ValueError(
+                f"partitions must have the columns of their table: this one {verb} "
+                f"{(lacking or others)[:8]}; correct it, leave it out, or name the "
+                "features."
+            )
+        if where is None:
+            table = frame.select(used).to_arrow()
+        else:
+            table = frame.to_arrow()
+            if isinstance(where, str):
+                where = read_filter(where, names)
+            try:
+                table = table.filter(where)
+            except (pa.ArrowException, TypeError) as error:
+                raise ValueError(
+                    f"where cannot be used on these columns: {one_line(error)}."
+                ) from None
+        return to_bytes(summarize_rows(schema, table.select(used)))
+
+
+def merge_partitions(spans: Sequence[Sequence[int]], *contents: bytes) -> bytes:
+    """Merge statistics of neighbouring partitions."""
+    total, done = from_bytes(contents[0]), Span(*spans[0])
+    for span, content in zip(spans[1:], contents[1:], strict=True):
+        part, new = from_bytes(content), Span(*span)
+        with naming_partition(f"{done} and {new} do not fit together"):
+            total += part
+        done = Span(done.first, new.last)
+    return to_bytes(total)
+
+
+def _to_frame(rows: Any) -> Any:
+    """View a partition as a data frame."""
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    frame = as_frame(rows)
+    if frame is None:
+        raise ValueError(
+            "a partition must be a table of pandas, polars or Arrow: got "
+            f"{type(rows).__name__}."
+        )
+    return frame
+
+
+def _check_names(columns: Iterable[Any]) -> list[str]:
+    names = list(columns)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise ValueError(f"column names must be strings: got {wrong[0]!r}; rename it.")
+    return names
+
+
+# Errors.
+
+
+@contextmanager
+def naming_partition(place: str) -> Iterator[None]:
+    """Say in errors in which partition something is wrong."""
+    try:
+        yield
+    except (pa.ArrowException, TypeError) as error:
+        raise DataFileError(f"{place} cannot be read: {one_line(error)}.") from None
+    except ValueError as error:
+        raise DataFileError(f"{place}: {' '.join(str(error).split())}") from None
+
+
+def one_line(error: Exception) -> str:
+    """Message of an error of another library, on one line."""
+    lines = "\n".join(map(str, error.args)).splitlines()
+    told = " ".join(line for line in lines if line.strip("+- "))
+    return shorten(told or type(error).__name__)
+
+
 def _name_failing(parts: Sequence[Any], delayed: Any, compute: Compute) -> None:
     """Fail with the number of the first partition that cannot be made, if any.
 
-    It is searched for by halves, so that all workers take part.
+    It is found by bisection, so that all workers take part.
     """
     touch = delayed(_touch, pure=True)
     low, high = 0, len(parts)
@@ -207,7 +291,7 @@ def _name_failing(parts: Sequence[Any], delayed: Any, compute: Compute) -> None:
             if middle == low:
                 raise DataFileError(
                     f"partition {low}{_name_file(parts[low])} cannot be made: "
-                    f"{say_error(error)}."
+                    f"{one_line(error)}."
                 ) from error
             high = middle + 1
         else:
@@ -215,7 +299,7 @@ def _name_failing(parts: Sequence[Any], delayed: Any, compute: Compute) -> None:
 
 
 def _name_file(part: Any) -> str:
-    """Name of the one file that a partition comes from, in brackets, where it tells."""
+    """File that a partition comes from, in parentheses, if it is a single one."""
     from dask.optimization import cull  # noqa: PLC0415
 
     if not hasattr(part, "__dask_graph__"):
@@ -227,4 +311,4 @@ def _name_file(part: Any) -> str:
 
 
 def _touch(_: Any) -> None:
-    """Nothing, once its argument has been made."""
+    """Do nothing, once the argument has been made."""

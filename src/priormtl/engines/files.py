@@ -1,19 +1,36 @@
-"""Files of one table: which they are, of which kind, and opened as one data set."""
+"""Finding and opening the files of a table: CSV, Parquet, Arrow, folders of them.
 
+``open_files`` lists the files, checks that they are of one kind and opens them as one
+Arrow data set; ``read_filter`` turns a text such as ``year >= 2010`` into an Arrow
+filter. What Arrow says about files that it cannot read becomes one sentence that names
+the file and, where possible, column and value.
+"""
+
+import ast
+import operator
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import csv
 
-from priormtl.engines.csv_beginnings import refuse_other_kinds
-from priormtl.exceptions import DataFileError, suggest_file
+from priormtl.exceptions import DataFileError, FoldsError, suggest_file, unknown_name
 
-__all__ = ["LONGEST_REASON", "open_files", "same_names", "unreadable"]
+__all__ = [
+    "naming",
+    "open_files",
+    "read_filter",
+    "repeated_name",
+    "shorten",
+    "unreadable",
+]
 
 SUFFIXES = {
     ".parquet": "Parquet",
@@ -24,14 +41,26 @@ SUFFIXES = {
     ".csv": "CSV",
 }
 MAGIC = {b"PAR1": "Parquet", b"ARRO": "Arrow"}
-LONGEST_REASON = 200
+COMPRESSED = (".gz", ".bz2")
+HEAD_BYTES = 65_536  # of a CSV file that are checked
+ZIP = b"PK\x03\x04"
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+LONGEST_REASON = 300
+LONGEST_VALUE = 60
 REPEATED = re.compile(
     r"CSV file contained multiple columns named (?P<name>.*)", re.DOTALL
+)
+# Arrow infers types from the first block of a CSV file and keeps to them.
+CONVERSION = re.compile(
+    r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\S+): "
+    r"invalid value (.*)",
+    re.DOTALL,
 )
 
 
 def open_files(source: Any) -> tuple[Any, str]:
-    """Data set of a path, a folder or a list of paths, and what to call it."""
+    """Arrow data set of a path, a folder or a list of paths, and its name in errors."""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         files, base = (_list_files(path), path) if path.is_dir() else ([path], None)
@@ -39,18 +68,23 @@ def open_files(source: Any) -> tuple[Any, str]:
         files, base = [Path(path) for path in source], None
     else:
         raise TypeError(
-            "source must be a path, a list of paths, or a data set of pyarrow: got "
+            "source must be a path, a list of paths, or a pyarrow data set: got "
             f"{type(source).__name__}."
         )
     if not files:
-        raise DataFileError(f"{source} must name files: got none.")
-    kind = _one_kind(files)
+        raise DataFileError("source must name at least one file: got an empty list.")
+    kinds = {_kind(file): file for file in reversed(files)}
+    if len(kinds) > 1:
+        names = " and ".join(f"{file} ({kind})" for kind, file in kinds.items())
+        raise DataFileError(f"files of one table must be of one kind: got {names}.")
+    kind = next(iter(kinds))
     if kind == "CSV":
         refuse_other_kinds(files[0])
+    form = {"Parquet": ds.ParquetFileFormat, "Arrow": ds.IpcFileFormat}.get(kind, _csv)
     try:
         return ds.dataset(
             [str(file) for file in files],
-            format=_format(kind),
+            format=form(),
             partitioning=None if base is None else ds.partitioning(flavor="hive"),
             partition_base_dir=None if base is None else str(base),
         ), str(base or files[0])
@@ -59,7 +93,7 @@ def open_files(source: Any) -> tuple[Any, str]:
 
 
 def _list_files(folder: Path) -> list[Path]:
-    """Files whose names end like tables, but hidden ones, in order."""
+    """Files of a folder with the suffix of a table, except hidden ones, sorted."""
     files = sorted(
         path
         for path in folder.rglob("*")
@@ -73,17 +107,9 @@ def _list_files(folder: Path) -> list[Path]:
 
 
 def _suffix(file: Path) -> str:
-    """Ending of a name; CSV files may be compressed."""
+    """Suffix of a name; CSV files may be compressed."""
     name = file.name.lower()
     return ".csv" if name.endswith((".csv.gz", ".csv.bz2")) else Path(name).suffix
-
-
-def _one_kind(files: Sequence[Path]) -> str:
-    kinds = {_kind(file): file for file in reversed(files)}
-    if len(kinds) > 1:
-        names = " and ".join(f"{file} ({kind})" for kind, file in kinds.items())
-        raise DataFileError(f"files of one table must be of one kind: got {names}.")
-    return next(iter(kinds))
 
 
 def _kind(file: Path) -> str:
@@ -99,11 +125,7 @@ def _kind(file: Path) -> str:
         return MAGIC.get(content.read(4), "CSV")
 
 
-def _format(kind: str) -> Any:
-    if kind == "Parquet":
-        return ds.ParquetFileFormat()
-    if kind == "Arrow":
-        return ds.IpcFileFormat()
+def _csv() -> Any:
     return ds.CsvFileFormat(
         parse_options=csv.ParseOptions(newlines_in_values=True),
         convert_options=csv.ConvertOptions(
@@ -112,21 +134,145 @@ def _format(kind: str) -> Any:
     )
 
 
-def unreadable(file: str, error: Exception) -> DataFileError:
-    """Build the error for a file that Arrow cannot read."""
-    repeated = REPEATED.search(str(error))
-    if repeated is not None:
-        return same_names(file, repeated["name"])
-    lines = str(error).splitlines() or [type(error).__name__]
-    # Arrow names the file up to twice before it comes to the point.
-    reason = lines[0].split(f"'{file}': ")[-1]
-    return DataFileError(
-        f"{file} cannot be read: {reason[:LONGEST_REASON].rstrip('.')}."
+def refuse_other_kinds(file: Path) -> None:
+    """Fail if a CSV file is a spreadsheet, in UTF-16, or has other separators."""
+    if file.suffix.lower() in COMPRESSED:
+        return
+    with file.open("rb") as content:
+        start = content.read(HEAD_BYTES)
+    if start.startswith(ZIP):
+        raise DataFileError(
+            f"{file} must be a CSV, Parquet or Arrow file: it is a zip archive, such "
+            "as a spreadsheet; save it as CSV."
+        )
+    if start.startswith(UTF16) or b"\0" in start:
+        raise DataFileError(
+            f"{file} must be a CSV file in UTF-8: it has zero bytes or the byte order "
+            "mark of UTF-16; save it as UTF-8."
+        )
+    header = next(iter(start.decode("utf-8", errors="replace").splitlines()), "")
+    found = [separator for separator in SEPARATORS if separator in header]
+    if found and "," not in header:
+        raise DataFileError(
+            f"{file} must have commas between its columns: its first line has "
+            f"{SEPARATORS[found[0]]}; convert it (pandas: read_csv(file, "
+            f"sep={found[0]!r}), with decimal=',' if numbers have commas, then "
+            "to_csv(file, index=False))."
+        )
+
+
+# Filters.
+
+COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def read_filter(text: str, names: Sequence[str]) -> Any:
+    """Arrow expression of comparisons of columns with values, with and, or, not.
+
+    Names with spaces are written in backticks. The text is parsed, never run.
+
+    Examples
+    --------
+    >>> print(read_filter("year >= 2010 and colour != 'red'", ["year", "colour"]))
+    ((year >= 2010) and (colour != "red"))
+    """
+    refusal = ValueError(
+        'where must compare columns with values, such as "year >= 2010 and colour != '
+        f"'red'\": got {text!r}."
     )
 
+    def build(node: ast.expr) -> Any:
+        if isinstance(node, ast.BoolOp):
+            join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
+            return reduce(join, map(build, node.values))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ~build(node.operand)
+        if isinstance(node, ast.Compare) and all(
+            type(op) in COMPARISONS for op in node.ops
+        ):
+            sides = [operand(side) for side in (node.left, *node.comparators)]
+            steps = zip(node.ops, sides[:-1], sides[1:], strict=True)
+            found = [COMPARISONS[type(op)](left, right) for op, left, right in steps]
+            return reduce(operator.and_, found)
+        raise refusal
 
-def same_names(file: str, name: str) -> DataFileError:
+    def operand(node: ast.expr) -> Any:
+        """Column or value."""
+        name = node.id if isinstance(node, ast.Name) else None
+        if isinstance(node, ast.List) and len(node.elts) == 1:
+            name = str(getattr(node.elts[0], "value", ""))
+        if name is not None:
+            if name not in names:
+                raise unknown_name("column", name, names)
+            return pc.field(name)
+        try:
+            value = ast.literal_eval(node)
+        except ValueError:
+            raise refusal from None
+        if not isinstance(value, bool | int | float | str):
+            raise refusal
+        return pc.scalar(value)
+
+    # Names in backticks become lists, which filters do not have otherwise.
+    pieces = text.split("`")
+    pieces[1::2] = [f"[{piece!r}]" for piece in pieces[1::2]]
+    try:
+        tree = ast.parse("".join(pieces).strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        raise refusal from None
+    if len(pieces) % 2 == 0:  # a single backtick
+        raise refusal
+    return build(tree.body)
+
+
+# Errors.
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Say in errors in which file something is wrong."""
+    try:
+        yield
+    except FoldsError as error:
+        raise FoldsError(f"{file}: {error}") from None
+    except ValueError as error:
+        raise DataFileError(f"{file}: {error}") from None
+
+
+def unreadable(file: str, error: Exception, names: Sequence[str] = ()) -> DataFileError:
+    """Build the error for a file that Arrow cannot read; ``names`` are its columns."""
+    conversion = CONVERSION.search(str(error))
+    if conversion is not None and int(conversion[1]) < len(names):
+        row = "" if conversion[2] is None else f" in row {conversion[2]}"
+        return DataFileError(
+            f"{file}: column {names[int(conversion[1])]!r} must hold values of one "
+            f"type, {conversion[3]} as in its first rows: got "
+            f"{conversion[4][:LONGEST_VALUE]}{row}; correct the values, or store the "
+            "table as Parquet."
+        )
+    repeated = REPEATED.search(str(error))
+    if repeated is not None:
+        return repeated_name(file, repeated["name"])
+    lines = str(error).splitlines() or [type(error).__name__]
+    # Arrow names the file up to twice before it gives the reason.
+    reason = lines[0].split(f"'{file}': ")[-1]
+    return DataFileError(f"{file} cannot be read: {shorten(reason)}.")
+
+
+def repeated_name(file: str, name: str) -> DataFileError:
     """Build the error for columns that cannot be told apart."""
     return DataFileError(
         f"{file}: several columns have the name {name!r}; rename all but one."
     )
+
+
+def shorten(reason: str) -> str:
+    """Return a reason without its full stop, cut to a readable length."""
+    return reason[:LONGEST_REASON].rstrip(". ")

@@ -1,73 +1,98 @@
-"""summarize: one pass over files, in bounded memory, with all processors at work."""
+"""One pass over files: ``summarize`` returns statistics, ``read_rows`` the rows.
+
+``summarize`` works in bounded memory. One thread reads pieces of rows, up to four
+others summarise them, and their partial statistics are added in the order of the files,
+so that results do not depend on timing. Statistics that would exceed the memory of the
+machine, or the limit of its container, are refused before they do.
+
+``read_rows`` reads all rows into memory, for losses that need them.
+"""
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from priormtl.data import check_min_rows
-from priormtl.engines.accumulate import enough_rows, regroup, summarize_rows
-from priormtl.engines.ahead import read_ahead
-from priormtl.engines.memory import refuse_beyond_memory
-from priormtl.engines.partial import Partial, Summary
-from priormtl.engines.recipe import Recipe
-from priormtl.engines.sources import Piece, Source, naming, open_source
+from priormtl._arrays import Array
+from priormtl.data import Encoding, TaskStatistics, check_min_rows
+from priormtl.engines.batches import (
+    arrange_features,
+    enough_rows,
+    fill_slots,
+    find_usable,
+    regroup,
+    summarize_rows,
+)
+from priormtl.engines.columns import Values, find_gaps, read_column, read_weights
+from priormtl.engines.files import naming
+from priormtl.engines.partial import Partial, Summary, no_rows_left
+from priormtl.engines.schema import Schema
+from priormtl.engines.sources import Piece, Source, open_source, prefetch
 from priormtl.exceptions import DataFileError
 
-__all__ = ["Advance", "count_threads", "summarize", "summarize_source", "tell_bytes"]
+__all__ = [
+    "Advance",
+    "SourceRows",
+    "count_threads",
+    "memory_limit",
+    "read_rows",
+    "report_bytes",
+    "summarize",
+    "summarize_source",
+]
 
 MOST_THREADS = 4
-LARGE = 2**26  # bytes of statistics, of which there are not to be many
+LARGE = 2**26  # bytes of statistics of which only one piece is summarised at a time
+HELD = 3  # statistics held at a time: a sum, a part, and their sum
 
 Advance = Callable[[int], None]
 
 
 def summarize(
     source: Any,
+    schema: Schema | None = None,
     *,
-    task: str,
-    target: str,
-    weight: str | None = None,
-    features: Sequence[str] | None = None,
-    categories: Mapping[str, Sequence[str]] | None = None,
     where: Any = None,
-    missing: str = "error",
-    folds: int | None = None,
-    key: str | None = None,
-    seed: int = 0,
     min_rows: int = 1,
     batch_rows: int | None = None,
     advance: Advance | None = None,
+    **columns: Any,
 ) -> Summary:
     """Statistics of tables in files, however large.
 
-    Memory holds the statistics, for each processor (up to four) a piece of rows that is
-    summed up, and one that is being read.
+    Memory holds the statistics, a piece of rows for each processor (up to four), and
+    the piece that is being read.
 
     Parameters
     ----------
     source, where
-        Files and a filter of their rows; see ``open_source``.
-    task, target, weight, features, categories, missing, folds, key, seed
-        What columns mean; see ``Recipe``.
+        Files, and a filter of their rows; see ``open_source``.
+    schema : Schema, optional
+        What the columns mean.
     min_rows : int
         Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
         ``Summary.without_small``.
     batch_rows : int, optional
-        Rows to read at a time; results do not depend on it.
-    advance : function, optional
-        Called with the number of bytes that were done since its last call.
+        Number of rows to read at a time; it does not change results.
+    advance : callable, optional
+        Called with the number of bytes that were read since its last call.
+    **columns
+        Fields of ``Schema``, in place of ``schema`` or to change some of its fields:
+        ``task``, ``target``, ``weight``, ``features``, ``categories``, ``missing``,
+        ``folds``, ``key`` and ``seed``.
 
     Returns
     -------
     Summary
-        ``whole`` is what ``fit_statistics`` of regressors takes, ``parts`` (with
-        ``folds``) what those that search take.
+        ``whole`` is what ``fit_statistics`` of regressors takes; ``parts`` (with
+        ``folds``) is what cross-validated regressors take.
 
     Examples
     --------
@@ -78,58 +103,67 @@ def summarize(
     (TaskStatistics(1 tasks, 1 features, weight 2), 2)
     """
     check_min_rows(min_rows)
-    recipe = Recipe(
-        task, target, weight, features, categories, missing, folds, key, seed
-    )
+    schema = Schema.of(schema, **columns)
     opened = open_source(source, where)
-    partial = summarize_source(recipe, opened, batch_rows, advance)
+    partial = summarize_source(schema, opened, batch_rows, advance)
     with naming(opened.name):
-        return partial.finish(recipe).without_small(min_rows)
+        return partial.finish(schema).without_small(min_rows)
+
+
+class _Job(NamedTuple):
+    """Pieces that are being summarised."""
+
+    pieces: list[Piece]
+    part: Future[Partial]
 
 
 def summarize_source(
-    recipe: Recipe,
+    schema: Schema,
     source: Source,
     batch_rows: int | None = None,
     advance: Advance | None = None,
 ) -> Partial:
-    """Partial of all rows of a source."""
+    """Partial statistics of all rows of a source."""
     total: Partial | None = None
     waiting: deque[_Job] = deque()
 
     def enough() -> int:
         return batch_rows or enough_rows(total)
 
-    # Many small products: threads of our own do better than those of BLAS.
+    def add_first() -> Partial:
+        # Added in the order of the files, so that results do not depend on timing.
+        job = waiting.popleft()
+        try:
+            part = job.part.result()
+            return part if total is None else total + part
+        except ValueError as error:
+            for piece in job.pieces:
+                with naming(piece.file):
+                    summarize_rows(schema, piece.table)
+            raise DataFileError(f"{job.pieces[0].file}: {error}") from None
+
+    # For many small products, threads of our own are faster than those of BLAS.
     with (
         threadpool_limits(1, user_api="blas"),
-        closing(read_ahead(source.pieces(recipe, batch_rows))) as pieces,
+        closing(prefetch(source.pieces(schema, batch_rows))) as pieces,
         ThreadPoolExecutor(count_threads(), "priormtl-sum") as pool,
     ):
-        told = tell_bytes(pieces, advance)
-        for group in regroup(told, enough):
+        for group in regroup(report_bytes(pieces, advance), enough):
             table = pa.concat_tables([piece.table for piece in group])
-            part = pool.submit(summarize_rows, recipe, table, total, batch_rows)
+            part = pool.submit(summarize_rows, schema, table, total, batch_rows)
             waiting.append(_Job(group, part))
             while len(waiting) > _most_waiting(total):
-                total = _add_first(recipe, total, waiting)
+                total = add_first()
                 refuse_beyond_memory(total.parts)
         while waiting:
-            total = _add_first(recipe, total, waiting)
+            total = add_first()
     if total is None:
-        raise DataFileError(f"{source.name} has no rows that where lets through.")
+        raise DataFileError(f"{source.name}: no rows match where.")
     return total
 
 
-class _Job(NamedTuple):
-    """Pieces that are being summed up."""
-
-    pieces: list[Piece]
-    part: Future[Partial]
-
-
-def tell_bytes(pieces: Iterable[Piece], advance: Advance | None) -> Iterator[Piece]:
-    """Same pieces, but those without rows beside the first; tell their bytes."""
+def report_bytes(pieces: Iterable[Piece], advance: Advance | None) -> Iterator[Piece]:
+    """Yield the first piece and all with rows, and report the bytes of every piece."""
     for number, piece in enumerate(pieces):
         if advance is not None:
             advance(piece.size)
@@ -138,25 +172,177 @@ def tell_bytes(pieces: Iterable[Piece], advance: Advance | None) -> Iterator[Pie
 
 
 def count_threads() -> int:
-    """Threads that sum up pieces, each of which it holds in memory."""
+    """Threads that summarise pieces, each of which holds one in memory."""
     ours = getattr(os, "sched_getaffinity", None)
     return min(MOST_THREADS, len(ours(0)) if ours else os.cpu_count() or 1)
 
 
 def _most_waiting(total: Partial | None) -> int:
-    """Pieces under way: as many as threads, but few large statistics."""
+    """Pieces in progress: as many as threads, but one if statistics are large."""
     size = 0 if total is None else sum(part.xx.nbytes for part in total.parts)
     return count_threads() if size <= LARGE else 1
 
 
-def _add_first(recipe: Recipe, total: Partial | None, waiting: deque[_Job]) -> Partial:
-    """Add in the order of the files, so that results do not depend on the clock."""
-    job = waiting.popleft()
+# Memory.
+
+
+def refuse_beyond_memory(parts: Sequence[TaskStatistics]) -> None:
+    """Fail before statistics exceed the memory, and say where they can be kept."""
+    size = HELD * sum(part.xx.nbytes for part in parts)
+    memory = memory_limit()
+    if memory is None or size <= memory:
+        return
+    d, m = parts[0].shape
+    folds = f" in {len(parts)} folds" if len(parts) > 1 else ""
+    raise ValueError(
+        f"statistics of {m} tasks over {d} features{folds} must fit {HELD} times into "
+        f"{memory / 1e9:.3g} GB of memory: they need {size / 1e9:.3g} GB so far; write "
+        "them to disk (engines.summarize_sharded, fit_source(shards=), priormtl fit "
+        "--shards), or choose fewer features."
+    )
+
+
+def memory_limit(root: Path = Path("/")) -> int | None:
+    """Bytes of memory that this process may use; None if the system does not say.
+
+    That is the memory of the machine or, if it is less, the limit of a control group
+    (container) of the process or of a group above it, in versions 1 and 2 of cgroups.
+    """
+    limits = []
+    with suppress(AttributeError, OSError, ValueError):
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     try:
-        part = job.part.result()
-        return part if total is None else total + part
-    except ValueError as error:
-        for piece in job.pieces:
-            with naming(piece.file):
-                summarize_rows(recipe, piece.table)
-        raise DataFileError(f"{job.pieces[0].file}: {error}") from None
+        groups = (root / "proc/self/cgroup").read_text().splitlines()
+    except (OSError, UnicodeError):
+        groups = []
+    for line in groups:
+        # hierarchy:controllers:path; version 2 has hierarchy 0 and no controllers.
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if "memory" in controllers.split(","):
+            base, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+        elif not controllers:
+            base, name = root / "sys/fs/cgroup", "memory.max"
+        else:
+            continue
+        # Inside a container the path may be that of the host, which is not mounted:
+        # then only the root of the mount exists.
+        group = base / path.lstrip("/")
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(base):
+                limits += _read_limit(folder / name)
+    return min(limits, default=None)
+
+
+def _read_limit(file: Path) -> list[int]:
+    try:
+        text = file.read_text().strip()
+    except (OSError, UnicodeError):
+        return []
+    return [int(text)] if text.isdecimal() else []  # "max": no limit
+
+
+# Rows.
+
+
+class SourceRows(NamedTuple):
+    """Rows that count, in the order of the files."""
+
+    X: pa.Table  # features, as numbers
+    y: pa.ChunkedArray  # as in the table
+    task: pa.ChunkedArray
+    weight: Array | None
+    encoding: Encoding  # with means
+    read: int  # number of rows read
+    dropped: int  # number of these that were dropped for missing values
+
+
+def read_rows(
+    source: Any,
+    schema: Schema | None = None,
+    *,
+    where: Any = None,
+    advance: Advance | None = None,
+    **columns: Any,
+) -> SourceRows:
+    """Read all rows of tables in files into memory.
+
+    Parameters
+    ----------
+    source, where
+        Files, and a filter of their rows; see ``open_source``.
+    schema : Schema, optional
+        What the columns mean. Targets may be of any type; there are no folds.
+    advance : callable, optional
+        Called with the number of bytes that were read since its last call.
+    **columns
+        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
+
+    Examples
+    --------
+    >>> table = pa.table({"x": [1, 3], "passed": ["no", "yes"], "school": ["u", "u"]})
+    >>> rows = read_rows(table, task="school", target="passed")
+    >>> rows.X.to_pydict(), rows.y.to_pylist()
+    ({'x': [1.0, 3.0]}, ['no', 'yes'])
+    """
+    schema = Schema.of(schema, **columns)
+    if schema.folds is not None or schema.key is not None:
+        raise ValueError("folds and key need statistics: rows have no folds.")
+    opened = open_source(source, where)
+    wanted = opened.wanted(schema)
+    tables = []
+    for piece in opened.read(wanted._replace(exact={*wanted.exact, schema.target})):
+        tables.append(piece.table)
+        if advance is not None:
+            advance(piece.size)
+    try:
+        table = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataFileError(
+            f"{opened.name} must hold columns of one type: {str(error).rstrip('.')}."
+        ) from None
+    with naming(opened.name):
+        return _encode(schema, table)
+
+
+def _encode(schema: Schema, table: pa.Table) -> SourceRows:
+    """Rows that count, with their columns encoded as features."""
+    declared = schema.categories or {}
+    columns = {
+        name: read_column(name, table[name], declared.get(name))
+        for name in schema.feature_columns(table.column_names)
+    }
+    # Tasks and targets are not read: only their missing values matter here.
+    special: dict[str | None, Values | None] = {
+        name: Values(np.zeros(0), find_gaps(table[name]))
+        for name in (schema.task, schema.target)
+    }
+    weights = None
+    if schema.weight is not None:
+        weights = read_weights(schema.weight, table[schema.weight])
+        special[schema.weight] = weights
+    n = table.num_rows
+    usable = find_usable(schema, special, columns, n)
+    weight = np.ones(n) if weights is None else weights.values
+    order = np.flatnonzero(usable & (weight != 0.0))
+    dropped = n - int(np.count_nonzero(usable))
+    if not len(order):
+        raise no_rows_left(n, dropped)
+    own = weight[order].astype(np.float64)
+    values, layout = arrange_features(schema, columns, order)
+    X, _, observed = fill_slots(layout, values, own)
+    layout.refuse_unobserved(observed)
+    names = layout.features()
+    features = [X[:, j] for j in layout.kept()]
+    means = np.array([np.average(feature, weights=own) for feature in features])
+    y, task = (
+        table[name].take(pa.array(order)) for name in (schema.target, schema.task)
+    )
+    return SourceRows(
+        pa.table(features, names=list(names)),
+        y,
+        task,
+        None if weights is None else own,
+        layout.encoding(schema).with_means(means),
+        n,
+        dropped,
+    )

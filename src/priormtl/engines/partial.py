@@ -1,43 +1,65 @@
-"""Partial: statistics of some rows, which merge though columns and tasks differ.
+"""Partial statistics: they can be added although their columns and tasks differ.
 
-A category that one side has not seen was 0 in all its rows, so that its statistics
-are extended by zeros. Gaps of a column are filled with the mean of its observed values
-(of all tasks and folds) and marked in a slot of their own; where that mean moves, as
-sides are merged, what was filled in moves along: x + (new − old) · mark, a linear map
-of the statistics. So one pass gives what two would, without a loss of digits.
+A category that one side has not seen was 0 in all its rows, so its statistics are
+extended by zeros. Missing values of a column are filled with the mean of its observed
+values (over all tasks and folds), and marked by a missing indicator. When two sides are
+merged, that mean moves, and the filled values move with it: x + (new − old) · indicator
+is a linear map of the rows, hence of their statistics. So one pass over the data gives
+what two passes would, without loss of digits.
+
+``to_bytes`` and ``from_bytes`` serialise partial statistics for workers: versioned,
+with a digest, checked on arrival, without pickle. Only the upper triangles of the
+symmetric Gram matrices are sent.
 """
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data import TaskStatistics, align_tasks, large_tasks, refuse_tiny
-from priormtl.engines.layout import Layout, join_layouts
-from priormtl.engines.recipe import Recipe
-from priormtl.exceptions import FoldsError
+from priormtl.archive import pack_archive, unpack_archive
+from priormtl.data import (
+    TaskStatistics,
+    align_tasks,
+    large_tasks,
+    refuse_tiny,
+    tasks_from_plain,
+    tasks_to_plain,
+)
+from priormtl.engines.schema import Column, Layout, Schema, join_layouts
+from priormtl.exceptions import FoldsError, ModelFileError
 
-__all__ = ["Partial", "Summary", "no_rows", "nothing_to_learn", "refuse_nothing"]
+__all__ = [
+    "Partial",
+    "Summary",
+    "from_bytes",
+    "no_rows_left",
+    "refuse_nothing",
+    "to_bytes",
+]
+
+KIND = "partial statistics"
+PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What a pass over rows found.
+    """Result of a pass over rows.
 
-    ``parts`` are the statistics of each fold (one, of all rows, without folds), over
-    the tasks of all; ``categories`` the values of each column of text.
+    ``parts`` are the statistics of each fold (one, of all rows, without folds), all
+    over the same tasks; ``categories`` are the values of each text column.
     """
 
     parts: tuple[TaskStatistics, ...]
     categories: Mapping[str, tuple[str, ...]]
     counts: Mapping[Hashable, int]  # rows of each task
-    rows: int  # read
-    dropped: int  # of these, for missing values
+    rows: int  # number of rows read
+    dropped: int  # number of these that were dropped for missing values
 
     @cached_property
     def whole(self) -> TaskStatistics:
@@ -45,9 +67,10 @@ class Summary:
         return reduce(add, self.parts)
 
     def without_small(self, min_rows: int) -> "Summary":
-        """Only tasks of so many rows, for statistics that leave a house.
+        """Drop tasks with fewer rows, before statistics are shared.
 
-        Names of categories, and means that fill gaps, stay those of all rows.
+        Names of categories, and means that fill missing values, remain those of all
+        rows.
         """
         tasks = self.parts[0].tasks
         kept = large_tasks(tasks, [self.counts[task] for task in tasks], min_rows)
@@ -62,12 +85,12 @@ class Summary:
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """Statistics of some rows by fold, over slots that a layout explains."""
+    """Statistics of some rows by fold, over slots that a layout describes."""
 
-    parts: tuple[TaskStatistics, ...]  # of each fold, all over the same tasks
+    parts: tuple[TaskStatistics, ...]  # one per fold, all over the same tasks
     layout: Layout
-    centre: Array  # of each slot: what fills its gaps, zero where there are none
-    observed: Array  # of each column: weight of the rows that have its value
+    centre: Array  # value that fills the gaps of each slot, zero if there are none
+    observed: Array  # weight of the rows that have a value, for each column
     counts: Index  # (m,) rows of each task
     rows: int
     dropped: int
@@ -91,47 +114,59 @@ class Partial:
                 "statistics can only be added over the same folds: got "
                 f"{len(self.parts)} and {len(other.parts)}."
             )
+        # Both sides over the same slots, with the same filled values, then the sum.
         layout = join_layouts(self.layout, other.layout)
         a, b = _extend(self, layout), _extend(other, layout)
-        centre = _joint_centre(a, b)
+        # The mean of the observed values of both sides.
+        slots, _, columns = layout.filled()
+        one, two = a.observed[columns], b.observed[columns]
+        sums = one * a.centre[slots] + two * b.centre[slots]
+        centre = np.zeros_like(a.centre)
+        centre[slots] = sums / np.where(one + two > 0, one + two, 1.0)
         a, b = _recentre(a, centre), _recentre(b, centre)
         parts = tuple(map(add, a.parts, b.parts))
-        counts = _add_counts(a, b, parts[0].tasks)
+        tasks = parts[0].tasks
+        place = {task: i for i, task in enumerate(tasks)}
+        counts = np.zeros(len(tasks), dtype=np.intp)
+        for side in (a, b):
+            counts[[place[task] for task in side.tasks]] += side.counts
         rows, dropped = a.rows + b.rows, a.dropped + b.dropped
         seen = a.observed + b.observed
         return Partial(parts, layout, centre, seen, counts, rows, dropped)
 
-    def finish(self, recipe: Recipe | None = None) -> Summary:
-        """Statistics of the features alone, named; marks of gaps have done their work.
+    def finish(self, schema: Schema | None = None) -> Summary:
+        """Named statistics of the features, without missing indicators.
 
-        With the recipe by which rows were read, statistics remember how the columns
-        became features, so that models can predict tables.
+        With the schema by which rows were read, statistics know how columns became
+        features, so that models can predict tables.
 
         Examples
         --------
         >>> import pyarrow as pa
-        >>> from priormtl.engines import Recipe, summarize_batch
+        >>> from priormtl.engines import Schema, summarize_batch
         >>> rows = {"t": ["u", "u"], "y": [1.0, 0.0], "colour": ["red", "blue"]}
-        >>> partial = summarize_batch(Recipe("t", "y"), pa.table(rows))
+        >>> partial = summarize_batch(Schema("t", "y"), pa.table(rows))
         >>> partial.finish().whole.features
         ('colour=blue', 'colour=red')
         """
         refuse_nothing(self)
         counts = dict(zip(self.tasks, self.counts.tolist(), strict=True))
         categories = self.layout.categories()
-        parts = self.without_marks(recipe)
+        parts = self.without_indicators(schema)
         refuse_tiny(*parts)
         return Summary(parts, categories, counts, self.rows, self.dropped)
 
     def refill(self, layout: Layout, centre: Array) -> "Partial":
-        """Same rows in a larger layout, their gaps filled with these values."""
+        """Same rows in a larger layout, their missing values filled with ``centre``."""
         return _recentre(_extend(self, layout), centre)
 
-    def without_marks(self, recipe: Recipe | None = None) -> tuple[TaskStatistics, ...]:
-        """Statistics of the features alone, named."""
+    def without_indicators(
+        self, schema: Schema | None = None
+    ) -> tuple[TaskStatistics, ...]:
+        """Named statistics of the features."""
         names, kept = self.layout.features(), self.layout.kept()
         whole = len(kept) == len(self.centre)
-        encoding = None if recipe is None else self.layout.encoding(recipe)
+        encoding = None if schema is None else self.layout.encoding(schema)
         return tuple(
             replace(
                 part if whole else part.restrict(kept),
@@ -142,8 +177,51 @@ class Partial:
         )
 
 
+def _extend(partial: Partial, layout: Layout) -> Partial:
+    """Same statistics over more slots, which were zero in all rows."""
+    if layout == partial.layout:
+        return partial
+    place = {slot: i for i, slot in enumerate(layout.slots())}
+    new = np.array([place[slot] for slot in partial.layout.slots()], dtype=np.intp)
+    d, parts = len(place), []
+    for part in partial.parts:
+        m = len(part.tasks)
+        x_mean, xy, xx = np.zeros((m, d)), np.zeros((m, d)), np.zeros((m, d, d))
+        x_mean[:, new], xy[:, new] = part.x_mean, part.xy
+        xx[:, new[:, np.newaxis], new] = part.gram()
+        parts.append(replace(part, x_mean=x_mean, xy=xy, xx=xx))
+    centre = np.zeros(d)
+    centre[new] = partial.centre
+    # Columns without missing values so far: their mean fills those of the other side.
+    filled = layout.filled()
+    had = np.array([column.gaps for column in partial.layout.columns])
+    fresh = filled.slots[~had[filled.columns]]
+    total = partial.observed.max(initial=0.0)  # of a column without missing values
+    if len(fresh) and total:
+        sums = sum(part.weight @ part.x_mean[:, fresh] for part in parts)
+        centre[fresh] = sums / total
+    return replace(partial, parts=tuple(parts), layout=layout, centre=centre)
+
+
+def _recentre(partial: Partial, centre: Array) -> Partial:
+    """Fill gaps with other values: x[slots] += step · x[marks] in every row."""
+    slots, marks, _ = partial.layout.filled()
+    step = (centre - partial.centre)[slots]
+    if not step.any():
+        return partial
+    parts = []
+    for part in partial.parts:
+        x_mean, xy, xx = part.x_mean.copy(), part.xy.copy(), part.gram().copy()
+        x_mean[:, slots] += step * x_mean[:, marks]
+        xy[:, slots] += step * xy[:, marks]
+        xx[:, slots, :] += step[:, np.newaxis] * xx[:, marks, :]
+        xx[:, :, slots] += step * xx[:, :, marks]
+        parts.append(replace(part, x_mean=x_mean, xy=xy, xx=xx))
+    return replace(partial, parts=tuple(parts), centre=centre)
+
+
 class Read(Protocol):
-    """What is known of all rows that were read."""
+    """What is known of all rows that were read: a Partial, or a survey of rows."""
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
@@ -151,11 +229,11 @@ class Read(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """Columns of features."""
+        """Feature columns."""
 
     @property
     def observed(self) -> Array:
-        """Of each column: weight of the rows that have its value."""
+        """Weight of the rows that have a value, for each column."""
 
     @property
     def fold_weight(self) -> Array:
@@ -170,112 +248,115 @@ class Read(Protocol):
         """Number of these that were dropped for missing values."""
 
 
-def nothing_to_learn(read: int, dropped: int) -> ValueError:
-    """Build the error for rows of which none is left."""
-    others = read - dropped
-    zero = f" and {others} of weight zero" if others else ""
-    return ValueError(
-        f"there must be rows to learn from: {read} were read, {dropped} of them "
-        f"dropped for missing values{zero}."
-    )
-
-
 def refuse_nothing(found: Read) -> None:
-    """Fail where rows, those of a fold, or all values of a column are absent."""
+    """Fail if there are no rows, a fold has none, or a column has no values."""
     if not found.tasks:
-        raise nothing_to_learn(found.rows, found.dropped)
+        raise no_rows_left(found.rows, found.dropped)
     found.layout.refuse_unobserved(found.observed)
     empty = np.flatnonzero(found.fold_weight == 0)
     if len(empty):
         raise FoldsError(
             f"folds={len(found.fold_weight)} must leave rows for every fold: fold "
             f"{empty[0]} has none of {found.rows - found.dropped}; use fewer folds, or "
-            "a key of more values."
+            "a key with more values."
         )
 
 
-def no_rows(tasks: tuple[Hashable, ...], d: int) -> TaskStatistics:
-    """Statistics of no rows."""
-    m = len(tasks)
-    one, vector, matrix = np.zeros(m), np.zeros((m, d)), np.zeros((m, d, d))
-    return TaskStatistics(one, vector, one, matrix, vector, one, tasks)
+def no_rows_left(read: int, dropped: int) -> ValueError:
+    """Build the error for rows of which none is left."""
+    others = read - dropped
+    zero = f" and {others} have weight zero" if others else ""
+    return ValueError(
+        f"there must be rows to learn from: {read} were read, {dropped} of them "
+        f"dropped for missing values{zero}."
+    )
 
 
-def _extend(partial: Partial, layout: Layout) -> Partial:
-    """Same statistics over more slots, which were zero in all rows."""
-    if layout == partial.layout:
-        return partial
-    place = {slot: i for i, slot in enumerate(layout.slots())}
-    new = np.array([place[slot] for slot in partial.layout.slots()], dtype=np.intp)
-    d = len(place)
-    centre = np.zeros(d)
-    centre[new] = partial.centre
-    parts = tuple(_spread(part, new, d) for part in partial.parts)
-    extended = replace(partial, parts=parts, layout=layout, centre=centre)
-    return _first_centres(extended, partial.layout)
+# Serialised form.
 
 
-def _spread(part: TaskStatistics, new: Index, d: int) -> TaskStatistics:
-    """Move slots to the places ``new`` among d."""
-    m = len(part.tasks)
-    x_mean, xy, xx = np.zeros((m, d)), np.zeros((m, d)), np.zeros((m, d, d))
-    x_mean[:, new], xy[:, new] = part.x_mean, part.xy
-    xx[:, new[:, np.newaxis], new] = part.gram()
-    return replace(part, x_mean=x_mean, xy=xy, xx=xx)
+def to_bytes(partial: Partial) -> bytes:
+    """Serialise partial statistics, to send them between processes or machines.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from priormtl.engines import Schema, from_bytes, summarize_batch, to_bytes
+    >>> rows = pa.table({"x": [1.0, 3.0], "y": [0.0, 1.0], "t": ["u", "u"]})
+    >>> partial = summarize_batch(Schema("t", "y"), rows)
+    >>> from_bytes(to_bytes(partial)).rows
+    2
+    """
+    settings = {
+        "columns": [list(column) for column in partial.layout.columns],
+        **tasks_to_plain(partial.tasks),
+        "rows": partial.rows,
+        "dropped": partial.dropped,
+    }
+    arrays = {
+        name: np.array([getattr(part, name) for part in partial.parts])
+        for name in PLAIN
+    }
+    # Gram matrices are symmetric.
+    upper = np.triu_indices(len(partial.centre))
+    arrays["xx"] = np.array([part.gram()[:, *upper] for part in partial.parts])
+    arrays["centre"], arrays["observed"] = partial.centre, partial.observed
+    arrays["counts"] = partial.counts.astype(np.int64)
+    return pack_archive(KIND, settings, arrays)
 
 
-def _first_centres(partial: Partial, before: Layout) -> Partial:
-    """Mean of the columns that had no gaps so far."""
-    filled = partial.layout.filled()
-    had = np.array([column.gaps for column in before.columns])
-    fresh = filled.slots[~had[filled.columns]]
-    total = partial.observed.max(initial=0.0)  # of a column without gaps
-    if not len(fresh) or not total:
-        return partial
-    sums = sum(part.weight @ part.x_mean[:, fresh] for part in partial.parts)
-    centre = partial.centre.copy()
-    centre[fresh] = sums / total
-    return replace(partial, centre=centre)
+def from_bytes(content: bytes) -> Partial:
+    """Read what ``to_bytes`` wrote; anything else is refused."""
+    try:
+        return _build(*unpack_archive(bytes(content), KIND))
+    except ModelFileError as error:
+        raise ModelFileError(f"statistics did not arrive as sent: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        raise ModelFileError(
+            "statistics did not arrive as sent: their parts do not fit together."
+        ) from None
 
 
-def _joint_centre(a: Partial, b: Partial) -> Array:
-    """Mean of the observed values of both sides."""
-    slots, _, columns = a.layout.filled()
-    one, other = a.observed[columns], b.observed[columns]
-    total = one + other
-    sums = one * a.centre[slots] + other * b.centre[slots]
-    centre = np.zeros_like(a.centre)
-    centre[slots] = sums / np.where(total > 0, total, 1.0)
-    return centre
+def _build(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Partial:
+    layout = Layout(tuple(_read_column(*values) for values in settings["columns"]))
+    tasks, d = tasks_from_plain(settings), layout.starts()[-1]
+    k, m = len(arrays["weight"]), len(tasks)
+    expected = {
+        "weight": (k, m),
+        "x_mean": (k, m, d),
+        "y_mean": (k, m),
+        "xy": (k, m, d),
+        "yy": (k, m),
+        "xx": (k, m, d * (d + 1) // 2),
+        "centre": (d,),
+        "observed": (len(layout.columns),),
+        "counts": (m,),
+    }
+    if k < 1 or {name: array.shape for name, array in arrays.items()} != expected:
+        raise ValueError("arrays of wrong shape")
+    rows, columns = np.triu_indices(d)
+    xx = np.empty((k, m, d, d))
+    xx[:, :, rows, columns] = arrays["xx"]
+    xx[:, :, columns, rows] = arrays["xx"]
+    parts = tuple(
+        TaskStatistics(
+            **{name: arrays[name][i] for name in PLAIN}, xx=xx[i], tasks=tasks
+        )
+        for i in range(k)
+    )
+    return Partial(
+        parts,
+        layout,
+        arrays["centre"],
+        arrays["observed"],
+        arrays["counts"].astype(np.intp),
+        int(settings["rows"]),
+        int(settings["dropped"]),
+    )
 
 
-def _recentre(partial: Partial, centre: Array) -> Partial:
-    """Fill gaps with other values."""
-    slots, marks, _ = partial.layout.filled()
-    step = (centre - partial.centre)[slots]
-    if not step.any():
-        return partial
-    parts = tuple(_shift(part, slots, marks, step) for part in partial.parts)
-    return replace(partial, parts=parts, centre=centre)
-
-
-def _shift(
-    part: TaskStatistics, slots: Index, marks: Index, step: Array
-) -> TaskStatistics:
-    """Statistics after x[slots] += step · x[marks] in every row."""
-    x_mean, xy, xx = part.x_mean.copy(), part.xy.copy(), part.gram().copy()
-    x_mean[:, slots] += step * x_mean[:, marks]
-    xy[:, slots] += step * xy[:, marks]
-    xx[:, slots, :] += step[:, np.newaxis] * xx[:, marks, :]
-    xx[:, :, slots] += step * xx[:, :, marks]
-    return replace(part, x_mean=x_mean, xy=xy, xx=xx)
-
-
-def _add_counts(a: Partial, b: Partial, tasks: tuple[Hashable, ...]) -> Index:
-    if a.tasks == b.tasks:
-        return a.counts + b.counts
-    place = {task: i for i, task in enumerate(tasks)}
-    counts = np.zeros(len(tasks), dtype=np.intp)
-    for side in (a, b):
-        counts[[place[task] for task in side.tasks]] += side.counts
-    return counts
+def _read_column(name: Any, values: Any, gaps: Any) -> Column:
+    texts = [name, *(values or ())]
+    if not all(isinstance(text, str) for text in texts) or type(gaps) is not bool:
+        raise TypeError("not a column")
+    return Column(name, None if values is None else tuple(values), gaps)

@@ -1,92 +1,117 @@
-"""summarize_sharded: statistics larger than memory, a shard of the tasks at a time.
+"""Statistics larger than memory: ``summarize_sharded`` writes them, a shard at a time.
 
-Rows of all tasks come mixed, so that each batch would touch all statistics. Therefore a
-first pass lays the rows aside in heaps, each with the rows of some tasks only, and
-learns columns, tasks and means on the way. Then heap after heap is summed up, as many
-tasks at a time as memory can hold, and written to its place.
+Rows of all tasks come mixed, so every batch would touch all statistics. Therefore a
+first pass partitions the rows by task into buckets, spill files on disk, and surveys
+columns, tasks and means on the way. Then one bucket after another is summarised, as
+many tasks at a time as memory can hold, and written to its place.
+
+**Spill files** have no names: the system frees them when they are closed or when the
+process dies. Each holds pieces of rows as Arrow streams, with their lengths before
+them, so that pieces may differ in their types.
+
+**The folder** holds two files. ``xx.npy`` is a NumPy file of the Gram matrices (m, d,
+d), tasks in order; with k folds (m, k, d, d), so that the matrices of a task, which are
+added up, are adjacent. It is memory-mapped, and only its size is checked: reading all
+of it would take as long as a pass over the data. ``statistics`` is a small archive of
+everything else, with a digest.
 """
 
 import errno
 import os
 import shutil
-from collections.abc import Hashable, Mapping, Sequence
+import struct
+import tempfile
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import IO, Any, Self
 
 import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from priormtl._arrays import Array, Index
 from priormtl._files import write_folder
-from priormtl._lazy import cached_property
-from priormtl.engines.accumulate import accumulate_batches, choose_rows, regroup
-from priormtl.engines.ahead import read_ahead
-from priormtl.engines.batches import read_batch
-from priormtl.engines.folders import StatisticsFolder, open_shards
-from priormtl.engines.heaps import Heaps
-from priormtl.engines.parquet import Advance, count_threads, tell_bytes
-from priormtl.engines.partial import Summary, refuse_nothing
-from priormtl.engines.recipe import Recipe
-from priormtl.engines.sources import Piece, Source, naming, open_source
-from priormtl.engines.spill import Spill
-from priormtl.engines.survey import Survey
-from priormtl.exceptions import DataFileError
+from priormtl.archive import read_archive, write_archive
+from priormtl.data import (
+    Encoding,
+    TaskStatistics,
+    merge_tasks,
+    read_encoding,
+    tasks_from_plain,
+    tasks_to_plain,
+)
+from priormtl.engines.batches import (
+    Reading,
+    accumulate_batches,
+    choose_rows,
+    read_batch,
+    regroup,
+)
+from priormtl.engines.columns import read_tasks
+from priormtl.engines.files import naming
+from priormtl.engines.parquet import Advance, count_threads, report_bytes
+from priormtl.engines.partial import PLAIN, Summary, refuse_nothing
+from priormtl.engines.schema import Layout, Schema, Slot, join_layouts
+from priormtl.engines.sources import Piece, open_source, prefetch
+from priormtl.exceptions import DataFileError, ModelFileError
 
-__all__ = ["summarize_sharded"]
+__all__ = ["open_shards", "summarize_sharded"]
 
-HEAPS = 64  # for each fold: fewer tasks are summed up at a time, and share a heap
-MOST_HEAPS = 192  # some systems let a process open 256 files
+BUCKETS = 64  # per fold: fewer tasks are summarised at a time, and share a bucket
+MOST_BUCKETS = 192  # some systems let a process open 256 files
 COPIES = 5  # of a shard's statistics: sum, part, their sum, and rows of as many cells
-SHARE = 16  # part of the memory that rows on their way into heaps take, before copies
+SHARE = 16  # rows on their way into buckets take 1/SHARE of the memory, before copies
+KIND = "sharded statistics"
+MATRICES, OTHERS = "xx.npy", "statistics"
+DAMAGES = (LookupError, TypeError, ValueError, AttributeError, OSError, EOFError)
+LENGTH = struct.Struct("<Q")
 
 
 def summarize_sharded(
     source: Any,
     folder: str | os.PathLike[str],
+    schema: Schema | None = None,
     *,
-    task: str,
-    target: str,
-    weight: str | None = None,
-    features: Sequence[str] | None = None,
-    categories: Mapping[str, Sequence[str]] | None = None,
     where: Any = None,
-    missing: str = "error",
-    folds: int | None = None,
-    key: str | None = None,
-    seed: int = 0,
     memory: int = 2**30,
     advance: Advance | None = None,
+    **columns: Any,
 ) -> Summary:
     """Statistics of many tasks over many features, which need not fit into memory.
 
-    ``summarize`` is faster where they do: m tasks over d features take 8·m·d² bytes, in
-    k folds k times as many.
-    Rows are laid aside on the disk of ``folder`` first, in files that vanish with the
-    process, then summed up task by task. The folder appears complete or not at all.
+    ``summarize`` is faster if they do: m tasks over d features take 8·m·d² bytes, and k
+    times as many in k folds. Rows are first written to the disk of ``folder``, in files
+    that vanish with the process, then summarised task by task. The folder appears
+    complete or not at all.
 
     Parameters
     ----------
     source, where
-        Files and a filter of their rows; see ``open_source``.
+        Files, and a filter of their rows; see ``open_source``.
     folder : path
         Where to write the statistics; new or empty.
-    task, target, weight, features, categories, missing, folds, key, seed
-        What columns mean; see ``Recipe``. The folds are those of ``summarize``.
+    schema : Schema, optional
+        What the columns mean. Folds are those of ``summarize``.
     memory : int
-        Bytes to work in, about, beside what reading takes. More means fewer and larger
-        steps. Statistics of one task are held several times, whatever this says.
-    advance : function, optional
+        Approximate number of bytes to work in, besides what reading takes. More means
+        fewer and larger steps. The statistics of one task are always held several
+        times.
+    advance : callable, optional
         Called with the number of bytes that were read since its last call.
+    **columns
+        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 
     Returns
     -------
     Summary
-        The matrices of ``parts`` are mapped from the folder, those of ``whole`` are
-        sums of them, formed as they are read; ``open_shards`` opens them again.
-        ``fit_statistics`` of regressors leaves them there.
+        The matrices of ``parts`` are mapped from the folder; those of ``whole`` are
+        their sums, computed as they are read. ``open_shards`` opens them again, and
+        ``fit_statistics`` of regressors leaves them on disk.
 
     Examples
     --------
@@ -98,79 +123,42 @@ def summarize_sharded(
     >>> open_shards(folder).counts
     {'u': 1, 'v': 1}
     """
-    recipe = Recipe(
-        task, target, weight, features, categories, missing, folds, key, seed
-    )
+    schema = Schema.of(schema, **columns)
     opened = open_source(source, where)
-    _check_memory(memory)
-    count = min(HEAPS * (folds or 1), MOST_HEAPS)
-    with write_folder(folder) as aside, Spill(aside, count) as spill:
-        heaps = Heaps(recipe, spill)
-        _lay_aside(heaps, recipe, opened, memory // SHARE, advance)
-        if heaps.survey is None:
-            raise DataFileError(f"{opened.name} has no rows that where lets through.")
+    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
+        raise ValueError(f"memory must be an integer number of bytes: got {memory!r}.")
+    count = min(BUCKETS * (schema.folds or 1), MOST_BUCKETS)
+    with write_folder(folder) as place, Spill(place, count) as spill:
+        buckets = Buckets(schema, spill)
+        used = len(opened.wanted(schema).columns)
+        rows = max(1, memory // SHARE // (8 * used))
+        pieces = opened.pieces(schema, min(rows, choose_rows(used)))
+        with closing(prefetch(pieces)) as coming:
+            for group in regroup(report_bytes(coming, advance), lambda: rows):
+                _add_named(buckets, schema, group)
+        if buckets.survey is None:
+            raise DataFileError(f"{opened.name}: no rows match where.")
         with naming(opened.name):
-            refuse_nothing(heaps.survey)
-            _write(recipe, heaps, heaps.survey, aside, memory)
+            refuse_nothing(buckets.survey)
+            _write_shards(schema, buckets, buckets.survey, place, memory)
     return open_shards(folder)
 
 
-def _check_memory(memory: int) -> None:
-    if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
-        raise ValueError(f"memory must be a whole number of bytes: got {memory!r}.")
-
-
-def _lay_aside(
-    heaps: Heaps, recipe: Recipe, source: Source, size: int, advance: Advance | None
-) -> None:
-    """Send all rows to the heaps, in pieces of about this many bytes."""
-    columns = len(source.wanted(recipe).columns)
-    rows = max(1, size // (8 * columns))
-    pieces = source.pieces(recipe, min(rows, choose_rows(columns)))
-    with closing(read_ahead(pieces)) as ahead:
-        for group in regroup(tell_bytes(ahead, advance), lambda: rows):
-            _add_named(heaps, recipe, group)
-
-
-def _add_named(heaps: Heaps, recipe: Recipe, group: list[Piece]) -> None:
-    """Send some pieces; say in which file something is wrong."""
+def _add_named(buckets: "Buckets", schema: Schema, group: list[Piece]) -> None:
+    """Add some pieces to the buckets; errors name their file."""
     try:
-        heaps.add(pa.concat_tables([piece.table for piece in group]).combine_chunks())
+        buckets.add(pa.concat_tables([piece.table for piece in group]).combine_chunks())
     except ValueError as error:
         for piece in group:
             with naming(piece.file):
-                read_batch(recipe, piece.table)
+                read_batch(schema, piece.table)
         raise DataFileError(f"{group[0].file}: {error}") from None
 
 
-def _write(
-    recipe: Recipe, heaps: Heaps, survey: Survey, folder: Path, memory: int
+def _write_shards(
+    schema: Schema, buckets: "Buckets", survey: "Survey", folder: Path, memory: int
 ) -> None:
-    """Sum all heaps up."""
-    _refuse_full_disk(survey, folder)
-    known = replace(recipe, categories=survey.layout.categories())
-    one = COPIES * 8 * len(survey.fold_weight) * len(survey.layout.slots()) ** 2
-    threads = max(1, min(count_threads(), memory // one))
-    most = max(1, memory // (threads * one))
-    with (
-        StatisticsFolder(folder, survey, recipe.folds) as out,
-        # Many small products: threads of our own do better than those of BLAS.
-        threadpool_limits(1 if threads > 1 else None, user_api="blas"),
-        ThreadPoolExecutor(threads, "priormtl-sum") as pool,
-    ):
-        shards = _Shards(known, heaps, survey, out)
-        jobs = [pool.submit(shards.sum_up, *item, most) for item in heaps.tasks()]
-        try:
-            for job in jobs:
-                job.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-        out.finish(survey.layout.encoding(recipe))
-
-
-def _refuse_full_disk(survey: Survey, folder: Path) -> None:
-    """Say before the work that its result has no place."""
+    """Summarise all buckets, in threads, as many tasks at a time as memory allows."""
     d, m, k = len(survey.layout.features()), len(survey.tasks), len(survey.fold_weight)
     needed, free = 8 * k * m * d * d, shutil.disk_usage(folder).free
     if needed > free:
@@ -178,35 +166,325 @@ def _refuse_full_disk(survey: Survey, folder: Path) -> None:
         raise OSError(
             errno.ENOSPC,
             f"statistics of {m} tasks x {d}² x 8 bytes{folds} take {needed / 1e9:.3g} "
-            f"GB, {free / 1e9:.3g} GB are free; name a folder on a larger disk",
+            f"GB, {free / 1e9:.3g} GB are free; choose a folder on a larger disk",
             str(folder.parent),
         )
+    known = replace(schema, categories=survey.layout.categories())
+    one = COPIES * 8 * k * len(survey.layout.slots()) ** 2
+    threads = max(1, min(count_threads(), memory // one))
+    most = max(1, memory // (threads * one))
+    position = {task: i for i, task in enumerate(survey.tasks)}
+    with (
+        StatisticsFolder(folder, survey, schema.folds) as out,
+        # For many small products, threads of our own are faster than those of BLAS.
+        threadpool_limits(1 if threads > 1 else None, user_api="blas"),
+        ThreadPoolExecutor(threads, "priormtl-sum") as pool,
+    ):
+
+        def summarize_bucket(bucket: int, tasks: list[Hashable]) -> None:
+            for start in range(0, len(tasks), most):
+                rows = buckets.rows(bucket, tasks[start : start + most])
+                partial = accumulate_batches(known, rows)
+                if partial is None:
+                    raise AssertionError("every bucket has rows")
+                filled = partial.refill(survey.layout, survey.centre())
+                places = np.array([position[task] for task in filled.tasks])
+                out.write(places, filled.without_indicators())
+            buckets.drop(bucket)
+
+        jobs = [pool.submit(summarize_bucket, *item) for item in buckets.tasks()]
+        try:
+            for job in jobs:
+                job.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+        out.finish(survey.layout.encoding(schema))
+
+
+# First pass: rows by task into buckets, and a survey of them.
 
 
 @dataclass(frozen=True, eq=False)
-class _Shards:
-    """Tasks of one heap after the other, as statistics at their places."""
+class Survey:
+    """Columns, means that fill gaps, and tasks of some rows; surveys add up."""
 
-    recipe: Recipe
-    heaps: Heaps
-    survey: Survey
-    out: StatisticsFolder
+    layout: Layout
+    sums: Mapping[Slot, float]  # weight times value, over the observed values
+    observed: Array  # weight of the rows that have a value, for each column
+    tasks: tuple[Hashable, ...]  # sorted
+    counts: Mapping[Hashable, int]  # rows of each task
+    fold_weight: Array  # (k,) weight of the rows of each fold
+    rows: int
+    dropped: int
 
-    @cached_property
-    def place(self) -> dict[Hashable, int]:
-        """Place of each task among all."""
-        return {task: i for i, task in enumerate(self.survey.tasks)}
+    @classmethod
+    def of(cls, reading: Reading, n: int, folds: int = 1) -> Self:
+        """Survey of the n rows of a batch."""
+        rows, observed = reading.rows, []
+        sums: dict[Slot, float] = {}
+        names = [column.name for column in reading.layout.columns]
+        for name, (values, gaps, labels) in zip(names, reading.features, strict=True):
+            weight = rows.weight if gaps is None else np.where(gaps, 0.0, rows.weight)
+            observed.append(weight.sum())
+            if labels is None:
+                sums[Slot(name)] = float(weight @ values)
+            else:
+                totals = np.bincount(values, weight, len(labels)).tolist()
+                # Missing values have code 0, even if there is no label.
+                for label, total in zip(labels, totals, strict=False):
+                    sums[Slot(name, label)] = total
+        counts = dict(zip(rows.tasks, rows.row_counts().tolist(), strict=True))
+        held = np.bincount(rows.folds, rows.weight, folds).astype(np.float64)
+        layout, seen = reading.layout, np.array(observed)
+        return cls(layout, sums, seen, rows.tasks, counts, held, n, reading.dropped)
 
-    def sum_up(self, heap: int, tasks: list[Hashable], most: int) -> None:
-        """Statistics of the tasks of a heap, so many at a time."""
-        for start in range(0, len(tasks), most):
-            self._sum_shard(heap, tasks[start : start + most])
-        self.heaps.drop(heap)
+    def __add__(self, other: "Survey") -> "Survey":
+        """Survey of both sets of rows."""
+        if not isinstance(other, Survey):
+            return NotImplemented
+        sums = dict(self.sums)
+        for slot, value in other.sums.items():
+            sums[slot] = sums.get(slot, 0.0) + value
+        return Survey(
+            join_layouts(self.layout, other.layout),
+            sums,
+            self.observed + other.observed,
+            merge_tasks(self.tasks, other.tasks),
+            Counter(self.counts) + Counter(other.counts),
+            self.fold_weight + other.fold_weight,
+            self.rows + other.rows,
+            self.dropped + other.dropped,
+        )
 
-    def _sum_shard(self, heap: int, tasks: list[Hashable]) -> None:
-        partial = accumulate_batches(self.recipe, self.heaps.rows(heap, tasks))
-        if partial is None:
-            raise AssertionError("every heap has rows")
-        filled = partial.refill(self.survey.layout, self.survey.centre())
-        places = np.array([self.place[task] for task in filled.tasks])
-        self.out.write(places, filled.without_marks())
+    def centre(self) -> Array:
+        """Value that fills the gaps of each slot, zero if there are none."""
+        slots, found = self.layout.slots(), self.layout.filled()
+        centre = np.zeros(len(slots))
+        for place, column in zip(found.slots, found.columns, strict=True):
+            total = self.observed[column]
+            centre[place] = self.sums.get(slots[place], 0.0) / total if total else 0.0
+        return centre
+
+
+class Buckets:
+    """Rows by task on disk: tasks are assigned to buckets in turn, as they appear."""
+
+    def __init__(self, schema: Schema, spill: "Spill") -> None:
+        self.survey: Survey | None = None  # of all rows so far
+        self._schema, self._spill = schema, spill
+        self._tasks: list[list[Hashable]] = [[] for _ in range(spill.buckets)]
+        self._bucket: dict[Hashable, int] = {}  # of each task
+
+    def add(self, table: pa.Table) -> None:
+        """Check rows, and write those that count to their buckets."""
+        reading = read_batch(self._schema, table)
+        found = Survey.of(reading, table.num_rows, self._schema.folds or 1)
+        self.survey = found if self.survey is None else self.survey + found
+        rows = reading.rows
+        for task in rows.tasks:
+            if task not in self._bucket:
+                bucket = self._bucket[task] = len(self._bucket) % self._spill.buckets
+                self._tasks[bucket].append(task)
+        own = np.array([self._bucket[task] for task in rows.tasks], dtype=np.intp)
+        buckets = own[rows.codes]
+        # Rows of a task stay together, whatever their folds.
+        order = np.lexsort((rows.codes, buckets))
+        ordered = table.take(rows.order[order])
+        ends = np.searchsorted(buckets[order], np.arange(self._spill.buckets + 1))
+        for bucket in np.unique(buckets).tolist():
+            begin, end = ends[bucket : bucket + 2].tolist()
+            self._spill.write(bucket, ordered.slice(begin, end - begin))
+
+    def tasks(self) -> Iterator[tuple[int, list[Hashable]]]:
+        """Buckets that hold rows, and their tasks in order."""
+        for bucket, tasks in enumerate(self._tasks):
+            if tasks:
+                yield bucket, sorted(tasks)  # type: ignore[type-var]
+
+    def rows(self, bucket: int, tasks: Sequence[Hashable]) -> Iterator[pa.Table]:
+        """Rows of some tasks of a bucket that follow each other in order."""
+        some = len(tasks) < len(self._tasks[bucket])
+        wanted, name = set(tasks), self._schema.task
+        for table in self._spill.read(bucket):
+            if not some:
+                yield table
+                continue
+            codes, _, labels = read_tasks(name, table[name])
+            kept = np.array([label in wanted for label in labels or ()])
+            rows = np.flatnonzero(kept[codes])
+            # They are adjacent: a slice is cheap, filtering many columns is not.
+            yield table.slice(rows[0], len(rows)) if len(rows) else table.slice(0, 0)
+
+    def drop(self, bucket: int) -> None:
+        """Forget the rows of a bucket."""
+        self._spill.drop(bucket)
+
+
+class Spill:
+    """Spill files in a folder, one per bucket."""
+
+    def __init__(self, folder: str | os.PathLike[str], buckets: int) -> None:
+        self.folder, self.buckets = Path(folder), buckets
+        self.size = 0  # bytes written
+        with ExitStack() as stack:
+            self._files: list[IO[bytes]] = [
+                stack.enter_context(tempfile.TemporaryFile(dir=folder))
+                for _ in range(buckets)
+            ]
+            self._opened = stack.pop_all()
+
+    def write(self, bucket: int, table: pa.Table) -> None:
+        """Append some rows to a bucket."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        content = sink.getvalue()
+        try:
+            self._files[bucket].write(LENGTH.pack(content.size))
+            self._files[bucket].write(content)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"rows cannot be written to disk after {self.size / 1e9:.3g} GB: "
+                f"{error.strerror}; choose a folder on a larger disk",
+                str(self.folder),
+            ) from None
+        self.size += LENGTH.size + content.size
+
+    def read(self, bucket: int) -> Iterator[pa.Table]:
+        """Rows of a bucket, from its beginning, piece by piece."""
+        file = self._files[bucket]
+        file.seek(0)
+        while header := file.read(LENGTH.size):
+            content = file.read(*LENGTH.unpack(header))
+            yield pa.ipc.open_stream(pa.py_buffer(content)).read_all()
+
+    def drop(self, bucket: int) -> None:
+        """Free the disk space of a bucket."""
+        self._files[bucket].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._opened.close()
+
+
+# The folder.
+
+
+class StatisticsFolder:
+    """A folder that is filled by some tasks at a time, from any thread."""
+
+    def __init__(self, folder: Path, survey: Survey, folds: int | None = None) -> None:
+        self._folder, self._survey, self._folds = folder, survey, folds
+        self._features = survey.layout.features()
+        m, d, k = len(survey.tasks), len(self._features), folds or 1
+        shapes = {"weight": (k, m), "x_mean": (k, m, d), "y_mean": (k, m)}
+        shapes |= {"xy": (k, m, d), "yy": (k, m)}
+        self._arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
+        self._lock = Lock()
+        # Written, not mapped: then a full disk is an error and does not kill the
+        # process.
+        self._file = (folder / MATRICES).open("wb")
+        shape = (m, d, d) if folds is None else (m, k, d, d)
+        header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self._file, header)
+        self._start, self._bytes = self._file.tell(), 8 * k * d * d
+        self._file.truncate(self._start + m * self._bytes)
+
+    def write(self, places: Index, parts: Sequence[TaskStatistics]) -> None:
+        """Write statistics of some tasks, at these positions among all, by fold."""
+        for name, array in self._arrays.items():
+            array[:, places] = [getattr(part, name) for part in parts]
+        grams = [part.gram() for part in parts]
+        with self._lock:
+            for place, *matrices in zip(places.tolist(), *grams, strict=True):
+                self._file.seek(self._start + place * self._bytes)
+                for matrix in matrices:
+                    self._file.write(np.ascontiguousarray(matrix, "<f8").data)
+
+    def finish(self, encoding: Encoding | None = None) -> None:
+        """Write everything else, and flush all to disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        survey = self._survey
+        settings = {
+            **tasks_to_plain(survey.tasks),
+            "features": list(self._features),
+            "encoding": encoding and encoding.to_plain(),
+            "categories": survey.layout.categories(),
+            "rows": survey.rows,
+            "dropped": survey.dropped,
+            "folds": self._folds,
+        }
+        counts = np.array([survey.counts[task] for task in survey.tasks], np.int64)
+        arrays = self._arrays | {"counts": counts}
+        if self._folds is None:
+            arrays |= {name: self._arrays[name][0] for name in PLAIN}
+        write_archive(self._folder / OTHERS, KIND, settings, arrays)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._file.close()
+
+
+def open_shards(folder: str | os.PathLike[str]) -> Summary:
+    """Open what ``summarize_sharded`` wrote, without reading the matrices.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of statistics. It must not change while they are used.
+
+    Returns
+    -------
+    Summary
+        The matrices of ``parts`` (the folds, or all rows without folds) are
+        memory-mapped: they are read when they are needed. Those of ``whole`` are the
+        sums of the parts, computed as they are read.
+    """
+    path = Path(folder)
+    if not (path / OTHERS).is_file():
+        raise ModelFileError(f"{path} is not a folder of statistics.")
+    settings, arrays = read_archive(path / OTHERS, KIND)
+    try:
+        return _build(settings, arrays, path / MATRICES)
+    except DAMAGES:
+        raise ModelFileError(
+            f"{path} holds damaged or incomplete statistics; make them again."
+        ) from None
+
+
+def _build(
+    settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray], matrices: Path
+) -> Summary:
+    tasks, features = tasks_from_plain(settings), tuple(settings["features"])
+    encoding = read_encoding(settings.get("encoding"), features)
+    xx = np.load(matrices, mmap_mode="r")
+    if len(xx) != len(tasks) or not xx.flags.c_contiguous:
+        raise ValueError("matrices of another order")
+    small = {name: arrays[name] for name in PLAIN}
+    folds = settings.get("folds")
+    by_fold: list[dict[str, Any]] = [{**small, "xx": xx}]
+    if folds is not None:
+        if {xx.shape[1], *map(len, small.values())} != {folds}:
+            raise ValueError("other folds")
+        by_fold = [
+            {name: array[k] for name, array in small.items()} | {"xx": xx[:, k]}
+            for k in range(folds)
+        ]
+    parts = tuple(
+        TaskStatistics(**own, tasks=tasks, features=features, encoding=encoding)
+        for own in by_fold
+    )
+    for part in parts:
+        part.check_shapes()
+    counts = dict(zip(tasks, arrays["counts"].tolist(), strict=True))
+    categories = {name: tuple(v) for name, v in settings["categories"].items()}
+    rows, dropped = int(settings["rows"]), int(settings["dropped"])
+    return Summary(parts, categories, counts, rows, dropped)

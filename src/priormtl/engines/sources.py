@@ -1,41 +1,43 @@
-"""Source: tables in CSV, Parquet and Arrow files, read once, file by file.
+"""Source: a table in CSV, Parquet or Arrow files, read once, file by file.
 
-Every error names the file. Of each file only the columns in use are read, and rows
-that a filter lets through; row groups and partitions (folders named ``year=2010``)
-that it excludes are skipped.
+Every error names its file. Only the columns in use are read, and only rows that match
+the filter; row groups and partitions (folders named like ``year=2010``) that the filter
+excludes are skipped. ``prefetch`` reads the next piece in a thread while the current
+one is summarised, so that at most two pieces of rows are held for reading.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from priormtl._lazy import cached_property
-from priormtl.engines.accumulate import choose_rows
-from priormtl.engines.csv_values import explain_value
-from priormtl.engines.files import LONGEST_REASON, open_files, same_names, unreadable
-from priormtl.engines.filters import read_filter
-from priormtl.engines.fragments import (
-    count_bytes,
-    cut_rows,
-    file_size,
-    widen_numbers,
+from priormtl.engines.batches import choose_rows
+from priormtl.engines.columns import is_textual
+from priormtl.engines.files import (
+    naming,
+    open_files,
+    read_filter,
+    repeated_name,
+    shorten,
+    unreadable,
 )
-from priormtl.engines.hashing import is_textual
-from priormtl.engines.recipe import Recipe, Wanted
-from priormtl.exceptions import DataFileError, FoldsError
+from priormtl.engines.schema import Schema, Wanted
+from priormtl.exceptions import DataFileError
 
-__all__ = ["Piece", "Source", "naming", "open_source"]
+__all__ = ["Piece", "Source", "open_source", "prefetch"]
 
-AHEAD = 2  # batches that Arrow decodes beforehand
+PREFETCHED = 2  # batches that Arrow decodes in advance
+
+Item = TypeVar("Item")
 
 
 class Piece(NamedTuple):
-    """Rows of one file, and the bytes of it that they stand for."""
+    """Rows of one file, and the bytes of the file that they stand for."""
 
     file: str
     table: pa.Table
@@ -54,78 +56,67 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A table in files, or any data set of Arrow."""
+    """A table in files, or any Arrow data set."""
 
     dataset: Any
     name: str
-    where: Any = None  # expression of Arrow
+    where: Any = None  # Arrow expression
 
     @property
     def columns(self) -> list[str]:
-        """Names of its columns, and of its partitions."""
+        """Names of its columns, including those of its partitions."""
         return list(self.dataset.schema.names)
 
     @cached_property
     def size(self) -> int:
-        """Bytes of the files that are read; zero where there are no files."""
-        return sum(file_size(fragment) for fragment in self._fragments())
+        """Bytes of the files that are read; zero if it is not in files."""
+        return sum(_file_size(fragment) for fragment in self._fragments())
 
     def holds_text(self, column: str) -> bool:
-        """Whether a column of the first file is text; one that is absent is not."""
+        """Whether a column of the first file is text; an absent one is not."""
         place = self.dataset.schema.get_field_index(column)
         return place >= 0 and is_textual(self.dataset.schema.field(place).type)
 
-    def wanted(self, recipe: Recipe) -> Wanted:
-        """What is read of it; an error about columns names it."""
+    def wanted(self, schema: Schema) -> Wanted:
+        """What to read for a schema; errors about columns name the source."""
         with naming(self.name):
-            return recipe.wanted(self.columns)
+            return schema.wanted(self.columns)
 
-    def pieces(self, recipe: Recipe, batch_rows: int | None = None) -> Iterator[Piece]:
+    def pieces(self, schema: Schema, batch_rows: int | None = None) -> Iterator[Piece]:
         """Rows of one file after another, in pieces."""
-        yield from self.read(self.wanted(recipe), batch_rows)
+        yield from self.read(self.wanted(schema), batch_rows)
 
     def read(self, wanted: Wanted, batch_rows: int | None = None) -> Iterator[Piece]:
-        """Columns of one file after another, in pieces."""
+        """Columns of one file after another, in pieces; the last of a file is empty."""
         rows = batch_rows or choose_rows(len(wanted.columns))
         for fragment in self._fragments():
-            yield from self._read(fragment, wanted, rows)
+            file = getattr(fragment, "path", self.name)
+            try:
+                schema = self._schema_of(fragment, file, wanted)
+                left = size = _file_size(fragment)
+                for part in cut_rows(fragment, rows):
+                    scanner = part.scanner(
+                        schema=schema,
+                        columns=list(wanted.columns),
+                        filter=self.where,
+                        batch_size=rows,
+                        batch_readahead=PREFETCHED,
+                        fragment_readahead=1,
+                    )
+                    for batch in scanner.to_batches():
+                        table = pa.Table.from_batches([batch])
+                        used = min(left, _count_bytes(table, fragment, size))
+                        left -= used
+                        yield Piece(file, table, used)
+            except (pa.ArrowException, OSError, UnicodeError) as error:
+                raise unreadable(file, error, self.columns) from None
+            yield Piece(file, schema.empty_table().select(list(wanted.columns)), left)
 
     def _fragments(self) -> list[Any]:
         return list(self.dataset.get_fragments(filter=self.where))
 
-    def _read(self, fragment: Any, wanted: Wanted, rows: int) -> Iterator[Piece]:
-        """Pieces of one file."""
-        file, used = getattr(fragment, "path", self.name), wanted.columns
-        try:
-            schema = self._schema_of(fragment, file, wanted)
-            left = size = file_size(fragment)
-            for batch in self._scan(fragment, schema, used, rows):
-                table = pa.Table.from_batches([batch])
-                part = min(left, count_bytes(table, fragment, size))
-                left -= part
-                yield Piece(file, table, part)
-        except (pa.ArrowException, OSError, UnicodeError) as error:
-            names = self.dataset.schema.names
-            raise explain_value(file, names, error) or unreadable(file, error) from None
-        yield Piece(file, schema.empty_table().select(list(used)), left)
-
-    def _scan(
-        self, fragment: Any, schema: pa.Schema, used: Sequence[str], rows: int
-    ) -> Iterator[Any]:
-        """Batches of one file."""
-        for part in cut_rows(fragment, rows):
-            scanner = part.scanner(
-                schema=schema,
-                columns=list(used),
-                filter=self.where,
-                batch_size=rows,
-                batch_readahead=AHEAD,
-                fragment_readahead=1,
-            )
-            yield from scanner.to_batches()
-
     def _schema_of(self, fragment: Any, file: str, wanted: Wanted) -> pa.Schema:
-        """Columns of a file by its own types, and those of its partition."""
+        """Columns of a file with its own types, and those of its partition."""
         own = fragment.physical_schema
         _refuse_names(file, own.names)
         keys = ds.get_partition_keys(fragment.partition_expression)
@@ -136,14 +127,19 @@ class Source:
         expected = set(self.columns if wanted.alone else wanted.columns)
         if expected - names or (wanted.alone and names - expected):
             differing = sorted(expected - names or names - expected)[:8]
-            verb = "lacks" if expected - names else "has besides"
+            verb = "lacks" if expected - names else "also has"
             raise DataFileError(
                 f"{file} must have the columns of {self.name}: it {verb} {differing}; "
-                "mend it, move it away, or name the features."
+                "correct it, move it away, or name the features."
             )
         if isinstance(getattr(fragment, "format", None), ds.CsvFileFormat):
-            own = widen_numbers(own, wanted.exact)
-        # What pandas wrote beside the columns tells orders of categories.
+            # Types are inferred from the first rows of a CSV file; fractions may
+            # follow.
+            for i, field in enumerate(own):
+                narrow = pa.types.is_integer(field.type) or pa.types.is_null(field.type)
+                if narrow and field.name not in wanted.exact:
+                    own = own.set(i, pa.field(field.name, pa.float64()))
+        # The metadata that pandas writes holds the order of categories.
         return pa.schema([*own, *outside], metadata=own.metadata)
 
 
@@ -153,9 +149,9 @@ def open_source(source: Any, where: Any = None) -> Source:
     Parameters
     ----------
     source : path, list of paths, pyarrow.dataset.Dataset or pyarrow.Table
-        A CSV, Parquet or Arrow file, or a folder of such files, of one kind, also in
-        folders below it; folders named like ``year=2010`` add a column.
-    where : text or pyarrow expression, optional
+        A CSV, Parquet or Arrow file, or a folder of such files of one kind, searched
+        recursively; folders named like ``year=2010`` add a column.
+    where : str or pyarrow expression, optional
         Which rows to read: comparisons of columns and values, such as
         ``"year >= 2010 and colour != 'red'"``.
     """
@@ -172,36 +168,81 @@ def open_source(source: Any, where: Any = None) -> Source:
     if isinstance(where, str):
         where = read_filter(where, dataset.schema.names)
     if where is not None:
-        _check_filter(dataset, where)
+        try:
+            dataset.scanner(filter=where)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            reason = shorten(str(error).splitlines()[0])
+            raise ValueError(
+                f"where cannot be used on these columns: {reason}."
+            ) from None
     return Source(dataset, name, where)
 
 
-@contextmanager
-def naming(file: str) -> Iterator[None]:
-    """Say in which file something is wrong."""
-    try:
-        yield
-    except FoldsError as error:
-        raise FoldsError(f"{file}: {error}") from None
-    except ValueError as error:
-        raise DataFileError(f"{file}: {error}") from None
-
-
-def _check_filter(dataset: Any, where: Any) -> None:
-    try:
-        dataset.scanner(filter=where)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0][:LONGEST_REASON].rstrip(".")
-        raise ValueError(f"where cannot be used on these columns: {reason}.") from None
-
-
 def _refuse_names(file: str, names: Sequence[str]) -> None:
+    """Fail if a column has no name, or the name of another one."""
     for name, count in Counter(names).items():
         if count > 1:
-            raise same_names(file, name)
+            raise repeated_name(file, name)
         if not name:
             raise DataFileError(
                 f"{file} has a column without a name at position "
                 f"{list(names).index('') + 1}: name it or drop it (pandas: "
                 "to_csv(index=False))."
             )
+
+
+def cut_rows(fragment: Any, rows: int) -> Iterator[Any]:
+    """Row groups of a Parquet file that together have enough rows; else the file.
+
+    A scan of the whole file would decode up to 1 GiB more than what is already
+    summarised, and hold it until the end.
+    """
+    if not isinstance(fragment, ds.ParquetFileFragment):
+        yield fragment
+        return
+    waiting: list[int] = []
+    count = 0
+    for group in fragment.row_groups:
+        waiting.append(group.id)
+        count += group.num_rows
+        if count >= rows:
+            yield fragment.subset(row_group_ids=waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield fragment.subset(row_group_ids=waiting)
+
+
+def _count_bytes(table: pa.Table, fragment: Any, size: int) -> int:
+    """Approximate bytes of a file that some of its rows stand for."""
+    if isinstance(fragment, ds.ParquetFileFragment):
+        return size * table.num_rows // max(1, fragment.metadata.num_rows)
+    # Arrow before version 22 does not know the size of views: at least 16 bytes each.
+    views = {pa.string_view(), pa.binary_view()}
+    return sum(
+        16 * len(column) if column.type in views else int(column.nbytes)
+        for column in table.columns
+    )
+
+
+def _file_size(fragment: Any) -> int:
+    """Bytes of a file; zero if there is none, or it is gone."""
+    system = getattr(fragment, "filesystem", None)
+    if system is None:
+        return 0
+    return int(system.get_file_info(fragment.path).size or 0)
+
+
+def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
+    """Yield the same items, the next one made by another thread; two are held at most.
+
+    Examples
+    --------
+    >>> list(prefetch(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="priormtl-read") as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
+            del item  # before the one after the next is requested

@@ -1,13 +1,15 @@
-"""summarize: one pass over a table of Spark, done by its executors.
+"""One pass over a Spark table, done by its executors.
 
-Every partition becomes partial statistics, as bytes; about eight at a time are merged
-by the executors until one is left, which alone travels to the driver. It is one job of
-pure steps: where a task is tried again, or tried twice at once, Spark keeps one of the
-equal results, so that no row counts twice.
+Every partition becomes serialised partial statistics; executors merge about eight at a
+time until one is left, which alone is sent to the driver. It is one job of pure steps:
+if Spark retries a task, or runs it twice at once, it keeps one of the equal results, so
+that no row counts twice. What Spark reports on many lines, in two languages, becomes
+one sentence.
 """
 
+import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -15,40 +17,44 @@ from typing import Any
 import pyarrow as pa
 
 from priormtl.data import check_min_rows
-from priormtl.engines.accumulate import accumulate_batches
-from priormtl.engines.partial import Partial, Summary
-from priormtl.engines.recipe import Recipe
-from priormtl.engines.spark_errors import refuse_large, say_first_line, say_plainly
-from priormtl.engines.wire import from_bytes, to_bytes
-from priormtl.exceptions import DataFileError
+from priormtl.engines.batches import accumulate_batches
+from priormtl.engines.dask import naming_partition
+from priormtl.engines.files import shorten
+from priormtl.engines.partial import Partial, Summary, from_bytes, to_bytes
+from priormtl.engines.schema import Schema
+from priormtl.exceptions import DataFileError, ModelFileError
 
 __all__ = ["summarize"]
 
-# Partitions after each round of merges. Each divides the one before, so that what was
-# merged in eight places comes together in one.
+# Partitions after each round of merges. Each number divides the one before, so that
+# what was merged in eight places comes together in one.
 LEVELS = (64, 8, 1)
 FORM = "number int, content binary"
 OUT = pa.schema([("number", pa.int32()), ("content", pa.binary())])
+LARGEST = 2**31 - 2**16  # bytes of a Spark value, with room for what surrounds it
+# File and reason, as Spark 4 reports them, then as 3.5 does.
+FILES = (
+    re.compile(r"rror while reading file (\S+?)\.?\s+(.*?)\s*(?:SQLSTATE|\n)"),
+    re.compile(r"(\S+) (is not a Parquet file)\b"),
+    re.compile(r"File (\S+) (does not exist)\b"),
+    re.compile(r"cannot be converted in file (\S+?)\.\s+(Column: .+)"),
+)
+CAUSE = re.compile(r"Caused by: [\w.$]+: (.+)")
+MISSING_PACKAGE = "No module named 'priormtl'"
+FULL_DRIVER = "spark.driver.maxResultSize"
 
 Step = Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]
 
 
 def summarize(
     table: Any,
+    schema: Schema | None = None,
     *,
-    task: str,
-    target: str,
-    weight: str | None = None,
-    features: Sequence[str] | None = None,
-    categories: Mapping[str, Sequence[str]] | None = None,
     where: Any = None,
-    missing: str = "error",
-    folds: int | None = None,
-    key: str | None = None,
-    seed: int = 0,
     min_rows: int = 1,
+    **columns: Any,
 ) -> Summary:
-    """Statistics of a table of Spark, however large.
+    """Statistics of a Spark table, however large.
 
     Executors hold batches of the rows that they work on, and statistics; the driver
     receives one object. Python on the executors must find priormtl of this version:
@@ -57,30 +63,30 @@ def summarize(
     Parameters
     ----------
     table : pyspark.sql.DataFrame
-        Only the columns in use are read. Results do not depend on which rows are in
-        which partition.
-    where : text or pyspark.sql.Column, optional
-        Which rows count, as ``table.filter`` takes it: Spark reads no other ones where
-        the source can tell.
-    task, target, weight, features, categories, missing, folds, key, seed
-        What columns mean; see ``Recipe``.
+        Only the columns in use are read. Results do not depend on the partitioning.
+    schema : Schema, optional
+        What the columns mean.
+    where : str or pyspark.sql.Column, optional
+        Which rows count, as ``table.filter`` takes it; Spark reads no others if the
+        source supports that.
     min_rows : int
         Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
         ``Summary.without_small``.
+    **columns
+        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 
     Returns
     -------
     Summary
-        ``whole`` is what ``fit_statistics`` of regressors takes, ``parts`` (with
-        ``folds``) what those that search take.
+        As ``engines.summarize`` returns it.
 
     Notes
     -----
-    Spark moves values below 2 GB, and of these to the driver no more than its setting
+    Spark sends values below 2 GB, and to the driver no more than its setting
     ``spark.driver.maxResultSize``: larger statistics are refused; take some tasks at a
-    time (``where``) and add the results. Where a file lacks a column, Spark itself
-    reads missing values instead. Spark 3.5 cuts pieces by their number of rows alone;
-    where statistics are large and partitions many, lower its setting
+    time (``where``) and add the results. If a file lacks a column, Spark itself reads
+    missing values instead. Spark 3.5 cuts batches by their number of rows alone; if
+    statistics are large and partitions many, lower its setting
     ``spark.sql.execution.arrow.maxRecordsPerBatch``.
 
     Examples
@@ -93,20 +99,7 @@ def summarize(
     TaskStatistics(139 tasks, 28 features, weight 15362)
     """
     check_min_rows(min_rows)
-    recipe = Recipe(
-        task, target, weight, features, categories, missing, folds, key, seed
-    )
-    _need_spark()
-    narrow = _narrow(recipe, where, table)
-    root = _plan(recipe, recipe.used_columns(table.columns), narrow)
-    with say_plainly():
-        rows = root.collect()
-    if not rows:
-        raise ValueError("there must be rows to learn from: the table has none.")
-    return from_bytes(bytes(rows[0]["content"])).finish(recipe).without_small(min_rows)
-
-
-def _need_spark() -> None:
+    schema = Schema.of(schema, **columns)
     try:
         import pyspark  # noqa: F401, PLC0415
     except ImportError:
@@ -114,98 +107,75 @@ def _need_spark() -> None:
             "priormtl.engines.spark needs pyspark: pip install 'priormtl[spark]'",
             name="pyspark",
         ) from None
-
-
-def _narrow(recipe: Recipe, where: Any, table: Any) -> Any:
-    """Rows that count, by the columns in use."""
-    if not hasattr(table, "mapInArrow"):
-        raise ValueError(
-            f"table must be a data frame of Spark: got {type(table).__name__}."
-        )
-    kept = table
-    if where is not None:
-        with _asking("where cannot be used on these columns"):
-            kept = table.filter(where)
-    with _asking("table cannot be read by its columns"):
-        return kept.selectExpr(*_number_columns(recipe.used_columns(table.columns)))
-
-
-def _number_columns(names: Sequence[str]) -> list[str]:
-    """Columns under names that Spark can map over, which those with dots are not."""
-    return [f"{_quote(name)} AS c{i}" for i, name in enumerate(names)]
-
-
-def _quote(name: str) -> str:
-    """Name of a column as Spark reads it, also with dots and spaces."""
-    return f"`{name.replace('`', '``')}`"
-
-
-@contextmanager
-def _asking(problem: str) -> Iterator[None]:
-    """Say what Spark's analysis refused."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-
-    try:
-        yield
-    except PySparkException as error:
-        raise ValueError(f"{problem}: {say_first_line(error)}.") from None
-
-
-def _plan(recipe: Recipe, names: Sequence[str], table: Any) -> Any:
-    """Tree of steps, from the partitions to one row."""
-    tree = _map(table, partial(summarize_partition, recipe, list(names)))
+    narrow = _narrow(schema, where, table)
+    names = list(schema.used_columns(table.columns))
+    # A tree of steps, from the partitions to one row.
+    tree = _map(narrow, partial(summarize_partition, schema, names))
     for count in LEVELS:
         groups = tree.repartition(count, "number").sortWithinPartitions("number")
         tree = _map(groups, merge_partitions)
-    return tree
+    with plain_errors():
+        rows = tree.collect()
+    if not rows:
+        raise ValueError("there must be rows to learn from: the table has none.")
+    return from_bytes(bytes(rows[0]["content"])).finish(schema).without_small(min_rows)
+
+
+def _narrow(schema: Schema, where: Any, table: Any) -> Any:
+    """Rows that count, with the columns in use."""
+    if not hasattr(table, "mapInArrow"):
+        raise ValueError(
+            f"table must be a Spark data frame: got {type(table).__name__}."
+        )
+    kept = table
+    if where is not None:
+        with _analysing("where cannot be used on these columns"):
+            kept = table.filter(where)
+    # Columns get names that Spark can map over, which those with dots are not.
+    names = schema.used_columns(table.columns)
+    quoted = [f"`{name.replace('`', '``')}`" for name in names]
+    with _analysing("the columns of table cannot be read"):
+        return kept.selectExpr(*(f"{name} AS c{i}" for i, name in enumerate(quoted)))
 
 
 def _map(table: Any, step: Step) -> Any:
     with warnings.catch_warnings():
-        # Spark asks for pandas here, which has no part in it; 3.5 asks distutils how
-        # old it is.
+        # Spark checks for pandas here, which has no part in it; Spark 3.5 asks
+        # distutils for its version.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         warnings.simplefilter("ignore", DeprecationWarning)
         return table.mapInArrow(step, FORM)
 
 
+# Steps that executors do.
+
+
 def summarize_partition(
-    recipe: Recipe, names: Sequence[str], batches: Iterable[Any]
+    schema: Schema, names: Sequence[str], batches: Iterable[Any]
 ) -> Iterator[pa.RecordBatch]:
-    """Map step, done by an executor; nothing where there are no rows."""
-    number = _number()
+    """Summarise one partition (the map step); no row if it has none."""
+    from pyspark import TaskContext  # noqa: PLC0415
+
+    context = TaskContext.get()
+    number = 0 if context is None else int(context.partitionId())
     tables = (pa.Table.from_batches([b]).rename_columns(names) for b in batches)
-    with _naming(f"partition {number}"):
-        total = accumulate_batches(recipe, tables)
+    with naming_partition(f"partition {number}"):
+        total = accumulate_batches(schema, tables)
     if total is not None:
         yield _as_row(number, total)
 
 
 def merge_partitions(batches: Iterable[Any]) -> Iterator[pa.RecordBatch]:
-    """Merge step, done by an executor: one row from all, one held at a time."""
+    """Merge all rows into one, of which one is held at a time."""
     first, total = None, None
-    for number, content in _each_row(batches):
-        part = from_bytes(content)
-        with _naming(f"partitions up to {number} do not go together"):
-            total = part if total is None else total + part
-        first = number if first is None else first
+    for batch in batches:
+        for cell, content in zip(batch.column(0), batch.column(1), strict=True):
+            number, part = cell.as_py(), from_bytes(content.as_py())
+            with naming_partition(f"partitions up to {number} do not fit together"):
+                total = part if total is None else total + part
+            first = number if first is None else first
     if first is not None and total is not None:
         yield _as_row(first, total)
-
-
-def _number() -> int:
-    """Number of the partition that this executor works on."""
-    from pyspark import TaskContext  # noqa: PLC0415
-
-    context = TaskContext.get()
-    return 0 if context is None else int(context.partitionId())
-
-
-def _each_row(batches: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
-    for batch in batches:
-        numbers, contents = batch.column(0), batch.column(1)
-        for i in range(batch.num_rows):
-            yield numbers[i].as_py(), contents[i].as_py()
 
 
 def _as_row(number: int, total: Partial) -> pa.RecordBatch:
@@ -217,14 +187,70 @@ def _as_row(number: int, total: Partial) -> pa.RecordBatch:
     )
 
 
+def refuse_large(size: int, shape: tuple[int, int]) -> None:
+    """Fail if statistics over (d, m) are too large for one Spark value."""
+    if size > LARGEST:
+        d, m = shape
+        raise DataFileError(
+            f"statistics of {m} tasks over {d} features must be smaller than "
+            f"{LARGEST / 1e9:.2f} GB in Spark: got {size / 1e9:.2f} GB; use fewer "
+            "features, or some tasks at a time (where) and add the results."
+        )
+
+
+# Errors.
+
+
 @contextmanager
-def _naming(place: str) -> Iterator[None]:
-    """Say on one line in which partition something is wrong."""
+def _analysing(problem: str) -> Iterator[None]:
+    """Say what the analysis of Spark refused."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+
     try:
         yield
-    except (pa.ArrowException, TypeError) as error:
-        raise DataFileError(
-            f"{place} cannot be read: {say_first_line(error)}."
-        ) from None
-    except ValueError as error:
-        raise DataFileError(f"{place}: {' '.join(str(error).split())}") from None
+    except PySparkException as error:
+        raise ValueError(f"{problem}: {first_line(error)}.") from None
+
+
+def first_line(error: Exception) -> str:
+    """First line of the message of an error."""
+    lines = [line.strip() for line in str(error).splitlines()] or [""]
+    return shorten(lines[0] or type(error).__name__)
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Report errors of executors without the traces of two languages."""
+    try:
+        yield
+    except Exception as error:
+        plain = _find_plain(str(error))
+        if plain is None:
+            raise
+        raise plain from None
+
+
+def _find_plain(told: str) -> Exception | None:
+    """Our own error on an executor, or one of Spark that users can act on."""
+    for kind in (DataFileError, ModelFileError):
+        found = re.search(rf"{kind.__name__}: (.+)", told)
+        if found:
+            return kind(found[1].strip())
+    if MISSING_PACKAGE in told:
+        return ImportError(
+            "executors of Spark must find priormtl: install it where they run, or "
+            "send a packed environment along (--archives).",
+            name="priormtl",
+        )
+    if FULL_DRIVER in told:
+        return ValueError(
+            f"statistics exceed what Spark sends to the driver: raise {FULL_DRIVER} "
+            "(0: no limit), or use some tasks at a time (where) and add the results."
+        )
+    file = next(filter(None, (pattern.search(told) for pattern in FILES)), None)
+    if file is None:
+        return None
+    # If Spark gives no reason, the last cause is it.
+    causes = CAUSE.findall(told)
+    reason = file[2] or (causes[-1] if causes else "Spark does not say why")
+    return DataFileError(f"{file[1]} cannot be read: {shorten(reason)}.")

@@ -24,7 +24,7 @@ from priormtl.estimators.settings import (
     check_strength,
     check_tolerance,
 )
-from priormtl.estimators.sources import fit_rows
+from priormtl.estimators.sources import fit_rows, read_source, read_source_rows
 from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
 from priormtl.estimators.storage import load, save
 from priormtl.estimators.summarizing import summarize_model
@@ -60,6 +60,8 @@ __all__ = [
     "load",
     "make_splits",
     "own_strength",
+    "read_source",
+    "read_source_rows",
     "refuse_lone_classes",
     "regularization_path",
     "save",

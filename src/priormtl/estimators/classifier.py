@@ -1,7 +1,7 @@
 """MultiTaskClassifier: binary tasks with logistic or squared loss."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import expit
@@ -17,6 +17,9 @@ from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.settings import check_choice
 from priormtl.estimators.sources import fit_rows, read_source_rows
 from priormtl.estimators.unseen import Loans
+
+if TYPE_CHECKING:
+    from priormtl.engines import Schema
 
 __all__ = ["ClassificationTasks", "MultiTaskClassifier"]
 
@@ -38,14 +41,10 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
     def fit_source(
         self,
         source: Any,
+        schema: "Schema | None" = None,
         *,
-        target: str,
-        task: str | None = None,
-        weight: str | None = None,
-        features: Sequence[str] | None = None,
-        categories: Mapping[str, Sequence[str]] | None = None,
         where: Any = None,
-        missing: str = "error",
+        **columns: Any,
     ) -> Self:
         """Learn from tables in files, whose rows are read into memory.
 
@@ -53,7 +52,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
 
         Parameters
         ----------
-        source, target, task, weight, features, categories, where, missing
+        source, schema, where, target, task, weight, features, categories, missing
             As in :meth:`MultiTaskRegressor.fit_source`; targets are class labels.
 
         Returns
@@ -69,17 +68,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         >>> model.fit_source(table, task="school", target="passed").predict(table)
         array(['no', 'no', 'yes', 'yes'], dtype=object)
         """
-        rows = read_source_rows(
-            self,
-            source,
-            task=task,
-            target=target,
-            weight=weight,
-            features=features,
-            categories=categories,
-            where=where,
-            missing=missing,
-        )
+        rows = read_source_rows(source, schema, where=where, model=self, **columns)
         fitted: Self = fit_rows(self, rows)
         return fitted
 

@@ -1,8 +1,8 @@
 """MultiTaskRegressorCV, MultiTaskClassifierCV: strengths chosen on folds."""
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from priormtl.selection import (
     StatisticsError,
     task_places,
 )
+
+if TYPE_CHECKING:
+    from priormtl.engines import Schema
 
 __all__ = ["MultiTaskClassifierCV", "MultiTaskRegressorCV"]
 
@@ -138,50 +141,35 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
     def fit_source(
         self,
         source: Any,
+        schema: "Schema | None" = None,
         *,
-        target: str,
-        task: str | None = None,
-        weight: str | None = None,
-        features: Sequence[str] | None = None,
-        categories: Mapping[str, Sequence[str]] | None = None,
         where: Any = None,
-        missing: str = "error",
-        key: str | None = None,
         shards: str | os.PathLike[str] | None = None,
+        **columns: Any,
     ) -> Self:
         """Choose strengths and learn from tables in files, however large, in one pass.
 
         Parameters
         ----------
-        source, target, task, weight, features, categories, where, missing
-            As in :meth:`MultiTaskRegressor.fit_source`. Means that take the place of
-            missing values are those of all rows, held out or not.
+        source, schema, where, target, task, weight, features, categories, missing
+            As in :meth:`MultiTaskRegressor.fit_source`. Means that replace missing
+            values are those of all rows, held out or not.
         key : str, optional
-            Column whose values decide into which of ``cv`` folds (a number) a row
-            comes, in the same way everywhere; else all columns in use. Tasks whose
-            rows all come into one fold stay in training.
+            Column whose values decide in which of ``cv`` folds (an integer) a row is;
+            by default all columns in use. Tasks whose rows are all in one fold are
+            always trained on.
         shards : path, optional
-            New folder for the statistics, where 8·m·d² bytes for each fold are more
-            than memory holds: they are written there, and read from there.
+            New folder for the statistics, if their 8·m·d² bytes per fold exceed memory:
+            they are written there, and read from there.
 
         Returns
         -------
         self
         """
         self._refuse_scorings()
+        columns["folds"] = count_folds(self.cv)
         summary = read_source(
-            self,
-            source,
-            task=task,
-            target=target,
-            weight=weight,
-            features=features,
-            categories=categories,
-            where=where,
-            missing=missing,
-            folds=count_folds(self.cv),
-            key=key,
-            shards=shards,
+            source, schema, where=where, shards=shards, model=self, **columns
         )
         return self._fit_parts(*hold_back(summary.parts))
 

@@ -1,8 +1,8 @@
 """MultiTaskRegressor: squared loss."""
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -23,6 +23,9 @@ from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.setups import Setup
 from priormtl.estimators.sources import read_source
 from priormtl.solvers import Solution
+
+if TYPE_CHECKING:
+    from priormtl.engines import Schema
 
 __all__ = ["MultiTaskRegressor", "RegressionTasks"]
 
@@ -226,15 +229,11 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     def fit_source(
         self,
         source: Any,
+        schema: "Schema | None" = None,
         *,
-        target: str,
-        task: str | None = None,
-        weight: str | None = None,
-        features: Sequence[str] | None = None,
-        categories: Mapping[str, Sequence[str]] | None = None,
         where: Any = None,
-        missing: str = "error",
         shards: str | os.PathLike[str] | None = None,
+        **columns: Any,
     ) -> Self:
         """Learn from tables in files, however large, in one pass.
 
@@ -242,22 +241,24 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         ----------
         source : path, list of paths, or pyarrow.dataset.Dataset
             CSV, Parquet or Arrow file, or a folder of such files.
+        schema : engines.Schema, optional
+            What the columns mean; or give its fields as keywords.
+        where : str or pyarrow expression, optional
+            Which rows to read, such as ``"year >= 2010"``.
+        shards : path, optional
+            New folder for the statistics, if their 8·m·d² bytes exceed memory: they are
+            written there, and the model is fitted from there.
         target, task, weight : str
-            Columns of targets, task labels and (optionally) weights; ``task`` may have
-            been given to the constructor.
+            Columns of targets, task labels and (optionally) sample weights; ``task``
+            may have been given to the constructor.
         features : sequence of str, optional
-            Columns of features; all others where absent. Each value of a text becomes
+            Feature columns; by default all others. Each value of a text column becomes
             a feature named like ``colour=red``.
         categories : mapping from columns to values, optional
-            Values of texts, where they are not to be learned from the rows.
-        where : text or pyarrow expression, optional
-            Which rows to read, such as ``"year >= 2010"``.
+            Values of text columns, if they are not to be taken from the rows.
         missing : {"error", "drop", "mean"}
-            What missing values mean: an error, a row that is dropped, or the mean of
-            their column.
-        shards : path, optional
-            New folder for the statistics, where 8·m·d² bytes are more than memory
-            holds: they are written there, and the model is fitted from there.
+            How to treat missing values: raise an error, drop the row, or fill in the
+            mean of the column.
 
         Returns
         -------
@@ -272,16 +273,7 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         array([[1.]])
         """
         summary = read_source(
-            self,
-            source,
-            task=task,
-            target=target,
-            weight=weight,
-            features=features,
-            categories=categories,
-            where=where,
-            missing=missing,
-            shards=shards,
+            source, schema, where=where, shards=shards, model=self, **columns
         )
         return self.fit_statistics(summary.whole)
 

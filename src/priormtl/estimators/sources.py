@@ -1,4 +1,7 @@
-"""From files to statistics: what ``fit_source`` of all regressors shares."""
+"""From files to statistics or rows: the reading part of ``fit_source``.
+
+The command ``priormtl`` reads its tables by the same two functions.
+"""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -10,50 +13,86 @@ import numpy as np
 from priormtl.data import TaskStatistics
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.progress import show_progress
+from priormtl.exceptions import FoldsError
 from priormtl.selection import align_parts
 
 if TYPE_CHECKING:
-    from priormtl.engines import Rows, Summary
-from priormtl.exceptions import FoldsError
+    from priormtl.engines import Schema, Source, SourceRows, Summary
 
 __all__ = ["count_folds", "fit_rows", "hold_back", "read_source", "read_source_rows"]
 
 
 def read_source(
-    model: Any,
     source: Any,
+    schema: "Schema | None" = None,
     *,
-    task: str | None,
     where: Any = None,
     shards: Any = None,
+    model: Any = None,
     **columns: Any,
 ) -> "Summary":
-    """Read files once, and show how far it is; ``columns`` as in ``engines``."""
+    """Summarise files in one pass, with a progress bar.
+
+    Parameters are those of ``engines.summarize``; with ``shards``, a folder, those of
+    ``engines.summarize_sharded``. The task column may be that of ``model``.
+    """
     from priormtl import engines  # noqa: PLC0415
 
-    task = _task_column(model, task)
+    schema = _complete(model, schema, columns)
     opened = engines.open_source(source, where)
+    if opened.holds_text(schema.target):
+        raise ValueError(
+            f"{opened.name}: column {schema.target!r} must hold numbers to be a "
+            "target: it holds text; for two classes use a classifier ('priormtl fit "
+            "--classify')."
+        )
     with _reading(model, opened) as advance:
-        columns |= {"task": task, "advance": advance}
         if shards is None:
-            return engines.summarize(opened, **columns)
-        return engines.summarize_sharded(opened, shards, **columns)
+            return engines.summarize(opened, schema, advance=advance)
+        return engines.summarize_sharded(opened, shards, schema, advance=advance)
 
 
 def read_source_rows(
-    model: Any, source: Any, *, task: str | None, where: Any = None, **columns: Any
-) -> "Rows":
-    """Read all rows into memory, and show how far it is."""
+    source: Any,
+    schema: "Schema | None" = None,
+    *,
+    where: Any = None,
+    model: Any = None,
+    **columns: Any,
+) -> "SourceRows":
+    """Read all rows of files into memory, with a progress bar.
+
+    Parameters are those of ``engines.read_rows``. The task column may be that of
+    ``model``.
+    """
     from priormtl import engines  # noqa: PLC0415
 
-    task = _task_column(model, task)
+    schema = _complete(model, schema, columns)
     opened = engines.open_source(source, where)
     with _reading(model, opened) as advance:
-        return engines.read_rows(opened, task=task, **columns, advance=advance)
+        return engines.read_rows(opened, schema, advance=advance)
 
 
-def fit_rows(model: Any, rows: "Rows") -> Any:
-    """Fit a model to rows that were read, and let it remember their columns."""
+def _complete(model: Any, schema: "Schema | None", columns: dict[str, Any]) -> "Schema":
+    """Return the schema, with the task column of the model if it has none."""
+    from priormtl import engines  # noqa: PLC0415
+
+    if schema is None:
+        task = columns.get("task")
+        task = getattr(model, "task", None) if task is None else task
+        if not isinstance(task, str):
+            raise ValueError(f"task must name the column of the tasks: got {task!r}.")
+        columns = columns | {"task": task}
+    return engines.Schema.of(schema, **columns)
+
+
+def _reading(model: Any, source: "Source") -> Any:
+    name = "reading" if model is None else f"{type(model).__name__}, reading"
+    return show_progress(model, None, name, source.size, "bytes")
+
+
+def fit_rows(model: Any, rows: "SourceRows") -> Any:
+    """Fit a model to rows that were read from files, and keep how they are encoded."""
     with unchanged_on_error(model):
         if model.task is None:
             model.fit(rows.X, rows.y, task=rows.task, sample_weight=rows.weight)
@@ -64,33 +103,21 @@ def fit_rows(model: Any, rows: "Rows") -> Any:
     return model
 
 
-def _task_column(model: Any, task: str | None) -> str:
-    task = model.task if task is None else task
-    if not isinstance(task, str):
-        raise ValueError(f"task must name the column of the tasks: got {task!r}.")
-    return task
-
-
-def _reading(model: Any, source: Any) -> Any:
-    name = f"{type(model).__name__}, reading"
-    return show_progress(model, None, name, source.size, "bytes")
-
-
 def count_folds(cv: Any) -> int:
-    """Number of folds into which rows are dealt as they are read."""
+    """Number of folds to which rows are assigned as they are read."""
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
         raise ValueError(
             f"cv must be a number of folds, from 2 on, for fit_source: got {cv!r}; "
-            "rows are dealt out as they are read, by hashes of their values."
+            "rows are assigned to folds as they are read, by hashes of their values."
         )
     return int(cv)
 
 
 def hold_back(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:
-    """Parts to be held out, and last what always trains.
+    """Parts to be held out, and last what is always trained on.
 
-    That are the tasks whose rows are all in one part: without it, they would have none
-    to be learned from.
+    The latter are the tasks whose rows are all in one part: without it, they would have
+    no rows to be learned from.
     """
     *aligned, nothing = align_parts(parts)
     lone = np.sum([part.weight > 0 for part in aligned], axis=0) == 1
@@ -101,7 +128,7 @@ def hold_back(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:
     if not all(part.weight.any() for part in tests):
         raise FoldsError(
             f"each of {len(parts)} parts must hold rows of tasks that other parts hold "
-            "too, since a task must be learned before it is judged: use fewer folds, "
-            "more rows, or parts that share tasks."
+            "too, because a task is learned before it is scored: use fewer folds, more "
+            "rows, or parts that share tasks."
         )
     return [*tests, always]
