@@ -1,4 +1,9 @@
-"""Tables as values: what each cell says, before any layout."""
+"""Tables as values: what each cell says, before any layout.
+
+A layout (:mod:`priormtl.tables.layouts`) takes any object with the properties of
+``Shown``, whose cells have those of ``Cell``. ``Table`` and ``TextCell`` are the plain
+ones, and ``build_table`` makes them from rows of texts and numbers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,32 +26,32 @@ NOTHING = "–"
 
 
 class Cell(Protocol):
-    """What a layout needs to know."""
+    """What a layout needs to know of a cell."""
 
     @property
     def text(self) -> str:
-        """The words of the cell."""
+        """Main text."""
         ...
 
     @property
     def mark(self) -> str:
-        """A sign after them, explained in a footnote."""
+        """Sign after the text, explained in a note."""
         ...
 
     @property
     def asides(self) -> Sequence[str]:
-        """Remarks in brackets."""
+        """Remarks, shown in brackets."""
         ...
 
     @property
     def bold(self) -> bool:
-        """Whether the words are bold."""
+        """Whether the text is bold."""
         ...
 
 
 @dataclass(frozen=True)
 class TextCell:
-    """A cell of words."""
+    """A cell of plain text."""
 
     text: str
     mark: str = ""
@@ -63,16 +68,16 @@ class TableRow:
 
 
 class Shown(Protocol):
-    """What layouts need to know of a table."""
+    """What a layout needs to know of a table."""
 
     @property
     def title(self) -> str:
-        """What it is about."""
+        """Caption."""
         ...
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Heads; the first is that of the labels."""
+        """Column headers; the first is that of the row labels."""
         ...
 
     @property
@@ -82,7 +87,7 @@ class Shown(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What stands under it."""
+        """Notes below the table."""
         ...
 
     @property
@@ -93,10 +98,10 @@ class Shown(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """Title, head, rows and what stands under them."""
+    """Title, column headers, rows and notes."""
 
     title: str
-    columns: tuple[str, ...]  # the first is that of the labels
+    columns: tuple[str, ...]  # the first is that of the row labels
     rows: tuple[TableRow, ...]
     alignment: str  # one of l and r per column
     notes: tuple[str, ...] = ()
@@ -110,20 +115,33 @@ def build_table(
     most: int | None = None,
     what: str = "rows",
 ) -> Table:
-    """Table of words and numbers; rows beyond the first ``most`` are counted.
+    """Build a table of texts and numbers from its first ``most`` rows.
 
-    Columns of words stand to the left, others to the right.
+    A note counts the rows that are left out. Columns of text are aligned to the left,
+    others to the right.
     """
     shown = rows if most is None else rows[:most]
     left_out = len(rows) - len(shown)
-    more = (f"… and {left_out} more {what}.",) if left_out else ()
+    notes = (f"… and {left_out} more {what}.",) if left_out else ()
     values = list(zip(*rows, strict=True)) or [()] * len(columns)
-    alignment = "l" + "".join(map(_side, values[1:]))
-    return Table(title, tuple(columns), tuple(map(_row, shown)), alignment, more)
+    sides = [
+        "l" if any(isinstance(value, str) for value in column) else "r"
+        for column in values[1:]
+    ]
+    lines = []
+    for row in shown:
+        label, *others = [
+            spell_number(value)
+            if value is None or isinstance(value, float)
+            else str(value)
+            for value in row
+        ]
+        lines.append(TableRow(label, tuple(map(TextCell, others))))
+    return Table(title, tuple(columns), tuple(lines), "l" + "".join(sides), notes)
 
 
 def spell_number(value: float | None, digits: int = 4) -> str:
-    """A few digits and a true minus, or a dash where there is no number."""
+    """Number with a few digits and a typographic minus; a dash for None and NaN."""
     if value is None or isnan(value):
         return NOTHING
     if not isfinite(value):
@@ -134,18 +152,3 @@ def spell_number(value: float | None, digits: int = 4) -> str:
 def count_words(count: int, word: str) -> str:
     """Count with its noun: 1 edge, 2 edges, 1,000 edges."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
-
-
-def _side(column: Sequence[Any]) -> str:
-    return "l" if any(isinstance(value, str) for value in column) else "r"
-
-
-def _row(values: Sequence[Any]) -> TableRow:
-    label, *others = map(_spell, values)
-    return TableRow(label, tuple(map(TextCell, others)))
-
-
-def _spell(value: Any) -> str:
-    if value is None or isinstance(value, float):
-        return spell_number(value)
-    return str(value)
