@@ -125,13 +125,6 @@ def test_every_layout_names_features_tasks_and_certificate(model, layout):
     assert str(model.summary()) == model.summary().to_text() == repr(model.summary())
 
 
-def test_older_names_are_the_same(model):
-    summary = model.summary()
-    for name in ("text", "html", "latex", "markdown"):
-        assert getattr(summary, name)() == getattr(summary, f"to_{name}")()
-    assert summary.frame("tasks").equals(summary.to_frame("tasks"))
-
-
 def test_names_are_never_markup(model):
     summary = model.summary()
     page = Tags(summary.to_html())
@@ -212,7 +205,7 @@ def test_outlying_tasks_are_named_where_they_were_asked_for():
 def test_degenerate_fits_are_shown(X, y):
     summary = MultiTaskRegressor().fit(X, y).summary()
     for layout in ("text", "html", "latex", "markdown"):
-        assert "nan" not in getattr(summary, layout)()
+        assert "nan" not in getattr(summary, f"to_{layout}")()
     assert len(summary.to_frame()) == summary.n_selected
 
 

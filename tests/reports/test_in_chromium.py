@@ -16,7 +16,7 @@ from chromium import (
     wait_for,
 )
 from priormtl.reports import report
-from priormtl.reports.wording import spell
+from priormtl.reports.content import spell
 from reported_models import (
     FEATURES,
     TASKS,

@@ -22,6 +22,7 @@ def describe(learned: Learned, out: Path) -> dict[str, Any]:
     """Numbers of a fit, for JSON."""
     summary: ModelSummary = learned.model.summary()
     certificate = summary.certificate
+    assert certificate is not None
     return {
         "file": str(out),
         "rows": learned.rows,

@@ -64,7 +64,7 @@ def report(
             )
         made = make(fitted, **rows, title=title)
         made.save(out, coefficients=coefficients)
-    _say(out, json.loads(made.json())["findings"], as_json)
+    _say(out, json.loads(made.to_json())["findings"], as_json)
 
 
 def _say(out: Path, findings: list[dict[str, Any]], as_json: bool) -> None:

@@ -33,7 +33,7 @@ def test_an_example_stays_with_its_model_and_report(shown):
     assert model.tasks_.tolist() == ["19-35", "36-45", "46-55", "56-65", "66-79"]
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Patients by age" in page
-    assert "on the rows given" in page
+    assert "on the given rows" in page
     for file in folder.iterdir():
         assert file.name in said
 
