@@ -67,6 +67,9 @@ def shown(tmp_path_factory):
         patch.setattr(demonstration, "REPEATS", 2)
         patch.setattr(demonstration, "SIZES", (8, 12))
         patch.setattr(demonstration, "load_digits", load_few_digits)
+        grids = {"no prior": ([0.0], [0.0]), "both": ([0.0, 10.0], [0.0, 10.0])}
+        patch.setattr(demonstration, "STRENGTHS", [0.0, 10.0])
+        patch.setattr(demonstration, "GRIDS", grids)
         result = CliRunner().invoke(app, ["demo", "--out", str(folder)])
     assert result.exit_code == 0, result.output
     return folder, result.output
