@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import warnings
 
@@ -25,6 +24,7 @@ from priormtl.cli.fit import hint_at_classes
 from priormtl.cli.main import app
 from priormtl.data import summarize
 from priormtl.engines import open_shards
+from processes import start_process
 from refusals import assert_refused
 
 COLUMNS = {"task": "school", "target": "score", "features": FEATURES}
@@ -356,16 +356,14 @@ def test_a_killed_pass_leaves_the_old_file(exams, tmp_path, command, number, cod
     out = tmp_path / "out"
     out.write_text("old")
     words = [command, exams / "exams.csv", *WORDS, "--target", "score", "--out", out]
-    result = subprocess.run(
+    process = start_process(
         [sys.executable, "-c", STRUCK, *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
         env=os.environ | {"STRIKE": str(int(number))},
     )
-    assert result.stdout.startswith("reading\n")
-    assert result.returncode == code
-    assert "Traceback" not in result.stderr
+    printed, said = process.communicate()
+    assert printed.startswith("reading\n")
+    assert process.returncode == code
+    assert "Traceback" not in said
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
 

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 
@@ -12,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from priormtl.cli.main import app
+from processes import start_process
 
 
 def run(*words, **environment):
@@ -63,12 +63,9 @@ def test_nothing_computed_is_a_table_that_says_so(tmp_path, data_home):
 
 
 def start(out, home, *words):
-    return subprocess.Popen(
+    return start_process(
         [sys.executable, "-m", "priormtl", "reproduce", *words, "--out", str(out)],
         env=os.environ | {"PRIORMTL_DATA": str(home), "OPENBLAS_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
     )
 
 

@@ -19,6 +19,7 @@ from priormtl.cli.terminal import (
     heartbeat,
     write_ascii,
 )
+from processes import start_process
 
 needs_posix = pytest.mark.skipif(
     not Path("/dev/full").exists(), reason="needs /dev/full and a shell"
@@ -145,8 +146,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 )
 def test_a_command_that_is_ended_leaves_nothing(tmp_path, name, word):
     words = [sys.executable, "-c", WRITES_FOR_LONG, str(tmp_path / "a.csv")]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(words, **pipes, text=True) as process:
+    with start_process(words) as process:
         assert process.stdout.readline() == "ready\n"
         assert len(list(tmp_path.iterdir())) == 1
         process.send_signal(number := getattr(signal, name))
