@@ -8,7 +8,7 @@ import pandas as pd
 
 from priormtl import FeaturePrior, MultiTaskRegressor, MultiTaskRegressorCV
 from priormtl.datasets import make_related_tasks
-from priormtl.reports.learned import Learned
+from priormtl.reports.model import FittedModel
 
 FEATURES = ("age", "attendance", "books", "class size", "homework", "sleep")
 TASKS = ("East", "North", "South", "West")
@@ -49,8 +49,8 @@ def model_of(coef, features=None, tasks=None, **attributes):
     return model
 
 
-def learned_of(coef, *args, **attributes):
-    return Learned.read(model_of(coef, *args, **attributes))
+def fitted_of(coef, *args, **attributes):
+    return FittedModel.read(model_of(coef, *args, **attributes))
 
 
 def resolved(prior, d):

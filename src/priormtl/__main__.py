@@ -5,13 +5,18 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib.util import find_spec
 
-from priormtl.cli.signals import orderly_end
-from priormtl.cli.streams import guard_streams
+from priormtl.cli.terminal import (
+    Heartbeat,
+    guard_streams,
+    handle_signals,
+    heartbeat,
+    write_ascii,
+)
 
 
 def main() -> None:
-    """Run the command line, or say what it needs."""
-    with orderly_end(), _open_streams():
+    """Run the command line, or name the packages that it needs."""
+    with handle_signals(), _open_streams():
         if any(find_spec(name) is None for name in ("typer", "rich")):
             sys.exit(
                 "The priormtl command needs two packages: pip install 'priormtl[cli]'"
@@ -25,15 +30,13 @@ def main() -> None:
 
 
 def _open_streams() -> AbstractContextManager[None]:
-    """Guard the streams; terminals also show that a silent command works."""
+    """Guard the streams; in terminals also show that a silent command is working."""
     if sys.stderr is None or not sys.stderr.isatty():
         guard_streams()
         return nullcontext()
-    from priormtl.cli.heartbeat import Heartbeat, beating, write_ascii  # noqa: PLC0415
-
     heart = Heartbeat(partial(write_ascii, sys.stderr.fileno()))
-    guard_streams(heart.give_way)
-    return beating(heart)
+    guard_streams(heart.clear)
+    return heartbeat(heart)
 
 
 if __name__ == "__main__":

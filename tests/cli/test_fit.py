@@ -1,10 +1,10 @@
-"""priormtl fit: the model of the library, what is said of it, and what is refused."""
+"""priormtl fit: the model of the library, what is printed, and what is refused."""
 
 import json
 import os
 import signal
-import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -16,11 +16,15 @@ from priormtl import (
     MultiTaskClassifierCV,
     MultiTaskRegressor,
     MultiTaskRegressorCV,
+    engines,
     load,
     report,
 )
+from priormtl.cli.fit import hint_at_classes
 from priormtl.cli.main import app
-from priormtl.engines import open_shards, summarize
+from priormtl.data import summarize
+from priormtl.engines import open_shards
+from processes import start_process
 from refusals import assert_refused
 
 COLUMNS = {"task": "school", "target": "score", "features": FEATURES}
@@ -99,7 +103,7 @@ def test_strengths_are_searched_as_the_library_does(exams, tmp_path):
     expected.fit_source(exams / "gaps.csv", **COLUMNS, key="pupil", missing="mean")
     np.testing.assert_array_equal(model.coef_, expected.coef_)
     assert model.best_score_ == expected.best_score_
-    assert "lam and epsilon chosen on 3 held-out parts" in result.stdout
+    assert "lam and epsilon tuned by 3-fold cross-validation" in result.stdout
     assert "240 rows, 3 tasks, 4 features." in result.stdout
 
 
@@ -161,7 +165,7 @@ def test_numbers_that_look_like_classes_are_told_once(tmp_path):
         _, result = fit(tmp_path / "passed.csv", tmp_path / "a.model", *words)
         assert result.stderr.count("\n") == 1
         assert "'score' are 0 or 1" in result.stderr
-        assert "there is --classify" in result.stderr
+        assert "Use --classify" in result.stderr
 
 
 def test_json_tells_the_fit(exams, tmp_path):
@@ -222,7 +226,7 @@ def test_prior_files_are_used(exams, tmp_path, name, text):
 @pytest.fixture(scope="module")
 def sites(exams):
     for name, where in (("a", "pupil < 120"), ("b", "pupil >= 120")):
-        found = summarize(exams / "exams.csv", where=where, **COLUMNS)
+        found = engines.summarize(exams / "exams.csv", where=where, **COLUMNS)
         found.whole.save(exams / f"{name}.stats")
     return exams / "a.stats", exams / "b.stats"
 
@@ -250,18 +254,18 @@ def test_several_sites_are_each_held_out(sites, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "messages"),
+    ("words", "message"),
     [
-        (("--lam", "1"), ("a.stats alone cannot tell how strong to choose --epsilon",)),
-        ((*FIXED, "--task", "school"), ("--task cannot go with --from-stats",)),
-        ((*FIXED, "--classify"), ("--classify cannot go with --from-stats",)),
-        ((*FIXED, "--missing", "drop"), ("--missing cannot go with --from-stats",)),
-        ((*FIXED, "--where", "a > 1"), ("--where cannot go with --from-stats",)),
+        (("--lam", "1"), "a.stats alone is not enough to tune --epsilon"),
+        ((*FIXED, "--task", "school"), "--task cannot be combined with --from-stats"),
+        ((*FIXED, "--classify"), "--classify cannot be combined with --from-stats"),
+        ((*FIXED, "--missing", "drop"), "--missing cannot be combined with"),
+        ((*FIXED, "--where", "a > 1"), "--where cannot be combined with"),
     ],
 )
-def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, messages):
+def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, message):
     result = run("--from-stats", sites[0], "--out", tmp_path / "a.model", *words)
-    refuse(result, tmp_path, *messages)
+    refuse(result, tmp_path, message)
 
 
 @pytest.mark.parametrize(
@@ -270,13 +274,16 @@ def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, messages)
         (("--features", "hous"), ("unknown column 'hous'", "Did you mean 'hours'")),
         (("--features", "hours,school"), ("'school' is given twice",)),
         (("--prior", "naturel"), ("naturel must end in .toml or .csv",)),
-        (("--prior", "none.toml"), ("none.toml is not a file", "word 'natural'")),
+        (("--prior", "none.toml"), ("none.toml is not a file", "use --prior natural")),
         (("--prior", "natura"), ("natura must end in", "Did you mean 'natural'?")),
         (("--out", "nowhere/a.model"), ("folder nowhere does not exist",)),
-        (("--key", "pupil", "--classify"), ("--key cannot go with --classify",)),
+        (
+            ("--key", "pupil", "--classify"),
+            ("--key cannot be combined",),
+        ),
         (("--folds", "200"), ("must leave rows for every fold",)),
         (("--target", "passed"), ("column 'passed' must hold numbers", "--classify")),
-        (("--target", "score", "--classify"), ("must hold two values in each task",)),
+        (("--target", "score", "--classify"), ("must hold two classes in each task",)),
     ],
 )
 def test_mistakes_are_one_sentence_and_no_file(exams, tmp_path, words, messages):
@@ -321,14 +328,6 @@ def test_a_model_of_no_features(exams, tmp_path):
     assert "\n0 of 4 features are used.\n" in result.stdout
 
 
-@pytest.mark.usefixtures("without_pyarrow")
-def test_without_pyarrow_the_command_says_what_to_install():
-    result = run("x.csv", "--task", "a", "--target", "b", "--out", "x.model")
-    assert result.exit_code == 2
-    assert "fit needs pyarrow" in result.stderr
-    assert "priormtl[cli]" in result.stderr
-
-
 # Gets a signal while the first piece of rows is summed up.
 STRUCK = """
 import os, sys
@@ -357,16 +356,14 @@ def test_a_killed_pass_leaves_the_old_file(exams, tmp_path, command, number, cod
     out = tmp_path / "out"
     out.write_text("old")
     words = [command, exams / "exams.csv", *WORDS, "--target", "score", "--out", out]
-    result = subprocess.run(
+    process = start_process(
         [sys.executable, "-c", STRUCK, *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
         env=os.environ | {"STRIKE": str(int(number))},
     )
-    assert result.stdout.startswith("reading\n")
-    assert result.returncode == code
-    assert "Traceback" not in result.stderr
+    printed, said = process.communicate()
+    assert printed.startswith("reading\n")
+    assert process.returncode == code
+    assert "Traceback" not in said
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
 
@@ -405,7 +402,7 @@ def test_too_few_rows_to_choose_strengths_say_to_give_them(tmp_path, rows, folds
     table, out = tmp_path / "small.csv", tmp_path / "a.model"
     table.write_text(rows)
     words = (table, "--task", "t", "--target", "y", "--out", out)
-    assert_refused(run(*words, "--folds", folds), "give --lam and --epsilon.")
+    assert_refused(run(*words, "--folds", folds), "give --lam and --epsilon: ")
     assert run(*words, "--lam", "1", "--epsilon", "1").exit_code == 0
 
 
@@ -423,7 +420,7 @@ def test_other_numbers_of_classes_are_refused_by_task(tmp_path, rows, words):
         *(table, "--task", "t", "--target", "y", "--classify"),
         *("--out", tmp_path / "a.model"),
     )
-    assert_refused(result, "must hold two values in each task", words)
+    assert_refused(result, "must hold two classes in each task", words)
 
 
 def test_numbers_whose_squares_vanish_are_refused(tmp_path):
@@ -431,3 +428,38 @@ def test_numbers_whose_squares_vanish_are_refused(tmp_path):
     table.write_text("t,a,y\n1,2e-200,3\n1,3e-200,2\n2,1e-200,1\n")
     result = run(table, "--task", "t", "--target", "y", "--out", out, *FIXED)
     assert_refused(result, "small.csv: feature 'a' must reach 1e-150")
+
+
+RNG = np.random.default_rng(0)
+X, TASK = RNG.normal(size=(60, 2)), np.repeat([0, 1, 2], 20)
+CLASSES = RNG.integers(0, 2, 60)
+
+
+def parts(y, weight=None):
+    return [
+        summarize(
+            X[k::2], y[k::2], TASK[k::2], None if weight is None else weight[k::2]
+        )
+        for k in range(2)
+    ]
+
+
+@pytest.mark.parametrize("weight", [None, RNG.uniform(0.1, 9.0, 60)])
+@pytest.mark.parametrize("y", [CLASSES, CLASSES * (TASK == 1), CLASSES.astype(bool)])
+def test_zeros_and_ones_are_noticed(y, weight):
+    with pytest.warns(UserWarning, match="'passed' are 0 or 1.*--classify"):
+        hint_at_classes("passed", parts(y, weight))
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        *(np.zeros(60), np.ones(60), 2 * CLASSES, 2 * CLASSES - 1, CLASSES - 1),
+        *(RNG.normal(size=60), CLASSES + 1e-3 * X[:, 0], CLASSES * 1e-6),
+        np.where(np.arange(60) == 7, 2, CLASSES),
+    ],
+)
+def test_other_numbers_are_not(y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hint_at_classes("score", parts(y))

@@ -4,14 +4,16 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import csv, parquet
 from typer.testing import CliRunner
 
 from exam_rows import FEATURES, exam_frame
 from priormtl import MultiTaskClassifier, MultiTaskRegressor, load, save
-from priormtl.cli import prediction
 from priormtl.cli.main import app
-from priormtl.engines import open_source
+from priormtl.cli.predict import prepare, write_batches
+from priormtl.engines import Wanted, open_source
 from refusals import assert_refused
 
 COLUMNS = {"task": "school", "features": FEATURES}
@@ -89,13 +91,14 @@ def test_rows_that_were_dropped_in_learning_are_left_out(place, tmp_path):
     found, result = predict(place / "drop", place / "exams.csv", out, "--id", "pupil")
     known = exam_frame(gaps=0.1).dropna()
     assert found["pupil"].tolist() == known["pupil"].tolist()
-    assert f"{240 - len(known)} left out for missing values" in result.stdout
+    assert f"{240 - len(known)} dropped for missing values" in result.stdout
 
 
 def test_pieces_do_not_matter(place, tmp_path):
     source = open_source(place / "exams.csv")
-    predictor = prediction.prepare(place / "mean", None, None)
-    wanted = predictor.wanted(source.columns)
+    predictor = prepare(place / "mean", None, None)
+    used = predictor.used_columns(source.columns)
+    wanted = Wanted(used, {*predictor.kept, *predictor.text_columns})
     whole = predictor.predict(next(source.read(wanted)).table)
     parts = [predictor.predict(piece.table) for piece in source.read(wanted, 7)]
     assert max(part.num_rows for part in parts) == 7
@@ -208,7 +211,7 @@ def test_which_column_holds_the_tasks_must_be_known(place, tmp_path):
     )
     save(model, place / "labels")
     result = run(place / "labels", place / "exams.csv", "--out", tmp_path / "a.csv")
-    refuse(result, tmp_path, "give --task COL")
+    refuse(result, tmp_path, "Give --task COL")
 
 
 def test_no_rows_give_an_empty_table(place, tmp_path):
@@ -229,7 +232,7 @@ def test_the_table_that_is_read_stays(place, tmp_path, replaced):
     before = table.read_bytes()
     result = run(place / "mean", table, "--out", table)
     assert result.exit_code == 2
-    assert "must be another file" in result.stderr
+    assert "would replace the input" in result.stderr
     assert table.read_bytes() == before
 
 
@@ -258,3 +261,53 @@ def test_new_tasks_get_what_is_shared_where_that_is_wanted(place, tmp_path):
     model = load(place / "mean").set_params(unseen_tasks="shared")
     expected = model.predict(exam_frame(), task=["east"] * len(found))
     np.testing.assert_allclose(found["prediction"], expected)
+
+
+PIECES = [
+    pa.table({"id": pa.array([1, 2], pa.int32()), "t": pa.array(["u", "v"])}),
+    pa.table({"id": [3], "t": pa.array(["ä,\n"]).dictionary_encode()}),
+]
+WHOLE = {"id": [1, 2, 3], "t": ["u", "v", "ä,\n"]}
+MULTILINE = csv.ParseOptions(newlines_in_values=True)
+READERS = {
+    "a.csv": lambda path: csv.read_csv(path, parse_options=MULTILINE),
+    "a.parquet": parquet.read_table,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("order", [1, -1])
+def test_pieces_are_one_table(tmp_path, name, order):
+    out = tmp_path / name
+    with write_batches(out) as write:
+        for piece in PIECES[::order]:
+            write(piece)
+        assert not out.exists()
+    found = READERS[name](out).sort_by("id")
+    assert found.to_pydict() == WHOLE
+
+
+def write_half(out):
+    with write_batches(out) as write:
+        write(PIECES[0])
+        raise KeyError
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_failure_leaves_what_was_there(tmp_path, name):
+    out = tmp_path / name
+    out.write_text("old")
+    with pytest.raises(KeyError):
+        write_half(out)
+    assert out.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_what_a_format_does_not_know_is_a_sentence(tmp_path):
+    out = tmp_path / "a.csv"
+    with (
+        pytest.raises(ValueError, match=r"a\.csv cannot be written"),
+        write_batches(out) as write,
+    ):
+        write(pa.table({"a": [[1, 2]]}))
+    assert list(tmp_path.iterdir()) == []

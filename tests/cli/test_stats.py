@@ -1,9 +1,10 @@
-"""priormtl stats: a file of statistics, what it says, and what it refuses."""
+"""priormtl stats and merge: files of statistics, their sums, and what is refused."""
 
 import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from mixed_rows import assert_same, mixed_frame, naive, to_arrow
-from priormtl import TaskStatistics
+from priormtl import TaskStatistics, summarize
 from priormtl.cli.main import app
 from refusals import assert_refused
 
@@ -46,10 +47,6 @@ def load(folder):
 def refuse(result, folder, *words):
     assert_refused(result, *words)
     assert [path.name for path in folder.parent.iterdir()] == ["data"]
-
-
-def test_help_has_an_example():
-    assert "Example: priormtl stats exams.parquet --task" in run("--help").output
 
 
 @pytest.mark.parametrize("missing", ["drop", "mean"])
@@ -146,9 +143,94 @@ def test_no_traceback_from_the_shell(tmp_path):
     assert result.stderr == f"Error: {data} is not a file or folder.\n"
 
 
-@pytest.mark.usefixtures("without_pyarrow")
-def test_without_pyarrow_the_command_says_what_to_install():
-    result = run("x.csv", "--task", "a", "--target", "b", "--out", "x.stats")
-    assert result.exit_code == 2
-    assert "needs pyarrow" in result.stderr
-    assert "priormtl[cli]" in result.stderr
+def draw(seed, tasks, names=("a", "b")):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, len(names)))
+    task = rng.choice(list(tasks), 30)
+    found = summarize(X, rng.standard_normal(30), task.tolist())
+    return replace(found, features=names)
+
+
+FIELDS = ("weight", "x_mean", "y_mean", "xx", "xy", "yy")
+
+
+@pytest.fixture
+def sites(tmp_path):
+    found = [draw(0, "uv"), draw(1, "vw"), draw(2, "u")]
+    for i, statistics in enumerate(found):
+        statistics.save(tmp_path / f"{i}.stats")
+    return tmp_path
+
+
+def run_merge(*words):
+    return CliRunner().invoke(app, ["merge", *(str(word) for word in words)])
+
+
+def ask_merge(folder, *files, words=()):
+    paths = [folder / f"{file}.stats" for file in files]
+    return run_merge(*paths, "--out", folder / "all.stats", *words)
+
+
+def refuse_merge(result, folder, message):
+    assert_refused(result, message)
+    assert not (folder / "all.stats").exists()
+
+
+def test_the_result_is_the_sum(sites):
+    result = ask_merge(sites, 0, 1, 2)
+    assert result.exit_code == 0, result.output
+    merged = TaskStatistics.load(sites / "all.stats")
+    expected = draw(0, "uv") + draw(1, "vw") + draw(2, "u")
+    assert merged.tasks == ("u", "v", "w")
+    assert merged.features == ("a", "b")
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(merged, name), getattr(expected, name))
+    assert "3 files, 3 tasks, 2 features, weight 90." in result.stdout
+
+
+def test_a_sum_as_json(sites):
+    told = json.loads(ask_merge(sites, 0, 1, words=["--json"]).stdout)
+    assert (told["files"], told["tasks"], told["weight"]) == (2, 3, 60.0)
+
+
+def test_a_sum_may_take_the_place_of_its_part(sites):
+    files = [sites / "0.stats", sites / "1.stats"]
+    assert run_merge(*files, "--out", files[0]).exit_code == 0
+    assert TaskStatistics.load(files[0]).weight.sum() == 60.0
+
+
+def test_the_same_rows_do_not_count_twice(sites):
+    (sites / "3.stats").write_bytes((sites / "0.stats").read_bytes())
+    refuse_merge(
+        ask_merge(sites, 0, 1, 3), sites, "3.stats holds the same statistics as"
+    )
+    refuse_merge(ask_merge(sites, 0, 0), sites, "Give each file once")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("a", "c"), "it lacks ['b'], also has ['c']. Use the same --features"),
+        (("b", "a"), "has another order"),
+        (("a",), "it lacks ['b']"),
+    ],
+)
+def test_other_features_are_named(sites, names, message):
+    draw(4, "uv", names).save(sites / "4.stats")
+    refuse_merge(ask_merge(sites, 0, 4), sites, message)
+    refuse_merge(ask_merge(sites, 0, 4), sites, "4.stats must have the features of")
+
+
+def test_tasks_of_another_kind_are_named(sites):
+    draw(5, [1, 2]).save(sites / "5.stats")
+    refuse_merge(
+        ask_merge(sites, 0, 5), sites, "5.stats: tasks to be merged must have labels"
+    )
+
+
+def test_damaged_files_are_named(sites):
+    content = bytearray((sites / "1.stats").read_bytes())
+    content[200] ^= 1
+    (sites / "1.stats").write_bytes(content)
+    refuse_merge(ask_merge(sites, 0, 1), sites, "1.stats")
+    refuse_merge(ask_merge(sites, 0, "none"), sites, "none.stats is not a file")

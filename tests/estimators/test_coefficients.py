@@ -65,7 +65,7 @@ def test_the_frame_is_of_the_library_that_was_fitted(data, build, kind, wide):
     table = build(dict(zip("abcd", X.T, strict=True)))
     model = MultiTaskClassifier().fit(table, y > 0, task=task)
     assert isinstance(model.coef_frame(wide=wide), kind)
-    assert isinstance(model.summary().frame(), kind)
+    assert isinstance(model.summary().to_frame(), kind)
 
 
 def test_names_come_from_statistics_too(data):

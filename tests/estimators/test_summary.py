@@ -19,6 +19,7 @@ from priormtl import (
     load,
     save,
 )
+from priormtl.baselines import RMTL
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import ModelSummary, summarize_model
 
@@ -125,13 +126,6 @@ def test_every_layout_names_features_tasks_and_certificate(model, layout):
     assert str(model.summary()) == model.summary().to_text() == repr(model.summary())
 
 
-def test_older_names_are_the_same(model):
-    summary = model.summary()
-    for name in ("text", "html", "latex", "markdown"):
-        assert getattr(summary, name)() == getattr(summary, f"to_{name}")()
-    assert summary.frame("tasks").equals(summary.to_frame("tasks"))
-
-
 def test_names_are_never_markup(model):
     summary = model.summary()
     page = Tags(summary.to_html())
@@ -212,7 +206,7 @@ def test_outlying_tasks_are_named_where_they_were_asked_for():
 def test_degenerate_fits_are_shown(X, y):
     summary = MultiTaskRegressor().fit(X, y).summary()
     for layout in ("text", "html", "latex", "markdown"):
-        assert "nan" not in getattr(summary, layout)()
+        assert "nan" not in getattr(summary, f"to_{layout}")()
     assert len(summary.to_frame()) == summary.n_selected
 
 
@@ -242,3 +236,14 @@ def test_summaries_are_frozen():
 def test_one_row_is_no_plural():
     model = MultiTaskRegressor().fit([[1.0]], [2.0])
     assert "1 row, 1 task, 1 feature\n" in str(model.summary())
+
+
+def test_other_linear_models_are_read_as_far_as_they_go():
+    X, y, task = make_related_tasks(3, 4, 10, random_state=0)
+    model = RMTL().fit(X, y, task=task)
+    summary = summarize_model(model)
+    np.testing.assert_array_equal(summary.coef, model.coef_)
+    assert summary.feature_names == ("x0", "x1", "x2", "x3")
+    assert summary.certificate.gap == model.dual_gap_
+    assert summary.task_prior is summary.search is summary.outliers is None
+    assert "RMTL" in str(summary)

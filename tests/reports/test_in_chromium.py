@@ -16,7 +16,7 @@ from chromium import (
     wait_for,
 )
 from priormtl.reports import report
-from priormtl.reports.wording import spell
+from priormtl.reports.content import spell
 from reported_models import (
     FEATURES,
     TASKS,
@@ -26,6 +26,7 @@ from reported_models import (
     tuned_model,
 )
 
+pytestmark = pytest.mark.slow
 EVIL = "<script>window.hacked = 1</script>"
 KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015"}
 HOME, END, TAB = "\ue011", "\ue010", "\ue004"

@@ -60,7 +60,7 @@ def read_schema(
     missing: str = "error",
 ) -> "Schema":
     """What the columns of a table mean, from options as typed."""
-    from priormtl.engines import Schema  # noqa: PLC0415
+    from priormtl.engines import Schema
 
     return Schema(
         task,

@@ -1,4 +1,4 @@
-"""priormtl compare: which method predicts the rows of a table best."""
+"""priormtl compare: which method predicts the held-out rows of a table best."""
 
 import csv
 import io
@@ -8,13 +8,17 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
-from typer import Option, echo
+from typer import Option
 
 from priormtl._files import write_whole
 from priormtl.cli.columns import Data, Json, Target, Task, read_schema
-from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
-from priormtl.cli.plain import to_json
-from priormtl.cli.words import count
+from priormtl.cli.main import (
+    check_output,
+    exit_on_error,
+    print_json,
+    print_warnings,
+    require_extra,
+)
 
 __all__ = ["compare"]
 
@@ -32,26 +36,28 @@ def compare(
         bool | None,
         Option(
             "--classify/--no-classify",
-            help="Targets are two classes per task, or numbers; else as they look.",
+            help="Treat targets as classes or as numbers; guessed if not given.",
         ),
     ] = None,
     methods: Annotated[
-        str, Option(metavar="A,B,C", help="Names of methods, with commas.")
+        str, Option(metavar="A,B,C", help="Methods to compare, separated by commas.")
     ] = "all",
-    cv: Annotated[int, Option(min=2, help="Folds, each held out once.")] = 5,
+    cv: Annotated[int, Option(min=2, help="Number of cross-validation folds.")] = 5,
     settings: Annotated[
-        int, Option(min=1, help="Settings that each method tries, about.")
+        int, Option(min=1, help="Approximate number of settings tried per method.")
     ] = 20,
-    jobs: Annotated[int, Option(min=1, help="Processes; scores are the same.")] = 1,
+    jobs: Annotated[
+        int, Option(min=1, help="Number of processes; scores are the same.")
+    ] = 1,
     as_json: Json = False,
     out: Annotated[
-        Path | None, Option(dir_okay=False, help="Write the results as CSV, too.")
+        Path | None, Option(dir_okay=False, help="Also write the results as CSV.")
     ] = None,
 ) -> None:
     """Compare methods on held-out rows, each tuned on the other rows alone.
 
-    Numeric columns are features; of text columns, every value becomes one. Fewer
-    settings and folds are faster.
+    Numeric columns are features; text columns are one-hot encoded. Fewer settings and
+    folds are faster.
 
     Example: priormtl compare exams.csv --task school --target score
 
@@ -59,118 +65,83 @@ def compare(
     --methods priormtl,clmt --out results.csv
     """
     read_rows, compare_methods = _import_tools()
-    with one_sentence(), short_warnings():
-        refuse_folder(out, data)
+    with exit_on_error(), print_warnings():
+        check_output(out, data)
         rows = read_rows(data, read_schema(task, target))
-        found = compare_methods(
+        names = [name.strip() for name in methods.split(",") if name.strip()]
+        found: list[Row] = compare_methods(
             rows.X,
             rows.y,
             task=rows.task,
-            methods=_read_methods(methods),
+            methods="all" if names == ["all"] else names,
             cv=cv,
             classify=classify,
             n_settings=settings,
             n_jobs=jobs,
         ).to_pylist()
         if out is not None:
-            write_whole(out, _to_csv(found))
-    if as_json:
-        echo(to_json(_describe(rows) | {"results": found}))
-    else:
-        _show(rows, found, cv)
-
-
-def _import_tools() -> tuple[Any, Any]:
-    with needing("compare", "cli"):
-        import priormtl.engines  # noqa: F401, PLC0415
-        from priormtl.baselines.comparison import compare as methods  # noqa: PLC0415
-        from priormtl.estimators import read_source_rows  # noqa: PLC0415
-    return read_source_rows, methods
-
-
-def _read_methods(methods: str) -> str | list[str]:
-    names = [name.strip() for name in methods.split(",") if name.strip()]
-    return "all" if names == ["all"] else names
-
-
-def _to_csv(found: Sequence[Row]) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(found)
-    return text.getvalue().encode()
-
-
-def _describe(rows: Any) -> dict[str, Any]:
-    return {
+            text = io.StringIO()
+            writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(found)
+            write_whole(out, text.getvalue().encode())
+    facts = {
         "rows": rows.X.num_rows,
         "tasks": len(rows.task.unique()),
         "features": rows.X.num_columns,
         "encoded": [c.name for c in rows.encoding.columns if c.values is not None],
     }
+    if as_json:
+        print_json(facts | {"results": found})
+    else:
+        _show(facts, found, cv)
 
 
-def _show(rows: Any, found: Sequence[Row], cv: int) -> None:
-    from rich.console import Console  # noqa: PLC0415
+def _import_tools() -> tuple[Any, Any]:
+    with require_extra("compare", "cli"):
+        import priormtl.engines  # noqa: F401
+        from priormtl.baselines.comparison import compare as compare_methods
+        from priormtl.estimators import read_source_rows
+    return read_source_rows, compare_methods
+
+
+def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from priormtl.baselines.contest import SMALLER_IS_BETTER
+    from priormtl.tables import count_words
 
     console = Console(width=None if Console().is_terminal else 120)
-    what = _describe(rows)
     words = ", ".join(
-        count(what[f"{noun}s"], noun) for noun in ("row", "task", "feature")
+        count_words(facts[f"{noun}s"], noun) for noun in ("row", "task", "feature")
     )
-    if what["encoded"]:
-        names = ", ".join(map(repr, what["encoded"]))
-        words += f"; of text, every value became one: {names}"
+    if facts["encoded"]:
+        names = ", ".join(map(repr, facts["encoded"]))
+        words += f"; text columns were one-hot encoded: {names}"
     console.print(f"{words}.", markup=False, highlight=False, soft_wrap=True)
-    console.print(_table(found))
-    console.print(
-        f"Mean ± sd over {cv} folds, each held out once and never used for tuning; "
-        "* is best.",
-        highlight=False,
-        soft_wrap=True,
-    )
-
-
-def _table(found: Sequence[Row]) -> Any:
-    from rich.table import Table  # noqa: PLC0415
-
-    methods = list(dict.fromkeys(row["method"] for row in found))
     metrics = list(dict.fromkeys(row["metric"] for row in found))
-    cells = {row["method"]: [row["method"]] for row in found}
-    for metric in metrics:
-        column = [row for row in found if row["metric"] == metric]
-        for row, text in zip(column, _cells(metric, column), strict=True):
-            cells[row["method"]].append(text)
     table = Table()
     table.add_column("method")
     for name in (*metrics, "seconds"):
         table.add_column(name.replace("_", " "), justify="right")
+    cells = {row["method"]: [row["method"]] for row in found}
+    for metric in metrics:
+        column = [row for row in found if row["metric"] == metric]
+        means = [row["mean"] for row in column if not math.isnan(row["mean"])]
+        best = (min if metric in SMALLER_IS_BETTER else max)(means, default=math.nan)
+        digits = _decimals(column)
+        for row in column:
+            text = f"{row['mean']:.{digits}f} ± {row['sd']:.{digits}f}"
+            text = "failed" if math.isnan(row["mean"]) else text
+            text = f"[bold]* {text}[/]" if row["mean"] == best else text
+            cells[row["method"]].append(text)
     seconds = {row["method"]: f"{row['seconds']:.1f}" for row in found}
-    for method in methods:
-        table.add_row(*cells[method], seconds[method])
-    return table
-
-
-def _cells(metric: str, column: Sequence[Row]) -> list[str]:
-    """Mean ± sd of each method, the best one marked."""
-    from priormtl.baselines.contest import SMALLER_IS_BETTER  # noqa: PLC0415
-
-    means = [row["mean"] for row in column if not math.isnan(row["mean"])]
-    pick = min if metric in SMALLER_IS_BETTER else max
-    best = pick(means, default=math.nan)
-    digits = _decimals(column)
-    return [
-        f"[bold]* {_cell(row, digits)}[/]"
-        if row["mean"] == best
-        else _cell(row, digits)
-        for row in column
-    ]
-
-
-def _cell(row: Row, digits: int) -> str:
-    if math.isnan(row["mean"]):
-        return "failed"
-    return f"{row['mean']:.{digits}f} ± {row['sd']:.{digits}f}"
+    for method, texts in cells.items():
+        table.add_row(*texts, seconds[method])
+    console.print(table)
+    note = f"Mean ± sd over {cv} folds, none of them used for tuning; * is best."
+    console.print(note, highlight=False, soft_wrap=True)
 
 
 def _decimals(column: Sequence[Row]) -> int:

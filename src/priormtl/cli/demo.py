@@ -1,11 +1,11 @@
-"""priormtl demo: the product's first minute."""
+"""priormtl demo: what a prior is worth, in one minute."""
 
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
-from priormtl.cli.errors import needing, one_sentence
+from priormtl.cli.main import exit_on_error, require_extra
 
 __all__ = ["demo"]
 
@@ -15,13 +15,13 @@ def demo(
         Path, Option(file_okay=False, help="Folder for an example and its report.")
     ] = Path("demo"),
 ) -> None:
-    """Fit related tasks from few rows, with and without prior, and write a report.
+    """Fit related tasks to few rows, with and without prior, and write a report.
 
     Example: priormtl demo
 
     Example: priormtl demo --out first-look
     """
-    with needing("demo", "cli"):
-        from priormtl.cli.demonstration import show_demonstration  # noqa: PLC0415
-    with one_sentence():
+    with require_extra("demo", "cli"):
+        from priormtl.cli.demonstration import show_demonstration
+    with exit_on_error():
         show_demonstration(out)

@@ -1,7 +1,17 @@
-"""priormtl fit: a model of a table, or of statistics that sites have shared."""
+"""priormtl fit: fit a model to a table, or to statistics that sites have shared.
 
+Strengths that are not given are tuned by cross-validation, zero included, so that the
+search itself shows what a prior adds. Regression needs one pass over the table, which
+may be larger than memory; classification reads its rows into memory.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
@@ -14,35 +24,54 @@ from priormtl.cli.columns import (
     Where,
     read_schema,
 )
-from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
-from priormtl.cli.plain import to_json
+from priormtl.cli.main import (
+    check_output,
+    exit_on_error,
+    print_json,
+    print_warnings,
+    require_extra,
+)
 from priormtl.cli.words import word_option
+from priormtl.exceptions import FoldsError, suggest
+
+if TYPE_CHECKING:
+    from priormtl.data import TaskStatistics
+    from priormtl.engines import Schema, SourceRows
+    from priormtl.estimators import ModelSummary
 
 __all__ = ["fit"]
+
+NATURAL = "natural"
+MOST_FEATURES = 8  # that are listed
+EFFECTS = ("mean", "lowest", "highest")
+ROUNDING = 1e-9  # of sums over many rows
 
 
 def fit(
     data: Annotated[
         Path | None,
-        Argument(metavar="DATA", help="CSV, Parquet or Arrow file, or a folder."),
+        Argument(
+            metavar="DATA", help="CSV, Parquet or Arrow file, or a folder of such."
+        ),
     ] = None,
     *,
-    out: Annotated[Path, Option(dir_okay=False, help="File of the model to write.")],
+    out: Annotated[Path, Option(dir_okay=False, help="Model file to write.")],
     task: Annotated[
-        str | None, Option(metavar="COL", help="Column of the tasks.")
+        str | None, Option(metavar="COL", help="Column that holds the tasks.")
     ] = None,
     target: Annotated[
-        str | None, Option(metavar="COL", help="Column of the targets.")
+        str | None, Option(metavar="COL", help="Column to predict.")
     ] = None,
     classify: Annotated[
-        bool, Option("--classify", help="Targets are two classes per task.")
+        bool,
+        Option("--classify", help="Classify: the target has two classes per task."),
     ] = False,
     prior: Annotated[
         str | None,
         Option(
             metavar="FILE|natural",
-            help="Relations of features, in TOML or CSV; or the 20 strongest "
-            "correlations.",
+            help="Relations between features: a TOML or CSV file, or 'natural' for the "
+            "20 strongest correlations.",
         ),
     ] = None,
     task_prior: Annotated[
@@ -51,37 +80,45 @@ def fit(
             "chain",
             "mean",
             "none",
-            help="Tasks are like their neighbours in order, like their mean, or not.",
+            help="Which tasks are similar: neighbours in order, all, or none.",
         ),
     ] = "chain",
     penalty: Annotated[
         str,
-        word_option(
-            "l21", "nuclear", help="Tasks share features, or they share a subspace."
-        ),
+        word_option("l21", "nuclear", help="Tasks share features, or a subspace."),
     ] = "l21",
     lam: Annotated[
         float | None,
-        Option(min=0.0, metavar="NUMBER", help="Strength of the penalty; else found."),
+        Option(
+            min=0.0,
+            metavar="NUMBER",
+            help="Strength of the penalty; tuned if not given.",
+        ),
     ] = None,
     theta: Annotated[
         float | None,
-        Option(min=0.0, metavar="NUMBER", help="Strength of the prior; else found."),
+        Option(
+            min=0.0,
+            metavar="NUMBER",
+            help="Strength of the feature prior; tuned if not given.",
+        ),
     ] = None,
     epsilon: Annotated[
         float | None,
         Option(
-            min=0.0, metavar="NUMBER", help="Strength of the task prior; else found."
+            min=0.0,
+            metavar="NUMBER",
+            help="Strength of the task prior; tuned if not given.",
         ),
     ] = None,
-    folds: Annotated[
-        int, Option(min=2, help="Parts of the rows, each held out once.")
-    ] = 5,
+    folds: Annotated[int, Option(min=2, help="Number of cross-validation folds.")] = 5,
     key: Annotated[
         str | None,
-        Option(metavar="COL", help="Rows of one value here are held out together."),
+        Option(metavar="COL", help="Rows that share this value stay in one fold."),
     ] = None,
-    jobs: Annotated[int, Option(min=1, help="Threads; results are the same.")] = 1,
+    jobs: Annotated[
+        int, Option(min=1, help="Number of threads; results are the same.")
+    ] = 1,
     weight: Weight = None,
     features: Features = None,
     categories: Categories = None,
@@ -91,23 +128,24 @@ def fit(
         Path | None,
         Option(
             file_okay=False,
-            help="New folder for statistics that are larger than memory.",
+            help="New folder for statistics that do not fit in memory.",
         ),
     ] = None,
     from_stats: Annotated[
         list[Path] | None,
         Option(
             metavar="FILE",
-            help="Statistics in place of DATA; several are each held out once.",
+            help="Statistics to fit instead of DATA; if repeated, each file is held "
+            "out once.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Learn a model of all tasks and write it to a file.
+    """Fit a model to all tasks and write it to a file.
 
-    Features are standardised. Strengths that are not given are chosen on held-out
-    rows, in one pass over the table, which may be larger than memory (with --classify
-    its rows are read into memory).
+    Features are standardised. Strengths that are not given are tuned by
+    cross-validation, in one pass over the table, which may be larger than memory (with
+    --classify its rows are read into memory).
 
     Example: priormtl fit exams.csv --task school --target score --out exams.model
 
@@ -120,70 +158,326 @@ def fit(
     Example: priormtl fit --from-stats north.stats --from-stats south.stats
     --out all.model
     """
-    with needing("fit", "cli"):
-        from priormtl import save  # noqa: PLC0415
-        from priormtl.cli import account, fitting  # noqa: PLC0415
-    with one_sentence(), short_warnings():
-        refuse_folder(out, data, *(from_stats or ()))
-        settings = fitting.Settings.read(
-            fitting.Strengths(lam, theta, epsilon),
-            prior,
-            task_prior,
-            penalty=penalty,
-            folds=folds,
-            jobs=jobs,
+    with require_extra("fit", "cli"):
+        from priormtl import engines, save  # noqa: F401
+    with exit_on_error(), print_warnings():
+        check_output(out, data, *(from_stats or ()))
+        strengths = {"lam": lam, "theta": theta, "epsilon": epsilon}
+        for name, option, unused in (
+            ("theta", "--prior", prior is None),
+            ("epsilon", "--task-prior", task_prior == "none"),
+        ):
+            if unused:
+                if strengths[name]:
+                    text = f"--{name} has no effect without {option}."
+                    warnings.warn(text, stacklevel=2)
+                strengths[name] = strengths[name] or 0.0
+        settings = Settings(
+            strengths,
+            _read_prior(prior),
+            None if task_prior == "none" else task_prior,
+            penalty,
+            folds,
+            jobs,
         )
         if from_stats:
-            _refuse_beside_statistics(
-                {"DATA": data, "--task": task, "--target": target, "--key": key}
-                | {"--classify": classify, "--where": where, "--weight": weight}
-                | {"--features": features, "--categories": categories}
-                | {"--missing": missing != "error", "--shards": shards}
-            )
-            learned = fitting.fit_statistics(from_stats, settings)
+            given: dict[str, Any] = {"DATA": data, "--task": task, "--target": target}
+            given |= {"--key": key}
+            given |= {"--classify": classify, "--where": where, "--weight": weight}
+            given |= {"--features": features, "--categories": categories}
+            given |= {"--missing": missing != "error", "--shards": shards}
+            for option, value in given.items():
+                if value:
+                    raise ValueError(
+                        f"{option} cannot be combined with --from-stats, which holds "
+                        "no rows. Give it to 'priormtl stats' instead."
+                    )
+            fitted = fit_statistics(from_stats, settings)
         else:
-            table, names = _demand(data, task, target)
-            schema = read_schema(*names, weight, features, categories, missing)
-            learned = fitting.fit_table(
-                table,
-                where,
-                schema,
-                settings,
-                key=key,
-                classify=classify,
-                shards=shards,
-            )
-        save(learned.model, out)
-    facts = account.describe(learned, out)
-    _say(facts, account.tell(facts), as_json)
-
-
-def _say(facts: dict[str, Any], lines: Any, as_json: bool) -> None:
+            if data is None:
+                raise ValueError("fit needs DATA, a table, or --from-stats FILE.")
+            if task is None or target is None:
+                option = "--task" if task is None else "--target"
+                raise ValueError(f"fit needs {option} COL, a column of {data}.")
+            names = (task, target, weight, features, categories, missing)
+            schema = read_schema(*names)
+            if classify and key is not None:
+                raise ValueError(
+                    "--key cannot be combined with --classify, whose folds are "
+                    "stratified by task and class. Omit one of them."
+                )
+            if classify and shards is not None:
+                raise ValueError(
+                    "--shards cannot be combined with --classify, which needs the rows "
+                    "in memory. Omit one of them."
+                )
+            if classify:
+                fitted = fit_classes(data, where, schema, settings)
+            else:
+                fitted = fit_numbers(data, where, schema, settings, key, shards)
+        save(fitted.model, out)
+    facts = describe(fitted, out)
     if as_json:
-        echo(to_json(facts))
+        print_json(facts)
         return
-    for line in lines:
+    for line in to_lines(facts):
         echo(line)
-    echo(f"wrote {facts['file']}")
+    echo(f"wrote {out}")
 
 
-def _demand(
-    data: Path | None, task: str | None, target: str | None
-) -> tuple[Path, tuple[str, str]]:
-    """Table and names, all of which must be given."""
-    if data is None:
-        raise ValueError("fit needs DATA, a table, or --from-stats, a file: got none.")
-    if task is None or target is None:
-        option = "--task" if task is None else "--target"
-        raise ValueError(f"fit needs {option} COL, a column of {data}: got none.")
-    return data, (task, target)
+# Fits
 
 
-def _refuse_beside_statistics(given: dict[str, Any]) -> None:
-    """Fail where something speaks of rows."""
-    for option, value in given.items():
-        if value:
+class Fitted(NamedTuple):
+    """A fitted model, and the rows that it has seen."""
+
+    model: Any
+    rows: int | None = None  # None: unknown, since statistics were read
+    dropped: int = 0
+
+
+class Settings(NamedTuple):
+    """What is fitted, and how it is tuned."""
+
+    strengths: dict[str, float | None]  # lam, theta, epsilon; None: to be tuned
+    prior: Any  # PriorFile, FeaturePrior or None
+    task_prior: str | None
+    penalty: str
+    folds: int
+    jobs: int
+
+    @property
+    def tuned(self) -> list[str]:
+        """Names of the strengths that are not given."""
+        return [name for name, value in self.strengths.items() if value is None]
+
+    def build(self, features: Sequence[str] | None, *, classify: bool) -> Any:
+        """Estimator for these features, whose names a prior file may use."""
+        from priormtl import estimators
+        from priormtl.priors import FeaturePrior, PriorFile
+
+        prior = self.prior
+        if isinstance(prior, PriorFile):
+            prior.check_names(features or ())
+            prior = FeaturePrior.from_file(prior)
+        shared = {
+            "feature_prior": prior,
+            "task_prior": self.task_prior,
+            "penalty": self.penalty,
+            "standardize": True,
+        }
+        kind = "MultiTaskClassifier" if classify else "MultiTaskRegressor"
+        if not self.tuned:
+            return getattr(estimators, kind)(**self.strengths, **shared)
+        grids: dict[str, Any] = {
+            "thetas": (0.0, *estimators.THETAS),
+            "epsilons": (0.0, *estimators.EPSILONS),
+        }
+        for name, value in self.strengths.items():
+            if value is not None:
+                grids[f"{name}s"] = [value]
+        tuning = {"cv": self.folds, "n_jobs": self.jobs}
+        return getattr(estimators, f"{kind}CV")(**grids, **tuning, **shared)
+
+    @contextmanager
+    def explain_folds(self) -> Iterator[None]:
+        """Say what else helps if the rows do not suffice to tune strengths."""
+        try:
+            yield
+        except FoldsError as error:
+            raise FoldsError(
+                f"{error} Or give {self.options}: then no rows are held out."
+            ) from None
+
+    @property
+    def options(self) -> str:
+        """Options of the strengths that are tuned."""
+        return " and ".join(f"--{name}" for name in self.tuned)
+
+
+def _read_prior(prior: str | None) -> Any:
+    from priormtl.priors import FeaturePrior, read_prior_file
+
+    if prior is None:
+        return None
+    if prior == NATURAL:
+        return FeaturePrior.from_correlation()
+    try:
+        return read_prior_file(prior)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{error} For correlations, use --prior {NATURAL}."
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{error}{suggest([prior], [NATURAL])}") from None
+
+
+def fit_numbers(
+    data: Path,
+    where: str | None,
+    schema: "Schema",
+    settings: Settings,
+    key: str | None,
+    shards: Path | None,
+) -> Fitted:
+    """Fit a regressor to statistics of a table, read in one pass."""
+    from priormtl.estimators import read_source
+
+    if settings.tuned:
+        schema = replace(schema, folds=settings.folds, key=key)
+    with settings.explain_folds():
+        found = read_source(data, schema, where=where, shards=shards)
+        model = settings.build(found.parts[0].features, classify=False)
+        model.fit_statistics(found.parts if settings.tuned else found.whole)
+    hint_at_classes(schema.target, found.parts)
+    return Fitted(model, found.rows, found.dropped)
+
+
+def fit_classes(
+    data: Path, where: str | None, schema: "Schema", settings: Settings
+) -> Fitted:
+    """Fit a classifier to the rows of a table, in memory."""
+    from priormtl.estimators import fit_rows, read_source_rows
+
+    rows = read_source_rows(data, schema, where=where)
+    _check_classes(data, schema.target, rows)
+    model = settings.build(rows.X.column_names, classify=True)
+    with settings.explain_folds():
+        fit_rows(model, rows)
+    return Fitted(model, rows.read, rows.dropped)
+
+
+def fit_statistics(files: Sequence[Path], settings: Settings) -> Fitted:
+    """Fit to files of statistics, each of which is held out once to tune."""
+    from priormtl.cli.stats import add_sites, read_sites
+
+    if not settings.tuned:
+        whole = add_sites(files)
+        model = settings.build(whole.features, classify=False)
+        return Fitted(model.fit_statistics(whole))
+    if len(files) == 1:
+        raise ValueError(
+            f"{files[0]} alone is not enough to tune {settings.options}. Give values, "
+            "or several files with --from-stats, each of which is held out once."
+        )
+    parts = list(read_sites(files))
+    model = settings.build(parts[0].features, classify=False)
+    with settings.explain_folds():
+        return Fitted(model.fit_statistics(parts))
+
+
+def _check_classes(data: Path, target: str, rows: "SourceRows") -> None:
+    """Fail if a task has more than two classes, or if all tasks have the same one."""
+    import pyarrow as pa
+
+    table = pa.table({"task": rows.task, "class": rows.y})
+    found = table.group_by("task").aggregate([("class", "distinct")]).to_pylist()
+    for row in found:
+        classes = row["class_distinct"]
+        if len(classes) > 2 or len(rows.y.unique()) < 2:
+            few = ", ".join(repr(value) for value in classes[:3])
             raise ValueError(
-                f"{option} cannot go with --from-stats, which holds no rows: leave it "
-                "out, or give it to 'priormtl stats'."
+                f"{data}: column {target!r} must hold two classes in each task for "
+                f"--classify: task {row['task']!r} has {len(classes)}, such as {few}. "
+                "Omit --classify or choose another target."
             )
+
+
+def hint_at_classes(target: str, parts: "Sequence[TaskStatistics]") -> None:
+    """Warn if all targets are 0 or 1, which is a matter for ``--classify``."""
+    import numpy as np
+
+    varied = any(np.any(part.yy > ROUNDING * part.weight) for part in parts)
+    for part in parts:
+        # y² - y is positive for all whole numbers but 0 and 1.
+        squares = part.yy + part.weight * part.y_mean**2
+        sums = part.weight * part.y_mean
+        varied &= bool(np.all(np.abs(squares - sums) <= ROUNDING * part.weight))
+    if varied:
+        warnings.warn(
+            f"all values of {target!r} are 0 or 1 and were fitted as numbers. Use "
+            "--classify for classes and their probabilities.",
+            stacklevel=2,
+        )
+
+
+# What is printed
+
+
+def describe(fitted: Fitted, out: Path) -> dict[str, Any]:
+    """Summary of a fit, for JSON."""
+    summary: ModelSummary = fitted.model.summary()
+    certificate, search = summary.certificate, summary.search
+    assert certificate is not None
+    scores = {}
+    # No score is defined if no fold has both classes.
+    if search is not None and isfinite(score := summary.cv_score or 0.0):
+        scores[search.metric] = score
+        if search.is_error:
+            scores[search.metric] = error = max(0.0, -score)
+            if variance := summary.target_variance:
+                scores["R²"] = 1.0 - error / variance
+    strongest = []
+    for one in summary.features[:MOST_FEATURES]:
+        # Change of the target by one standard deviation of a feature.
+        effects = [one.scale * value for value in (one.mean, one.least, one.most)]
+        strongest.append(
+            {"feature": one.name} | dict(zip(EFFECTS, effects, strict=True))
+        )
+    return {
+        "file": str(out),
+        "rows": fitted.rows,
+        "dropped": fitted.dropped,
+        "tasks": summary.n_tasks,
+        "features": summary.n_features,
+        "used_features": summary.n_selected,
+        **{one.name: one.value for one in summary.strengths},
+        "searched": [one.name for one in summary.strengths if one.candidates > 1],
+        "folds": None if search is None else search.scores.shape[1],
+        "scores": scores,
+        "objective": certificate.objective,
+        "gap": certificate.gap,
+        "relative_gap": certificate.relative,
+        "strongest": strongest,
+    }
+
+
+def to_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Summary of a fit as lines of text."""
+    from priormtl.tables import count_words
+
+    tasks = count_words(facts["tasks"], "task")
+    features = count_words(facts["features"], "feature")
+    rows = "Statistics of "
+    if facts["rows"] is not None:
+        dropped = facts["dropped"]
+        left_out = f" ({dropped:,} dropped for missing values)" if dropped else ""
+        rows = f"{count_words(facts['rows'], 'row')}{left_out}, "
+    yield f"{rows}{tasks}, {features}."
+    strengths = [f"{name} {facts[name]:.4g}" for name in ("lam", "theta", "epsilon")]
+    if facts["searched"]:
+        *some, last = facts["searched"]
+        found = f"{', '.join(some)} and {last}" if some else last
+        tuned = f"; {found} tuned by {facts['folds']}-fold cross-validation"
+        yield f"Strengths: {', '.join(strengths)}{tuned}."
+    else:
+        yield f"Strengths as given: {', '.join(strengths)}."
+    if facts["scores"]:
+        words = [f"{name} {value:.4g}" for name, value in facts["scores"].items()]
+        yield f"On held-out rows: {', '.join(words)}."
+    yield f"Relative duality gap {max(facts['relative_gap'], 0.0):.1g}."
+    verb = "is" if facts["used_features"] == 1 else "are"
+    used = f"{facts['used_features']:,} of {features} {verb} used"
+    if not facts["strongest"]:
+        yield f"{used}."
+        return
+    yield f"{used}; effects of one standard deviation, mean and range over tasks:"
+    cells = [
+        (one["feature"], *(f"{one[name]:+.3g}" for name in EFFECTS))
+        for one in facts["strongest"]
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for name, *numbers in cells:
+        padded = [text.rjust(w) for text, w in zip(numbers, widths[1:], strict=True)]
+        mean, lowest, highest = padded
+        yield f"  {name.ljust(widths[0])}  {mean}  ({lowest} … {highest})"

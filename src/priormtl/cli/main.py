@@ -1,34 +1,95 @@
-"""The command group: one file per command, named here and loaded when it is used."""
+"""The command group: commands are loaded when used, and errors are one line.
 
-from typing import Annotated
+Each command is a function in a module of its name (or the ``app`` of that module),
+which is imported when the command is used or listed. These modules import what is slow
+to load inside their functions, so that ``--help`` is fast.
+"""
 
-from typer import Exit, Option, Typer, echo
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import BadParameter, Exit, Option, Typer, echo
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from priormtl import __version__
-from priormtl.cli.lazy import SETTINGS, LazyGroup
 
-__all__ = ["COMMANDS", "app"]
+__all__ = [
+    "COMMANDS",
+    "SETTINGS",
+    "app",
+    "check_output",
+    "exit_on_error",
+    "print_json",
+    "print_warnings",
+    "require_extra",
+]
 
-COMMANDS = (
-    "demo",
-    "fit",
-    "predict",
-    "report",
-    "compare",
-    "reproduce",
-    "stats",
-    "merge",
-    "data",
-)
+COMMANDS = {
+    "demo": "demo",
+    "fit": "fit",
+    "predict": "predict",
+    "report": "report",
+    "compare": "compare",
+    "reproduce": "reproduce",
+    "stats": "stats",
+    "merge": "stats",
+    "data": "data",
+}  # and their modules
+SETTINGS: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    # A group that is not asked for its own help would load pydantic to read None.
+    "context_settings": {"default_map": {"help": False}},
+}
+# Typer exports only one of these errors, and may bring a click of its own.
+UsageError = BadParameter.__bases__[0]
 
 
-class Commands(LazyGroup):
-    """All commands."""
+class LazyCommands(Mapping[str, Any]):
+    """Commands by name, imported when asked for."""
 
-    names = COMMANDS
+    def __getitem__(self, name: str) -> Any:
+        module = import_module(f"priormtl.cli.{COMMANDS[name]}")
+        group = getattr(module, "app", None)
+        if group is None:
+            group = Typer(**SETTINGS)
+            group.command(name)(getattr(module, name))
+        command = get_command(group)
+        command.name = name
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
 
 
-app = Typer(cls=Commands, no_args_is_help=True, **SETTINGS)
+class LazyGroup(TyperGroup):
+    """All commands; mistakes in options and arguments are answered in one line."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = LazyCommands()
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        """Parse what comes before the command."""
+        with one_line_usage():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Find the command, parse its options and run it."""
+        with one_line_usage():
+            return super().invoke(ctx)
+
+
+app = Typer(cls=LazyGroup, no_args_is_help=True, **SETTINGS)
 
 
 def _show_version(wanted: bool) -> None:
@@ -41,7 +102,12 @@ def _show_version(wanted: bool) -> None:
 def priormtl(
     version: Annotated[
         bool,
-        Option("--version", callback=_show_version, is_eager=True, help="Show it."),
+        Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
     ] = False,
 ) -> None:
     """Multi-task learning with prior information.
@@ -50,3 +116,84 @@ def priormtl(
 
     Example: priormtl fit exams.csv --task school --target score --out exams.model
     """
+
+
+# Errors and warnings
+
+
+@contextmanager
+def exit_on_error() -> Iterator[None]:
+    """Print errors about files, names and values as one line, and exit with code 2."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        echo(f"Error: {_printable(str(error))}", err=True)
+        raise Exit(2) from None
+
+
+@contextmanager
+def one_line_usage() -> Iterator[None]:
+    """Print click's usage errors as one line, and exit with code 2."""
+    try:
+        yield
+    except UsageError as error:
+        message = error.format_message()
+        if "\n" in message:  # nothing was typed, and the help is the answer
+            raise
+        command = "priormtl" if error.ctx is None else error.ctx.command_path
+        end = "" if message.endswith((".", "?")) else "."
+        echo(f"Error: {_printable(message)}{end} See '{command} --help'.", err=True)
+        raise Exit(2) from None
+
+
+@contextmanager
+def require_extra(command: str, extra: str) -> Iterator[None]:
+    """Name the extra that a command needs if a package is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        way_out = f"pip install 'priormtl[{extra}]'"
+        echo(f"Error: {command} needs {error.name}: {way_out}", err=True)
+        raise Exit(2) from None
+
+
+@contextmanager
+def print_warnings() -> Iterator[None]:
+    """Print each warning once, as one line on standard error."""
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("default", kind)
+        yield
+    for words in dict.fromkeys(str(warning.message) for warning in caught):
+        echo(f"Warning: {_printable(words)}", err=True)
+
+
+def print_json(value: Any, **layout: Any) -> None:
+    """Print plain values as JSON; NaN and infinity become null."""
+    from priormtl.tables import to_json
+
+    echo(to_json(value, **layout))
+
+
+def _printable(text: str) -> str:
+    """Text on one line, without control characters, which files may hold."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def check_output(out: Path | None, *inputs: Path | None) -> None:
+    """Fail before the work if its result cannot be written, or would replace an input.
+
+    An input may also be a folder of files.
+    """
+    if out is None:
+        return
+    if not out.parent.is_dir():
+        raise FileNotFoundError(f"folder {out.parent} does not exist. Create it first.")
+    for read in inputs:
+        if read is None or not out.exists() or not read.exists():
+            continue
+        inside = read.is_dir() and read.resolve() in out.resolve().parents
+        if inside or (not read.is_dir() and out.samefile(read)):
+            raise ValueError(
+                f"{out} would replace the input {read}. Choose another output file."
+            )

@@ -1,29 +1,52 @@
-"""priormtl predict: what a model says of the rows of a table."""
+"""priormtl predict: predict the rows of a table, batch by batch.
 
+Columns are found by the names that the model remembers. Predictions are written to CSV
+or Parquet as they are made, to a file that appears only when it is complete.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
 from priormtl.cli.columns import Data, Json, Where
-from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
-from priormtl.cli.plain import to_json
-from priormtl.cli.words import count, word_option
+from priormtl.cli.main import (
+    check_output,
+    exit_on_error,
+    print_json,
+    print_warnings,
+    require_extra,
+)
+from priormtl.cli.words import word_option
+from priormtl.exceptions import DataFileError, unknown_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from priormtl.data import Encoding
 
 __all__ = ["predict"]
 
+WRITTEN = ("prediction", "probability")  # columns that are added
+ENDINGS = (".csv", ".parquet")
+
 
 def predict(
-    model: Annotated[Path, Argument(metavar="MODEL", help="File of 'priormtl fit'.")],
+    model: Annotated[
+        Path, Argument(metavar="MODEL", help="Model file of 'priormtl fit'.")
+    ],
     data: Data,
     out: Annotated[
         Path, Option(dir_okay=False, help="Table to write: .csv or .parquet.")
     ],
     task: Annotated[
-        str | None, Option(metavar="COL", help="Column of the tasks; else as learned.")
+        str | None,
+        Option(metavar="COL", help="Column that holds the tasks; else as in the fit."),
     ] = None,
     identity: Annotated[
-        str | None, Option("--id", metavar="COL", help="Column to keep beside it.")
+        str | None, Option("--id", metavar="COL", help="Column to copy to the output.")
     ] = None,
     unseen: Annotated[
         str | None,
@@ -31,8 +54,8 @@ def predict(
             "error",
             "shared",
             "nearest",
-            help="New tasks: an error, the mean of all, or of the nearest; else as the "
-            "model says.",
+            help="How to predict tasks that were not seen during fit: not at all, by "
+            "the mean of all tasks or of the nearest; else as the model is set.",
         ),
     ] = None,
     where: Where = None,
@@ -40,9 +63,9 @@ def predict(
 ) -> None:
     """Predict each row of a table, which may be larger than memory.
 
-    Columns are found by name, others are ignored. Beside the task stands the
-    prediction; for two classes also the probability of the second one. Missing values
-    mean what they meant when the model was learned.
+    Columns are found by name; other columns are ignored. The output has the task and
+    the prediction, and for classifiers also the probability of the second class.
+    Missing values are treated as in the fit.
 
     Example: priormtl predict exams.model new.csv --out predictions.csv
 
@@ -50,59 +73,161 @@ def predict(
 
     Example: priormtl predict exams.model new.csv --unseen shared --out predictions.csv
     """
-    with needing("predict", "cli"):
-        from priormtl.cli import prediction, writing  # noqa: PLC0415
-    with one_sentence(), short_warnings():
-        refuse_folder(out, model, data)
-        writing.check_suffix(out)
-        predictor = prediction.prepare(model, task, identity, unseen)
-        read, written = _predict_all(predictor, data, where, out)
-    _say(out, predictor.model, read, written, as_json)
-
-
-def _predict_all(
-    predictor: Any, data: Path, where: str | None, out: Path
-) -> tuple[int, int]:
-    """Rows read, and rows written."""
-    from priormtl import engines  # noqa: PLC0415
-    from priormtl.cli.writing import write_pieces  # noqa: PLC0415
-    from priormtl.estimators import show_progress  # noqa: PLC0415
-
-    source = engines.open_source(data, where)
-    with engines.naming(source.name):
-        wanted = predictor.wanted(source.columns)
-    rows = engines.choose_rows(len(predictor.encoding.features) + len(wanted.columns))
+    with require_extra("predict", "cli"):
+        from priormtl import engines
+        from priormtl.estimators import show_progress
+        from priormtl.tables import count_words
     read = written = 0
-    with (
-        write_pieces(out) as write,
-        show_progress(None, None, "predicting", source.size, "bytes") as advance,
-    ):
-        for piece in source.read(wanted, rows):
-            with engines.naming(piece.file):
-                found = predictor.predict(piece.table)
-            write(found)
-            read, written = read + piece.num_rows, written + found.num_rows
-            advance(piece.size)
-    return read, written
-
-
-def _say(out: Path, model: Any, read: int, written: int, as_json: bool) -> None:
-    second = _second_class(model)
+    with exit_on_error(), print_warnings():
+        check_output(out, model, data)
+        if out.suffix.lower() not in ENDINGS:
+            raise unknown_name("ending of --out", out.suffix, ENDINGS)
+        predictor = prepare(model, task, identity, unseen)
+        source = engines.open_source(data, where)
+        with engines.naming(source.name):
+            kept, used = predictor.kept, predictor.used_columns(source.columns)
+        wanted = engines.Wanted(used, {*kept, *predictor.text_columns})
+        size = engines.choose_rows(len(predictor.encoding.features) + len(used))
+        with (
+            write_batches(out) as write,
+            show_progress(None, None, "predicting", source.size, "bytes") as advance,
+        ):
+            for batch in source.read(wanted, size):
+                with engines.naming(batch.file):
+                    found = predictor.predict(batch.table)
+                write(found)
+                read, written = read + batch.num_rows, written + found.num_rows
+                advance(batch.size)
+    # Classes may differ between tasks; then probabilities have no common name.
+    classes: Any = getattr(predictor.model, "classes_", None)
+    shared = classes is not None and not isinstance(classes, list)
+    second = classes.tolist()[1] if shared else None
     if as_json:
-        told = {"file": str(out), "rows": read, "predicted": written}
-        echo(to_json(told | ({} if second is None else {"second_class": second})))
+        facts = {"file": str(out), "rows": read, "predicted": written}
+        print_json(facts | ({"second_class": second} if shared else {}))
         return
-    left_out = read - written
-    dropped = f", {left_out} left out for missing values" if left_out else ""
-    echo(f"{count(written, 'row')} predicted{dropped}.")
-    if second is not None:
+    gone = read - written
+    dropped = f", {gone:,} dropped for missing values" if gone else ""
+    echo(f"{count_words(written, 'row')} predicted{dropped}.")
+    if shared:
         echo(f"probability is that of {second!r}.")
     echo(f"wrote {out}")
 
 
-def _second_class(model: Any) -> Any:
-    """Label that probabilities speak of, if it is one for all tasks."""
-    classes = getattr(model, "classes_", None)
-    if classes is None or isinstance(classes, list):
-        return None
-    return classes.tolist()[1]
+# Predictions
+
+
+class Predictor(NamedTuple):
+    """A model, and the columns of a table that it needs."""
+
+    model: Any
+    encoding: "Encoding"
+    task: str | None  # column
+    kept: tuple[str, ...]  # columns that are copied beside the predictions
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns of features that hold text."""
+        return [c.name for c in self.encoding.columns if c.values is not None]
+
+    def used_columns(self, names: list[str]) -> tuple[str, ...]:
+        """Columns to read from a table with these columns."""
+        for name in self.kept:
+            if name not in names:
+                raise unknown_name("column", name, names)
+        return tuple(dict.fromkeys([*self.kept, *self.encoding.used_columns(names)]))
+
+    def predict(self, table: "pa.Table") -> "pa.Table":
+        """Kept columns and predictions; rows with gaps are dropped as in the fit."""
+        import numpy as np
+        import pyarrow as pa
+
+        model, encoding = self.model, self.encoding
+        if encoding.missing == "drop":
+            gaps = encoding.gaps(table)
+            if self.task is not None:
+                gaps = gaps | table[self.task].is_null().to_numpy()
+            table = table.filter(pa.array(~gaps)) if gaps.any() else table
+        names = [f"{n}_given" if n in WRITTEN else n for n in self.kept]
+        found = table.select(list(self.kept)).rename_columns(names)
+        rows = table.num_rows
+        labels = [model.tasks_.tolist()[0]] * rows  # a model of one task
+        if self.task is not None:
+            labels = table[self.task]
+        if not hasattr(model, "encoding_"):
+            table = table.select(list(encoding.features))
+        values = model.predict(table, task=labels) if rows else np.empty(0)
+        if not hasattr(model, "classes_"):
+            return found.append_column("prediction", pa.array(values))
+        # Rows of a batch need not show all classes, from which the type follows.
+        kind = pa.array(np.ravel(model.classes_).tolist()).type
+        found = found.append_column("prediction", pa.array(values.tolist(), kind))
+        if hasattr(model, "predict_proba"):
+            shares = np.empty((0, 2))
+            if rows:
+                shares = model.predict_proba(table, task=labels)
+            found = found.append_column("probability", pa.array(shares[:, 1]))
+        return found
+
+
+def prepare(
+    path: Path, task: str | None, identity: str | None, unseen: str | None = None
+) -> Predictor:
+    """Load a model, and find out which columns of a table it needs."""
+    from priormtl.data import Encoding
+    from priormtl.estimators import load
+
+    model = load(path)
+    encoding = getattr(model, "encoding_", None)
+    if encoding is None:
+        names = getattr(model, "feature_names_in_", None)
+        if names is None:
+            raise DataFileError(
+                f"{path} must know the names of its features to find them in a table. "
+                "Fit it to a data frame."
+            )
+        encoding = Encoding.of_numbers(names.tolist())
+    named = model.task if isinstance(model.task, str) else None
+    column = task or getattr(model, "task_column_", None) or named
+    if column is None and len(model.tasks_) > 1:
+        raise ValueError(
+            f"{path} does not say which column holds the tasks. Give --task COL."
+        )
+    model.set_params(task=None)  # labels are given
+    if unseen is not None:
+        model.set_params(unseen_tasks=unseen)
+    kept = [name for name in (identity, column) if name is not None]
+    return Predictor(model, encoding, column, tuple(dict.fromkeys(kept)))
+
+
+@contextmanager
+def write_batches(out: Path) -> Iterator[Callable[["pa.Table"], None]]:
+    """Yield a function that appends tables to a file, which appears when complete."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from priormtl._files import write_aside
+
+    build = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
+    with write_aside(out) as temporary, ExitStack() as stack:
+        opened: list[tuple[Any, pa.Schema]] = []
+
+        def write(table: pa.Table) -> None:
+            if not opened:
+                # CSV does not know dictionaries.
+                schema = pa.schema(
+                    field.with_type(field.type.value_type)
+                    if pa.types.is_dictionary(field.type)
+                    else field
+                    for field in table.schema
+                )
+                writer = build[out.suffix.lower()](temporary, schema)
+                opened.append((stack.enter_context(writer), schema))
+            [(writer, schema)] = opened
+            writer.write_table(table.cast(schema))
+
+        try:
+            yield write
+        except pa.ArrowException as error:
+            reason = str(error).splitlines()[0].rstrip(".")
+            raise ValueError(f"{out} cannot be written: {reason}.") from None

@@ -1,4 +1,4 @@
-"""priormtl reproduce: the paper's tables and figures, and what they leave open."""
+"""priormtl reproduce: the paper's tables and figures, computed and compared."""
 
 import os
 import sys
@@ -10,8 +10,12 @@ from typing import Annotated, Any
 
 from typer import Argument, Exit, Option, echo
 
-from priormtl.cli.errors import needing, one_sentence, short_warnings
-from priormtl.cli.plain import to_json
+from priormtl.cli.main import (
+    exit_on_error,
+    print_json,
+    print_warnings,
+    require_extra,
+)
 from priormtl.cli.words import word_of
 
 __all__ = ["reproduce"]
@@ -31,38 +35,39 @@ def reproduce(
         ),
     ],
     quick: Annotated[
-        bool, Option("--quick", help="Few repeats, settings and images: minutes.")
+        bool,
+        Option("--quick", help="Few repeats, settings and images; takes minutes."),
     ] = False,
-    jobs: Annotated[int, Option(min=1, help="Processes; results are the same.")] = 1,
+    jobs: Annotated[
+        int, Option(min=1, help="Number of processes; results are the same.")
+    ] = 1,
     out: Annotated[
-        Path, Option(file_okay=False, help="Folder of results; a run goes on there.")
+        Path, Option(file_okay=False, help="Folder of results, in which a run resumes.")
     ] = Path("results"),
     data: Annotated[
-        Path | None, Option(help="Folder of data sets; else PRIORMTL_DATA.")
+        Path | None, Option(help="Folder of data sets; PRIORMTL_DATA by default.")
     ] = None,
     collect: Annotated[
-        bool, Option("--collect", help="Compute nothing: show what is there.")
+        bool, Option("--collect", help="Compute nothing; show finished results.")
     ] = False,
     force: Annotated[
-        list[str] | None, Option(metavar="METHOD", help="Compute a method anew.")
+        list[str] | None, Option(metavar="METHOD", help="Compute this method again.")
     ] = None,
     limit: Annotated[
-        float | None, Option(metavar="SECONDS", help="Give up units that take longer.")
+        float | None, Option(metavar="SECONDS", help="Time limit of each unit.")
     ] = None,
     skip_missing: Annotated[
-        bool, Option("--skip-missing", help="Leave out data sets not at hand.")
+        bool, Option("--skip-missing", help="Leave out missing data sets.")
     ] = False,
     page: Annotated[
-        Path | None, Option(dir_okay=False, help="Page of results (all); else in OUT.")
+        Path | None,
+        Option(dir_okay=False, help="Page of all results; else in OUT."),
     ] = None,
-    as_json: Annotated[
-        bool, Option("--json", help="Say what was done as JSON.")
-    ] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compute the paper's tables and figures, and show them beside the paper's.
+    """Compute the paper's tables and figures, and compare them with the paper's.
 
-    What is finished is kept: run the same command again to go on, for free where
-    nothing is missing.
+    Finished units are kept: run the same command again to resume.
 
     Example: priormtl reproduce all --quick --jobs 2
 
@@ -70,8 +75,8 @@ def reproduce(
 
     Example: priormtl reproduce table2 --collect --out results
     """
-    with needing("reproduce", "reproduce"):
-        from priormtl import experiments  # noqa: PLC0415
+    with require_extra("reproduce", "reproduce"):
+        from priormtl import experiments
     if data is not None:
         os.environ["PRIORMTL_DATA"] = str(data)  # processes inherit it
     request = experiments.Request(
@@ -85,12 +90,33 @@ def reproduce(
         skip_missing=skip_missing,
         page=page,
     )
-    with one_sentence(), short_warnings(), _progress(what) as tell:
+    with exit_on_error(), print_warnings(), _progress(what) as tell:
         report = experiments.reproduce(request, tell)
-    _say(report, as_json)
-    if report.outcome.interrupted:
+    outcome = report.outcome
+    for failure in outcome.failures:
+        echo(f"failed: {failure.label}: {failure.reason}", err=True)
+    for name in report.left_out:
+        echo(f"left out: {name} is missing; see 'priormtl data'", err=True)
+    if as_json:
+        facts = {
+            "computed": outcome.computed,
+            "done": report.done,
+            "planned": report.planned,
+            "failed": [failure._asdict() for failure in outcome.failures],
+            "left_out": list(report.left_out),
+            "interrupted": outcome.interrupted,
+            "files": [str(path) for path in report.files],
+        }
+        print_json(facts)
+    else:
+        for path in report.files:
+            echo(f"wrote {path}")
+        again = "; run the same command again to resume" if outcome.interrupted else ""
+        done = f"{report.done} of {report.planned} units are finished"
+        echo(f"{done}, {outcome.computed} of them new{again}.")
+    if outcome.interrupted:
         raise Exit(INTERRUPTED)
-    if report.outcome.failures:
+    if outcome.failures:
         raise Exit(1)
 
 
@@ -98,12 +124,23 @@ def reproduce(
 def _progress(name: str) -> Iterator[Callable[[Any], None]]:
     """A bar in terminals, a line now and then elsewhere; both on standard error."""
     if not sys.stderr.isatty():
-        yield _lines()
-        return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
+        due = time.monotonic() + BETWEEN_LINES
 
-    # The time left is our own guess, from units of the same kind.
+        def print_line(event: Any) -> None:
+            nonlocal due
+            now = time.monotonic()
+            if now >= due:
+                due = now + BETWEEN_LINES
+                left = _spell(event.seconds_left)
+                line = f"{event.done} of {event.total}, {left} left: {event.label}"
+                echo(line, err=True)
+
+        yield print_line
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    # The time left is estimated by the run, from units of the same kind.
     columns = Progress.get_default_columns()[:3]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(name, total=None)
@@ -120,49 +157,7 @@ def _progress(name: str) -> Iterator[Callable[[Any], None]]:
         yield tell
 
 
-def _lines() -> Callable[[Any], None]:
-    due = time.monotonic() + BETWEEN_LINES
-
-    def tell(event: Any) -> None:
-        nonlocal due
-        now = time.monotonic()
-        if now >= due:
-            due = now + BETWEEN_LINES
-            left = _spell(event.seconds_left)
-            echo(f"{event.done} of {event.total}, {left} left: {event.label}", err=True)
-
-    return tell
-
-
 def _spell(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _say(report: Any, as_json: bool) -> None:
-    outcome = report.outcome
-    for failure in outcome.failures:
-        echo(f"failed: {failure.label}: {failure.reason}", err=True)
-    for name in report.left_out:
-        echo(f"left out: {name} is not at hand ('priormtl data' says why)", err=True)
-    if as_json:
-        echo(
-            to_json(
-                {
-                    "computed": outcome.computed,
-                    "done": report.done,
-                    "planned": report.planned,
-                    "failed": [failure._asdict() for failure in outcome.failures],
-                    "left_out": list(report.left_out),
-                    "interrupted": outcome.interrupted,
-                    "files": [str(path) for path in report.files],
-                }
-            )
-        )
-        return
-    for path in report.files:
-        echo(f"wrote {path}")
-    words = f"{report.done} of {report.planned} units are there, {outcome.computed} new"
-    again = "; run the same command again to go on" if outcome.interrupted else ""
-    echo(words + again + ".")

@@ -1,9 +1,15 @@
-"""priormtl stats: what a table says about its tasks, without its rows."""
+"""priormtl stats and merge: statistics of a table, task by task, and their sums.
 
+Statistics (weights, means and centred products of columns) are all that a regression
+needs, and they add up: sites that may not share rows can share these, and the sum gives
+the fit of all rows together.
+"""
+
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Option, echo
+from typer import Argument, Option, echo
 
 from priormtl.cli.columns import (
     Categories,
@@ -17,18 +23,28 @@ from priormtl.cli.columns import (
     Where,
     read_schema,
 )
-from priormtl.cli.errors import needing, one_sentence, refuse_folder, short_warnings
-from priormtl.cli.plain import to_json
-from priormtl.cli.words import count
+from priormtl.cli.main import (
+    check_output,
+    exit_on_error,
+    print_json,
+    print_warnings,
+    require_extra,
+)
 
-__all__ = ["stats"]
+if TYPE_CHECKING:
+    from priormtl.data import TaskStatistics
+
+__all__ = ["add_sites", "merge", "read_sites", "stats"]
+
+DIGEST_BYTES = 32  # at the end of each file
+MOST_NAMES = 8
 
 
 def stats(
     data: Data,
     task: Task,
     target: Target,
-    out: Annotated[Path, Option(dir_okay=False, help="File of statistics to write.")],
+    out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
     weight: Weight = None,
     features: Features = None,
     categories: Categories = None,
@@ -39,42 +55,112 @@ def stats(
     ] = 1,
     as_json: Json = False,
 ) -> None:
-    """Write means and products of columns, task by task: all that a fit needs.
+    """Write means and products of columns by task: all that a regression needs.
 
-    Tables may be larger than memory. Statistics of several sites add up by 'priormtl
-    merge'; for that, texts need the same --categories everywhere. They are sums, not
-    secrets: those of a task with few rows may reveal the rows, so use --min-rows
-    where rows must not be shared.
+    Tables may be larger than memory. Statistics of several sites are added by 'priormtl
+    merge', which needs the same --categories for text columns everywhere. Statistics
+    are sums and not anonymous: those of a task with few rows may reveal the rows. Use
+    --min-rows before sharing statistics outside your organisation.
 
     Example: priormtl stats exams.parquet --task school --target score --out a.stats
 
     Example: priormtl stats exams/ --task school --target score --out a.stats
     --categories sex=f,m --missing mean --where "year >= 2010" --min-rows 20
     """
-    with needing("stats", "cli"):
-        import priormtl.engines  # noqa: F401, PLC0415
-        from priormtl.estimators import read_source  # noqa: PLC0415
-    with one_sentence(), short_warnings():
-        refuse_folder(out, data)
+    with require_extra("stats", "cli"):
+        import priormtl.engines  # noqa: F401
+        from priormtl.estimators import read_source
+    with exit_on_error(), print_warnings():
+        check_output(out, data)
         schema = read_schema(task, target, weight, features, categories, missing)
         found = read_source(data, schema, where=where)
         kept = found.without_small(min_rows)
         kept.whole.save(out)
-    _say(out, kept, len(found.counts) - len(kept.counts), min_rows, as_json)
-
-
-def _say(out: Path, kept: Any, left_out: int, min_rows: int, as_json: bool) -> None:
     d, m = kept.whole.shape
+    left_out = len(found.counts) - len(kept.counts)
     if as_json:
-        told = {"file": str(out), "rows": kept.rows, "dropped": kept.dropped}
-        told |= {"tasks": m, "features": d, "left_out": left_out}
-        echo(to_json(told))
+        facts = {"file": str(out), "rows": kept.rows, "dropped": kept.dropped}
+        print_json(facts | {"tasks": m, "features": d, "left_out": left_out})
         return
-    rows, tasks = count(kept.rows, "row"), count(m, "task")
-    words = f"{rows} read, {tasks}, {count(d, 'feature')}"
+    words = f"{_counts(row=kept.rows)} read, {_counts(task=m, feature=d)}"
     if kept.dropped:
-        words += f"; {count(kept.dropped, 'row')} dropped for missing values"
+        words += f"; {_counts(row=kept.dropped)} dropped for missing values"
     if left_out:
-        words += f"; {count(left_out, 'task')} with fewer than {min_rows} rows left out"
+        words += f"; {_counts(task=left_out)} with fewer than {min_rows} rows left out"
     echo(f"{words}.")
     echo(f"wrote {out}")
+
+
+def merge(
+    files: Annotated[
+        list[Path], Argument(help="Statistics files of 'priormtl stats'.")
+    ],
+    out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Add statistics of different rows: the result is that of all rows together.
+
+    Tasks are matched by name. Features must be the same in all files.
+
+    Example: priormtl merge north.stats south.stats --out all.stats
+    """
+    with exit_on_error():
+        check_output(out)
+        whole = add_sites(files)
+        whole.save(out)
+    d, m = whole.shape
+    weight = float(whole.weight.sum())
+    if as_json:
+        facts = {"file": str(out), "files": len(files), "tasks": m, "features": d}
+        print_json(facts | {"weight": weight})
+        return
+    echo(f"{_counts(file=len(files), task=m, feature=d)}, weight {weight:g}.")
+    echo(f"wrote {out}")
+
+
+def _counts(**numbers: int) -> str:
+    from priormtl.tables import count_words
+
+    return ", ".join(count_words(n, noun) for noun, n in numbers.items())
+
+
+def add_sites(files: Sequence[Path]) -> "TaskStatistics":
+    """Sum of all files, of which two are held in memory at a time."""
+    parts = read_sites(files)
+    whole = next(parts)
+    for file, part in zip(files[1:], parts, strict=True):
+        try:
+            whole = whole + part
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from None
+    return whole
+
+
+def read_sites(files: Sequence[Path]) -> "Iterator[TaskStatistics]":
+    """Statistics of each file; duplicate files and other features are refused."""
+    from priormtl.data import TaskStatistics
+
+    seen: dict[bytes, Path] = {}
+    first: TaskStatistics | None = None
+    for file in files:
+        part = TaskStatistics.load(file)
+        digest = file.read_bytes()[-DIGEST_BYTES:]
+        if digest in seen:
+            raise ValueError(
+                f"{file} holds the same statistics as {seen[digest]}. Give each file "
+                "once."
+            )
+        seen[digest] = file
+        first = first or part
+        ours, theirs = part.features or (), first.features or ()
+        if ours != theirs or part.shape[0] != first.shape[0]:
+            lacking = [name for name in theirs if name not in ours][:MOST_NAMES]
+            besides = [name for name in ours if name not in theirs][:MOST_NAMES]
+            sides = {"lacks": lacking, "also has": besides}
+            words = [f"{verb} {names}" for verb, names in sides.items() if names]
+            what = ", ".join(words) or "has another order or number of them"
+            raise ValueError(
+                f"{file} must have the features of {files[0]}: it {what}. Use the same "
+                "--features and --categories for all files."
+            )
+        yield part

@@ -1,4 +1,4 @@
-"""Options whose values are some words, and lists of names."""
+"""Options whose values are words, and lists of names."""
 
 import csv
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from typer import BadParameter, Option
 
 from priormtl.exceptions import unknown_name
 
-__all__ = ["count", "read_categories", "split_names", "word_of", "word_option"]
+__all__ = ["read_categories", "split_names", "word_of", "word_option"]
 
 
 def word_of(known: tuple[str, ...]) -> Callable[[str], str]:
-    """Build a reader of one of these words, which answers others with the nearest."""
+    """Build a parser of one of these words, which suggests the nearest for others."""
 
     def word(text: str) -> str:
         if text not in known:
@@ -27,13 +27,8 @@ def word_option(*known: str, help: str) -> Any:
     return Option(parser=word_of(known), metavar="|".join(known), help=help)
 
 
-def count(n: int, noun: str) -> str:
-    """Say how many there are of something, such as 1 task or 2 tasks."""
-    return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
 def split_names(names: str | None) -> list[str] | None:
-    """Names between commas; those in double quotes may hold commas."""
+    """Split names at commas; names in double quotes may contain commas."""
     if names is None:
         return None
     found = next(csv.reader([names], skipinitialspace=True), [])

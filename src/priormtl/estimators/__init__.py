@@ -28,7 +28,7 @@ from priormtl.estimators.sources import fit_rows, read_source, read_source_rows
 from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
 from priormtl.estimators.storage import load, save
 from priormtl.estimators.summarizing import summarize_model
-from priormtl.estimators.summary import FeatureSummary, ModelSummary
+from priormtl.estimators.summary import FeatureSummary, ModelSummary, SearchSummary
 from priormtl.estimators.tracing import FitTrace, trace_fit
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "MultiTaskRegressorCV",
     "RegressionTasks",
     "RegularizationPath",
+    "SearchSummary",
     "TaskScores",
     "check_choice",
     "check_count",

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.estimators.coefficients import feature_names
+from priormtl.data import name_features
 from priormtl.estimators.outliers import shared_coef
 from priormtl.estimators.summary import (
     CertificateSummary,
     FeaturePriorSummary,
     FeatureSummary,
     ModelSummary,
+    SearchSummary,
     Strength,
     TaskSummary,
 )
@@ -22,20 +23,25 @@ __all__ = ["summarize_model"]
 
 STRENGTHS = ("lam", "theta", "epsilon")
 INTERCEPTS: dict[Any, str] = {True: "free", False: "none", "tied": "tied"}
+ROUNDING = 1e-14  # of a mean, relative to it
 
 
 def summarize_model(model: Any) -> ModelSummary:
-    """What a fitted linear model learned."""
-    m, d = model.coef_.shape
-    features = _features(model)
+    """Read what a fitted linear model learned: any with ``coef_`` and ``tasks_``."""
+    coef = np.asarray(model.coef_, dtype=np.float64)
+    m, d = coef.shape
+    names = name_features(getattr(model, "feature_names_in_", None), d)
+    features = _features(model, coef, names)
     outliers = _outliers(model)
+    strength = getattr(model, "outlier_strength_", None)
+    own = getattr(model, "own_coef_", None)
     return ModelSummary(
         model=type(model).__name__,
         loss=getattr(model, "loss", "squared"),
-        penalty=model.penalty,
-        intercepts=INTERCEPTS[model.fit_intercept],
-        standardized=bool(model.standardize),
-        weight=float(model.task_weight_.sum()),
+        penalty=getattr(model, "penalty", None),
+        intercepts=INTERCEPTS.get(getattr(model, "fit_intercept", None)),
+        standardized=bool(getattr(model, "standardize", False)),
+        weight=float(_task_weight(model).sum()),
         n_tasks=m,
         n_features=d,
         n_selected=len(features),
@@ -46,11 +52,17 @@ def summarize_model(model: Any) -> ModelSummary:
         scoring=_scoring(model),
         certificate=_certificate(model),
         features=features,
-        tasks=_tasks(model, outliers or ()),
+        tasks=_tasks(model, coef, outliers or ()),
         outliers=outliers,
-        feature_prior=_feature_prior(model),
+        feature_prior=_feature_prior(model, d),
         task_prior=_task_prior(model),
-        library=model._frame_library,
+        outlier_strength=None if strength is None else float(strength),
+        target_variance=_target_variance(model),
+        feature_names=names,
+        coef=coef,
+        own_coef=None if own is None else np.asarray(own, dtype=np.float64),
+        search=_search(model),
+        library=getattr(model, "_frame_library", None),
     )
 
 
@@ -58,19 +70,20 @@ def _is_search(model: Any) -> bool:
     return hasattr(model, "cv_results_")
 
 
-def _strength(model: Any, name: str) -> float:
-    return float(getattr(model, f"{name}_" if _is_search(model) else name))
+def _strength(model: Any, name: str) -> float | None:
+    value = getattr(model, f"{name}_" if _is_search(model) else name, None)
+    return None if value is None else float(value)
 
 
 def _strengths(model: Any) -> tuple[Strength, ...]:
-    counts = [1, 1, 1]
-    if _is_search(model):
-        grid = model._result.grid
-        counts = [len(grid.lams), len(grid.thetas), len(grid.epsilons)]
-    return tuple(
-        Strength(name, _strength(model, name), count)
-        for name, count in zip(STRENGTHS, counts, strict=True)
-    )
+    found = []
+    for name in STRENGTHS:
+        value, tried = _strength(model, name), 1
+        if _is_search(model):
+            tried = len(np.unique(model.cv_results_[f"param_{name}"]))
+        if value is not None:
+            found.append(Strength(name, value, tried))
+    return tuple(found)
 
 
 def _chosen_by(model: Any) -> str:
@@ -91,32 +104,77 @@ def _scoring(model: Any) -> str | None:
     return name if isinstance(name, str) else getattr(name, "__name__", "scorer")
 
 
-def _certificate(model: Any) -> CertificateSummary:
+def _search(model: Any) -> SearchSummary | None:
+    if not _is_search(model):
+        return None
+    results = model.cv_results_
+    scoring = getattr(model, "scoring", None)
+    metric = scoring if isinstance(scoring, str) else "score"
+    if scoring is None:
+        by_class = hasattr(model, "classes_")
+        metric = "AUC" if by_class else "neg_mean_squared_error"
+    is_error = metric.startswith("neg_")
+    splits = [results[f"split{k}_test_score"] for k in range(int(model.n_splits_))]
+    scores = np.stack([np.asarray(split) for split in splits], axis=1)
+    return SearchSummary(
+        metric.removeprefix("neg_").replace("_", " "),
+        is_error,
+        {
+            name: np.ma.filled(results[f"param_{name}"].astype(float), np.nan)
+            for name in (*STRENGTHS, "outlier_strength")
+            if f"param_{name}" in results
+        },
+        -scores if is_error else scores,
+        int(model.best_index_),
+    )
+
+
+def _certificate(model: Any) -> CertificateSummary | None:
+    if getattr(model, "dual_gap_", None) is None:
+        return None
     objective, gap = float(model.objective_), float(model.dual_gap_)
     relative = gap / objective if objective > 0 else gap
     return CertificateSummary(objective, gap, relative, int(model.n_iter_))
 
 
-def _penalised(model: Any) -> Array:
-    """Coefficients as the penalty saw them (m, d)."""
-    return np.asarray(model.coef_ * model.feature_scale_)
+def _target_variance(model: Any) -> float | None:
+    """Variance of the targets of all tasks together, from the statistics kept."""
+    statistics = getattr(model, "statistics_", None)
+    if statistics is None or hasattr(model, "classes_"):
+        return None
+    weight = statistics.weight
+    total = weight.sum()
+    mean = weight @ statistics.y_mean / total
+    between = weight @ (statistics.y_mean - mean) ** 2
+    variance = float((statistics.yy.sum() + between) / total)
+    # Targets that are all equal differ from their mean by rounding.
+    return variance if variance > (ROUNDING * mean) ** 2 else 0.0
 
 
-def _features(model: Any) -> tuple[FeatureSummary, ...]:
+def _task_weight(model: Any) -> Array:
+    return np.asarray(
+        getattr(model, "task_weight_", np.full(len(model.tasks_), np.nan))
+    )
+
+
+def _feature_scale(model: Any) -> Array | float:
+    """What the features were divided by before the penalty saw them (d,)."""
+    scale: Array | float = getattr(model, "feature_scale_", 1.0)
+    return scale
+
+
+def _features(
+    model: Any, coef: Array, names: tuple[str, ...]
+) -> tuple[FeatureSummary, ...]:
     """Selected features, largest norm first."""
-    names, coef = feature_names(model), model.coef_
-    norms = np.linalg.norm(_penalised(model), axis=0)
+    scale = _feature_scale(model)
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(coef * scale, axis=0)
+        means = coef.mean(axis=0)
     selected = np.flatnonzero(coef.any(axis=0))
     order = selected[np.argsort(-norms[selected], kind="stable")]
-    columns = np.stack(
-        [
-            coef.mean(axis=0),
-            coef.min(axis=0),
-            coef.max(axis=0),
-            norms,
-            model.feature_scale_,
-        ]
-    )
+    scales = np.broadcast_to(scale, norms.shape)
+    columns = np.stack([means, coef.min(axis=0), coef.max(axis=0), norms, scales])
     return tuple(FeatureSummary(names[j], *columns[:, j].tolist()) for j in order)
 
 
@@ -126,33 +184,40 @@ def _outliers(model: Any) -> tuple[Hashable, ...] | None:
     return None if found is None else tuple(np.asarray(found, dtype=object).tolist())
 
 
-def _tasks(model: Any, outliers: tuple[Hashable, ...]) -> tuple[TaskSummary, ...]:
-    m = len(model.tasks_)
-    r2 = getattr(model, "task_r2_", np.full(m, np.nan)).tolist()
-    norms = np.linalg.norm(_penalised(model), axis=1).tolist()
+def _tasks(
+    model: Any, coef: Array, outliers: tuple[Hashable, ...]
+) -> tuple[TaskSummary, ...]:
+    m = len(coef)
+    r2 = np.asarray(getattr(model, "task_r2_", np.full(m, np.nan))).tolist()
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(coef * _feature_scale(model), axis=1).tolist()
     rows = zip(
-        model.tasks_.tolist(),
-        model.task_weight_.tolist(),
+        np.asarray(model.tasks_).tolist(),
+        _task_weight(model).tolist(),
         [None if np.isnan(value) else value for value in r2],
-        np.broadcast_to(model.intercept_, m).tolist(),
+        np.broadcast_to(getattr(model, "intercept_", 0.0), m).tolist(),
         norms,
         strict=True,
     )
     return tuple(TaskSummary(*row, is_outlier=row[0] in outliers) for row in rows)
 
 
-def _feature_prior(model: Any) -> FeaturePriorSummary | None:
-    prior = model.feature_prior_
+def _feature_prior(model: Any, d: int) -> FeaturePriorSummary | None:
+    prior = getattr(model, "feature_prior_", None)
     if prior is None:
         return None
-    D = prior.matrix(model.coef_.shape[1])
-    penalised = shared_coef(model) * model.feature_scale_
-    violation = float(np.sum((D @ penalised.T) ** 2))
-    cost = 0.5 * _strength(model, "theta") * violation
+    D = prior.matrix(d)
+    penalised = shared_coef(model) * _feature_scale(model)
+    with np.errstate(over="ignore"):
+        violation = float(np.sum((D @ penalised.T) ** 2))
+    cost = 0.5 * (_strength(model, "theta") or 0.0) * violation
     share = cost / model.objective_ if model.objective_ > 0 else 0.0
-    return FeaturePriorSummary(int(D.shape[0]), violation, cost, float(share))
+    words = str(prior.words)
+    return FeaturePriorSummary(int(D.shape[0]), violation, cost, float(share), words)
 
 
-def _task_prior(model: Any) -> str:
+def _task_prior(model: Any) -> str | None:
+    if not hasattr(model, "task_prior"):
+        return None
     prior = as_task_prior(model.task_prior)
     return "none" if prior is None else prior.words

@@ -1,9 +1,12 @@
 """ModelSummary: what a fitted model learned, as data that can be shown anywhere."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
+
+from priormtl._arrays import Array
 from priormtl.data import build_frame, find_frame_library
 from priormtl.estimators.coefficients import plain_labels
 from priormtl.estimators.settings import check_choice
@@ -15,6 +18,7 @@ __all__ = [
     "FeaturePriorSummary",
     "FeatureSummary",
     "ModelSummary",
+    "SearchSummary",
     "Strength",
     "TaskSummary",
 ]
@@ -71,6 +75,34 @@ class FeaturePriorSummary:
     violation: float  # ‖D P‖²
     cost: float  # theta/2 ‖D P‖²
     share: float  # of the objective
+    words: str  # number and kind of the relations
+
+
+@dataclass(frozen=True, eq=False)
+class SearchSummary:
+    """Cross-validated scores of all candidates on all splits."""
+
+    metric: str
+    is_error: bool  # smaller is better; then scores are errors
+    strengths: Mapping[str, Array]  # of each candidate
+    scores: Array  # (candidates, splits); NaN where a score is not defined
+    best: int  # the chosen candidate
+
+    @property
+    def means(self) -> Array:
+        """Mean of each candidate over the splits in which its score is defined."""
+        known = ~np.isnan(self.scores)
+        total = np.where(known, self.scores, 0.0).sum(axis=1)
+        number = known.sum(axis=1)
+        return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the chosen candidate's mean; NaN below two splits."""
+        known = self.scores[self.best][~np.isnan(self.scores[self.best])]
+        if len(known) < 2:
+            return float("nan")
+        return float(known.std(ddof=1) / np.sqrt(len(known)))
 
 
 FRAMES = {"features": FeatureSummary, "tasks": TaskSummary, "strengths": Strength}
@@ -78,7 +110,10 @@ FRAMES = {"features": FeatureSummary, "tasks": TaskSummary, "strengths": Strengt
 
 @dataclass(frozen=True, repr=False)
 class ModelSummary(Tabled):
-    """What a fitted model learned; nothing is cut but in the layouts.
+    """What a fitted model learned, in full; only the layouts cut long tables.
+
+    Reports, figures and the command line show what is read here. For linear models
+    other than this package's estimators, what they do not have is None.
 
     ``str`` is plain text, notebooks show HTML; see ``to_latex``, ``to_markdown``,
     ``to_html`` and ``to_frame`` for others.
@@ -95,8 +130,8 @@ class ModelSummary(Tabled):
 
     model: str
     loss: str
-    penalty: str
-    intercepts: str  # free, none, tied
+    penalty: str | None
+    intercepts: str | None  # free, none, tied
     standardized: bool
     weight: float  # rows: the sum of their weights
     n_tasks: int
@@ -107,12 +142,19 @@ class ModelSummary(Tabled):
     chosen_by: str
     cv_score: float | None
     scoring: str | None
-    certificate: CertificateSummary
+    certificate: CertificateSummary | None
     features: tuple[FeatureSummary, ...]  # selected ones, largest norm first
     tasks: tuple[TaskSummary, ...]
     outliers: tuple[Hashable, ...] | None  # None: not asked for
     feature_prior: FeaturePriorSummary | None
-    task_prior: str
+    task_prior: str | None
+    outlier_strength: float | None
+    feature_names: tuple[str, ...]  # of all features
+    # Of all tasks together; None for classes, and without the statistics of the fit.
+    target_variance: float | None = field(compare=False)
+    coef: Array = field(compare=False)  # (tasks, features), in the units of X
+    own_coef: Array | None = field(compare=False)  # task-specific part of it
+    search: SearchSummary | None = field(compare=False)
     library: Any = field(default=None, compare=False)  # of frames
 
     def _tables(self) -> list[Table]:
@@ -136,8 +178,3 @@ class ModelSummary(Tabled):
             columns["task"] = plain_labels(columns["task"])
         chosen = library or self.library or find_frame_library(None)
         return build_frame(columns, chosen)
-
-    # Older names.
-    text, html = Tabled.to_text, Tabled.to_html
-    latex, markdown = Tabled.to_latex, Tabled.to_markdown
-    frame = to_frame

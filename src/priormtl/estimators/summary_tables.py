@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
-from priormtl.tables import Table, build_table, count_words, spell_number
+from priormtl.tables import NOTHING, Table, build_table, count_words, spell_number
 
 if TYPE_CHECKING:
     from priormtl.estimators.summary import ModelSummary
@@ -42,13 +42,13 @@ def _fit_table(summary: "ModelSummary") -> Table:
     title = f"{summary.model}: {', '.join(counts)}"
     rows = [
         ("loss", LOSSES[summary.loss]),
-        ("penalty", PENALTIES[summary.penalty]),
-        ("intercepts", INTERCEPTS[summary.intercepts]),
+        ("penalty", PENALTIES.get(summary.penalty or "", NOTHING)),
+        ("intercepts", INTERCEPTS.get(summary.intercepts or "", NOTHING)),
         ("features divided by", SCALES[summary.standardized]),
         *_strength_rows(summary),
         *_certificate_rows(summary),
         ("selected", f"{summary.n_selected} of {summary.n_features} features"),
-        ("task prior", summary.task_prior),
+        ("task prior", summary.task_prior or NOTHING),
         ("feature prior", _feature_prior_words(summary)),
     ]
     if summary.outliers is not None:
@@ -67,6 +67,8 @@ def _strength_rows(summary: "ModelSummary") -> list[tuple[str, str]]:
 
 def _certificate_rows(summary: "ModelSummary") -> list[tuple[str, str]]:
     one = summary.certificate
+    if one is None:
+        return []
     gap = f"{spell_number(one.gap)}, {spell_number(one.relative)} of the objective"
     return [
         ("objective", spell_number(one.objective)),

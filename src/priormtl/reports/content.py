@@ -1,16 +1,36 @@
-"""Content: what a report says, as plain frozen data without any layout."""
+"""Content of a report as plain frozen data, and how its numbers and names are written.
 
-from collections.abc import Mapping
+A report answers five questions (``Finding``), lists the tables behind the answers
+(``Table``) and holds the largest coefficients (``Block``). How that is shown is up to
+:mod:`priormtl.reports.rendering`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl.tables import spell_number
 
-__all__ = ["Block", "Column", "Content", "Finding", "Number", "Table"]
+__all__ = [
+    "Block",
+    "Column",
+    "Content",
+    "Finding",
+    "Number",
+    "Table",
+    "join_names",
+    "percent",
+    "spell",
+    "spell_label",
+]
 
 Number = float | int | str | None
+LONGEST_LABEL = 120  # characters; longer names are cut
+MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
@@ -21,8 +41,8 @@ class Finding:
     question: str
     value: str  # the answer in a few words
     sentence: str
-    note: str = ""  # what limits the answer
-    numbers: Mapping[str, Number] | None = None  # the same for machines
+    note: str = ""  # limits of the answer
+    numbers: Mapping[str, Number] | None = None  # the same for programs
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +73,7 @@ class Table:
     title: str
     columns: tuple[Column, ...]
     note: str = ""
-    left_out: int = 0  # rows that had no place
+    left_out: int = 0  # rows that did not fit on the page
 
     def __len__(self) -> int:
         return len(self.columns[0].values)
@@ -74,13 +94,8 @@ class Block:
     """Coefficients of the first listed features in the listed tasks."""
 
     values: Array  # (features, tasks)
-    features_left_out: int  # with a coefficient that is not zero
+    features_left_out: int  # with a nonzero coefficient
     tasks_left_out: int
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every coefficient that is not zero is here."""
-        return not self.features_left_out and not self.tasks_left_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +107,7 @@ class Content:
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...]
     block: Block
-    metric: str  # of the tasks' scores; empty where there are none
+    metric: str  # of the scores by task; empty if there are none
 
     def table(self, name: str) -> Table | None:
         """Table of this name, if there is one."""
@@ -111,3 +126,38 @@ class Content:
         k, t = np.shape(self.block.values)
         names, labels = features["feature"], tasks["task"]
         return tuple(map(str, names[:k])), tuple(map(str, labels[:t]))
+
+
+def spell(number: float, digits: int = 4) -> str:
+    """Write a number as in tables, but without exponent below ten million."""
+    if math.isnan(number):
+        return "unknown"
+    text = spell_number(number, digits)
+    if abs(number) < 1e7 and ("e+" in text or abs(number) >= 1e4):
+        return f"{float(f'{number:.{digits}g}'):,.0f}".replace("-", MINUS)
+    return text
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage of two or three digits."""
+    value = 100.0 * share
+    digits = 0 if abs(value) >= 9.95 else 1
+    return f"{value:.{digits}f} %".replace("-", MINUS)
+
+
+def join_names(names: Sequence[str], most: int = 3) -> str:
+    """Join names by commas; those beyond ``most`` are only counted."""
+    shown = list(names[:most])
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most:,} more"
+    if len(shown) < 2:
+        return "".join(shown)
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def spell_label(label: object) -> str:
+    """Name of a feature or task as text that any file can hold."""
+    # Halves of surrogate pairs have no place in UTF-8.
+    text = str(label).encode("utf-8", "replace").decode("utf-8")
+    cut = len(text) > LONGEST_LABEL
+    return f"{text[: LONGEST_LABEL - 1]}…" if cut else text

@@ -1,6 +1,18 @@
-"""How is it shown? Tables as values, and their layouts."""
+"""Tables as values, and their layouts."""
 
-from priormtl.tables.cells import (
+from priormtl.tables.layouts import (
+    Tabled,
+    in_latex,
+    in_markdown,
+    to_html,
+    to_html_page,
+    to_json,
+    to_latex,
+    to_markdown,
+    to_notebook,
+    to_text,
+)
+from priormtl.tables.table import (
     NOTHING,
     Cell,
     Shown,
@@ -11,17 +23,6 @@ from priormtl.tables.cells import (
     count_words,
     spell_number,
 )
-from priormtl.tables.latex import to_latex
-from priormtl.tables.latex_words import in_latex
-from priormtl.tables.layouts import (
-    in_markdown,
-    to_html,
-    to_html_page,
-    to_markdown,
-    to_notebook,
-    to_text,
-)
-from priormtl.tables.tabled import Tabled
 
 __all__ = [
     "NOTHING",
@@ -38,6 +39,7 @@ __all__ = [
     "spell_number",
     "to_html",
     "to_html_page",
+    "to_json",
     "to_latex",
     "to_markdown",
     "to_notebook",

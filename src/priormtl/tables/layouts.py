@@ -1,21 +1,159 @@
-"""Tables to plain text, Markdown and HTML; words are never markup."""
+r"""Tables as plain text, Markdown, HTML and LaTeX, and values as JSON.
 
+Each format has one escape, used everywhere in the package, so that names of features
+and tasks are shown as they are and never read as markup: ``in_markdown``, ``in_latex``
+and ``html.escape``. ``to_json`` writes JSON without NaN and infinity.
+
+``Tabled`` is the base of results that consist of tables, with one method per layout.
+"""
+
+import json
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from html import escape
-from unicodedata import combining, east_asian_width
+from math import isfinite
+from typing import Any
+from unicodedata import combining, decomposition, east_asian_width, normalize
 
-from priormtl.tables.cells import Cell, Shown, TableRow
+from priormtl.tables.table import Cell, Shown, TableRow
 
 __all__ = [
+    "Tabled",
+    "in_latex",
     "in_markdown",
     "to_html",
     "to_html_page",
+    "to_json",
+    "to_latex",
     "to_markdown",
     "to_notebook",
     "to_text",
 ]
 
-MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\|*_<>`"})
+
+class Tabled(ABC):
+    """Base of results that are shown as tables; methods are named as in pandas."""
+
+    @abstractmethod
+    def _tables(self) -> Sequence[Shown]:
+        """Tables in reading order."""
+
+    def to_text(self) -> str:
+        """Plain text, for terminals."""
+        return "\n".join(map(to_text, self._tables()))
+
+    def to_html(self) -> str:
+        """HTML tables, for any page."""
+        return "".join(map(to_html, self._tables()))
+
+    def to_latex(self) -> str:
+        r"""LaTeX tables with booktabs rules.
+
+        The document needs ``\usepackage{booktabs,graphicx}``, with pdfLaTeX also
+        ``\usepackage[T1]{fontenc}``. Names beyond Latin and Greek letters need XeLaTeX
+        or LuaLaTeX and a font that has them.
+        """
+        return "\n".join(map(to_latex, self._tables()))
+
+    def to_markdown(self) -> str:
+        """Markdown tables."""
+        return "\n".join(map(to_markdown, self._tables()))
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+    def _repr_html_(self) -> str:
+        return to_notebook(self._tables())
+
+
+# Plain text
+
+
+def to_text(table: Shown) -> str:
+    """Aligned columns under a title, for terminals and plain files."""
+    lines = [[_in_text(column) for column in table.columns]]
+    for row in table.rows:
+        cells = [
+            " ".join([cell.text + cell.mark, *_asides(cell)]) for cell in row.cells
+        ]
+        lines.append([_in_text(text) for text in (row.label, *cells)])
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    shown = []
+    for line in lines:
+        cells = []
+        for text, width, side in zip(line, widths, table.alignment, strict=True):
+            gap = " " * (width - _width(text))
+            cells.append(gap + text if side == "r" else text + gap)
+        shown.append("  ".join(cells).rstrip())
+    ruler = "  ".join("─" * width for width in widths)
+    notes = [_in_text(note) for note in table.notes]
+    return "\n".join(
+        [_in_text(table.title), "", shown[0], ruler, *shown[1:], *notes, ""]
+    )
+
+
+def _in_text(text: str) -> str:
+    """Text on one line, without characters that move a terminal's cursor."""
+    return "".join(filter(str.isprintable, " ".join(text.split())))
+
+
+def _width(text: str) -> int:
+    """Terminal columns that a text takes: wide East Asian characters take two."""
+    return sum(
+        0 if combining(sign) else 2 if east_asian_width(sign) in "WF" else 1
+        for sign in text
+    )
+
+
+def _asides(cell: Cell) -> list[str]:
+    return [f"({aside})" for aside in cell.asides]
+
+
+# Markdown
+
+
+MARKDOWN = re.compile(r"([\\`*_\[\]|~$])")
+
+
+def in_markdown(text: str) -> str:
+    r"""Escape text for Markdown, on one line.
+
+    Punctuation is escaped by a backslash; ``&``, ``<`` and ``>`` become entities, which
+    also Markdown dialects without backslash escapes for them understand.
+
+    Examples
+    --------
+    >>> print(in_markdown("a_b | <i>"))
+    a\_b \| &lt;i&gt;
+    """
+    signs = MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    return signs.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def to_markdown(table: Shown) -> str:
+    """Markdown table under a bold title, notes as a list."""
+    ruler = ["---" if side == "l" else "---:" for side in table.alignment]
+    lines = [[in_markdown(column) for column in table.columns], ruler]
+    for row in table.rows:
+        cells = []
+        for cell in row.cells:
+            text = in_markdown(cell.text)
+            strong = f"**{text}**" if cell.bold else text
+            cells.append(
+                " ".join([strong + cell.mark, *map(in_markdown, _asides(cell))])
+            )
+        lines.append([in_markdown(row.label), *cells])
+    rows = ["| " + " | ".join(line) + " |" for line in lines]
+    notes = [f"- {in_markdown(note)}" for note in table.notes]
+    return "\n".join([f"**{in_markdown(table.title)}**", "", *rows, "", *notes, ""])
+
+
+# HTML
+
 
 STYLE = """\
 body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;
@@ -41,54 +179,37 @@ NOTEBOOK_STYLE = (
 )
 
 
-def to_text(table: Shown) -> str:
-    """Aligned columns under a title, for terminals and plain files."""
-    head = [_in_text(column) for column in table.columns]
-    body = [[_in_text(row.label), *map(_text_cell, row.cells)] for row in table.rows]
-    lines = [head, *body]
-    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
-    ruler = "  ".join("─" * width for width in widths)
-    shown = [_aligned(line, widths, table.alignment) for line in lines]
-    notes = [_in_text(note) for note in table.notes]
-    return "\n".join(
-        [_in_text(table.title), "", shown[0], ruler, *shown[1:], *notes, ""]
-    )
-
-
-def to_markdown(table: Shown) -> str:
-    """Pipes under a bold title, the notes as a list."""
-    head = [in_markdown(column) for column in table.columns]
-    ruler = ["---" if side == "l" else "---:" for side in table.alignment]
-    body = [
-        [in_markdown(row.label), *map(_markdown_cell, row.cells)] for row in table.rows
-    ]
-    lines = ["| " + " | ".join(line) + " |" for line in (head, ruler, *body)]
-    notes = [f"- {in_markdown(note)}" for note in table.notes]
-    title = f"**{in_markdown(table.title)}**"
-    return "\n".join([title, "", *lines, "", *notes, ""])
-
-
 def to_html(table: Shown) -> str:
-    """A table with a caption and scopes, for any page."""
-    heads = "".join(map(_html_head, table.columns, table.alignment))
-    body = "\n".join(_html_row(row, table.alignment) for row in table.rows)
+    """HTML table with caption and scopes."""
+    kinds = [' class="words"' if side == "l" else "" for side in table.alignment]
+    heads = "".join(
+        f'<th scope="col"{kind}>{escape(text)}</th>'
+        for text, kind in zip(table.columns, kinds, strict=True)
+    )
+    body = ""
+    for row in table.rows:
+        cells = "".join(
+            f"<td{kind}>{_html_cell(cell)}</td>"
+            for cell, kind in zip(row.cells, kinds[1:], strict=True)
+        )
+        body += f'<tr><th scope="row">{escape(row.label)}</th>{cells}</tr>\n'
     items = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     notes = f'<ul class="notes">{items}</ul>' if items else ""
     return (
         f'<div class="scroll"><table>\n<caption>{escape(table.title)}</caption>\n'
-        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n"
-        f"{notes}</div>\n"
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody>\n"
+        f"</table>\n{notes}</div>\n"
     )
 
 
 def to_notebook(tables: Iterable[Shown]) -> str:
-    """Tables for a notebook's cell, with the little style that they need."""
+    """HTML tables for a notebook's output cell, with their style."""
     body = "".join(map(to_html, tables))
     return f'<div class="priormtl"><style>{NOTEBOOK_STYLE}</style>{body}</div>'
 
 
 def to_html_page(title: str, tables: Iterable[Shown]) -> str:
-    """A page of its own: no script, nothing loaded from elsewhere."""
+    """HTML page of its own: no script, nothing loaded from elsewhere."""
     body = "\n".join(to_html(table) for table in tables)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -98,72 +219,186 @@ def to_html_page(title: str, tables: Iterable[Shown]) -> str:
     )
 
 
-def in_markdown(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
-    signs = " ".join(text.split()).translate(MARKDOWN)
-    # Brackets alone are harmless; these two together would make a link.
-    return signs.replace("](", "]\\(")
-
-
-def _in_text(text: str) -> str:
-    """Words on one line, without signs that move a terminal's cursor."""
-    return "".join(sign for sign in " ".join(text.split()) if sign.isprintable())
-
-
-def _width(text: str) -> int:
-    """Places that a text takes in a terminal."""
-    return sum(_sign_width(sign) for sign in text)
-
-
-def _sign_width(sign: str) -> int:
-    if combining(sign):
-        return 0
-    return 2 if east_asian_width(sign) in "WF" else 1
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int], alignment: str) -> str:
-    """Words to the left, numbers to the right."""
-    cells = [
-        " " * gap + text if side == "r" else text + " " * gap
-        for text, gap, side in zip(line, _gaps(line, widths), alignment, strict=True)
-    ]
-    return "  ".join(cells).rstrip()
-
-
-def _gaps(line: Sequence[str], widths: Sequence[int]) -> list[int]:
-    return [width - _width(text) for text, width in zip(line, widths, strict=True)]
-
-
-def _text_cell(cell: Cell) -> str:
-    return _in_text(" ".join([cell.text + cell.mark, *_asides(cell)]))
-
-
-def _asides(cell: Cell) -> Sequence[str]:
-    return [f"({aside})" for aside in cell.asides]
-
-
-def _markdown_cell(cell: Cell) -> str:
-    text = in_markdown(cell.text)
-    strong = f"**{text}**" if cell.bold else text
-    return " ".join([strong + cell.mark, *map(in_markdown, _asides(cell))])
-
-
-def _html_head(text: str, side: str) -> str:
-    kind = ' class="words"' if side == "l" else ""
-    return f'<th scope="col"{kind}>{escape(text)}</th>'
-
-
-def _html_row(row: TableRow, alignment: str) -> str:
-    opening = {"l": '<td class="words">', "r": "<td>"}
-    cells = "".join(
-        f"{opening[side]}{_html_cell(cell)}</td>"
-        for cell, side in zip(row.cells, alignment[1:], strict=True)
-    )
-    return f'<tr><th scope="row">{escape(row.label)}</th>{cells}</tr>'
-
-
 def _html_cell(cell: Cell) -> str:
     text = escape(cell.text)
     strong = f"<strong>{text}</strong>" if cell.bold else text
     asides = [f'<span class="aside">{escape(aside)}</span>' for aside in _asides(cell)]
     return " ".join([strong + escape(cell.mark), *asides])
+
+
+# LaTeX
+
+
+LATEX_TEXT = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "`": r"\textasciigrave{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "–": "--",
+    "—": "---",
+    "…": r"\ldots{}",
+    "“": "``",
+    "”": "''",
+    "€": r"\texteuro{}",
+    # Capitals that look like Latin ones have no commands of their own.
+    **dict(zip("οΑΒΕΖΗΙΚΜΝΟΡΤΧ", "oABEZHIKMNOPTX", strict=True)),
+}
+LATEX_MATHS = {
+    "−": "-",
+    "±": r"\pm",
+    "∓": r"\mp",
+    "×": r"\times",
+    "÷": r"\div",
+    "·": r"\cdot",
+    "∘": r"\circ",
+    "≤": r"\leq",
+    "≥": r"\geq",
+    "≠": r"\neq",
+    "≈": r"\approx",
+    "∞": r"\infty",
+    "√": r"\surd",
+    "∂": r"\partial",
+    "∇": r"\nabla",
+    "∑": r"\sum",
+    "∏": r"\prod",
+    "∈": r"\in",
+    "‖": r"\|",
+    "←": r"\leftarrow",
+    "→": r"\rightarrow",
+    "↑": r"\uparrow",
+    "↓": r"\downarrow",
+    "↔": r"\leftrightarrow",
+    "⇒": r"\Rightarrow",
+    "°": r"^\circ",
+    "†": r"^\dagger",
+    "▲": r"^\bigtriangleup",
+    "▼": r"^\bigtriangledown",
+}
+GREEK = {
+    "αβγδεζηθ": "alpha beta gamma delta varepsilon zeta eta theta",
+    "ικλμµνξπ": "iota kappa lambda mu mu nu xi pi",
+    "ρςστυφχψω": "rho varsigma sigma tau upsilon varphi chi psi omega",
+    "ϑϕϵ": "vartheta phi epsilon",
+    "ΓΔΘΛΞΠ": "Gamma Delta Theta Lambda Xi Pi",
+    "ΣΥΦΨΩ": "Sigma Upsilon Phi Psi Omega",
+}
+GREEK_MATHS = {
+    letter: rf"\{name}"
+    for letters, names in GREEK.items()
+    for letter, name in zip(letters, names.split(), strict=True)
+}
+RAISED = {"<super>": "^", "<sub>": "_"}
+# Fonts set two of these as one sign (--, ,, and ''), so an empty group parts them.
+LIGATURE = re.compile(r"([-,'])(?=\1)")
+PARTED = "\N{NULL}"
+LATEX = {
+    **LATEX_TEXT,
+    **{
+        sign: rf"\ensuremath{{{command}}}"
+        for sign, command in (LATEX_MATHS | GREEK_MATHS).items()
+    },
+    PARTED: "{}",
+}
+# As wide as it is, or as the page where it is wider.
+FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+
+
+def in_latex(text: str) -> str:
+    """Escape text for LaTeX, on one line, in characters that pdfLaTeX knows.
+
+    Unprintable characters are left out. Letters beyond Latin and Greek stay as they
+    are: XeLaTeX and LuaLaTeX show them with a font that has them.
+    """
+    line = " ".join(normalize("NFC", text).split())
+    parted = LIGATURE.sub(rf"\1{PARTED}", "".join(filter(str.isprintable, line)))
+    return "".join(LATEX.get(sign) or _raise(sign) for sign in parted)
+
+
+def _raise(sign: str) -> str:
+    """Superscripts and subscripts such as ¹ and ₂; other characters as they are."""
+    place, _, base = decomposition(sign).partition(" ")
+    if place not in RAISED or " " in base:
+        return sign
+    plain = chr(int(base, 16))
+    inner = LATEX_MATHS.get(plain, plain)
+    return rf"\ensuremath{{{RAISED[place]}{{{inner}}}}}" if inner.isascii() else sign
+
+
+def to_latex(table: Shown) -> str:
+    r"""LaTeX float with booktabs rules, notes below it in small print.
+
+    The document needs ``\usepackage{booktabs,graphicx}``, with pdfLaTeX also
+    ``\usepackage[T1]{fontenc}``. Names beyond Latin and Greek letters need XeLaTeX or
+    LuaLaTeX and a font that has them.
+    """
+    head = _latex_line(in_latex(column) for column in table.columns)
+    notes = [rf"\par\footnotesize {in_latex(note)}" for note in table.notes]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{in_latex(table.title)}}}",
+            FITTED,
+            rf"\begin{{tabular}}{{{table.alignment}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *(_latex_row(row) for row in table.rows),
+            r"\bottomrule",
+            r"\end{tabular}}",
+            *notes,
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _latex_row(row: TableRow) -> str:
+    cells = [in_latex(row.label)]
+    for cell in row.cells:
+        text = in_latex(cell.text)
+        main = (rf"\textbf{{{text}}}" if cell.bold else text) + in_latex(cell.mark)
+        asides = " ".join(in_latex(aside) for aside in _asides(cell))
+        if asides:
+            # Below each other, the main text in line with the label.
+            stack = rf"{main}\\ \scriptsize {asides}"
+            main = rf"\begin{{tabular}}[t]{{@{{}}r@{{}}}}{stack}\end{{tabular}}"
+        cells.append(main)
+    return _latex_line(cells)
+
+
+def _latex_line(cells: Iterable[str]) -> str:
+    line = " & ".join(cells)
+    # After the \\ of the line before, * and [ would be read as its arguments.
+    guard = "{}" if line[:1] in {"*", "["} else ""
+    return rf"{guard}{line} \\"
+
+
+# JSON
+
+
+def to_json(value: Any, **layout: Any) -> str:
+    """Write plain values and arrays as JSON; NaN and infinity become null.
+
+    Examples
+    --------
+    >>> to_json({"gap": float("inf"), "scores": [0.5, float("nan")]})
+    '{"gap": null, "scores": [0.5, null]}'
+    """
+    return json.dumps(_without_nan(value), allow_nan=False, **layout)
+
+
+def _without_nan(value: Any) -> Any:
+    if hasattr(value, "tolist"):  # arrays and scalars of NumPy
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _without_nan(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(one) for one in value]
+    return value

@@ -1,0 +1,412 @@
+"""The five questions of a report and their answers.
+
+How good is the model, which features matter, did the prior help, are there outlier
+tasks, and did the fit converge? Every answer says in its note what limits it.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+
+from priormtl._arrays import Index
+from priormtl.estimators import SearchSummary
+from priormtl.reports.content import (
+    Finding,
+    Number,
+    join_names,
+    percent,
+    spell,
+    spell_label,
+)
+from priormtl.reports.model import TRAINING_ROWS, FittedModel, Scores, row_norms
+from priormtl.reports.tables import feature_note, sign_agreement
+from priormtl.tables import count_words
+
+__all__ = [
+    "answer_benefit",
+    "answer_certificate",
+    "answer_features",
+    "answer_outliers",
+    "answer_quality",
+    "compare_without",
+    "far_tasks",
+]
+
+QUALITY = "How good is it?"
+FEATURES = "Which features matter?"
+BENEFIT = "Did the prior help?"
+OUTLIERS = "Are there outlier tasks?"
+CERTIFICATE = "Did the fit converge?"
+
+
+# How good is it?
+
+
+def answer_quality(fitted: FittedModel, scores: Scores | None) -> Finding:
+    """Answer from given rows, else from held-out rows, else from training rows."""
+    search = fitted.summary.search
+    if search is None and scores is None:
+        return Finding(
+            "quality",
+            QUALITY,
+            "Not measured",
+            "The model does not keep its training data, and no data were given.",
+            "Give rows with known targets, preferably rows that were not used to fit.",
+            {},
+        )
+    if search is None:
+        assert scores is not None
+        head, said, warning, numbers = _describe_scores(scores)
+        return Finding("quality", QUALITY, head, said, warning, numbers)
+    found = _answer_search(fitted, search)
+    if scores is None:
+        return found
+    head, said, warning, numbers = _describe_scores(scores)
+    numbers = {**(found.numbers or {}), **numbers}
+    if scores.where == TRAINING_ROWS:
+        return replace(found, sentence=f"{found.sentence} {said}", numbers=numbers)
+    # Given rows come first, since nothing was chosen on them.
+    return replace(
+        found,
+        value=f"{head} on {scores.where}",
+        sentence=f"{said} {found.sentence}",
+        note=f"{warning} {found.note}",
+        numbers=numbers,
+    )
+
+
+def _answer_search(fitted: FittedModel, search: SearchSummary) -> Finding:
+    mean, error = float(search.means[search.best]), search.standard_error
+    candidates, splits = search.scores.shape
+    spread = "" if math.isnan(error) else f" ± {spell(error, 2)}"
+    value = f"{search.metric} {spell(mean, 3)}"
+    sentence = (
+        f"Cross-validated {search.metric} {spell(mean)}{spread} (standard error over "
+        f"{count_words(splits, 'split')})."
+    )
+    numbers: dict[str, Number] = {
+        "metric": search.metric,
+        "cross_validated": mean,
+        "standard_error": error,
+        "splits": splits,
+        "candidates": candidates,
+    }
+    if search.metric == "mean squared error":
+        variance = fitted.summary.target_variance
+        lams = getattr(fitted.model, "lams", ())
+        if variance:
+            share = 1.0 - mean / variance
+            numbers["held_out_variance_explained"] = share
+            value = f"{percent(share)} explained"
+            sentence += f" This explains {percent(share)} of the targets' variance."
+        elif lams is None or isinstance(lams, Integral):
+            # A default grid begins at lam_max, where all coefficients are zero.
+            at_largest = search.strengths["lam"] == search.strengths["lam"].max()
+            worst = float(search.means[at_largest].min())
+            if worst > 0:
+                less = 1.0 - mean / worst
+                numbers["below_intercepts"] = less
+                value = f"{percent(less)} less error"
+                sentence += f" This is {percent(less)} less than without features."
+    tried = count_words(candidates, "candidate")
+    note = (
+        f"The cross-validated score is the best of {tried} and therefore slightly "
+        "optimistic."
+    )
+    value = value[:1].upper() + value[1:]
+    return Finding("quality", QUALITY, value, sentence, note, numbers)
+
+
+def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
+    """Value, sentence, note and numbers of scores on rows."""
+    known = scores.by_task[~np.isnan(scores.by_task)]
+    parts = []
+    if math.isnan(scores.overall):
+        median = float(np.median(known)) if known.size else float("nan")
+        head = f"{scores.metric} {spell(median, 3)} in the median task"
+    else:
+        mean = "on average over tasks" if scores.metric == "AUC" else "over all tasks"
+        head = f"{scores.metric} {spell(scores.overall, 3)}"
+        parts.append(f"is {spell(scores.overall)} {mean}")
+    if len(known) > 1:
+        low, high = spell(known.min(), 3), spell(known.max(), 3)
+        parts.append(f"ranges from {low} to {high} across tasks")
+    said = " and ".join(parts) or "is not defined"
+    warning = "If the model was fitted to these rows, the scores are optimistic."
+    if scores.where == TRAINING_ROWS:
+        warning = "Scores on training rows are optimistic; score new rows instead."
+    numbers: dict[str, Number] = {
+        "rows": float(scores.rows.sum()),
+        "rows_metric": scores.metric,
+        "rows_score": scores.overall,
+    }
+    return head, f"On {scores.where}, {scores.metric} {said}.", warning, numbers
+
+
+# Which features matter?
+
+
+TOP = 5  # features that the sentence names
+
+
+def answer_features(fitted: FittedModel) -> Finding:
+    """Count the features in use, and name the largest."""
+    d, used = len(fitted.features), int(np.count_nonzero(fitted.norms))
+    order = fitted.ranking[: min(used, TOP)]
+    names = [fitted.features[j] for j in order]
+    numbers: dict[str, Number] = {
+        "features": d,
+        "selected": used,
+        "top": ", ".join(names),
+    }
+    if not used:
+        sentence = "All coefficients are zero: the model predicts its intercepts."
+        return Finding("features", FEATURES, "None", sentence, "", numbers)
+    others = f", followed by {join_names(names[1:], TOP)}" if names[1:] else ""
+    sentence = f"“{names[0]}” has the largest coefficients{others}."
+    if len(fitted.tasks) > 1:
+        agreement = float(sign_agreement(fitted.coef)[order[0]])
+        share = "all" if agreement == 1 else percent(agreement)
+        sentence += f" “{names[0]}” has the same sign in {share} of its tasks."
+    value = f"{used:,} of {count_words(d, 'feature')}"
+    note = feature_note(fitted)
+    return Finding("features", FEATURES, value, sentence, note, numbers)
+
+
+# Did the prior help?
+
+
+LEVEL = 0.95
+PRIORS = {"theta": "feature prior", "epsilon": "task prior"}  # by their strengths
+TEST_IT = "audit_prior(model, X, y, …) tests it."
+
+
+@dataclass(frozen=True)
+class Paired:
+    """How much better a search does with a prior than without, split by split."""
+
+    without: float  # best mean score without the prior
+    chosen: float
+    gain: float  # positive: better with the prior
+    low: float
+    high: float
+    n_splits: int
+
+    @property
+    def helped(self) -> bool:
+        """Whether the interval excludes zero; the search tried zero, too."""
+        return self.low > 0
+
+
+def answer_benefit(fitted: FittedModel, audit: Any) -> Finding:
+    """Report what an audit found, else what the scores of the search show."""
+    helped = getattr(audit, "helped_tuned", None) or getattr(audit, "helped", None)
+    if helped is not None:
+        return _answer_audit(helped, len(getattr(audit, "disagreeing", ())))
+    summary = fitted.summary
+    strengths = [
+        *(["theta"] if summary.feature_prior is not None else []),
+        *(["epsilon"] if summary.task_prior not in (None, "none") else []),
+    ]
+    if summary.n_tasks == 1 and "epsilon" in strengths:
+        strengths.remove("epsilon")
+    if not strengths:
+        words = "The model was fitted without priors."
+        return Finding("prior", BENEFIT, "No prior", words, "", {})
+    search = summary.search
+    if search is not None:
+        pairs = {name: compare_without(search, name) for name in strengths}
+        known = {name: pair for name, pair in pairs.items() if pair is not None}
+        if known:
+            return _answer_pairs(search.metric, known)
+    if reason := getattr(audit, "reason", None):
+        return Finding("prior", BENEFIT, "Not measured", str(reason), "", {})
+    reason = "A single fit does not show how good the model is without the prior."
+    if search is not None:
+        names = " or ".join(f"{name} = 0" for name in strengths)
+        reason = f"The search did not try {names}, so there is nothing to compare with."
+    return Finding("prior", BENEFIT, "Not measured", reason, TEST_IT, {})
+
+
+def compare_without(search: SearchSummary, strength: str) -> Paired | None:
+    """Compare the best candidate with the best without a prior, if some were without.
+
+    The interval is Student's for the mean of the differences, split by split.
+    """
+    values = search.strengths.get(strength)
+    if values is None or not np.any(values == 0) or search.scores.shape[1] < 2:
+        return None
+    means, sign = search.means, -1.0 if search.is_error else 1.0
+    goodness = np.where(np.isnan(means), -np.inf, sign * means)
+    without = int(np.argmax(np.where(values == 0, goodness, -np.inf)))
+    best = int(np.argmax(goodness))
+    gains = sign * (search.scores[best] - search.scores[without])
+    gains = gains[~np.isnan(gains)]
+    n = len(gains)
+    if n < 2:
+        return None
+    gain = float(gains.mean())
+    quantile = student.ppf(0.5 + LEVEL / 2, n - 1)
+    half = float(quantile * gains.std(ddof=1) / np.sqrt(n))
+    pair = float(means[without]), float(means[best])
+    return Paired(*pair, gain, gain - half, gain + half, n)
+
+
+def _answer_audit(helped: Any, disagreeing: int) -> Finding:
+    names = ("metric", "change", "low", "high", "level", "p_value", "verdict")
+    numbers = {name: getattr(helped, name, None) for name in names}
+    sentence = str(helped.sentence)
+    if disagreeing:
+        verb = "disagrees" if disagreeing == 1 else "disagree"
+        sentence += f" {count_words(disagreeing, 'relation')} {verb} with the data."
+    value, note = str(helped.verdict).capitalize(), str(getattr(helped, "method", ""))
+    numbers = {"source": "audit", **numbers}
+    return Finding("prior", BENEFIT, value, sentence, note, numbers)
+
+
+def _answer_pairs(metric: str, pairs: dict[str, Paired]) -> Finding:
+    sentences = []
+    numbers: dict[str, Number] = {"source": "search", "metric": metric}
+    for name, pair in pairs.items():
+        prior = PRIORS[name].capitalize()
+        if pair.low == pair.high == 0:
+            sentences.append(f"{prior}: the best candidate has {name} = 0.")
+        else:
+            sentences.append(
+                f"{prior}: {metric} {spell(pair.chosen)} with it and "
+                f"{spell(pair.without)} without, an improvement of "
+                f"{spell(pair.gain, 2)} (95 % interval {spell(pair.low, 2)} to "
+                f"{spell(pair.high, 2)}, {count_words(pair.n_splits, 'split')})."
+            )
+        numbers |= {
+            f"{name}_gain": pair.gain,
+            f"{name}_verdict": "helped" if pair.helped else "no clear difference",
+            f"{name}_low": pair.low,
+            f"{name}_high": pair.high,
+        }
+    helped = [PRIORS[name] for name, pair in pairs.items() if pair.helped]
+    value = "No clear difference"
+    if helped:
+        all_helped = len(helped) == len(pairs)
+        value = "Helped" if all_helped else f"{helped[0].capitalize()} helped"
+    note = (
+        "This compares the best cross-validated scores with and without the prior, "
+        f"which favours the prior; {TEST_IT}"
+    )
+    return Finding("prior", BENEFIT, value, " ".join(sentences), note, numbers)
+
+
+# Are there outlier tasks?
+
+
+FEWEST = 4  # tasks, below which none can be told from the others
+FAR = 5.0  # deviations from the median distance
+TIMES = 2.0  # the median distance, too: with few tasks deviations mean little
+
+
+def answer_outliers(fitted: FittedModel) -> Finding:
+    """Name the outlier tasks of the model, else tasks far from the others."""
+    m, found = len(fitted.tasks), fitted.summary.outliers
+    if found is not None:
+        return _answer_found(fitted, [spell_label(label) for label in found])
+    if m < FEWEST:
+        words = f"Comparing tasks needs at least {FEWEST} of them: there are {m}."
+        return Finding("outliers", OUTLIERS, "Too few tasks", words, "", {"far": ""})
+    far, distances = far_tasks(fitted), fitted.distances
+    names = [fitted.tasks[i] for i in far]
+    numbers: dict[str, Number] = {"far": ", ".join(names), "count": len(names)}
+    note = (
+        "Measured by the distance of a task's coefficients from those of the median "
+        "task; outlier_tasks=True fits a model of outlier tasks."
+    )
+    if not names:
+        words = "No task's coefficients are unusually far from the others'."
+        return Finding("outliers", OUTLIERS, "None stands out", words, note, numbers)
+    usual = float(np.median(distances))
+    first = _join_tasks(names[:1])
+    sentence = f"{first} is far from the median task, which most tasks equal."
+    if usual:
+        times = spell(distances[far[0]] / usual, 2)
+        sentence = f"{first} is {times} times as far from the median task as usual."
+    if len(names) > 1:
+        verb = "is" if len(names) == 2 else "are"
+        sentence += f" {_join_tasks(names[1:], 4)} {verb} also far from it."
+    value = f"{count_words(len(names), 'task')} far from the others"
+    return Finding("outliers", OUTLIERS, value, sentence, note, numbers)
+
+
+def far_tasks(fitted: FittedModel) -> Index:
+    """Tasks unusually far from the median task, farthest first."""
+    distances = fitted.distances
+    usual = np.median(distances)
+    # The factor makes the deviation comparable to that of a normal distribution.
+    deviation = 1.4826 * np.median(np.abs(distances - usual))
+    least = max(usual + FAR * deviation, TIMES * usual)
+    far = np.flatnonzero(distances > least)
+    return far[np.argsort(-distances[far], kind="stable")]
+
+
+def _answer_found(fitted: FittedModel, names: list[str]) -> Finding:
+    numbers: dict[str, Number] = {
+        "found": ", ".join(names),
+        "count": len(names),
+        "strength": fitted.summary.outlier_strength,
+    }
+    if not names:
+        words = "The model looked for outlier tasks and found none."
+        return Finding("outliers", OUTLIERS, "None found", words, "", numbers)
+    verbs = ("deviates", "has") if len(names) == 1 else ("deviate", "have")
+    sentence = (
+        f"{_join_tasks(names, 6)} {verbs[0]} from the shared coefficients and "
+        f"{verbs[1]} a task-specific component."
+    )
+    own = fitted.summary.own_coef
+    if own is not None and len(names) > 1:
+        largest = fitted.tasks[int(np.argmax(row_norms(own)))]
+        sentence += f" {_join_tasks([largest])} deviates most."
+    value = f"{len(names):,} of {count_words(len(fitted.tasks), 'task')}"
+    return Finding("outliers", OUTLIERS, value, sentence, "", numbers)
+
+
+def _join_tasks(names: list[str], most: int = 3) -> str:
+    """Names of tasks at the start of a sentence; numbers are preceded by "Task"."""
+    if not all(name.lstrip("-").isdigit() for name in names):
+        return join_names(names, most)
+    return f"Task{'' if len(names) == 1 else 's'} {join_names(names, most)}"
+
+
+# Did the fit converge?
+
+
+LOOSE = 1e-2  # relative gap from which coefficients should not be trusted
+
+
+def answer_certificate(fitted: FittedModel) -> Finding:
+    """Tell how far the objective can be above its optimum."""
+    summary, one = fitted.summary, fitted.summary.certificate
+    if one is None:
+        words = f"{summary.model} computes no bound on the distance to its optimum."
+        return Finding("certificate", CERTIFICATE, "No certificate", words, "", {})
+    relative = max(one.relative, 0.0)
+    numbers: dict[str, Number] = {
+        "objective": one.objective,
+        "dual_gap": one.gap,
+        "relative_gap": relative,
+        "iterations": one.n_iter,
+    }
+    sentence = (
+        f"Objective {spell(one.objective, 6)}, duality gap {spell(one.gap, 2)} "
+        f"(relative {spell(relative, 2)}) after {count_words(one.n_iter, 'iteration')}."
+    )
+    if relative >= LOOSE:
+        value, note = "No", "The gap is large: raise max_iter or rescale the features."
+    else:
+        # Doubles have no more than 15 digits.
+        digits = 15 if relative < 1e-15 else math.floor(-math.log10(relative))
+        value = f"Yes, to {digits} digits"
+        note = "The duality gap bounds how far the objective is above its optimum."
+    return Finding("certificate", CERTIFICATE, value, sentence, note, numbers)

@@ -1,0 +1,212 @@
+"""report: tell what a fitted model learned, as a page, JSON or Markdown.
+
+From the model's summary, scores by task and an audit follow the answers and tables of
+:class:`~priormtl.reports.content.Content`; nothing is fitted.
+"""
+
+import os
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+from priormtl._files import write_whole
+from priormtl.reports.answers import (
+    answer_benefit,
+    answer_certificate,
+    answer_features,
+    answer_outliers,
+    answer_quality,
+)
+from priormtl.reports.content import Content, spell, spell_label
+from priormtl.reports.model import FittedModel, Scores, score_rows, score_training
+from priormtl.reports.rendering import (
+    save_coefficients,
+    to_json,
+    to_markdown,
+    to_page,
+)
+from priormtl.reports.tables import (
+    cut_block,
+    feature_table,
+    pick_rows,
+    pick_tasks,
+    relation_table,
+    search_table,
+    task_table,
+)
+from priormtl.tables import count_words
+
+__all__ = ["Report", "build_content", "report"]
+
+PENALTIES = {
+    "l21": "ℓ2,1 norm: features enter or leave in all tasks at once",
+    "nuclear": "nuclear norm: tasks share a subspace",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a fitted model learned; see :func:`priormtl.report`.
+
+    ``content`` holds it as plain data. Notebooks show the page itself.
+    """
+
+    content: Content
+    _fitted: FittedModel = field(repr=False)
+
+    def to_html(self) -> str:
+        """One page of at most 1.5 MB that works without a network."""
+        return to_page(self.content)
+
+    def to_json(self) -> str:
+        """The page's content for programs; unknown numbers are null."""
+        return to_json(self.content)
+
+    def to_markdown(self, rows: int = 30) -> str:
+        """Answers, and at most ``rows`` rows of each table."""
+        return to_markdown(self.content, rows)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        coefficients: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Write the page; a failure leaves no partial file.
+
+        Parameters
+        ----------
+        path : path
+            File to write, such as ``report.html``.
+        coefficients : path, optional
+            File for all coefficients, .csv or .parquet, also those for which the page
+            has no room: one row per feature, one column per task.
+        """
+        if coefficients is not None:
+            save_coefficients(self._fitted, coefficients)
+        write_whole(path, self.to_html().encode())
+
+    def _repr_html_(self) -> str:
+        page = escape(self.to_html())
+        return (
+            '<iframe title="Report" width="100%" height="700" '
+            f'sandbox="allow-scripts allow-downloads" srcdoc="{page}"></iframe>'
+        )
+
+
+def report(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    task: Any = None,
+    audit: Any = None,
+    title: str | None = None,
+) -> Report:
+    """Report what a fitted model learned, without fitting anything.
+
+    Answers come first (how good it is, which features matter, whether the prior
+    helped, outlier tasks, convergence), then figures and the tables behind them.
+
+    Parameters
+    ----------
+    model : fitted model
+        Any linear model of this package.
+    X, y : rows and targets, optional
+        Data on which each task is scored, as in ``fit``; preferably rows that the
+        model was not fitted to. Without them the training rows are scored, if the
+        model keeps their statistics.
+    task : (n,) labels, optional
+        Task of each row.
+    audit : PriorAudit, optional
+        Result of ``audit_prior``. Without it the scores of a search tell whether the
+        priors helped.
+    title : str, optional
+        Heading of the page.
+
+    Returns
+    -------
+    Report
+        With ``save(path)``, ``to_html()``, ``to_json()`` and ``to_markdown()``.
+
+    Examples
+    --------
+    >>> from priormtl import MultiTaskRegressor, report
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> model = MultiTaskRegressor(lam=20.0).fit(X, y, task=task)
+    >>> report(model).content.finding("features").value
+    '3 of 6 features'
+    """
+    if (X is None) != (y is None):
+        absent, given = ("X", "y") if X is None else ("y", "X")
+        raise ValueError(
+            f"{absent} must be given together with {given}: scores need rows and "
+            "their targets. Or give neither."
+        )
+    fitted = FittedModel.read(model, X)
+    scores = score_training(fitted) if X is None else score_rows(fitted, X, y, task)
+    return Report(build_content(fitted, scores, audit, title), fitted)
+
+
+def build_content(
+    fitted: FittedModel, scores: Scores | None, audit: Any, title: str | None
+) -> Content:
+    """Answers first, then the tables behind them, each cut to what fits on a page."""
+    features, tasks = feature_table(fitted), task_table(fitted, scores)
+    kept = pick_tasks(tasks)
+    search = fitted.summary.search
+    others = [
+        relation_table(fitted, audit),
+        None if search is None else search_table(search),
+    ]
+    tables = (
+        features.take(pick_rows(features)),
+        tasks.take(kept),
+        *(table.take(pick_rows(table)) for table in others if table is not None),
+    )
+    if title is None:
+        m, d = len(fitted.tasks), len(fitted.features)
+        title = f"What {count_words(m, 'task')} share in {count_words(d, 'feature')}"
+    return Content(
+        spell_label(title),
+        list_facts(fitted),
+        (
+            answer_quality(fitted, scores),
+            answer_features(fitted),
+            answer_benefit(fitted, audit),
+            answer_outliers(fitted),
+            answer_certificate(fitted),
+        ),
+        tables,
+        cut_block(fitted, kept, tables),
+        "" if scores is None else scores.metric,
+    )
+
+
+def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
+    """Settings of the model as pairs of a label and a text."""
+    summary, model = fitted.summary, fitted.model
+    chosen = "" if summary.search is None else " (chosen)"
+    facts = [
+        ("Model", summary.model),
+        ("Tasks", f"{summary.n_tasks:,}"),
+        ("Features", f"{summary.n_features:,}"),
+        *((one.name, spell(one.value) + chosen) for one in summary.strengths),
+    ]
+    if summary.outlier_strength is not None:
+        facts.append(("Outlier strength", spell(summary.outlier_strength)))
+    if summary.penalty is not None:
+        facts.append(("Penalty", PENALTIES.get(summary.penalty, str(summary.penalty))))
+    if hasattr(model, "feature_prior_"):
+        prior = summary.feature_prior
+        facts.append(
+            ("Feature prior", "none" if prior is None else spell_label(prior.words))
+        )
+    if summary.task_prior is not None:
+        facts.append(("Task prior", spell_label(summary.task_prior)))
+    if fitted.is_classifier and hasattr(model, "loss"):
+        facts.append(("Loss", summary.loss))
+    if hasattr(model, "standardize"):
+        facts.append(("Standardised", "yes" if summary.standardized else "no"))
+    return tuple(facts)

@@ -1,0 +1,247 @@
+"""The fitted model as a report sees it: its summary, and its scores task by task.
+
+What was learned is read by :func:`priormtl.estimators.summarize_model` alone. Here it
+gets labels that any file can hold and the standard deviations of the features, which
+make coefficients comparable: a feature's size is ``‖p_j‖ · sd_j``. Scores come from
+given rows, or from the statistics that the model keeps of its training rows.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import issparse
+
+from priormtl._arrays import Array, Index, Matrix
+from priormtl._lazy import cached_property
+from priormtl.data import TaskStatistics, find_labels, pooled_scale
+from priormtl.estimators import ModelSummary, code_classes, summarize_model
+from priormtl.metrics import task_aucs
+from priormtl.reports.content import spell_label
+from priormtl.selection import validation_errors
+
+__all__ = [
+    "TRAINING_ROWS",
+    "FittedModel",
+    "Scores",
+    "row_norms",
+    "score_rows",
+    "score_training",
+]
+
+GIVEN_ROWS = "the given rows"
+TRAINING_ROWS = "the training rows"
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """Summary of a model, labels as text, and deviations of its features if known."""
+
+    model: Any  # to predict
+    summary: ModelSummary
+    features: tuple[str, ...]
+    tasks: tuple[str, ...]
+    scale: Array | None  # (d,) standard deviations
+
+    @classmethod
+    def read(cls, model: Any, X: Any = None) -> Self:
+        """Read a fitted linear model; rows of X may tell the features' deviations."""
+        coef = getattr(model, "coef_", None)
+        tasks = getattr(model, "tasks_", None)
+        if coef is None or tasks is None or np.shape(coef)[:1] != np.shape(tasks)[:1]:
+            raise TypeError(
+                "model must be a fitted linear model of priormtl: got "
+                f"{type(model).__name__} without coef_ and tasks_. Call fit first."
+            )
+        summary = summarize_model(model)
+        return cls(
+            model,
+            summary,
+            tuple(map(spell_label, summary.feature_names)),
+            tuple(spell_label(one.task) for one in summary.tasks),
+            _feature_deviations(model, X),
+        )
+
+    @property
+    def coef(self) -> Array:
+        """Coefficients in the units of X (m, d)."""
+        return self.summary.coef
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether targets are classes."""
+        return hasattr(self.model, "classes_")
+
+    @cached_property
+    def norms(self) -> Array:
+        """Norm of each feature's coefficients over all tasks (d,)."""
+        return row_norms(self.coef.T)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """The same per standard deviation: how much a feature matters (d,)."""
+        return self.norms if self.scale is None else self.norms * self.scale
+
+    @cached_property
+    def distances(self) -> Array:
+        """Distance of each task's coefficients from those of the median task (m,)."""
+        comparable = self.coef if self.scale is None else self.coef * self.scale
+        return row_norms(comparable - np.median(comparable, axis=0))
+
+    @property
+    def ranking(self) -> Index:
+        """Features by size, largest first; equal ones stay in order."""
+        return np.argsort(-self.sizes, kind="stable")
+
+
+def row_norms(rows: Array) -> Array:
+    """Euclidean norms that neither overflow nor underflow."""
+    with np.errstate(over="ignore"):
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    far = np.flatnonzero(~((norms > 1e-140) & (norms < 1e140)))
+    largest = np.abs(rows[far]).max(axis=1, initial=0.0)
+    used = largest > 0
+    unit = rows[far][used] / largest[used, np.newaxis]
+    largest[used] *= np.linalg.norm(unit, axis=1)
+    norms[far] = largest
+    return norms
+
+
+def _feature_deviations(model: Any, X: Any) -> Array | None:
+    """Standard deviations of the features, from the fit or else from rows."""
+    statistics = getattr(model, "statistics_", None)
+    if statistics is not None:
+        return pooled_scale(statistics)
+    if getattr(model, "standardize", False) and hasattr(model, "feature_scale_"):
+        return np.asarray(model.feature_scale_, dtype=np.float64)
+    if X is None:
+        return None
+    table, _ = model._split_task(X, None)
+    rows: Matrix = model._read_features(table, reset=False)
+    mean = np.asarray(rows.mean(axis=0)).ravel()
+    if issparse(rows):
+        squares = np.asarray(rows.multiply(rows).mean(axis=0)).ravel()
+        deviation = np.sqrt(np.maximum(squares - mean**2, 0.0))
+        noise = 1e-7 * np.sqrt(squares)
+    else:
+        deviation = np.sqrt(np.mean((rows - mean) ** 2, axis=0))
+        noise = 1e-14 * np.abs(mean)
+    return np.where(deviation > noise, deviation, 1.0)  # 1: a constant column
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores of each task; NaN where a task has no rows or a constant target."""
+
+    metric: str  # "R²" or "AUC"
+    where: str
+    rows: Array  # (m,)
+    by_task: Array  # (m,)
+    overall: float  # over all tasks; NaN where unknown
+    second_metric: str = ""
+    second_by_task: Array | None = None  # (m,)
+
+
+def score_training(fitted: FittedModel) -> Scores | None:
+    """Scores on the training rows, if the model keeps what they need."""
+    model = fitted.model
+    if fitted.is_classifier:
+        return None
+    statistics: TaskStatistics | None = getattr(model, "statistics_", None)
+    if statistics is None:
+        scores = getattr(model, "task_r2_", None)
+        rows = getattr(model, "task_weight_", None)
+        if scores is None or rows is None:
+            return None
+        rows, scores = np.asarray(rows), np.asarray(scores)
+        return Scores("R²", TRAINING_ROWS, rows, scores, float("nan"))
+    intercept = np.asarray(model.intercept_)[np.newaxis]
+    errors = validation_errors(statistics, fitted.coef[np.newaxis], intercept)[0]
+    weight = statistics.weight
+    centre = weight @ statistics.y_mean / weight.sum()
+    between = weight @ (statistics.y_mean - centre) ** 2
+    total = np.float64(statistics.yy.sum() + between)
+    return _r2_scores(TRAINING_ROWS, weight, errors, statistics.yy, total)
+
+
+def score_rows(fitted: FittedModel, X: Any, y: Any, task: Any) -> Scores:
+    """Scores on rows with known targets: R² of numbers, AUC of classes."""
+    model, m = fitted.model, len(fitted.tasks)
+    predict = model.decision_function if fitted.is_classifier else model.predict
+    scores = np.asarray(predict(X, task=task), dtype=np.float64)
+    codes: Index | None = None
+    if scores.ndim == 1:
+        _, labels = model._split_task(X, task)
+        n = len(scores)
+        codes = np.zeros(n, dtype=np.intp)
+        if labels is not None:
+            codes = find_labels(labels, model.tasks_.tolist(), n)
+    target = _targets(fitted, y, codes)
+    if target.shape != scores.shape:
+        raise ValueError(
+            f"y must have one target per prediction: got shape {target.shape} for "
+            f"predictions of shape {scores.shape}."
+        )
+    known = ~np.isnan(target)
+    if not known.any():
+        raise ValueError("y must hold at least one measured target: all are missing.")
+    columns = np.arange(m) if codes is None else codes
+    code = np.broadcast_to(columns, scores.shape)[known]
+    target, scores = target[known], scores[known]
+    rows = np.bincount(code, minlength=m).astype(np.float64)
+    if fitted.is_classifier:
+        positive = target > 0
+        areas = task_aucs(scores, positive, code, np.ones(len(positive)), m)
+        right = np.bincount(code, (scores > 0) == positive, m)
+        defined = areas[~np.isnan(areas)]
+        mean = float(defined.mean()) if defined.size else float("nan")
+        shares = _ratio(right, rows)
+        return Scores("AUC", GIVEN_ROWS, rows, areas, mean, "Accuracy", shares)
+    centre = _ratio(np.bincount(code, target, m), rows)
+    spread = np.bincount(code, (target - centre[code]) ** 2, m)
+    errors = np.bincount(code, (target - scores) ** 2, m)
+    total = np.sum((target - target.mean()) ** 2)
+    whole = np.sum((target - scores) ** 2)
+    return _r2_scores(GIVEN_ROWS, rows, errors, spread, total, whole)
+
+
+def _targets(fitted: FittedModel, y: Any, codes: Index | None) -> Array:
+    """Targets as numbers; classes are −1 and +1, NaN where not measured."""
+    targets = fitted.model._check_targets(y)
+    if codes is not None and targets.ndim == 2 and targets.shape[1] == 1:
+        targets = targets[:, 0]
+    if not fitted.is_classifier:
+        return np.asarray(targets, dtype=np.float64)
+    if codes is not None and len(targets) != len(codes):
+        return np.empty(len(targets))  # its shape is refused by the caller
+    numbers = code_classes(targets, codes, fitted.model._classes)
+    if targets.ndim == 1 and np.any(numbers == 0):
+        strange = targets[numbers == 0].tolist()[0]
+        raise ValueError(f"y must hold classes known to the model: got {strange!r}.")
+    return np.where(numbers == 0, np.nan, numbers)
+
+
+def _r2_scores(
+    where: str,
+    rows: Array,
+    errors: Any,
+    spread: Any,
+    total: Any,
+    error: Any = None,
+) -> Scores:
+    """R² and root mean squared errors from sums of squares by task and over all."""
+    error = errors.sum() if error is None else error
+    return Scores(
+        "R²",
+        where,
+        rows,
+        1.0 - _ratio(errors, spread),
+        float(1.0 - _ratio(error, total)),
+        "Root mean squared error",
+        np.sqrt(_ratio(errors, rows)),
+    )
+
+
+def _ratio(above: Any, below: Any) -> Any:
+    """Quotient; NaN where there is nothing to divide by."""
+    return np.where(below > 0, above / np.where(below > 0, below, 1.0), np.nan)

@@ -1,0 +1,230 @@
+"""The tables of a report: features, tasks, relations of the prior, and the search.
+
+A page has at most 1.5 MB. Each table has its share of that and is cut to the rows that
+fit, and the block of coefficients gets what the tables leave.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from priormtl._arrays import Array, Index
+from priormtl.audits import describe_rows
+from priormtl.estimators import SearchSummary, shared_coef
+from priormtl.priors import measure_violations
+from priormtl.reports.content import Block, Column, Table, spell_label
+from priormtl.reports.model import FittedModel, Scores, row_norms
+
+__all__ = [
+    "MOST_BYTES",
+    "cut_block",
+    "feature_note",
+    "feature_table",
+    "pick_rows",
+    "pick_tasks",
+    "relation_table",
+    "search_table",
+    "sign_agreement",
+    "task_table",
+]
+
+MOST_BYTES = 1_500_000  # of a page
+NUMBER_BYTES = 11  # of a number as the page holds it
+TABLE_BYTES = {
+    "features": 480_000,
+    "tasks": 150_000,
+    "relations": 130_000,
+    "search": 100_000,
+}
+FRAME_BYTES = 100_000  # of all that is not data, answers included
+
+CHUNK = 1000  # relations measured at a time
+RELATION_NUMBERS = {  # of an audit, and their labels
+    "weight": "Weight",
+    "violation_before": "Disagreement without",
+    "violation_after": "Disagreement",
+    "share": "Share of penalty",
+    "tension": "Tension",
+    "p_value": "p-value",
+}
+RELATION_NOTE = (
+    "Disagreement is 0 where a relation holds exactly and 1 where the coefficients "
+    "contradict it completely"
+)
+
+
+def feature_table(fitted: FittedModel) -> Table:
+    """One row per feature, largest first."""
+    coef = fitted.coef
+    columns = [Column("feature", "Feature", fitted.features)]
+    if fitted.scale is not None:
+        columns.append(Column("size", "Size", fitted.sizes))
+    columns += [
+        Column("norm", "Norm", fitted.norms),
+        # Sums of huge numbers would overflow.
+        Column("mean", "Mean", np.sum(coef / len(coef), axis=0)),
+        Column("min", "Min", coef.min(axis=0)),
+        Column("max", "Max", coef.max(axis=0)),
+        Column("same_sign", "Same sign", sign_agreement(coef)),
+        Column("tasks", "Tasks", np.count_nonzero(coef, axis=0).astype(np.float64)),
+    ]
+    table = Table("features", "Features", tuple(columns), feature_note(fitted))
+    return table.take(fitted.ranking)
+
+
+def feature_note(fitted: FittedModel) -> str:
+    """Say by what features are ranked."""
+    if fitted.scale is None:
+        return (
+            "Ranked by the norm of a feature's coefficients over all tasks, in the "
+            "units of the data: features with different units are not comparable."
+        )
+    return (
+        "Ranked by size: the norm of a feature's coefficients over all tasks times "
+        "the feature's standard deviation, which does not depend on units."
+    )
+
+
+def sign_agreement(coef: Array) -> Array:
+    """Share of the tasks that use a feature with its commoner sign; NaN for none."""
+    up, down = (coef > 0).sum(axis=0), (coef < 0).sum(axis=0)
+    used = up + down
+    return np.where(used > 0, np.maximum(up, down) / np.maximum(used, 1), np.nan)
+
+
+def task_table(fitted: FittedModel, scores: Scores | None) -> Table:
+    """One row per task, in the model's order."""
+    intercepts = [one.intercept for one in fitted.summary.tasks]
+    columns = [
+        Column("task", "Task", fitted.tasks),
+        Column("intercept", "Intercept", np.array(intercepts, dtype=np.float64)),
+        Column("norm", "Norm", row_norms(fitted.coef)),
+        Column("distance", "Distance", fitted.distances),
+    ]
+    note = "Distance is that of a task's coefficients from those of the median task."
+    if scores is not None:
+        columns.append(Column("rows", "Rows", scores.rows))
+        columns.append(Column("score", scores.metric, scores.by_task))
+        if scores.second_by_task is not None:
+            second = Column("second", scores.second_metric, scores.second_by_task)
+            columns.append(second)
+        note += f" Scores are those on {scores.where}."
+    if (own := fitted.summary.own_coef) is not None:
+        columns.append(Column("own", "Task-specific norm", row_norms(own)))
+    return Table("tasks", "Tasks", tuple(columns), note)
+
+
+def relation_table(fitted: FittedModel, audit: Any) -> Table | None:
+    """Relations of an audit or of the model's prior, strongest disagreement first."""
+    title = "Relations of the prior"
+    audited = getattr(audit, "relations", None)
+    if audited:
+        words = {"relation": "Relation", "kind": "Between", "verdict": "Verdict"}
+        texts = [
+            Column(name, label, tuple(spell_label(getattr(r, name)) for r in audited))
+            for name, label in words.items()
+        ]
+        numbers = [
+            Column(name, label, np.array([float(getattr(r, name)) for r in audited]))
+            for name, label in RELATION_NUMBERS.items()
+        ]
+        note = (
+            f"{RELATION_NOTE}; “without” is a fit without the prior. Strongest "
+            "disagreement first."
+        )
+        return Table("relations", title, (*texts, *numbers), note)
+    prior = getattr(fitted.model, "feature_prior_", None)
+    if prior is None:
+        return None
+    d = len(fitted.features)
+    D = csr_array(vstack([csr_array((0, d)), *(p.matrix(d) for p in prior.parts)]))
+    if not D.shape[0]:
+        return None
+    # The prior acts on the shared coefficients, per deviation if features were scaled.
+    P = shared_coef(fitted.model).T
+    if fitted.summary.standardized and fitted.scale is not None:
+        P = P * fitted.scale[:, np.newaxis]
+    largest = np.abs(P).max(initial=0.0)  # shares do not depend on units
+    P = np.ascontiguousarray(P) / (largest if largest > 0 else 1.0)
+    parts = [D[start : start + CHUNK] for start in range(0, D.shape[0], CHUNK)]
+    violation = np.concatenate([measure_violations(part, P) for part in parts])
+    squares = np.concatenate([np.sum((part @ P) ** 2, axis=1) for part in parts])
+    share = squares / (squares.sum() or 1.0)
+    relations = [spell_label(s.relation) for s in describe_rows(D, fitted.features)]
+    columns = (
+        Column("relation", "Relation", tuple(relations)),
+        Column("violation_after", RELATION_NUMBERS["violation_after"], violation),
+        Column("share", RELATION_NUMBERS["share"], share),
+    )
+    note = f"{RELATION_NOTE}, in the fitted model. Strongest disagreement first."
+    table = Table("relations", title, columns, note)
+    return table.take(np.argsort(-violation, kind="stable"))
+
+
+def search_table(search: SearchSummary) -> Table:
+    """One row per candidate, best first."""
+    means = search.means
+    columns = [
+        Column(name, name.replace("_", " "), values)
+        for name, values in search.strengths.items()
+    ]
+    known = ~np.isnan(search.scores)
+    number = np.maximum(known.sum(axis=1), 1)
+    squares = np.where(known, (search.scores - means[:, np.newaxis]) ** 2, 0.0)
+    spread = np.sqrt(squares.sum(axis=1) / number)
+    chosen = tuple("yes" if i == search.best else "" for i in range(len(means)))
+    columns += [
+        Column("score", search.metric.capitalize(), means),
+        Column("sd", "Standard deviation", np.where(known.any(axis=1), spread, np.nan)),
+        Column("chosen", "Chosen", chosen),
+    ]
+    note = "Mean score of every candidate over the held-out splits."
+    table = Table("search", "Strengths tried", tuple(columns), note)
+    return table.take(np.argsort(means if search.is_error else -means, kind="stable"))
+
+
+# What fits on the page
+
+
+def pick_rows(table: Table) -> Index:
+    """As many rows from the top as fit on the page."""
+    return np.arange(_count_within(_row_bytes(table), TABLE_BYTES[table.name]))
+
+
+def pick_tasks(table: Table) -> Index:
+    """All tasks, or those farthest from the others; in their order."""
+    by_distance = np.argsort(-np.asarray(table["distance"]), kind="stable")
+    costs = _row_bytes(table)[by_distance]
+    return np.sort(by_distance[: _count_within(costs, TABLE_BYTES[table.name])])
+
+
+def cut_block(fitted: FittedModel, tasks: Index, tables: Sequence[Table]) -> Block:
+    """Coefficients of these tasks, of as many listed features as tables leave room."""
+    spare = MOST_BYTES - FRAME_BYTES - sum(_row_bytes(t).sum() for t in tables)
+    listed = fitted.ranking[: len(tables[0])]
+    kept = listed[: max(1, int(spare / NUMBER_BYTES / len(tasks)))]
+    values = np.ascontiguousarray(fitted.coef[np.ix_(tasks, kept)].T)
+    used = int(np.count_nonzero(fitted.norms))
+    gone = used - int(np.count_nonzero(fitted.norms[kept]))
+    return Block(values, gone, len(fitted.tasks) - len(tasks))
+
+
+def _count_within(costs: Array, budget: int) -> int:
+    """At least one, so that no list is empty."""
+    return max(1, int(np.searchsorted(np.cumsum(costs), budget, side="right")))
+
+
+def _row_bytes(table: Table) -> Array:
+    """Bytes of each row; texts count as JSON with escapes."""
+    costs = np.zeros(len(table))
+    for column in table.columns:
+        if not isinstance(column.values, tuple):
+            costs += NUMBER_BYTES
+            continue
+        for i, text in enumerate(column.values):
+            escapes = 5 * (text.count("<") + text.count(">") + text.count("&"))
+            costs[i] += len(json.dumps(text, ensure_ascii=False).encode()) + 1 + escapes
+    return costs
