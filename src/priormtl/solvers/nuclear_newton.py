@@ -8,7 +8,7 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.penalties import Factors, Nuclear
 from priormtl.problem import Point, Problem
-from priormtl.solvers.first_order.steps import initial_curvature
+from priormtl.solvers.first_order import initial_curvature
 
 if TYPE_CHECKING:
     from priormtl.solvers.tangent import Quadratic

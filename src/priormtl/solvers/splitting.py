@@ -11,7 +11,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.problem import Point, Problem
-from priormtl.solvers.first_order.steps import initial_curvature
+from priormtl.solvers.first_order import initial_curvature
 
 __all__ = ["Exchange", "Splitting", "fit_curvature", "rebalance"]
 
