@@ -246,7 +246,7 @@ def test_one_more_step_from_the_optimum_changes_nothing(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_many_steps_beyond_convergence_end_and_keep_the_optimum(name):
     problem = example("logistic", intercepts="free")
-    solution = solve(problem, METHODS[name](), stop=[max_iter(3000)])
+    solution = solve(problem, METHODS[name](), stop=[max_iter(1500)])
     assert solution.certificate.gap <= 1e-8 * problem.null_objective
 
 

@@ -1,8 +1,8 @@
-"""Compiled loops of nuclear Newton: products along matrices of one rank.
+"""Compiled loops for the nuclear norm: Newton along fixed rank, and ADMM.
 
-Near P = U diag(s) Vᵀ of rank r, matrices of that rank move along Z Vᵀ + U Yᵀ with
-VᵀY = 0. Arrays have tasks or ranks first, so that inner loops run over contiguous
-memory: ``Z`` (r, d) is stored by rows, ``Y`` is (m, r), products are (m, d).
+Near P = U diag(s) Vᵀ of rank r, the tangent space of the matrices of that rank is
+{Zᵀ Vᵀ + U Yᵀ : VᵀY = 0}. Arrays have tasks or ranks first, so that inner loops run over
+contiguous memory: ``Z`` is (r, d), ``Y`` is (m, r), products and ``coef`` are (m, d).
 """
 
 from typing import Any, NamedTuple
@@ -12,18 +12,23 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.solvers.compile import compiled
 from priormtl.solvers.kernels.graph import MAIN, OFF, Graph
+from priormtl.solvers.kernels.vectors import advance, inner
+from priormtl.solvers.splitting import RELAXATION
 
 __all__ = [
-    "Inverses",
-    "Place",
+    "Admm",
+    "BasePoint",
+    "Preconditioner",
     "Quadratic",
     "conjugate_gradients",
-    "curve",
+    "hessian_product",
     "invert_positive",
+    "iterate_admm",
     "multiply",
 ]
 
 MOST_STEPS = 300
+LEAST_SHARE = 1e-5  # of the largest singular value, that squares can still tell
 
 
 class Quadratic(NamedTuple):
@@ -33,39 +38,40 @@ class Quadratic(NamedTuple):
     tie: Array  # (d,) strength of L in each row
     graph: Graph
     means: Array  # (m, d) of the features; (0, d) where intercepts are not tied
-    coupling: Array  # (m, m) of the misfits of task means; (0, 0) likewise
+    coupling: Array  # (m, m) of the residuals of task means; (0, 0) likewise
 
 
-class Place(NamedTuple):
+class BasePoint(NamedTuple):
     """A matrix of rank r, and what the penalty's curvature there needs."""
 
     U: Array  # (d, r)
     s: Array  # (r,)
     V: Array  # (m, r)
-    normal: Array  # (m, d) part of −gradientᵀ that leaves the rank's matrices
+    normal: Array  # (m, d) part of −gradientᵀ that is normal to the tangent space
     lam: float
     damping: float
 
 
-class Inverses(NamedTuple):
+class Preconditioner(NamedTuple):
     """Inverse blocks of the Hessian for rows of Y and for rows of Z.
 
-    Rows of Y are tasks, or modes of the task graph; rows of Z are solved in the modes
-    of the Gram matrix where all tasks have the same.
+    Rows of Y are tasks, or eigenvectors of the task graph. Rows of Z are solved in the
+    eigenvectors of the Gram matrix where all tasks have the same.
     """
 
     by_task: Array  # (m, r, r) or (1, r, r)
     task_modes: Array  # (m, m), or (0, 0)
-    by_rank: Array  # (r, d, d), or (1, d, d) with the modes
-    softness: Array  # (r, d) inverse stiffness of the modes, or (0, 0)
+    by_rank: Array  # (r, d, d), or (1, d, d) with the eigenvectors
+    inverse_values: Array  # (r, d) of the eigenvectors, or (0, 0)
 
 
-@compiled
-def add(out: Array, factor: float, x: Array) -> None:
-    """Add factor · x, in a loop: whole-array formulas take seconds to compile."""
-    for i in range(x.shape[0]):
-        for j in range(x.shape[1]):
-            out[i, j] += factor * x[i, j]
+class Admm(NamedTuple):
+    """A quadratic with the nuclear norm, at one value of rho."""
+
+    inverse: Array  # (m, d, d) or (1, d, d) of Gram matrices + rho · I
+    linear: Array  # (m, d)
+    rho: float
+    lam: float
 
 
 @compiled
@@ -106,7 +112,7 @@ def add_ties(quadratic: Any, x: Array, out: Array) -> None:
 
 @compiled
 def add_coupling(quadratic: Any, x: Array, out: Array) -> None:
-    """Add what tied intercepts leave of the task means."""
+    """Add the curvature in the task means that tied intercepts leave."""
     m, d = x.shape
     means = quadratic.means
     along = np.empty(m)
@@ -115,10 +121,10 @@ def add_coupling(quadratic: Any, x: Array, out: Array) -> None:
         for j in range(d):
             total += means[i, j] * x[i, j]
         along[i] = total
-    misfit = np.dot(quadratic.coupling, along)
+    residual = np.dot(quadratic.coupling, along)
     for i in range(m):
         for j in range(d):
-            out[i, j] += misfit[i] * means[i, j]
+            out[i, j] += residual[i] * means[i, j]
 
 
 @compiled
@@ -159,41 +165,43 @@ def multiply(quadratic: Any, x: Array) -> Array:
 def project(V: Array, Y: Array) -> Array:
     """Y without its part along V."""
     out = Y.copy()
-    add(out, -1.0, np.dot(V, np.dot(V.T, Y)))
+    advance(out, -1.0, np.dot(V, np.dot(V.T, Y)))
     return out
 
 
 @compiled
-def turn(place: Any, within: Array) -> Array:
-    """Penalty's curvature for changes (r, r) within the singular vectors.
+def penalty_within(base: Any, within: Array) -> Array:
+    """Penalty's Hessian for changes (r, r) within the singular vectors.
 
-    It bends for rotations only. Damping bends all the rest as much: a model without
-    would send small singular values far below zero.
+    The nuclear norm has curvature for rotations only. Damping adds it for all else: a
+    model without would send small singular values far below zero.
     """
-    r = len(place.s)
+    r = len(base.s)
     out = np.empty((r, r))
     for a in range(r):
         for b in range(r):
-            bend = place.lam / (place.s[a] + place.s[b])
+            bend = base.lam / (base.s[a] + base.s[b])
             odd, even = within[a, b] - within[b, a], within[a, b] + within[b, a]
-            out[a, b] = bend * (odd + place.damping * even)
+            out[a, b] = bend * (odd + base.damping * even)
     return out
 
 
 @compiled
-def curve(quadratic: Any, place: Any, Z: Array, Y: Array) -> tuple[Array, Array]:
-    """Hessian of the whole objective, damped, along matrices of one rank."""
-    U, s, V, lam = place.U, place.s, place.V, place.lam
+def hessian_product(
+    quadratic: Any, base: Any, Z: Array, Y: Array
+) -> tuple[Array, Array]:
+    """Hessian of the whole objective, damped, times a tangent vector."""
+    U, s, V, lam = base.U, base.s, base.V, base.lam
     move = np.dot(V, Z)
-    add(move, 1.0, np.dot(Y, U.T))
+    advance(move, 1.0, np.dot(Y, U.T))
     product = multiply(quadratic, move)
     within = np.dot(Z, U)
     outside = Z.copy()
-    add(outside, -1.0, np.dot(within, U.T))
+    advance(outside, -1.0, np.dot(within, U.T))
     new_Z = np.dot(V.T, product)
-    add(new_Z, 1.0, np.dot(turn(place, within), U.T))
+    advance(new_Z, 1.0, np.dot(penalty_within(base, within), U.T))
     new_Y = project(V, np.dot(product, U))
-    pull_Z, pull_Y = np.dot(Y.T, place.normal), np.dot(place.normal, outside.T)
+    pull_Z, pull_Y = np.dot(Y.T, base.normal), np.dot(base.normal, outside.T)
     for k in range(len(s)):
         for j in range(len(U)):
             bent = (lam * outside[k, j] - pull_Z[k, j]) / s[k]
@@ -206,21 +214,21 @@ def curve(quadratic: Any, place: Any, Z: Array, Y: Array) -> tuple[Array, Array]
 
 
 @compiled
-def precondition(inverses: Any, V: Array, Z: Array, Y: Array) -> tuple[Array, Array]:
+def precondition(blocks: Any, V: Array, Z: Array, Y: Array) -> tuple[Array, Array]:
     """Approximate solution for the right-hand sides Z and Y."""
-    if len(inverses.softness) > 0:
-        modes = inverses.by_rank[0]
+    if len(blocks.inverse_values) > 0:
+        modes = blocks.by_rank[0]
         turned_Z = np.dot(Z, modes)
         for k in range(turned_Z.shape[0]):
             for j in range(turned_Z.shape[1]):
-                turned_Z[k, j] *= inverses.softness[k, j]
+                turned_Z[k, j] *= blocks.inverse_values[k, j]
         new_Z = np.dot(turned_Z, modes.T)
     else:
-        new_Z = multiply_blocks(inverses.by_rank, Z)
-    if len(inverses.task_modes) > 0:
-        turned = multiply_blocks(inverses.by_task, np.dot(inverses.task_modes.T, Y))
-        return new_Z, project(V, np.dot(inverses.task_modes, turned))
-    return new_Z, project(V, multiply_blocks(inverses.by_task, Y))
+        new_Z = multiply_blocks(blocks.by_rank, Z)
+    if len(blocks.task_modes) > 0:
+        turned = multiply_blocks(blocks.by_task, np.dot(blocks.task_modes.T, Y))
+        return new_Z, project(V, np.dot(blocks.task_modes, turned))
+    return new_Z, project(V, multiply_blocks(blocks.by_task, Y))
 
 
 @compiled
@@ -246,40 +254,86 @@ def invert_positive(blocks: Array) -> Array:
 
 
 @compiled
-def inner(a: Array, b: Array) -> float:
-    """⟨a, b⟩."""
-    total = 0.0
-    for i in range(a.shape[0]):
-        for j in range(a.shape[1]):
-            total += a[i, j] * b[i, j]
-    return total
-
-
-@compiled
 def conjugate_gradients(
-    quadratic: Any, place: Any, inverses: Any, rhs: Any, tol: float
+    quadratic: Any, base: Any, blocks: Any, rhs: Any, tol: float
 ) -> tuple[Array, Array, int]:
     """Z and Y that solve Hessian · (Z, Y) = rhs to a relative error of ``tol``."""
     rest_Z, rest_Y = rhs[0].copy(), rhs[1].copy()
     Z, Y = np.zeros_like(rest_Z), np.zeros_like(rest_Y)
-    along_Z, along_Y = precondition(inverses, place.V, rest_Z, rest_Y)
+    along_Z, along_Y = precondition(blocks, base.V, rest_Z, rest_Y)
     old = inner(rest_Z, along_Z) + inner(rest_Y, along_Y)
     goal, steps = tol * tol * old, 0
     while steps < MOST_STEPS and old > goal:
-        turned_Z, turned_Y = curve(quadratic, place, along_Z, along_Y)
-        bowl = inner(along_Z, turned_Z) + inner(along_Y, turned_Y)
-        if not bowl > 0.0:
+        turned_Z, turned_Y = hessian_product(quadratic, base, along_Z, along_Y)
+        curvature = inner(along_Z, turned_Z) + inner(along_Y, turned_Y)
+        if not curvature > 0.0:
             break
-        size = old / bowl
-        add(Z, size, along_Z)
-        add(Y, size, along_Y)
-        add(rest_Z, -size, turned_Z)
-        add(rest_Y, -size, turned_Y)
-        soft_Z, soft_Y = precondition(inverses, place.V, rest_Z, rest_Y)
+        size = old / curvature
+        advance(Z, size, along_Z)
+        advance(Y, size, along_Y)
+        advance(rest_Z, -size, turned_Z)
+        advance(rest_Y, -size, turned_Y)
+        soft_Z, soft_Y = precondition(blocks, base.V, rest_Z, rest_Y)
         new = inner(rest_Z, soft_Z) + inner(rest_Y, soft_Y)
-        add(soft_Z, new / old, along_Z)
-        add(soft_Y, new / old, along_Y)
+        advance(soft_Z, new / old, along_Z)
+        advance(soft_Y, new / old, along_Y)
         along_Z, along_Y = soft_Z, soft_Y
         old = new
         steps += 1
     return Z, Y, steps
+
+
+@compiled
+def iterate_admm(admm: Any, coef: Array, dual: Array, n: int) -> float:
+    """Iterate ``n`` times as `solvers.splitting` does, in place.
+
+    Returns the nuclear norm of ``coef``; it is negative, and the iterations end, where
+    squares of singular values do not have enough digits.
+    """
+    norm = 0.0
+    for _ in range(n):
+        norm = iterate_once(admm, coef, dual)
+        if norm < 0.0:
+            break
+    return norm
+
+
+@compiled
+def iterate_once(admm: Any, coef: Array, dual: Array) -> float:
+    """One iteration of ADMM."""
+    m, d = coef.shape
+    rho, least = admm.rho, admm.lam / admm.rho
+    target = np.empty_like(coef)
+    for i in range(m):
+        for j in range(d):
+            target[i, j] = rho * coef[i, j] - dual[i, j] + admm.linear[i, j]
+    fitted = multiply_blocks(admm.inverse, target)
+    for i in range(m):
+        for j in range(d):
+            ahead = RELAXATION * (fitted[i, j] - coef[i, j])
+            target[i, j] = coef[i, j] + ahead + dual[i, j] / rho
+    # Proximal step by the eigenvectors of TᵀT whose singular values exceed lam / rho.
+    squares = np.dot(target.T, target)
+    if not np.isfinite(squares.sum()):
+        return -1.0
+    values, vectors = np.linalg.eigh(squares)
+    if not least > LEAST_SHARE * np.sqrt(values[-1]):
+        return -1.0
+    first = len(values)
+    while first > 0 and values[first - 1] > least * least:
+        first -= 1
+    kept = np.ascontiguousarray(vectors[:, first:])
+    turned = np.dot(target, kept)
+    norm = 0.0
+    for k in range(turned.shape[1]):
+        value = np.sqrt(values[first + k])
+        norm += value - least
+        share = 1.0 - least / value
+        for i in range(m):
+            turned[i, k] *= share
+    new = np.dot(turned, kept.T)
+    for i in range(m):
+        for j in range(d):
+            dual[i, j] = rho * (target[i, j] - new[i, j])
+            coef[i, j] = new[i, j]
+    return norm
