@@ -3,6 +3,7 @@
 Near P = U diag(s) Vᵀ of rank r, the tangent space of the matrices of that rank is
 {Zᵀ Vᵀ + U Yᵀ : VᵀY = 0}. Arrays have tasks or ranks first, so that inner loops run over
 contiguous memory: ``Z`` is (r, d), ``Y`` is (m, r), products and ``coef`` are (m, d).
+Sums of arrays are loops, since whole-array formulas take seconds to compile.
 """
 
 from typing import Any, NamedTuple
@@ -201,14 +202,17 @@ def hessian_product(
     new_Z = np.dot(V.T, product)
     advance(new_Z, 1.0, np.dot(penalty_within(base, within), U.T))
     new_Y = project(V, np.dot(product, U))
-    pull_Z, pull_Y = np.dot(Y.T, base.normal), np.dot(base.normal, outside.T)
+    # Curvature of the set of matrices of this rank: along it P changes to second order
+    # by terms Y Z / s, which the normal part of the gradient sees. At the optimum that
+    # part is below lam, so that the sum stays positive.
+    normal_Z, normal_Y = np.dot(Y.T, base.normal), np.dot(base.normal, outside.T)
     for k in range(len(s)):
         for j in range(len(U)):
-            bent = (lam * outside[k, j] - pull_Z[k, j]) / s[k]
+            bent = (lam * outside[k, j] - normal_Z[k, j]) / s[k]
             new_Z[k, j] += bent
     for i in range(len(V)):
         for k in range(len(s)):
-            bent = (lam * Y[i, k] - pull_Y[i, k]) / s[k]
+            bent = (lam * Y[i, k] - normal_Y[i, k]) / s[k]
             new_Y[i, k] += bent
     return new_Z, new_Y
 
