@@ -1,23 +1,32 @@
-"""Laws of norms, over the list: a new penalty is tested by being listed."""
+"""Laws of penalties, over the lists: a new one is tested by being listed."""
 
 import numpy as np
 import pytest
 
-from instances import PENALTIES, random_coef
+from instances import PENALTIES, POWERS, random_coef
 from priormtl.penalties import (
     L21,
     Columns,
     Dirty,
     Nuclear,
+    Power,
     Robust,
     RowSeparable,
+    Schatten,
+    TaskKernel,
     halve,
     is_by_rows,
-    spectrum,
+    is_power,
 )
 
 EVERY_PENALTY = pytest.mark.parametrize(
     "penalty", PENALTIES.values(), ids=PENALTIES.keys()
+)
+EVERY_POWER = pytest.mark.parametrize("penalty", POWERS.values(), ids=POWERS.keys())
+NORMS_AND_POWERS = pytest.mark.parametrize(
+    "penalty",
+    [*PENALTIES.values(), *POWERS.values()],
+    ids=[*PENALTIES.keys(), *POWERS.keys()],
 )
 SHAPES = pytest.mark.parametrize("m", [1, 3, 8])
 STEPS = (0.0, 0.3, 0.7, 2.0, 50.0)
@@ -125,9 +134,10 @@ def test_value_agrees_with_its_naive_twin(penalty, m):
     assert penalty.value(P) == pytest.approx(naive_value(penalty, P), rel=1e-7)
 
 
-@EVERY_PENALTY
-def test_prox_of_zero_is_zero(penalty):
+@NORMS_AND_POWERS
+def test_prox_of_zero_is_zero_and_zero_costs_nothing(penalty):
     zero = np.zeros((5, 3))
+    assert penalty.value(zero) == penalty.dual_norm(zero) == 0.0
     for step in STEPS:
         np.testing.assert_array_equal(penalty.prox(zero, step), zero)
 
@@ -146,7 +156,7 @@ def test_prox_reaches_zero_at_the_dual_norm(penalty):
     assert penalty.prox(P, length * (1 - 1e-9)).any()
 
 
-@EVERY_PENALTY
+@NORMS_AND_POWERS
 def test_prox_does_not_expand(penalty):
     for seed in range(10):
         A, B = random_coef((5, 3), seed, 2.0), random_coef((5, 3), seed + 100, 2.0)
@@ -185,7 +195,7 @@ def test_restriction_is_the_norm_of_what_is_left(penalty):
     assert part.dual_norm(P[features]) == pytest.approx(penalty.dual_norm(P))
 
 
-@EVERY_PENALTY
+@NORMS_AND_POWERS
 def test_no_features_cost_nothing(penalty):
     none = np.zeros((0, 3))
     part = penalty.restrict(np.zeros(0, dtype=np.intp))
@@ -214,9 +224,12 @@ def test_heavier_features_leave_first():
     assert not U[1].any()
 
 
-def test_only_sums_over_features_are_row_separable():
+def test_kinds_of_penalties_are_known_by_class():
+    assert is_by_rows(L21())
     assert isinstance(L21(), RowSeparable)
-    assert not isinstance(Nuclear(), RowSeparable)
+    assert not is_by_rows(Nuclear())
+    assert all(is_power(p) and isinstance(p, Power) for p in POWERS.values())
+    assert not any(is_power(p) for p in PENALTIES.values())
 
 
 def test_one_task_makes_both_penalties_what_they_are_for_vectors():
@@ -225,48 +238,60 @@ def test_one_task_makes_both_penalties_what_they_are_for_vectors():
     assert Nuclear().value(p) == pytest.approx(np.linalg.norm(p))
 
 
-def test_nuclear_norm_refuses_what_is_not_finite():
-    with pytest.raises(FloatingPointError, match="no longer finite"):
-        Nuclear().prox(np.array([[np.nan, 1.0]]), 0.5)
+def naive_power_prox(penalty, P, step):
+    """Twin of ``prox``: its scalar equation by bisection, on the SVD."""
+    if isinstance(penalty, TaskKernel):
+        A = (penalty.vectors * penalty.values) @ penalty.vectors.T
+        return P @ A @ np.linalg.inv(A + 2.0 * step * np.eye(len(A)))
+    U, s, Vt = np.linalg.svd(P, full_matrices=False)
+    return (U * naive_shrink(penalty, s, step)) @ Vt
 
 
-def test_nuclear_norm_survives_a_failing_driver(monkeypatch):
-    P, drivers = random_coef((5, 3)), []
-    svd = spectrum.svd
-
-    def fragile(P, lapack_driver="gesdd", **options):
-        drivers.append(lapack_driver)
-        if lapack_driver == "gesdd":
-            raise spectrum.LinAlgError
-        return svd(P, lapack_driver=lapack_driver, **options)
-
-    expected = Nuclear().shrink(P, 1e-6).product
-    monkeypatch.setattr(spectrum, "svd", fragile)
-    np.testing.assert_allclose(Nuclear().shrink(P, 1e-6).product, expected, atol=1e-13)
-    assert drivers == ["gesdd", "gesvd"]
+def naive_shrink(penalty, s, step):
+    if isinstance(penalty, Schatten):
+        q = penalty.exponent
+        return bisect(lambda z: z + step * q * z ** (q - 1.0) - s, 0.0 * s, s)
+    total = bisect(
+        lambda t: t - np.maximum(s - step * t, 0.0).sum(), 0.0 * s[:1], s.sum() + s[:1]
+    )
+    return np.maximum(s - step * total, 0.0)
 
 
-@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (40, 6), (4, 1)])
-@pytest.mark.parametrize("share", [1.1e-3, 0.01, 0.3, 0.9])
-def test_both_ways_to_shrink_singular_values_agree(shape, share):
-    P = random_coef(shape)
-    step = share * np.linalg.norm(P)
-    whole = Nuclear().shrink(P, step).product
-    np.testing.assert_allclose(Nuclear().prox(P, step), whole, atol=1e-12)
+def bisect(rising, low, high):
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        above = rising(middle) > 0
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return high
 
 
-@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (0, 4), (4, 1)])
-def test_factors_of_the_nuclear_prox_are_orthonormal_and_multiply_to_it(shape):
-    P = random_coef(shape)
-    factors = Nuclear().shrink(P, 0.3)
-    rank = len(factors.s)
-    assert rank == (np.linalg.matrix_rank(Nuclear().prox(P, 0.3)) if P.size else 0)
-    assert np.all(factors.s > 0)
-    for side in (factors.U, factors.V):
-        np.testing.assert_allclose(side.T @ side, np.eye(rank), atol=1e-12)
-    np.testing.assert_allclose(factors.product, Nuclear().prox(P, 0.3), atol=1e-14)
+@EVERY_POWER
+def test_prox_of_a_power_agrees_with_its_naive_twin(penalty):
+    for seed in range(3):
+        P = random_coef((5, 3), seed, scale=2.0)
+        for step in (1e-6, *STEPS[1:]):
+            expected = naive_power_prox(penalty, P, step)
+            np.testing.assert_allclose(penalty.prox(P, step), expected, atol=1e-10)
 
 
-def test_sums_over_features_are_known_by_class():
-    assert is_by_rows(L21())
-    assert not is_by_rows(Nuclear())
+@EVERY_POWER
+def test_fenchel_young_and_equality_at_the_prox(penalty):
+    for seed in range(10):
+        U, G = random_coef((5, 3), seed), random_coef((5, 3), seed + 50)
+        U = penalty.prox(U, 0.1)  # where the value is finite
+        assert np.vdot(U, G) <= penalty.value(U) + penalty.conjugate(G) + 1e-12
+    for step in STEPS[1:]:
+        P = random_coef((5, 3), scale=2.0)
+        U = penalty.prox(P, step)
+        G = (P - U) / step  # a subgradient at U
+        bound = penalty.value(U) + penalty.conjugate(G)
+        assert np.vdot(U, G) == pytest.approx(bound, rel=1e-9)
+
+
+@EVERY_POWER
+def test_degrees_of_value_and_conjugate(penalty):
+    P, q = penalty.prox(random_coef((5, 3)), 0.1), penalty.degree()
+    assert penalty.value(2.5 * P) == pytest.approx(2.5**q * penalty.value(P))
+    dual = 2.5 ** (q / (q - 1.0)) * penalty.conjugate(P)
+    assert penalty.conjugate(2.5 * P) == pytest.approx(dual)
+    assert penalty.conjugate(0.0 * P) == penalty.conjugate(np.zeros((0, 3))) == 0.0

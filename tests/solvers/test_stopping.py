@@ -25,7 +25,7 @@ from priormtl.solvers import (
     solve,
     stalled,
 )
-from priormtl.solvers.first_order.gd import GdState
+from priormtl.solvers.first_order import ProximalState as GdState
 
 
 def progress_after(n, problem=None, method=None):

@@ -1,4 +1,4 @@
-"""Which structure is wanted: functions of P with value, prox and dual."""
+"""Penalties: functions of P with value, proximal operator and dual norm."""
 
 from priormtl.penalties.base import (
     Penalty,
@@ -7,14 +7,16 @@ from priormtl.penalties.base import (
     is_by_rows,
     is_power,
 )
-from priormtl.penalties.columns import Columns
-from priormtl.penalties.dirty import Dirty, Split, project_on_l1_ball, prox_of_largest
+from priormtl.penalties.dirty import Dirty, Split
 from priormtl.penalties.l21 import L21
-from priormtl.penalties.nuclear import Factors, Nuclear
-from priormtl.penalties.robust import Robust, halve
-from priormtl.penalties.schatten import Schatten
-from priormtl.penalties.squared_nuclear import SquaredNuclear
-from priormtl.penalties.task_kernel import TaskKernel
+from priormtl.penalties.nuclear import (
+    Factors,
+    Nuclear,
+    Schatten,
+    SquaredNuclear,
+    TaskKernel,
+)
+from priormtl.penalties.robust import Columns, Robust, halve
 
 __all__ = [
     "L21",
@@ -33,6 +35,4 @@ __all__ = [
     "halve",
     "is_by_rows",
     "is_power",
-    "project_on_l1_ball",
-    "prox_of_largest",
 ]

@@ -1,4 +1,8 @@
-"""What a penalty owes the solvers."""
+"""Interface of penalties.
+
+A penalty g enters the objective as lam · g(P). First-order methods need its proximal
+operator, certificates its dual norm (or its conjugate), working sets a sum over rows.
+"""
 
 from functools import lru_cache
 from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
@@ -9,7 +13,7 @@ __all__ = ["Penalty", "Power", "RowSeparable", "is_by_rows", "is_power"]
 
 
 class Penalty(Protocol):
-    """A norm of P; its strength belongs to the problem."""
+    """A norm of P; its strength lam belongs to the problem."""
 
     def value(self, P: Array) -> float:
         """Norm of P."""
@@ -37,9 +41,10 @@ class RowSeparable(Penalty, Protocol):
 
 @runtime_checkable
 class Power(Penalty, Protocol):
-    """A convex function that grows as a power above one, certified by its conjugate.
+    """A convex, homogeneous function of degree above one, which is not a norm.
 
-    No norm: zero is hardly ever optimal, and its dual norm is but a scale for grids.
+    The conjugate certifies it. Zero is hardly ever optimal, so that ``dual_norm`` only
+    gives a scale for grids of lam.
     """
 
     def degree(self) -> float:
@@ -50,20 +55,16 @@ class Power(Penalty, Protocol):
 
 
 def is_by_rows(penalty: Penalty) -> TypeGuard[RowSeparable]:
-    """Whether a penalty is a sum over features; looked up once per class."""
-    return _has_rows(type(penalty))
+    """Whether a penalty is a sum over features."""
+    return _implements(type(penalty), RowSeparable)
 
 
 def is_power(penalty: Penalty) -> TypeGuard[Power]:
-    """Whether a penalty is certified by its conjugate; looked up once per class."""
-    return _has_conjugate(type(penalty))
+    """Whether a penalty is certified by its conjugate."""
+    return _implements(type(penalty), Power)
 
 
+# Runtime checks of protocols are slow, and solvers ask at every certificate.
 @lru_cache
-def _has_conjugate(kind: type[Any]) -> bool:
-    return issubclass(kind, Power)
-
-
-@lru_cache
-def _has_rows(kind: type[Any]) -> bool:
-    return issubclass(kind, RowSeparable)
+def _implements(kind: type[Any], protocol: type[Any]) -> bool:
+    return issubclass(kind, protocol)

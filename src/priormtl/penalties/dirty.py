@@ -1,4 +1,9 @@
-"""Dirty norm: rows that tasks share, and single entries of their own."""
+"""Dirty norm: rows that all tasks share, plus single entries of some tasks.
+
+The norm of P is the least Σ|S| + r · Σ_j max_i |B_ji| over B + S = P: B has whole rows,
+S has single entries. Jalali, Ravikumar, Sanghavi and Ruan, "A Dirty Model for
+Multi-task Learning", NIPS 2010.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -7,7 +12,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["Dirty", "Split", "project_on_l1_ball", "prox_of_largest"]
+__all__ = ["Dirty", "Split"]
 
 MOST_STEPS = 200
 ROUNDING = 1e-15
@@ -16,20 +21,19 @@ ROUNDING = 1e-15
 class Split(NamedTuple):
     """A matrix as the sum of two."""
 
-    shared: Array  # (d, m) rows of few sizes
-    own: Array  # (d, m) single entries
+    shared: Array  # (d, m) B, entries of a row bounded by a common level
+    specific: Array  # (d, m) S, what single entries exceed it by
 
 
 @dataclass(frozen=True)
 class Dirty:
-    """Sum over rows of the ``ratio`` largest sizes of entries.
+    """Sum over rows of the ``ratio`` largest absolute entries.
 
-    Equal to the least Σ|S| + ratio · Σ_j max_i |B_ji| over S + B = P. A ratio that is
-    no whole number counts the next entry in part; up to 1 it multiplies the largest
-    entries, from m on all entries count in full.
+    A fractional ratio counts the next entry in part. Up to 1 it multiplies the largest
+    entry of each row; from m on all entries count in full.
     """
 
-    ratio: float
+    ratio: float  # r
 
     def value(self, P: Array) -> float:
         """Σ_j |p^j|_(1) + … + |p^j|_(⌊r⌋) + (r − ⌊r⌋) |p^j|_(⌊r⌋+1)."""
@@ -38,21 +42,26 @@ class Dirty:
         return float(np.sum(falling @ share))
 
     def prox(self, P: Array, step: float) -> Array:
-        """What the projection on the dual ball of radius ``step`` leaves."""
-        return P - project_on_dual_ball(P, step, step * self.ratio)
+        """P minus its projection on the dual ball of radius ``step`` (Moreau).
+
+        That ball has rows with |g_ji| ≤ step and Σ_i |g_ji| ≤ step · ratio.
+        """
+        sizes = np.abs(P)
+        threshold = _find_thresholds(sizes, step, step * self.ratio)[:, np.newaxis]
+        return P - np.copysign(np.clip(sizes - threshold, 0.0, step), P)
 
     def dual_norm(self, G: Array) -> float:
-        """Largest entry, or largest sum of sizes in a row over ``ratio``."""
+        """Largest absolute entry, or largest absolute row sum over ``ratio``."""
         sizes = np.abs(G)
         sums = sizes.sum(axis=1) / self.ratio
         return float(max(sizes.max(initial=0.0), sums.max(initial=0.0)))
 
     def restrict(self, features: Index) -> Self:
-        """Same norm: all features count alike."""
+        """Same norm: all features have the same weight."""
         return self
 
     def split(self, P: Array) -> Split:
-        """Best parts B and S of P: entries are shared up to the (⌊r⌋+1)-th largest."""
+        """Best B and S of P: B cuts each row at its (⌊r⌋+1)-th largest entry."""
         sizes, place = np.abs(P), int(self.ratio)
         level = np.zeros((len(P), 1))
         if self.ratio <= 1:
@@ -63,56 +72,32 @@ class Dirty:
         return Split(shared, P - shared)
 
 
-def project_on_dual_ball(P: Array, most: float, total: float) -> Array:
-    """Nearest rows with entries up to ``most`` in size, and sizes up to ``total``."""
-    sizes = np.abs(P)
-    shift = _find_shifts(sizes, most, total)[:, np.newaxis]
-    return np.copysign(np.clip(sizes - shift, 0.0, most), P)
+def _find_thresholds(sizes: Array, most: float, total: float) -> Array:
+    """Least μ ≥ 0 of each row with Σ min((size − μ)₊, most) ≤ total (d,).
 
-
-def project_on_l1_ball(P: Array, radius: float) -> Array:
-    """Nearest rows whose sizes sum to at most ``radius``."""
-    return project_on_dual_ball(P, np.inf, radius)
-
-
-def prox_of_largest(P: Array, step: float) -> Array:
-    """Minimiser of step · max|u| + ½ ‖u − p‖² for each row p."""
-    return P - project_on_l1_ball(P, step)
-
-
-def _find_shifts(sizes: Array, most: float, total: float) -> Array:
-    """Least μ ≥ 0 of each row at which Σ min((size − μ)₊, most) ≤ total (d,).
-
-    The sum is piecewise linear: Newton's steps end on the right piece, and halvings
-    of the bracket stand in where they leave it.
+    The sum is piecewise linear in μ: Newton's method is exact on the right piece, and
+    bisection replaces steps that leave the bracket.
     """
     low, high = np.zeros(len(sizes)), sizes.max(axis=1, initial=0.0)
-    shift = np.zeros(len(sizes))
+    threshold = np.zeros(len(sizes))
     open_rows = np.arange(len(sizes))
     for _ in range(MOST_STEPS):
-        above, slope = _measure(sizes[open_rows], shift[open_rows], most, total)
-        low[open_rows[above > 0]] = shift[open_rows[above > 0]]
-        high[open_rows[above < 0]] = shift[open_rows[above < 0]]
-        done = np.abs(above) <= ROUNDING * total
-        done |= (above < 0) & (shift[open_rows] == 0.0)
+        here = threshold[open_rows]
+        rest = sizes[open_rows] - here[:, np.newaxis]
+        above = np.clip(rest, 0.0, most).sum(axis=1) - total
+        slope = np.count_nonzero((rest > 0.0) & (rest < most), axis=1)
+        low[open_rows[above > 0]] = here[above > 0]
+        high[open_rows[above < 0]] = here[above < 0]
         with np.errstate(divide="ignore", invalid="ignore"):
-            trial = shift[open_rows] + above / slope
-        done |= trial == shift[open_rows]
+            trial = here + above / slope
+        done = np.abs(above) <= ROUNDING * total
+        done |= (above < 0) & (here == 0.0)
+        done |= trial == here
         inside = (trial > low[open_rows]) & (trial < high[open_rows])
         middle = 0.5 * (low[open_rows] + high[open_rows])
         following = np.where(inside, trial, middle)
         open_rows, following = open_rows[~done], following[~done]
         if not len(open_rows):
             break
-        shift[open_rows] = following
-    return shift
-
-
-def _measure(
-    sizes: Array, shift: Array, most: float, total: float
-) -> tuple[Array, Array]:
-    """How much too large the sum of each row is, and by what slope it falls."""
-    rest = sizes - shift[:, np.newaxis]
-    above = np.clip(rest, 0.0, most).sum(axis=1) - total
-    slope = np.count_nonzero((rest > 0.0) & (rest < most), axis=1)
-    return above, slope
+        threshold[open_rows] = following
+    return threshold

@@ -1,4 +1,4 @@
-"""ℓ2,1: whole features enter or leave."""
+"""ℓ2,1 norm (group lasso on rows): features are selected for all tasks together."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -12,7 +12,7 @@ __all__ = ["L21"]
 
 @dataclass(frozen=True, eq=False)
 class L21:
-    """Sum of the Euclidean norms of the rows of P, weighted."""
+    """Weighted sum of the Euclidean norms of the rows of P."""
 
     weights: Array | None = None  # (d,) > 0; None: all one
 
@@ -22,7 +22,7 @@ class L21:
         return float(norms.sum() if self.weights is None else norms @ self.weights)
 
     def prox(self, P: Array, step: float) -> Array:
-        """Shrink the length of each row by ``step`` times its weight."""
+        """Shrink the norm of each row by ``step`` times its weight."""
         norms = _row_norms(P)
         threshold = step if self.weights is None else step * self.weights
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,8 @@
-"""Robust norm: a subspace for most tasks, and a way of their own for the others."""
+"""Column norm, and the robust norm: a low-rank part plus outlier tasks.
+
+Robust multi-task learning (Chen, Zhou and Ye, KDD 2011) fits P = L + S, where L has low
+rank and S has a nonzero column for each outlier task.
+"""
 
 from dataclasses import dataclass
 from typing import Self
@@ -6,10 +10,33 @@ from typing import Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.penalties.columns import Columns
 from priormtl.penalties.nuclear import Nuclear
 
-__all__ = ["Robust", "halve"]
+__all__ = ["Columns", "Robust", "halve"]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Sum of the Euclidean norms of the columns of P: whole tasks become zero."""
+
+    def value(self, P: Array) -> float:
+        """Σ_i ‖p_i‖."""
+        return float(_column_norms(P).sum())
+
+    def prox(self, P: Array, step: float) -> Array:
+        """Shrink the norm of each column by ``step``."""
+        norms = _column_norms(P)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(norms > step, 1.0 - step / norms, 0.0)
+        return factor * P
+
+    def dual_norm(self, G: Array) -> float:
+        """Largest column norm."""
+        return float(_column_norms(G).max(initial=0.0))
+
+    def restrict(self, features: Index) -> Self:
+        """Same norm: all features have the same weight."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -19,7 +46,7 @@ class Robust:
     ratio: float
 
     def value(self, P: Array) -> float:
-        """Singular values of L, ``ratio`` times, and lengths of columns of S."""
+        """``ratio`` times the nuclear norm of L, plus the column norms of S."""
         L, S = halve(P)
         return self.ratio * Nuclear().value(L) + Columns().value(S)
 
@@ -31,7 +58,7 @@ class Robust:
         )
 
     def dual_norm(self, G: Array) -> float:
-        """Largest singular value over ``ratio``, or largest column."""
+        """Largest singular value over ``ratio``, or largest column norm."""
         L, S = halve(G)
         return max(Nuclear().dual_norm(L) / self.ratio, Columns().dual_norm(S))
 
@@ -44,3 +71,7 @@ def halve(P: Array) -> tuple[Array, Array]:
     """Left and right half of the columns."""
     m = P.shape[1] // 2
     return P[:, :m], P[:, m:]
+
+
+def _column_norms(P: Array) -> Array:
+    return np.sqrt(np.einsum("ij,ij->j", P, P))

@@ -16,8 +16,7 @@ from priormtl.solvers.loop import (
     solve,
 )
 from priormtl.solvers.newton import Newton
-from priormtl.solvers.nuclear_newton import NuclearNewton
-from priormtl.solvers.nuclear_splitting import NuclearSplitting
+from priormtl.solvers.nuclear import NuclearNewton, NuclearSplitting
 from priormtl.solvers.path import lam_grid, solve_path
 from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.row_descent import RowDescent

@@ -1,4 +1,4 @@
-"""Compile kernels once and keep them, also where nothing can be written."""
+"""Compile kernels with Numba, and cache them on disk where that is possible."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +11,12 @@ OPTIONS: dict[str, Any] = {
     "fastmath": {"contract", "reassoc", "nsz"},
     "error_model": "numpy",
     "nogil": True,
-    "no_cfunc_wrapper": True,  # nobody calls from C
+    "no_cfunc_wrapper": True,  # never called from C
 }
 
 
 def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Compile at the first call; the machine code is cached on disk if possible.
+    """Compile at the first call; cache the machine code on disk if possible.
 
     Sums may be reordered for speed, in the same way at every call.
     """
@@ -29,7 +29,7 @@ def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """Same for steps of compiled loops, which become part of their callers.
 
-    A call would count the references to every array of a tuple, up and down again,
-    and callers would be optimised with it once more.
+    A call would increment and decrement the reference count of every array of a tuple,
+    and callers would be optimised together with it once more.
     """
     return compiled(function, inline="always")

@@ -1,4 +1,4 @@
-"""History: a callback that keeps tidy rows of a run."""
+"""History: a callback that records a run as rows of a table."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -9,17 +9,24 @@ __all__ = ["History", "Row"]
 
 
 class Row(NamedTuple):
-    """One look at a run."""
+    """One iteration of a run."""
 
     n_iter: int
     seconds: float
     objective: float
-    gap: float | None  # None where it was not asked for
+    gap: float | None  # None if History was told not to compute gaps
 
 
 @dataclass
 class History:
-    """Keep objective, gap and time of every few steps.
+    """Record objective, gap and time of every few iterations.
+
+    Parameters
+    ----------
+    every : int
+        Number of iterations from one row to the next.
+    gaps : bool
+        Whether to compute the duality gap for each row.
 
     Examples
     --------
@@ -33,7 +40,7 @@ class History:
     rows: list[Row] = field(default_factory=list)
 
     def __call__(self, progress: Progress) -> None:
-        """Note where the run stands."""
+        """Add a row."""
         if progress.n_iter % self.every == 0:
             gap = progress.certificate.gap if self.gaps else None
             row = Row(progress.n_iter, progress.seconds, progress.objective, gap)

@@ -1,7 +1,20 @@
-"""Splitting: exact steps of the fit and of the penalty in turn (ADMM).
+"""ADMM: exact steps of the fit and of the penalty in turn.
+
+Minimises f(X) + g(Z) subject to X = Z, with the squared loss f and g = lam · penalty.
+With dual variable Y and penalty parameter rho an iteration is (Boyd et al. 2011,
+(3.2–3.4), over-relaxed by α as in section 3.4.3)
+
+    X ← argmin f(X) + ⟨Y, X⟩ + rho/2 ‖X − Z‖²    a linear system, Hessian + rho I
+    T ← α X + (1 − α) Z + Y / rho
+    Z ← prox_{g/rho}(T),    Y ← rho (T − Z).
+
+At the optimum Y = −∇f(Z). Z has the zeros and the low rank that the penalty gives: it
+is what the method returns. rho follows the ratio of the relative primal and dual
+residuals (Wohlberg 2017), and stays as it is after a number of changes.
 
 S. Boyd, N. Parikh, E. Chu, B. Peleato, J. Eckstein: Distributed Optimization and
 Statistical Learning via the Alternating Direction Method of Multipliers. 2011.
+B. Wohlberg: ADMM Penalty Parameter Selection by Residual Balancing. 2017.
 """
 
 from dataclasses import dataclass
@@ -11,44 +24,43 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.problem import Point, Problem
-from priormtl.solvers.first_order.steps import initial_curvature
+from priormtl.solvers.first_order import initial_curvature
 
-__all__ = ["Exchange", "Splitting", "fit_curvature", "rebalance"]
+__all__ = ["RELAXATION", "Iterate", "Splitting", "adapt_rho"]
 
-ROUND = 10  # exchanges from one look at the gap to the next
-RELAXATION = 1.6  # beyond the fit's point, towards where it pulls
-MOST_ADAPTED = 30  # rounds after which the price stays, so that all converges
-TOLERATED = 2.0  # imbalance of the two misfits
-MOST_CHANGE = 5.0
-LEAST_SHARE = 1e-3  # of the curvature: below, the fit's side would not listen
-LEAST_PRICE = 1e-5  # same, once both sides are known
+N_ITERATIONS = 10  # from one check of the gap to the next
+RELAXATION = 1.6  # α
+MOST_ADAPTED = 30  # steps after which rho stays, so that the method converges
+TOLERATED = 2.0  # ratio of the residuals that changes nothing
+MOST_CHANGE = 5.0  # of rho at once
+LEAST_SHARE = 1e-3  # of the fit's curvature: the first rho is not smaller
+LEAST_RHO = 1e-5  # same, for later ones
 MEMO = "curvature along the gradient at zero"
 
 
-class Exchange(NamedTuple):
-    """What the two sides hold."""
+class Iterate(NamedTuple):
+    """Variables of ADMM."""
 
-    coef: Array  # of the penalty's side, with its zeros and low rank
-    pull: Array  # force between the sides: minus the gradient, at the optimum
+    coef: Array  # Z
+    dual: Array  # Y
 
 
 @dataclass(frozen=True, eq=False)
 class SplittingState:
-    """Where the method stands."""
+    """State of ADMM between two checks."""
 
     point: Point
-    pull: Array  # (d, m)
-    price: float  # of a difference between the two sides
-    curvature: float  # of the fit, along its gradient at zero
-    n_rounds: int
+    dual: Array  # (d, m)
+    rho: float
+    n_steps: int
 
 
 @dataclass(frozen=True)
 class Splitting:
-    """For squared loss without prior, whose Hessian can be inverted with any shift.
+    """ADMM for squared loss without prior, whose Hessian can be inverted with a shift.
 
-    Badly conditioned features cost nothing, since the fit's side is solved exactly;
-    every exchange costs a product and a proximal step. A step is a round of them.
+    The fit's step is exact, so that badly conditioned features cost nothing. A step of
+    the method is a fixed number of iterations.
     """
 
     look_every: ClassVar[int] = 1
@@ -61,59 +73,51 @@ class Splitting:
         return is_plain and problem.fit.shifted_size is not None
 
     def start(self, problem: Problem, point: Point) -> SplittingState:
-        """Begin at a price that grows with lam: its size is that of lam over P."""
-        curvature = fit_curvature(problem)
+        """Choose rho, which grows with lam, and the dual variable −∇f."""
         share = problem.lam / problem.lam_max if problem.lam_max > 0 else 1.0
-        price = curvature * min(max(share, LEAST_SHARE), 1.0)
-        # More than lam no penalty can bear: the first exchanges would leap far away.
+        rho = _fit_curvature(problem) * min(max(share, LEAST_SHARE), 1.0)
+        # A dual variable beyond lam in the dual norm is infeasible, and the first
+        # iterations would go far astray.
         length = problem.penalty.dual_norm(point.gradient)
-        bearable = min(1.0, problem.lam / length) if length > 0 else 1.0
-        return SplittingState(point, -bearable * point.gradient, price, curvature, 0)
+        feasible = min(1.0, problem.lam / length) if length > 0 else 1.0
+        return SplittingState(point, -feasible * point.gradient, rho, 0)
 
     def step(self, problem: Problem, state: SplittingState) -> SplittingState:
-        """A round of exchanges, then a look at both misfits."""
-        price = state.price
-        now = before = Exchange(state.point.coef, state.pull)
-        for _ in range(ROUND):
-            before, now = now, _exchange(problem, now, price)
-        if state.n_rounds < MOST_ADAPTED:
-            least = LEAST_PRICE * state.curvature
-            price = max(least, price * rebalance(now, before, price))
+        """Iterate a few times, then adapt rho."""
+        rho = state.rho
+        now = before = Iterate(state.point.coef, state.dual)
+        for _ in range(N_ITERATIONS):
+            right = rho * now.coef - now.dual - problem.null_point.gradient
+            fitted = problem.fit.solve_shifted(rho, right)
+            target = now.coef + RELAXATION * (fitted - now.coef) + now.dual / rho
+            coef = problem.prox(target, 1.0 / rho)
+            before, now = now, Iterate(coef, rho * (target - coef))
+        if state.n_steps < MOST_ADAPTED:
+            rho = adapt_rho(problem, now, before, rho)
         point = problem.at(now.coef, near=state.point)
-        n_rounds = state.n_rounds + 1
-        return SplittingState(point, now.pull, price, state.curvature, n_rounds)
+        return SplittingState(point, now.dual, rho, state.n_steps + 1)
 
 
-def fit_curvature(problem: Problem) -> float:
-    """Of the fit, along its gradient at zero; looked for once."""
-    fit, curvature = problem.memo.get(MEMO, (None, 1.0))
-    if fit is not problem.fit:
-        curvature = initial_curvature(problem, problem.null_point)
-        problem.memo[MEMO] = problem.fit, curvature
-    return float(curvature)
-
-
-def _exchange(problem: Problem, now: Exchange, price: float) -> Exchange:
-    """Exact step of the fit, exact step of the penalty, correction of the pull."""
-    known = price * now.coef - now.pull - problem.null_point.gradient
-    fitted = problem.fit.solve_shifted(price, known)
-    target = now.coef + RELAXATION * (fitted - now.coef) + now.pull / price
-    coef = problem.prox(target, 1.0 / price)
-    return Exchange(coef, price * (target - coef))
-
-
-def rebalance(now: Exchange, before: Exchange, price: float) -> float:
-    """Factor of the price that would make both sides equally wrong, about."""
-    apart = _relative(now.pull - before.pull, price * now.coef)
-    moved = _relative(price * (now.coef - before.coef), now.pull)
-    if apart == 0 or moved == 0:
-        return 1.0
-    factor = float(np.sqrt(apart / moved))
+def adapt_rho(problem: Problem, now: Iterate, before: Iterate, rho: float) -> float:
+    """Value of rho that would make both relative residuals about equal."""
+    primal = _relative(now.dual - before.dual, rho * now.coef)
+    dual = _relative(rho * (now.coef - before.coef), now.dual)
+    factor = float(np.sqrt(primal / dual)) if primal > 0 and dual > 0 else 1.0
     if 1.0 / TOLERATED <= factor <= TOLERATED:
-        return 1.0
-    return min(max(factor, 1.0 / MOST_CHANGE), MOST_CHANGE)
+        factor = 1.0
+    factor = min(max(factor, 1.0 / MOST_CHANGE), MOST_CHANGE)
+    return max(LEAST_RHO * _fit_curvature(problem), rho * factor)
 
 
 def _relative(part: Array, whole: Array) -> float:
     size = float(np.linalg.norm(whole))
     return float(np.linalg.norm(part)) / size if size > 0 else 0.0
+
+
+def _fit_curvature(problem: Problem) -> float:
+    """Curvature of the fit along its gradient at zero; computed once per fit."""
+    fit, curvature = problem.memo.get(MEMO, (None, 1.0))
+    if fit is not problem.fit:
+        curvature = initial_curvature(problem, problem.null_point)
+        problem.memo[MEMO] = problem.fit, curvature
+    return float(curvature)

@@ -1,9 +1,12 @@
+"""Spectral penalties: digits of singular values, factors and special cases."""
+
 import numpy as np
 import pytest
 
-from instances import POWERS
-from priormtl.penalties import SquaredNuclear, spectrum
-from priormtl.penalties.spectrum import (
+from instances import POWERS, random_coef
+from priormtl.penalties import Nuclear, Schatten, SquaredNuclear, TaskKernel
+from priormtl.penalties import nuclear as spectrum
+from priormtl.penalties.nuclear import (
     Shrunk,
     decompose_above,
     largest_singular_value,
@@ -62,9 +65,10 @@ def test_squares_out_of_range_are_left_to_the_svd(scale):
     )
 
 
-def test_what_is_not_finite_is_refused():
+@pytest.mark.parametrize("penalty", [Nuclear(), SquaredNuclear()])
+def test_what_is_not_finite_is_refused(penalty):
     with pytest.raises(FloatingPointError, match="no longer finite"):
-        SquaredNuclear().prox(np.array([[np.nan, 1.0]]), 0.5)
+        penalty.prox(np.array([[np.nan, 1.0]]), 0.5)
 
 
 def test_nothing_has_no_singular_values():
@@ -91,3 +95,66 @@ def test_values_above_a_limit_come_with_orthonormal_vectors(shape, least):
         np.testing.assert_allclose(side.T @ side, np.eye(kept.sum()), atol=1e-9)
     rest = P - (left * values) @ right
     assert largest_singular_value(rest) <= least + 1e-12
+
+
+def test_nuclear_norm_survives_a_failing_driver(monkeypatch):
+    P, drivers = random_coef((5, 3)), []
+    svd = spectrum.svd
+
+    def fragile(P, lapack_driver="gesdd", **options):
+        drivers.append(lapack_driver)
+        if lapack_driver == "gesdd":
+            raise spectrum.LinAlgError
+        return svd(P, lapack_driver=lapack_driver, **options)
+
+    expected = Nuclear().shrink(P, 1e-6).product
+    monkeypatch.setattr(spectrum, "svd", fragile)
+    np.testing.assert_allclose(Nuclear().shrink(P, 1e-6).product, expected, atol=1e-13)
+    assert drivers == ["gesdd", "gesvd"]
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (40, 6), (4, 1)])
+@pytest.mark.parametrize("share", [1.1e-3, 0.01, 0.3, 0.9])
+def test_both_ways_to_shrink_singular_values_agree(shape, share):
+    P = random_coef(shape)
+    step = share * np.linalg.norm(P)
+    whole = Nuclear().shrink(P, step).product
+    np.testing.assert_allclose(Nuclear().prox(P, step), whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (0, 4), (4, 1)])
+def test_factors_of_the_nuclear_prox_are_orthonormal_and_multiply_to_it(shape):
+    P = random_coef(shape)
+    factors = Nuclear().shrink(P, 0.3)
+    rank = len(factors.s)
+    assert rank == (np.linalg.matrix_rank(Nuclear().prox(P, 0.3)) if P.size else 0)
+    assert np.all(factors.s > 0)
+    for side in (factors.U, factors.V):
+        np.testing.assert_allclose(side.T @ side, np.eye(rank), atol=1e-12)
+    np.testing.assert_allclose(factors.product, Nuclear().prox(P, 0.3), atol=1e-14)
+
+
+def test_squared_nuclear_norm_is_half_a_square():
+    P = np.diag([3.0, 1.0])
+    assert SquaredNuclear().value(P) == pytest.approx(8.0)
+    assert SquaredNuclear().conjugate(P) == pytest.approx(4.5)
+
+
+@pytest.mark.parametrize("q", [1.1, 4 / 3, 1.5, 1.99])
+def test_schatten_prox_keeps_the_digits_of_tiny_values(q):
+    step, s = 0.7, np.array([1e-12, 1e-9, 1e-3, 1.0, 1e6])
+    z = np.array([Schatten(q).prox(np.array([[x]]), step)[0, 0] for x in s])
+    np.testing.assert_allclose(z + step * q * z ** (q - 1.0), s, rtol=1e-12)
+
+
+def test_a_singular_kernel_confines_the_rows():
+    ones = TaskKernel.of_matrix(np.ones((3, 3)))
+    U = ones.prox(random_coef((5, 3)), 0.5)
+    np.testing.assert_allclose(U, np.tile(U[:, :1], 3), atol=1e-14)
+    assert ones.value(U) == pytest.approx(np.sum(U[:, 0] ** 2))
+
+
+def test_identity_as_kernel_is_the_squared_norm():
+    P, plain = random_coef((5, 3)), TaskKernel.of_matrix(np.eye(3))
+    assert plain.value(P) == pytest.approx(np.sum(P**2))
+    np.testing.assert_allclose(plain.prox(P, 0.5), P / 2.0)
