@@ -18,6 +18,7 @@ import sys
 import tokenize
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -49,6 +50,7 @@ class Module(NamedTuple):
 
     @property
     def lines(self) -> int:
+        """Number of lines."""
         return self.text.count("\n")
 
 
@@ -68,7 +70,7 @@ def follow(call: Callable[[], Any]) -> Walk:
         call()
     finally:
         sys.setprofile(None)
-    changes = sum(a != b for a, b in zip(order, order[1:], strict=False))
+    changes = sum(a != b for a, b in pairwise(order))
     return Walk(len(seen), len(set(seen.values())), changes)
 
 
