@@ -92,7 +92,7 @@ def _assemble(
             violation_after=float(after[k]),
             share=float(shares[k]),
             sensitivity=float(costs[k]),
-            tension=tensions[k].ratio,
+            statistic=tensions[k].ratio,
             p_value=tensions[k].p_value,
             verdict=words[k],
         )
@@ -106,7 +106,7 @@ def _blame(relation: RelationAudit) -> tuple[bool, float, float]:
     unknown = bool(np.isnan(relation.p_value))
     if unknown:
         return True, 0.0, -relation.violation_before
-    return False, relation.p_value, -relation.tension
+    return False, relation.p_value, -relation.statistic
 
 
 def _tie_violations(ties: Sequence[TiedTasks], P: Array) -> Array:

@@ -75,7 +75,7 @@ def audit_prior(
     the objective by the logarithm of the relation's weight, theta/2 ‖d P‖² by the
     envelope theorem; *share* is its part of the sum.
 
-    *Tension* judges a relation by estimates that neither the prior nor the row penalty
+    The test *statistic* judges a relation by estimates that neither the prior nor the row penalty
     has bent: the squared disagreement in units of its variance, divided by what chance
     alone brings, so that poorly determined coefficients are not blamed. Tasks' Gram
     matrices are taken as equal to their mean for these variances. A relation

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["as_html", "as_latex", "as_markdown", "as_text", "audit_tables"]
 
 MOST_ROWS = 20  # of a table that is shown; frames and JSON hold all
-HEADER = ("relation", "verdict", "tension", "p", "before", "after", "share")
+HEADER = ("relation", "verdict", "statistic", "p", "before", "after", "share")
 KINDS = {"feature": "Relations between features", "task": "Ties between tasks"}
 NUMBERS = "ll" + "r" * (len(HEADER) - 2)
 
@@ -80,7 +80,7 @@ def _row(relation: "RelationAudit") -> tuple[str, ...]:
     return (
         relation.relation,
         relation.verdict,
-        _number(relation.tension),
+        _number(relation.statistic),
         _p_value(relation.p_value),
         f"{relation.violation_before:.2f}",
         f"{relation.violation_after:.2f}",

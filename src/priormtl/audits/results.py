@@ -39,8 +39,8 @@ class RelationAudit:
     violation_after: float  # 0 … 1, in the model
     share: float  # of the kind's penalty
     sensitivity: float  # d objective / d log weight
-    tension: float  # disagreement over what chance alone brings; NaN: unknown
-    p_value: float  # of the tension, if the relation holds; NaN: unknown
+    statistic: float  # squared disagreement over its expectation; NaN: unknown
+    p_value: float  # of the statistic, if the relation holds; NaN: unknown
     verdict: str  # "agrees", "disagrees" or "cannot be judged"
 
 

@@ -22,7 +22,7 @@ NUMBERS = {  # of an audit, and their labels
     "violation_before": "Disagreement without",
     "violation_after": "Disagreement",
     "share": "Share of penalty",
-    "tension": "Tension",
+    "statistic": "Test statistic",
     "p_value": "p-value",
 }
 NOTE = (
