@@ -173,14 +173,14 @@ def changes_of(node: ast.expr) -> Iterator[ast.expr]:
         yield ast.IfExp(node.test, node.orelse, node.body)
 
 
-def choose(count: int, seed: int, room: str | None) -> list[Mutant]:
+def choose(tree: Path, count: int, seed: int, room: str | None) -> list[Mutant]:
     """Random mutants, each room by its number of changes."""
     rooms = TESTS if room is None else (room,)
     found = []
     for name in rooms:
-        for path in sorted((HOME / PACKAGE / name).rglob("*.py")):
+        for path in sorted((tree / PACKAGE / name).rglob("*.py")):
             source = path.read_text(encoding="utf-8")
-            found += find_mutants(str(path.relative_to(HOME)), source)
+            found += find_mutants(str(path.relative_to(tree)), source)
     return random.Random(seed).sample(found, min(count, len(found)))
 
 
@@ -204,7 +204,7 @@ def notice(tree: Path, room: str, timeout: float) -> str | None:
     """Test that fails, or "timeout"; None if all tests of a room pass."""
     there = [test for test in TESTS[room] if (tree / test).exists()]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "--no-header"]
-    command += ["-p", "no:cacheprovider", "--tb=no", "-m", "not slow", *there]
+    command += ["-p", "no:cacheprovider", "--tb=no", "-rfE", "-m", "not slow", *there]
     command += [f"{PACKAGE}/{room}"]  # doctests
     try:
         done = subprocess.run(
@@ -228,7 +228,7 @@ def notice(tree: Path, room: str, timeout: float) -> str | None:
 def try_mutant(tree: Path, mutant: Mutant, timeout: float) -> str | None:
     """Change the copy, run the tests of the room, and change it back."""
     path = tree / mutant.file
-    source = path.read_text(encoding="utf-8")
+    source, before = path.read_text(encoding="utf-8"), path.stat()
     compiled = "numba" in source or "kernels" in mutant.file
     path.write_text(mutant.apply(source), encoding="utf-8")
     kept = tree.parent / "caches"
@@ -241,7 +241,7 @@ def try_mutant(tree: Path, mutant: Mutant, timeout: float) -> str | None:
         if compiled:
             bring_back(tree, kept)
         # Caches of compiled loops hold the time stamp of their source.
-        shutil.copystat(HOME / mutant.file, path)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def keep_caches(tree: Path, kept: Path) -> None:
@@ -261,9 +261,9 @@ def bring_back(tree: Path, kept: Path) -> None:
         file.rename(place)
 
 
-def describe(mutant: Mutant) -> str:
+def describe(tree: Path, mutant: Mutant) -> str:
     """File, line and change."""
-    source = (HOME / mutant.file).read_text(encoding="utf-8")
+    source = (tree / mutant.file).read_text(encoding="utf-8")
     before = " ".join(source[mutant.start : mutant.end].split())
     after = " ".join(mutant.text[1:-1].split())
     return f"{mutant.file}:{mutant.line}: {before[:70]}  ->  {after[:70]}"
@@ -277,8 +277,7 @@ def main() -> int:
     parser.add_argument("--room", choices=TESTS)
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds each")
     given = parser.parse_args()
-    mutants = choose(given.count, given.seed, given.room)
-    survivors: list[Mutant] = []
+    survivors: list[str] = []
     tried: dict[str, Counter[bool]] = defaultdict(Counter)
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
@@ -292,23 +291,24 @@ def main() -> int:
         # Data that tests read stand beside the repository.
         if (HOME.parent / "shared").exists():
             (Path(folder) / "shared").symlink_to(HOME.parent / "shared")
+        mutants = choose(tree, given.count, given.seed, given.room)
         for k, mutant in enumerate(mutants, 1):
-            begin = time.monotonic()
+            begin, words = time.monotonic(), describe(tree, mutant)
             noticed = try_mutant(tree, mutant, given.timeout)
             tried[Path(mutant.file).parts[2]][noticed is not None] += 1
             word = "SURVIVED" if noticed is None else "killed"
             seconds = time.monotonic() - begin
-            print(f"{k:3} {word:8} {seconds:4.0f} s  {describe(mutant)}", flush=True)
+            print(f"{k:3} {word:8} {seconds:4.0f} s  {words}", flush=True)
             print(f"    {noticed or 'no test failed'}", flush=True)
             if noticed is None:
-                survivors.append(mutant)
+                survivors.append(words)
     print()
     for room, count in tried.items():
         print(f"{room:12} {count[True]} of {count.total()} killed")
     killed = len(mutants) - len(survivors)
     print(f"{'all':12} {killed} of {len(mutants)} killed")
-    for mutant in survivors:
-        print(f"survived: {describe(mutant)}")
+    for words in survivors:
+        print(f"survived: {words}")
     return 0
 
 
