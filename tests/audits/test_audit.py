@@ -447,6 +447,37 @@ def test_where_p_values_vanish_the_larger_statistic_comes_first():
 
 
 @pytest.mark.parametrize(
+    ("seed", "columns", "task_prior"), [(2, "levels", "mean"), (4, "sums", "chain")]
+)
+@pytest.mark.parametrize("standardize", [False, True])
+def test_collinear_columns_with_estimated_ties(seed, columns, task_prior, standardize):
+    # One-hot columns with all levels, or a copy and a sum of other columns.
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(6), 30)
+    levels = np.eye(3)[rng.integers(0, 3, 180)], np.eye(4)[rng.integers(0, 4, 180)]
+    numbers = rng.standard_normal((180, 2))
+    more = (levels[1],)
+    if columns == "sums":
+        more = numbers[:, :1], numbers.sum(axis=1, keepdims=True)
+    X = np.hstack([levels[0], numbers, *more])
+    P = 0.3 * rng.standard_normal((6, X.shape[1])) + 1.0
+    y = np.sum(X * P[task], axis=1) + rng.standard_normal(180) + task
+    for intercept in (True, "tied"):
+        model = MultiTaskRegressor(
+            feature_prior=FeaturePrior.similar([(0, 1), (3, 4)]),
+            task_prior=task_prior,
+            tie_weights="adaptive",
+            fit_intercept=intercept,
+            standardize=standardize,
+        )
+        found = audit_prior(model.fit(X, y, task=task)).relations
+        ties = [r for r in found if r.kind == "task"]
+        assert len(ties) == (6 if task_prior == "mean" else 5)
+        # Ties were estimated from these tasks: none is far off.
+        assert all(0.001 < r.p_value <= 1 for r in ties)
+
+
+@pytest.mark.parametrize(
     ("row", "words", "sign", "weight"),
     [
         ([1.0, -1.0, 0.0], "a ~ b", "similar", 1.0),

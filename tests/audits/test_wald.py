@@ -12,6 +12,7 @@ from priormtl.audits.wald import (
     WaldTest,
     estimate_coefficients,
     feature_tests,
+    task_grams,
     tie_tests,
     verdicts,
 )
@@ -152,3 +153,21 @@ def test_many_modes_become_few():
     values = estimate(*data)[1].curvature.values
     assert len(np.unique(values)) <= 16
     assert np.sum(values == 0) == 1
+
+
+def test_tied_intercepts_leave_grams_symmetric_and_semidefinite():
+    # Intercepts that are tied couple tasks, so that columns of the Hessian mix them.
+    rng = np.random.default_rng(5)
+    X, task = rng.standard_normal((40, 3)) + 2.0, np.repeat(np.arange(4), 10)
+    X[:, 2] = X[:, 0] + X[:, 1]
+    y = rng.standard_normal(40)
+    for intercept in (True, False, "tied"):
+        problem, coef = pose(X, y, task, fit_intercept=intercept, task_prior="mean")
+        grams = task_grams(problem, problem.at(np.ascontiguousarray(coef)))
+        assert grams == pytest.approx(np.swapaxes(grams, 1, 2))
+        assert np.linalg.eigvalsh(grams).min() > -1e-9 * np.abs(grams).max()
+        if intercept != "tied":
+            centre = X.reshape(4, 10, 3)
+            if intercept:
+                centre = centre - centre.mean(axis=1, keepdims=True)
+            assert grams == pytest.approx(np.swapaxes(centre, 1, 2) @ centre)

@@ -49,6 +49,7 @@ LARGEST_GRAPH = 2000  # tasks up to which the modes of any graph are computed
 UNINFORMED = 0.9  # posterior over prior variance above which rows say nothing
 LARGEST_SLACK = 1e6  # variance of differences without ties, over that of coefficients
 FALSE_DISCOVERIES = 0.05  # expected share of wrong ones among "disagrees"
+ASYMMETRY = 1e-10  # of a Gram matrix, relative; larger ones are no rounding
 
 
 class WaldTest(NamedTuple):
@@ -236,8 +237,16 @@ def _gram_columns(problem: Problem, point: Point) -> Iterator[Array]:
 
 
 def task_grams(problem: Problem, point: Point) -> Array:
-    """Hessians (m, d, d) of the tasks' losses."""
-    return np.moveaxis(np.stack(list(_gram_columns(problem, point))), 2, 0)
+    """Hessians (m, d, d) of the tasks' losses, symmetric and positive semidefinite."""
+    grams = np.moveaxis(np.stack(list(_gram_columns(problem, point))), 2, 0)
+    turned = np.swapaxes(grams, 1, 2)
+    if np.abs(grams - turned).max() <= ASYMMETRY * np.abs(grams).max():
+        return grams
+    # Tied intercepts couple tasks: a column then holds a little of the other tasks,
+    # and the matrix need not be symmetric, nor its symmetric part semidefinite.
+    values, vectors = np.linalg.eigh(0.5 * (grams + turned))
+    kept = np.maximum(values, 0.0)[:, np.newaxis]
+    return np.asarray((vectors * kept) @ np.swapaxes(vectors, 1, 2))
 
 
 def _task_modes(graph: Laplacian) -> tuple[Array, Array]:
