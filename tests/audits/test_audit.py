@@ -167,9 +167,8 @@ def test_a_good_prior_helps_and_a_bad_one_does_harm():
     arguments = (data.X, data.y)
     settings = {"lam": 0.1, "theta": 100.0, "epsilon": 1.0}
     good = MultiTaskRegressor(**settings, feature_prior=data.feature_prior)
-    audit = audit_prior(
-        good.fit(*arguments, task=data.task), *arguments, task=data.task
-    )
+    held_out = {"task": data.task, "n_repeats": 2}
+    audit = audit_prior(good.fit(*arguments, task=data.task), *arguments, **held_out)
     assert audit.helped.verdict == "helped"
     assert audit.helped.change < 0 > audit.helped.high
     assert audit.helped.sentence.startswith("The prior lowered the mean squared error")
@@ -182,7 +181,7 @@ def test_a_good_prior_helps_and_a_bad_one_does_harm():
         for a, b, s in zip(part.first, part.second, part.sign, strict=True)
     ]
     bad = MultiTaskRegressor(**settings, feature_prior=FeaturePrior.from_graph(signs))
-    audit = audit_prior(bad.fit(*arguments, task=data.task), *arguments, task=data.task)
+    audit = audit_prior(bad.fit(*arguments, task=data.task), *arguments, **held_out)
     assert audit.helped.verdict == "harmed"
     assert "did harm" in str(audit.helped)
 
@@ -204,10 +203,11 @@ def test_seeds_decide_and_splitters_are_heeded():
     model, rows = fitted(planted), (planted.X, planted.y)
 
     def errors(**options):
-        return audit_prior(model, *rows, task=planted.task, **options).helped.with_prior
+        options = {"task": planted.task, "n_repeats": 1, **options}
+        return audit_prior(model, *rows, **options).helped.with_prior
 
-    assert np.array_equal(errors(n_repeats=1), errors(n_repeats=1))
-    assert not np.array_equal(errors(n_repeats=1), errors(n_repeats=1, random_state=1))
+    assert np.array_equal(errors(cv=2), errors(cv=2))
+    assert not np.array_equal(errors(cv=2), errors(cv=2, random_state=1))
     halves = [(np.arange(0, 100, 2), np.arange(1, 100, 2))] * 2
     assert len(errors(cv=halves)) == 2
 

@@ -31,6 +31,7 @@ from priormtl.estimators import ClassificationTasks, check_count, show_progress
 from priormtl.graphs import Laplacian
 from priormtl.priors import measure_violations, name_mean
 from priormtl.problem import Problem
+from priormtl.selection import Split
 from priormtl.solvers import Solution
 
 __all__ = ["Statement", "audit_prior", "describe_rows", "list_ties"]
@@ -135,7 +136,8 @@ def audit_prior(
         )
 
     # Which rows are held out, or the reason why none are.
-    splits, rounds, reason = [], np.zeros(0), None
+    splits: list[Split] = []
+    rounds, reason = np.zeros(0), None
     if not prior.D.nnz:
         reason = NO_RELATIONS
     elif prior.theta == 0:

@@ -104,11 +104,12 @@ class Holdout:
         others = same & ~np.eye(len(same), dtype=bool)
         # Where a round has one split alone, all splits decide.
         others[~others.any(axis=1)] = True
-        best = [
+        first, second = (
             np.argmin(others.astype(np.float64) @ (errors.sum(axis=2) / total), axis=1)
             for errors in (self.with_prior, self.without_prior)
-        ]
-        return self._compare(*best, "the lam that was best for each on the other folds")
+        )
+        words = "the lam that was best for each on the other folds"
+        return self._compare(first, second, words)
 
     def _compare(self, first: Index, second: Index, lam: str) -> PriorBenefit:
         """Compare with the lams at these places (k,) for each model."""
@@ -144,7 +145,9 @@ def hold_out(
     logistic = plain._uses_logistic
     order = np.argsort(-lams, kind="stable")  # paths follow decreasing lam
     weight = np.zeros((len(splits), len(table.tasks)))
-    errors = np.zeros((2, len(splits), len(lams), len(table.tasks)))
+    with_prior, without_prior = errors = np.zeros(
+        (2, len(splits), len(lams), len(table.tasks))
+    )
     ratios = []
     for k, split in enumerate(splits):
         train, test = take_training(table, split, k), take_test(table, split, k)
@@ -169,7 +172,8 @@ def hold_out(
     return Holdout(
         "log loss" if logistic else "mean squared error",
         lams,
-        *errors,
+        with_prior,
+        without_prior,
         weight,
         rounds,
         float(np.mean(ratios)),
@@ -247,8 +251,12 @@ def judge_tasks(
     for task, a, b in zip(tasks, with_prior.T, without_prior.T, strict=True):
         known = ~np.isnan(a)
         change, interval = _relative_change(a[known], b[known], test_to_train)
-        means = [float(e[known].mean()) if known.any() else np.nan for e in (a, b)]
-        found.append(TaskBenefit(str(task), *means, change, *interval[:2]))
+        first, second = (
+            float(errors[known].mean()) if known.any() else float("nan")
+            for errors in (a, b)
+        )
+        low, high, _ = interval
+        found.append(TaskBenefit(str(task), first, second, change, low, high))
     return tuple(found)
 
 

@@ -97,6 +97,7 @@ def downweight_tasks(data: Any, tasks: Index) -> TaskData | TaskStatistics:
 
 def with_fixed_strengths(model: Any) -> Any:
     """Estimator with the strengths of a fitted model, those of outliers included."""
+    plain: Any
     if isinstance(model, TUNED):
         plain = model._plain(model.lam_, model.theta_, model.epsilon_)
     elif isinstance(model, FIXED):
