@@ -283,6 +283,16 @@ def numbers(plain: Any, path: str = "") -> Answer:
     return {name: value for part in parts for name, value in part.items()}
 
 
+def findings(page: dict[str, Any]) -> Answer:
+    """Numbers of a report's findings, less those that rounding decides."""
+    plain = {one["key"]: one["numbers"] for one in page["findings"]}
+    return {
+        name: value
+        for name, value in numbers(plain, "finding").items()
+        if not name.endswith(("gap", "iterations"))
+    }
+
+
 # Cases, by group
 
 
@@ -892,6 +902,47 @@ def audit_cases() -> Iterator[Case]:
         )
 
 
+def report_cases() -> Iterator[Case]:
+    """Reports and summaries of fitted models, by the numbers that they show."""
+
+    def told(kind: type, settings: dict[str, Any], *, rows: bool) -> Answer:
+        classes = kind in (MultiTaskClassifier, MultiTaskClassifierCV)
+        given = shapes(classes=classes)["weighted"]
+        model = make(kind, **settings, feature_prior=pairs(), task_prior="mean")
+        model.fit(**given)
+        X, y, task = (given[name] for name in ("X", "y", "task"))
+        scored = {"X": X, "y": y, "task": task} if rows else {}
+        page = json.loads(priormtl.report(model, **scored).json())
+        found = findings(page) | numbers(page["coefficients"], "coefficient")
+        for name, table in page["tables"].items():
+            for k, column in enumerate(table["columns"]):
+                found |= numbers(column["values"], f"{name} {k}")
+        summary = model.summary()
+        for name in ("features", "tasks", "strengths"):
+            frame = summary.to_frame(name, "pandas").select_dtypes("number")
+            found |= {f"summary {name} {c}": frame[c].to_numpy() for c in frame}
+        return found
+
+    grid = {"lams": 3, "thetas": (0.0, 5.0), "epsilons": (0.0, 2.0), "cv": 3}
+    models: dict[str, tuple[type, dict[str, Any]]] = {
+        "regressor": (MultiTaskRegressor, {"lam": 3.0}),
+        "standardize": (MultiTaskRegressor, {"lam": 3.0, "standardize": True}),
+        "outliers": (MultiTaskRegressor, {"lam": 3.0, "outlier_tasks": True}),
+        "classifier": (MultiTaskClassifier, {"lam": 1.0}),
+        "search": (MultiTaskRegressorCV, grid),
+        "class search": (MultiTaskClassifierCV, grid),
+    }
+    for (name, (kind, settings)), rows in itertools.product(
+        models.items(), (False, True)
+    ):
+        yield (
+            f"{name} rows={rows}",
+            lambda kind=kind, settings=settings, rows=rows: told(
+                kind, settings, rows=rows
+            ),
+        )
+
+
 def command(*words: str) -> Any:
     """Run a command in this process; what it printed as JSON."""
     from priormtl.cli.main import app  # noqa: PLC0415
@@ -936,9 +987,8 @@ def command_cases() -> Iterator[Case]:
             rows = list(csv.DictReader(file))
         last = list(rows[0])[-1]
         found["predicted"] = [float(row[last]) for row in rows]
-        facts = command("report", "model", "--out", "page.html", "--json")
-        found["findings"] = len(facts["findings"])
-        return found
+        page = command("report", "model", "--out", "page.html", "--json")
+        return found | findings(page)
 
     for data in ("rows.csv", "parts"):
         for name, words in variants.items():
@@ -1011,6 +1061,7 @@ GROUPS = {
     "baselines": baseline_cases,
     "compare": comparison_cases,
     "audits": audit_cases,
+    "reports": report_cases,
     "commands": command_cases,
 }
 
