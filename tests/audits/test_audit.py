@@ -21,6 +21,7 @@ from priormtl import (
 from priormtl.audits import audit as auditing
 from priormtl.audits import describe_rows
 from priormtl.audits.audit import list_ties
+from priormtl.audits.wald import estimate_coefficients
 from priormtl.datasets import make_related_tasks
 from priormtl.graphs import Laplacian
 from priormtl.priors import laplacian
@@ -385,6 +386,36 @@ def test_violations_lie_between_nothing_and_all(coef, violation):
     model = MultiTaskRegressor(0.0, 0.0, feature_prior=prior).fit(X, X @ coef)
     (row,) = audit_prior(model).relations
     assert row.violation_after == pytest.approx(violation, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("coef", "violation"),
+    [((1.0, 1.0), 0.0), ((1.0, -1.0), 1.0), ((1.0, 0.0), 0.5**0.5)],
+)
+@pytest.mark.parametrize("ties", ["chain", "mean"])
+def test_so_do_those_of_ties(coef, violation, ties):
+    # Two tasks of one feature each; ties are too weak to change coefficients.
+    X = np.tile([[1.0], [-1.0], [2.0], [-2.0]], (2, 1))
+    task = np.repeat([0, 1], 4)
+    model = MultiTaskRegressor(0.0, 0.0, 1e-9, task_prior=ties)
+    model.fit(X, X[:, 0] * np.array(coef)[task], task=task)
+    for row in audit_prior(model).relations:
+        assert row.violation_before == pytest.approx(violation, abs=1e-6)
+        assert row.violation_after == pytest.approx(violation, abs=1e-6)
+
+
+@pytest.mark.parametrize(("intercept", "used"), [(True, 4), (False, 0), ("tied", 0)])
+def test_free_intercepts_use_up_degrees_of_freedom(monkeypatch, intercept, used):
+    degrees = []
+
+    def estimate(*arguments):
+        degrees.append(arguments[-1])
+        return estimate_coefficients(*arguments)
+
+    monkeypatch.setattr(auditing, "estimate_coefficients", estimate)
+    planted = plant(0)
+    audit_prior(fitted(planted, fit_intercept=intercept))
+    assert degrees == [100 - used] * 2  # for relations, and for ties
 
 
 def test_very_many_features_are_judged_where_they_are_in_use(monkeypatch):
