@@ -26,7 +26,7 @@ model = MultiTaskRegressor(
 model.fit(X, y, task=task)
 audit = audit_prior(model, X, y, task=task, cv=4)
 for each in audit.relations[:3]:
-    print(f"{each.relation}: tension {each.tension:.1f}, {each.verdict}")
+    print(f"{each.relation}: test statistic {each.statistic:.1f}, {each.verdict}")
 print(audit.helped.sentence)
 
 # %%

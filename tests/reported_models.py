@@ -67,7 +67,7 @@ def audit_of(**settings):
         "violation_before": 0.9,
         "violation_after": 0.4,
         "share": 1.0,
-        "tension": 12.0,
+        "statistic": 12.0,
         "p_value": 1e-4,
         "verdict": "disagrees",
     }

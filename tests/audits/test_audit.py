@@ -3,6 +3,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import priormtl
 from planted_relations import plant
@@ -17,7 +18,13 @@ from priormtl import (
     save,
     summarize,
 )
+from priormtl.audits import audit as auditing
+from priormtl.audits import describe_rows
+from priormtl.audits.audit import list_ties
+from priormtl.audits.wald import estimate_coefficients
 from priormtl.datasets import make_related_tasks
+from priormtl.graphs import Laplacian
+from priormtl.priors import laplacian
 
 
 def fitted(planted, *, kind=MultiTaskRegressor, **settings):
@@ -38,16 +45,15 @@ def features(audit):
 
 
 @pytest.mark.parametrize("theta", [0.01, 10.0, 10_000.0])
-@pytest.mark.parametrize("flip", ["similar", "opposite"])
 @pytest.mark.parametrize("size", [{}, {"m": 1, "n": 60}, {"n": 10, "common": 2.0}])
-def test_a_wrong_relation_comes_out_on_top(theta, flip, size):
-    for seed in range(3):
+def test_a_wrong_relation_comes_out_on_top(theta, size):
+    for seed, flip in enumerate(["similar", "opposite"]):
         planted = plant(seed, flip=flip, **size)
         found = relations(planted, lam=2.0, theta=theta, epsilon=10.0)
         assert found[0].relation == planted.wrong
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_so_it_does_for_classes(seed):
     planted = plant(seed, n=80, classification=True)
     found = relations(planted, kind=MultiTaskClassifier, lam=2.0, theta=5.0)
@@ -56,7 +62,7 @@ def test_so_it_does_for_classes(seed):
 
 def test_right_relations_are_rarely_blamed():
     p = []
-    for seed in range(12):
+    for seed in range(9):
         data = make_related_tasks(4, 12, 25, random_state=seed)
         model = MultiTaskRegressor(2.0, 1.0, 10.0, feature_prior=data.feature_prior)
         audit = audit_prior(model.fit(data.X, data.y, task=data.task))
@@ -162,9 +168,8 @@ def test_a_good_prior_helps_and_a_bad_one_does_harm():
     arguments = (data.X, data.y)
     settings = {"lam": 0.1, "theta": 100.0, "epsilon": 1.0}
     good = MultiTaskRegressor(**settings, feature_prior=data.feature_prior)
-    audit = audit_prior(
-        good.fit(*arguments, task=data.task), *arguments, task=data.task
-    )
+    held_out = {"task": data.task, "n_repeats": 2}
+    audit = audit_prior(good.fit(*arguments, task=data.task), *arguments, **held_out)
     assert audit.helped.verdict == "helped"
     assert audit.helped.change < 0 > audit.helped.high
     assert audit.helped.sentence.startswith("The prior lowered the mean squared error")
@@ -177,7 +182,7 @@ def test_a_good_prior_helps_and_a_bad_one_does_harm():
         for a, b, s in zip(part.first, part.second, part.sign, strict=True)
     ]
     bad = MultiTaskRegressor(**settings, feature_prior=FeaturePrior.from_graph(signs))
-    audit = audit_prior(bad.fit(*arguments, task=data.task), *arguments, task=data.task)
+    audit = audit_prior(bad.fit(*arguments, task=data.task), *arguments, **held_out)
     assert audit.helped.verdict == "harmed"
     assert "did harm" in str(audit.helped)
 
@@ -199,10 +204,11 @@ def test_seeds_decide_and_splitters_are_heeded():
     model, rows = fitted(planted), (planted.X, planted.y)
 
     def errors(**options):
-        return audit_prior(model, *rows, task=planted.task, **options).helped.with_prior
+        options = {"task": planted.task, "n_repeats": 1, **options}
+        return audit_prior(model, *rows, **options).helped.with_prior
 
-    assert np.array_equal(errors(n_repeats=1), errors(n_repeats=1))
-    assert not np.array_equal(errors(n_repeats=1), errors(n_repeats=1, random_state=1))
+    assert np.array_equal(errors(cv=2), errors(cv=2))
+    assert not np.array_equal(errors(cv=2), errors(cv=2, random_state=1))
     halves = [(np.arange(0, 100, 2), np.arange(1, 100, 2))] * 2
     assert len(errors(cv=halves)) == 2
 
@@ -216,7 +222,7 @@ def test_what_is_not_known_is_said():
         fitted(planted), planted.X, planted.y, task=planted.task, cv=None
     )
     assert skipped.helped is None
-    assert "give cv" in skipped.reason
+    assert "set cv to a number of folds" in skipped.reason
     off = audit_prior(
         fitted(planted, theta=0.0), planted.X, planted.y, task=planted.task
     )
@@ -349,7 +355,7 @@ def test_json_is_plain_and_whole():
     audit = audit_prior(
         fitted(planted), planted.X, planted.y, task=planted.task, n_repeats=1
     )
-    plain = json.loads(audit.json())
+    plain = json.loads(audit.to_json())
     assert plain["relations"][0]["relation"] == audit.relations[0].relation
     assert plain["helped"]["with_prior"] == audit.helped.with_prior.tolist()
     assert plain["helped_tuned"] is None
@@ -368,3 +374,199 @@ def test_both_fits_are_certified():
 
 def test_it_is_public():
     assert priormtl.audit_prior is audit_prior
+
+
+@pytest.mark.parametrize(
+    ("coef", "violation"),
+    [((1.0, 1.0), 0.0), ((1.0, -1.0), 1.0), ((1.0, 0.0), 0.5**0.5), ((0.0, 0.0), 0.0)],
+)
+def test_violations_lie_between_nothing_and_all(coef, violation):
+    X = np.vstack([np.eye(2), -np.eye(2)])
+    prior = FeaturePrior.similar([(0, 1)])
+    model = MultiTaskRegressor(0.0, 0.0, feature_prior=prior).fit(X, X @ coef)
+    (row,) = audit_prior(model).relations
+    assert row.violation_after == pytest.approx(violation, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("coef", "violation"),
+    [((1.0, 1.0), 0.0), ((1.0, -1.0), 1.0), ((1.0, 0.0), 0.5**0.5)],
+)
+@pytest.mark.parametrize("ties", ["chain", "mean"])
+def test_so_do_those_of_ties(coef, violation, ties):
+    # Two tasks of one feature each; ties are too weak to change coefficients.
+    X = np.tile([[1.0], [-1.0], [2.0], [-2.0]], (2, 1))
+    task = np.repeat([0, 1], 4)
+    model = MultiTaskRegressor(0.0, 0.0, 1e-9, task_prior=ties)
+    model.fit(X, X[:, 0] * np.array(coef)[task], task=task)
+    for row in audit_prior(model).relations:
+        assert row.violation_before == pytest.approx(violation, abs=1e-6)
+        assert row.violation_after == pytest.approx(violation, abs=1e-6)
+
+
+@pytest.mark.parametrize(("intercept", "used"), [(True, 4), (False, 0), ("tied", 0)])
+def test_free_intercepts_use_up_degrees_of_freedom(monkeypatch, intercept, used):
+    degrees = []
+
+    def estimate(*arguments):
+        degrees.append(arguments[-1])
+        return estimate_coefficients(*arguments)
+
+    monkeypatch.setattr(auditing, "estimate_coefficients", estimate)
+    planted = plant(0)
+    audit_prior(fitted(planted, fit_intercept=intercept))
+    assert degrees == [100 - used] * 2  # for relations, and for ties
+
+
+def test_very_many_features_are_judged_where_they_are_in_use(monkeypatch):
+    planted = plant(0)
+    model = MultiTaskRegressor(20.0, feature_prior=planted.prior)
+    model.fit(planted.X, planted.y, task=planted.task)
+    monkeypatch.setattr(auditing, "MOST_FEATURES", 11)  # of 12, some out of use
+    part = audit_prior(model).relations
+    assert part[0].relation == planted.wrong
+    assert part[0].verdict == "disagrees"
+    monkeypatch.setattr(auditing, "MOST_FEATURES", 1)
+    nothing = audit_prior(model).relations
+    assert {r.verdict for r in nothing} == {"cannot be judged"}
+    first = [r.violation_before for r in nothing if r.kind == "feature"]
+    assert first == sorted(first, reverse=True)
+
+
+def test_every_column_is_filled_for_ties_too():
+    planted = plant(1, m=3)
+    model = MultiTaskRegressor(2.0, feature_prior=planted.prior, task_prior="mean")
+    model.fit(planted.X, planted.y, task=planted.task)
+    ties = [r for r in audit_prior(model).relations if r.kind == "task"]
+    assert [sorted(r.relation for r in ties)] == [
+        [f"{i} ~ mean of all tasks" for i in range(3)]
+    ]
+    assert all(0 <= r.violation_after <= 1 for r in ties)
+
+
+def test_units_of_features_play_no_part_without_standardising_either():
+    # Tests of relations are scale free: D P does not change if P and D change units.
+    planted = plant(4, d=6)
+    D = np.zeros((2, 6))
+    D[0, :2], D[1, 2:4] = (1.0, -1.0), (1.0, 2.0)
+
+    def p_values(scale):
+        model = MultiTaskRegressor(0.0, feature_prior=D * scale, task_prior=None)
+        model.fit(planted.X * scale, planted.y, task=planted.task)
+        found = audit_prior(model).relations
+        return sorted((r.p_value, r.statistic) for r in found)
+
+    expected = p_values(np.ones(6))
+    for p, statistic in expected:
+        assert 0 <= p <= 1
+        assert statistic > 0
+    assert np.array(p_values(10.0 ** np.arange(-2, 4))) == pytest.approx(
+        np.array(expected), rel=1e-5
+    )
+
+
+def test_where_p_values_vanish_the_larger_statistic_comes_first():
+    X = np.random.default_rng(0).standard_normal((400, 4))
+    y = X @ [1.0, -1.0, 9.0, -9.0]
+    y += 1e-2 * np.random.default_rng(1).standard_normal(400)
+    prior = FeaturePrior.similar([(0, 1), (2, 3)])
+    model = MultiTaskRegressor(0.0, 1e-3, feature_prior=prior).fit(X, y)
+    first, second = audit_prior(model).relations
+    assert first.p_value == second.p_value == 0
+    assert first.relation == "x2 ~ x3"
+    assert first.statistic > second.statistic
+
+
+@pytest.mark.parametrize(
+    ("seed", "columns", "task_prior"), [(2, "levels", "mean"), (4, "sums", "chain")]
+)
+@pytest.mark.parametrize("standardize", [False, True])
+def test_collinear_columns_with_estimated_ties(seed, columns, task_prior, standardize):
+    # One-hot columns with all levels, or a copy and a sum of other columns.
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(6), 30)
+    levels = np.eye(3)[rng.integers(0, 3, 180)], np.eye(4)[rng.integers(0, 4, 180)]
+    numbers = rng.standard_normal((180, 2))
+    more = (levels[1],)
+    if columns == "sums":
+        more = numbers[:, :1], numbers.sum(axis=1, keepdims=True)
+    X = np.hstack([levels[0], numbers, *more])
+    P = 0.3 * rng.standard_normal((6, X.shape[1])) + 1.0
+    y = np.sum(X * P[task], axis=1) + rng.standard_normal(180) + task
+    for intercept in (True, "tied"):
+        model = MultiTaskRegressor(
+            feature_prior=FeaturePrior.similar([(0, 1), (3, 4)]),
+            task_prior=task_prior,
+            tie_weights="adaptive",
+            fit_intercept=intercept,
+            standardize=standardize,
+        )
+        found = audit_prior(model.fit(X, y, task=task)).relations
+        ties = [r for r in found if r.kind == "task"]
+        assert len(ties) == (6 if task_prior == "mean" else 5)
+        # Ties were estimated from these tasks: none is far off.
+        assert all(0.001 < r.p_value <= 1 for r in ties)
+
+
+@pytest.mark.parametrize(
+    ("row", "words", "sign", "weight"),
+    [
+        ([1.0, -1.0, 0.0], "a ~ b", "similar", 1.0),
+        ([0.0, 2.0, 2.0], "b ~ −c", "opposite", 4.0),
+        ([1.0, 2.0, -1.0], "a + 2 b − c ~ 0", "combination", 1.0),
+        ([-1.0, 0.0, 0.0], "− a ~ 0", "combination", 1.0),
+        ([0.0, 0.0, 0.0], "0 ~ 0", "combination", 1.0),
+        ([1e-9, -1e-9, 0.0], "a ~ b", "similar", 1e-18),
+    ],
+)
+def test_rows_of_a_matrix_in_words(row, words, sign, weight):
+    (found,) = describe_rows(csr_array([row]), ["a", "b", "c"])
+    assert (found.relation, found.sign) == (words, sign)
+    assert found.weight == pytest.approx(weight)
+
+
+def test_weights_are_those_that_were_given():
+    root = np.sqrt(0.3)
+    (found,) = describe_rows(csr_array([[root, -root]]), ["a", "b"])
+    assert found.weight == 0.3
+
+
+def test_long_combinations_are_cut():
+    (found,) = describe_rows(csr_array(np.ones((1, 9))), [*"abcdefghi"])
+    assert found.relation == "a + b + c + d + e + f + … ~ 0"
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        TaskPrior.chain(weight=2.0),
+        TaskPrior.mean(weight=3.0),
+        TaskPrior.groups({"one": "abc", "two": "de"}),
+        TaskPrior.from_graph([("a", "c", 0.5), ("b", "d", 2.0)]),
+        TaskPrior.chain() + TaskPrior.mean(),
+    ],
+)
+def test_ties_add_up_to_the_graph(prior):
+    tasks = [*"abcde"]
+    graph = laplacian(prior, tasks)
+    total = np.zeros((5, 5))
+    statements, ties = list_ties(graph, tasks)
+    assert [s.weight for s in statements] == [tie.weight for tie in ties]
+    for tie in ties:
+        contrast = np.zeros(5)
+        contrast[tie.tasks] = tie.contrast
+        total += tie.weight * np.outer(contrast, contrast)
+    assert total == pytest.approx(graph.dense())
+
+
+def test_ties_name_tasks_and_groups():
+    (edge,), _ = list_ties(laplacian(TaskPrior.chain(), [1, 2]), [1, 2])
+    assert edge == ("1 ~ 2", "1", "2", "similar", 1.0)
+    groups = laplacian(TaskPrior.groups({"x": "ab", "y": "cd"}), [*"abcd"])
+    words = [statement.relation for statement in list_ties(groups, [*"abcd"])[0]]
+    assert words[0] == "a ~ mean of group 1"
+    assert words[-1] == "d ~ mean of group 2"
+
+
+def test_no_ties():
+    assert list_ties(Laplacian.empty(3), [1, 2, 3]) == ([], [])

@@ -1,10 +1,79 @@
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.metrics import log_loss
 
 from planted_relations import plant
-from priormtl import MultiTaskClassifier, MultiTaskRegressor
-from priormtl.audits.holdout import Holdout, deal_splits, hold_out
+from priormtl import (
+    MultiTaskClassifier,
+    MultiTaskClassifierCV,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    audit_prior,
+    summarize,
+)
+from priormtl.audits.holdout import (
+    Holdout,
+    benefit_of_search,
+    deal_splits,
+    hold_out,
+    judge_benefit,
+    judge_tasks,
+)
+
+
+def judge(with_prior, without_prior, ratio=0.0):
+    a, b = np.array(with_prior, float), np.array(without_prior, float)
+    lams = np.ones(len(a)), np.ones(len(a))
+    return judge_benefit("error", a, b, lams=lams, test_to_train=ratio, method="m")
+
+
+def test_without_overlap_it_is_the_paired_t_test():
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(1, 2, size=(2, 8))
+    expected = stats.ttest_rel(a, b)
+    found = judge(a, b)
+    assert found.p_value == pytest.approx(expected.pvalue)
+    low, high = expected.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((low / b.mean(), high / b.mean()))
+
+
+def test_swapping_the_two_turns_the_verdict():
+    noise = np.linspace(0, 0.01, 5)
+    assert judge(0.9 + noise, np.ones(5)).verdict == "helped"
+    assert judge(np.ones(5), 0.9 + noise).verdict == "harmed"
+    assert judge(1 + noise - 0.005, np.ones(5)).verdict == "no difference"
+
+
+def test_sentences():
+    found = judge([0.80, 0.90, 0.85, 0.88], [1.0, 1.0, 1.0, 1.0], 0.25)
+    assert (
+        found.sentence
+        == ("The prior lowered the error by 14 % (95 % interval 4.5 to 24 %).")
+        == str(found)
+    )
+    assert "raised the error" in judge([1.2, 1.3, 1.25], [1, 1, 1]).sentence
+    assert "by −0.50 %" in judge([0.5, 1.49], [1.0, 1.0]).sentence
+
+
+def test_what_solvers_leave_open_is_no_difference():
+    assert judge([1 + 1e-7] * 4, [1.0] * 4).verdict == "no difference"
+
+
+def test_one_split_and_perfect_fits():
+    assert "One split alone" in judge([0.5], [1.0]).sentence
+    assert judge([0.0, 0.0], [0.0, 0.0]).change == 0
+    assert judge([1.0, 1.1], [0.0, 0.0]).change > 0
+
+
+def test_tasks_are_judged_on_the_splits_that_hold_them_out():
+    a = np.array([[1.0, np.nan], [2.0, np.nan], [3.0, np.nan]])
+    first, second = judge_tasks(["x", 2], a, a + 1.0, 0.25)
+    assert (first.task, first.with_prior, first.without_prior) == ("x", 2.0, 3.0)
+    assert first.change == pytest.approx(-1 / 3)
+    assert second.task == "2"
+    assert np.isnan(second.with_prior)
+    assert np.isnan(second.change)
 
 
 def hold(planted, model, cv=3, n_repeats=1, lams=(2.0,)):
@@ -86,3 +155,62 @@ def test_rounds_hold_out_every_row_once():
     for part in (splits[:3], splits[3:]):
         rows = np.concatenate([split.test for split in part])
         assert np.array_equal(np.sort(rows), np.arange(len(planted.y)))
+
+
+def fitted(planted, thetas, kind=MultiTaskRegressorCV, **settings):
+    model = kind(
+        lams=[2.0],
+        thetas=thetas,
+        epsilons=[1.0],
+        feature_prior=planted.prior,
+        **settings,
+    )
+    return model.fit(planted.X, planted.y, task=planted.task)
+
+
+def test_scores_of_the_search_are_compared():
+    planted = plant(0)
+    model = fitted(planted, [1.0, 0.0])
+    model.best_index_ = 0
+    found = benefit_of_search(model)
+    results = model.cv_results_
+    zero = int(np.flatnonzero(results["param_theta"].data == 0)[0])
+    scores = [results[f"split{k}_test_score"] for k in range(5)]
+    assert found.with_prior.tolist() == [-s[model.best_index_] for s in scores]
+    assert found.without_prior.tolist() == [-s[zero] for s in scores]
+    assert found.by_task == ()
+    assert found.metric == "mean squared error"
+
+
+def test_a_search_without_zero_tells_nothing():
+    assert benefit_of_search(fitted(plant(1), [1.0])) is None
+
+
+def test_audits_use_it_where_there_are_no_rows():
+    planted = plant(0)
+    parts = [
+        summarize(planted.X[k::3], planted.y[k::3], planted.task[k::3])
+        for k in range(3)
+    ]
+    model = MultiTaskRegressorCV(
+        [2.0], [0.0, 1.0], [1.0], feature_prior=planted.prior
+    ).fit_statistics(parts)
+    audit = audit_prior(model)
+    assert (audit.helped is None) == (model.theta_ == 0)
+    assert audit.relations[0].relation == planted.wrong
+    untried = fitted(planted, [1.0])
+    assert "0 among thetas" in audit_prior(untried).reason
+
+
+@pytest.mark.parametrize(
+    ("scoring", "metric"),
+    [(None, "distance of the AUC from 1"), ("accuracy", "accuracy")],
+)
+def test_scores_become_errors(scoring, metric):
+    planted = plant(2, n=40, classification=True)
+    model = fitted(planted, [0.0, 1.0], MultiTaskClassifierCV, scoring=scoring)
+    model.best_index_ = 1
+    found = benefit_of_search(model)
+    assert metric in found.metric
+    best = -found.with_prior if scoring else 1 - found.with_prior
+    assert best.mean() == pytest.approx(model.cv_results_["mean_test_score"][1])

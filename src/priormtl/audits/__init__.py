@@ -1,7 +1,7 @@
-"""Whether the data agree with what was said beforehand."""
+"""Whether the data agree with the prior."""
 
-from priormtl.audits.audit import audit_prior
-from priormtl.audits.resampling import (
+from priormtl.audits.audit import audit_prior, describe_rows
+from priormtl.audits.refits import (
     CoefficientBand,
     ResampledCoefficients,
     resample_coefficients,
@@ -12,7 +12,6 @@ from priormtl.audits.results import (
     RelationAudit,
     TaskBenefit,
 )
-from priormtl.audits.statements import describe_rows
 
 __all__ = [
     "CoefficientBand",

@@ -1,27 +1,48 @@
-"""audit_prior: whether the data agree with what was said beforehand."""
+"""audit_prior: whether the data agree with the prior, relation by relation.
 
-from collections.abc import Callable
-from functools import partial
+For each row d of D and each tie between tasks an audit reports how far coefficients
+violate it with and without the prior, what it costs, and a Wald test on estimates that
+are free of the prior (``wald``). Whether the prior as a whole lowers errors on held-out
+rows is found in ``holdout``.
+"""
+
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from priormtl._arrays import Array
-from priormtl.audits.agreement import audit_relations, audit_ties
-from priormtl.audits.holdout import deal_splits, hold_out
-from priormtl.audits.results import PriorAudit, PriorBenefit, RelationAudit
-from priormtl.audits.searched import benefit_of_search
-from priormtl.audits.subjects import TUNED, Subject, read_rows, read_subject
-from priormtl.audits.witnesses import call_witnesses
-from priormtl.data import Table, as_frame, find_frame_library
+from priormtl._arrays import Array, Index
+from priormtl.audits.holdout import benefit_of_search, deal_splits, hold_out
+from priormtl.audits.refits import TUNED, FittedProblem, read_problem, read_rows
+from priormtl.audits.results import PriorAudit, RelationAudit
+from priormtl.audits.wald import (
+    UNKNOWN,
+    Tie,
+    WaldTest,
+    estimate_coefficients,
+    feature_tests,
+    task_grams,
+    tie_tests,
+    verdicts,
+)
+from priormtl.data import as_frame, find_frame_library, name_features
 from priormtl.estimators import ClassificationTasks, check_count, show_progress
+from priormtl.graphs import Laplacian
+from priormtl.priors import measure_violations, name_mean
+from priormtl.problem import Problem
 from priormtl.selection import Split
+from priormtl.solvers import Solution
 
-__all__ = ["audit_prior"]
+__all__ = ["Statement", "audit_prior", "describe_rows", "list_ties"]
+
+MOST_TERMS = 6  # of a combination that are written out
+MOST_FEATURES = 200  # whose joint variance is computed
+MOST_CELLS = 2**22  # numbers in all tasks' Gram matrices: 32 MB
 
 NO_RELATIONS = "The model has no feature prior, only ties between tasks."
-NO_PART = "The prior plays no part in this model: its strength theta is 0."
-NO_SPLITS = "Nothing was held out: give cv a number of folds, such as 5."
+NO_PART = "The prior has no effect in this model: its strength theta is 0."
+NO_SPLITS = "No rows were held out: set cv to a number of folds, such as 5."
 NO_ROWS = "No rows were given: pass the X, y and task that the model was fitted on."
 UNTRIED = (
     "No rows were held out, and the search has not tried theta = 0: pass X, y, task "
@@ -40,54 +61,55 @@ def audit_prior(
     n_repeats: int = 3,
     random_state: Any = 0,
 ) -> PriorAudit:
-    """Ask the data about every relation of a model's prior, and about all together.
+    """Check every relation of a model's prior against the data.
 
     Parameters
     ----------
     model : MultiTaskRegressor, MultiTaskClassifier or their CV variants
-        Fitted with a feature prior, or with ties between tasks, which then are audited
-        alone.
+        Fitted with a feature prior, or with ties between tasks; without a feature
+        prior, only the ties are audited.
     X, y, task, sample_weight : optional
         The rows that the model was fitted on. Without them the relations are audited
         from the statistics that models of squared loss keep, and whether the prior
         helped is known only where a search has tried theta = 0.
     cv : int, splitter of scikit-learn, iterable of (train, test), or None
-        Splits on which the model is fitted with the prior and without it; None: rows
-        are used for the relations alone, and nothing is fitted on splits.
+        Splits on which the model is fitted with the prior and without it. None: rows
+        are used for the relations only, and none are held out.
     n_repeats : int
-        How often rows are dealt into ``cv`` folds anew, where that is a number.
+        Number of times that rows are dealt into ``cv`` folds, where that is a number.
     random_state : int or Generator
-        Seed of that.
+        Seed of the folds.
 
     Returns
     -------
     PriorAudit
         ``relations``: one row per relation, the strongest disagreement first, ties
-        between tasks after those between features; ``helped``: errors on held-out rows
-        with the prior and without it, as a verdict with an interval;
+        between tasks after relations between features; ``helped``: errors on held-out
+        rows with the prior and without it, with an interval and a verdict;
         ``helped_tuned``: the same for CV models, each with its own best lam.
 
     Notes
     -----
     *Violation* is ‖d P‖ divided by the most that it could be for coefficients of these
-    sizes: 0 where the relation holds, 1 where it is as wrong as can be. *Before* is a
+    sizes: 0 where the relation holds, 1 where it is as wrong as possible. *Before* is a
     certified fit at the same lam without the prior. *Sensitivity* is the derivative of
     the objective by the logarithm of the relation's weight, theta/2 ‖d P‖² by the
     envelope theorem; *share* is its part of the sum.
 
-    *Tension* judges a relation by estimates that neither the prior nor the row penalty
-    has bent: the squared disagreement in units of its variance, divided by what chance
-    alone brings, so that poorly determined coefficients are not blamed. Tasks' Gram
-    matrices are taken as equal to their mean for these variances. A relation
+    The test *statistic* judges a relation by estimates without prior and row penalty:
+    the squared disagreement in units of its variance, divided by its expectation if
+    the relation holds, so that poorly determined coefficients are not blamed. Tasks'
+    Gram matrices are replaced by their mean for these variances. A relation
     "disagrees" where its p value passes the rule of Benjamini and Hochberg at 5 %; it
     "cannot be judged" where rows say nothing on its features. Of more than 200
     features only those in use without the prior, and those related to them, are
-    judged. Ties between tasks disagree where tasks, each estimated on its own, differ
-    by more than the strength of the tie allows.
+    tested. Ties between tasks disagree where tasks, each estimated alone, differ by
+    more than the strength of the tie allows.
 
-    With ``outlier_tasks`` all this is about what tasks share, which the priors act on:
-    fits without the prior let tasks out at the model's strength too, and tasks that
-    have an own part then are not heard on relations; their ties cannot be judged.
+    With ``outlier_tasks`` the audit is about the shared component, which the priors
+    act on. Fits without the prior use the model's outlier strength too. Tasks with a
+    task-specific component then have no weight in the tests of relations, and their
+    ties cannot be judged.
 
     Examples
     --------
@@ -102,116 +124,319 @@ def audit_prior(
     """
     check_count("n_repeats", n_repeats)
     table = None if X is None else read_rows(model, X, y, task, sample_weight)
-    subject = read_subject(model, table)
-    _refuse_without_prior(subject)
-    deal = partial(deal_splits, cv, n_repeats=n_repeats, random_state=random_state)
-    plan = _plan(model, subject, table, None if cv is None else partial(deal, X=X, y=y))
-    total = 3 + 2 * len(plan.splits)
+    fitted = read_problem(model, table)
+    prior, tuned = fitted.problem.prior, isinstance(model, TUNED)
+    has_ties = prior.epsilon > 0 and not prior.laplacian.is_zero
+    if not prior.D.nnz and not has_ties:
+        raise ValueError(
+            "model must have been fitted with a feature_prior that relates features, "
+            "or with ties between tasks: got neither. Name relations with "
+            "FeaturePrior.similar, opposite or from_groups, find some with "
+            'from_correlation, or tie tasks (task_prior="mean", epsilon above 0).'
+        )
+
+    # Which rows are held out, or the reason why none are.
+    splits: list[Split] = []
+    rounds, reason = np.zeros(0), None
+    if not prior.D.nnz:
+        reason = NO_RELATIONS
+    elif prior.theta == 0:
+        reason = NO_PART
+    elif table is None or cv is None:
+        reason = UNTRIED if tuned else NO_ROWS if table is None else NO_SPLITS
+    else:
+        try:
+            splits, rounds = deal_splits(
+                cv,
+                table,
+                X,
+                y,
+                by_class=isinstance(model, ClassificationTasks),
+                n_repeats=n_repeats,
+                random_state=random_state,
+            )
+        except ValueError as error:
+            reason = f"The rows cannot be held out: {error}"
+
+    total = 3 + 2 * len(splits)
+    helped = helped_tuned = None
     with show_progress(None, None, "audit of the prior", total, "fits") as advance:
-        relations, gap = _agreement(subject, advance)
-        same, own = _benefits(model, subject, plan, advance)
-    prior = subject.problem.prior
+        without = fitted.solve(theta=0.0, epsilon=prior.epsilon)
+        advance()
+        weighted = _leave_out_outliers(fitted, without)
+        relations = []
+        if prior.D.nnz:
+            relations += _audit_relations(fitted, weighted, without.coef)
+        advance()
+        if has_ties:
+            loose = fitted.solve(theta=prior.theta, epsilon=0.0)
+            relations += _audit_ties(fitted, weighted, loose.coef)
+        advance()
+        if reason == UNTRIED:
+            helped = benefit_of_search(model)
+        elif reason is None and table is not None:
+            lam = fitted.problem.lam
+            # Of a search all lams that it tried, the chosen one among them.
+            lams = np.unique(model._result.grid.lams) if tuned else np.array([lam])
+            found = hold_out(
+                fitted.plain,
+                table,
+                splits,
+                rounds,
+                lams,
+                chosen=tuned,
+                advance=advance,
+            )
+            helped = found.at(lam)
+            helped_tuned = found.at_own() if tuned else None
     return PriorAudit(
         tuple(relations),
-        same,
-        own,
-        plan.obstacle if same is None else None,
-        subject.problem.lam,
+        helped,
+        helped_tuned,
+        reason if helped is None else None,
+        fitted.problem.lam,
         prior.theta,
         prior.epsilon,
         float(model.dual_gap_),
-        gap,
+        without.certificate.gap,
         None if as_frame(X) is None else find_frame_library(X),
     )
 
 
-class _Plan(NamedTuple):
-    """Which rows are held out, or why none are."""
+class _Weighted(NamedTuple):
+    """Problem in which outlier tasks have no weight.
 
-    table: Table | None
-    splits: list[Split]
-    rounds: Array
-    obstacle: str | None
+    Rows of an outlier tell only the sum of its shared and its task-specific component:
+    of the shared one nothing is known but what the ties say.
+    """
 
-
-def _plan(
-    model: Any, subject: Subject, table: Table | None, deal: Callable[..., Any] | None
-) -> _Plan:
-    nothing = np.zeros(0)
-    if not subject.problem.prior.D.nnz:
-        return _Plan(None, [], nothing, NO_RELATIONS)
-    if subject.problem.prior.theta == 0:
-        return _Plan(None, [], nothing, NO_PART)
-    if table is None or deal is None:
-        return _Plan(None, [], nothing, _missing(model, table))
-    try:
-        by_class = isinstance(model, ClassificationTasks)
-        splits, rounds = deal(table=table, by_class=by_class)
-    except ValueError as error:
-        return _Plan(None, [], nothing, f"The rows cannot be held out: {error}")
-    return _Plan(table, splits, rounds, None)
+    problem: Problem  # without task-specific components
+    outliers: Index
+    feature_scale: Array  # (d,) standard deviations in the units of the problem
+    degrees: float  # weight of rows less free intercepts
 
 
-def _missing(model: Any, table: Table | None) -> str:
-    """What must be given for rows to be held out."""
-    if isinstance(model, TUNED):
-        return UNTRIED
-    return NO_ROWS if table is None else NO_SPLITS
-
-
-def _refuse_without_prior(subject: Subject) -> None:
-    if not subject.problem.prior.D.nnz and not _has_ties(subject):
-        raise ValueError(
-            "model must have been fitted with a feature_prior that relates features, "
-            "or with tasks that are tied: got neither; name relations with "
-            "FeaturePrior.similar, opposite or from_groups, let from_correlation find "
-            'some, or tie tasks (task_prior="mean", epsilon above 0).'
-        )
-
-
-def _has_ties(subject: Subject) -> bool:
-    prior = subject.problem.prior
-    return prior.epsilon > 0 and not prior.laplacian.is_zero
-
-
-def _agreement(subject: Subject, advance: Any) -> tuple[list[RelationAudit], float]:
-    """Relations, then ties; and the gap of the fit without relations."""
-    prior = subject.problem.prior
-    without = subject.solve(theta=0.0, epsilon=prior.epsilon)
-    advance()
-    witnesses = call_witnesses(subject, without)
-    relations = []
-    if prior.D.nnz:
-        relations += audit_relations(subject, witnesses, without.coef)
-    advance()
-    if _has_ties(subject):
-        loose = subject.solve(theta=prior.theta, epsilon=0.0)
-        relations += audit_ties(subject, witnesses, loose.coef)
-    advance()
-    return relations, without.certificate.gap
-
-
-def _benefits(
-    model: Any, subject: Subject, plan: _Plan, advance: Any
-) -> tuple[PriorBenefit | None, PriorBenefit | None]:
-    """Errors at the same lam and, for tuned models, each at its own."""
-    tuned = isinstance(model, TUNED)
-    if plan.table is None:
-        return benefit_of_search(model) if plan.obstacle == UNTRIED else None, None
-    found = hold_out(
-        subject.plain,
-        plan.table,
-        plan.splits,
-        plan.rounds,
-        _lams(model, subject),
-        chosen=tuned,
-        advance=advance,
+def _leave_out_outliers(fitted: FittedProblem, without: Solution) -> _Weighted:
+    """Tasks that have a task-specific component in a fit without the prior."""
+    own = without.point.total - without.coef
+    outliers = np.flatnonzero(own.any(axis=0))
+    others = np.setdiff1d(np.arange(own.shape[1]), outliers)
+    n_intercepts = len(others) if fitted.plain.fit_intercept is True else 0
+    n_rows = float(fitted.setup.moments.weight[others].sum())
+    return _Weighted(
+        fitted.without_tasks(outliers),
+        outliers,
+        fitted.feature_scale,
+        max(1.0, n_rows - n_intercepts),
     )
-    return found.at(subject.problem.lam), found.at_own() if tuned else None
 
 
-def _lams(model: Any, subject: Subject) -> Array:
-    """Those that the search has tried, the chosen one among them; else the model's."""
-    if not isinstance(model, TUNED):
-        return np.array([subject.problem.lam])
-    return np.unique(model._result.grid.lams)
+def _audit_relations(
+    fitted: FittedProblem, weighted: _Weighted, before: Array
+) -> list[RelationAudit]:
+    """Rows of D, most disagreeing first; ``before`` is P without them."""
+    prior = fitted.problem.prior
+    labels = name_features(fitted.setup.moments.features, prior.D.shape[1])
+    squares = np.sum((prior.D @ fitted.coef) ** 2, axis=1)
+    return _assemble(
+        "feature",
+        describe_rows(prior.D, labels),
+        before=measure_violations(prior.D, before),
+        after=measure_violations(prior.D, fitted.coef),
+        costs=0.5 * prior.theta * squares,
+        tests=_test_relations(weighted, before),
+    )
+
+
+def _test_relations(weighted: _Weighted, before: Array) -> list[WaldTest]:
+    D = weighted.problem.prior.D
+    d, m = before.shape
+    features = np.arange(d)
+    if not _is_affordable(d, m):
+        # Features in use, and those related to them; none if these are too many.
+        used = before.any(axis=1)
+        touching = abs(D) @ used.astype(np.float64) > 0
+        related = touching.astype(np.float64) @ abs(D) > 0
+        features = np.flatnonzero(used | related)
+        if not _is_affordable(len(features), m):
+            features = features[:0]
+    outside = np.ones(d)
+    outside[features] = 0.0
+    inside = np.flatnonzero((abs(D) @ outside == 0) & (abs(D).sum(axis=1) > 0))
+    tests = [UNKNOWN] * D.shape[0]
+    if len(inside):
+        estimate = estimate_coefficients(
+            weighted.problem,
+            before,
+            features,
+            weighted.feature_scale,
+            weighted.degrees,
+        )
+        part = csr_array(D[inside][:, features])
+        for k, test in zip(inside, feature_tests(part, estimate), strict=True):
+            tests[k] = test
+    return tests
+
+
+def _audit_ties(
+    fitted: FittedProblem, weighted: _Weighted, before: Array
+) -> list[RelationAudit]:
+    """Ties between tasks, most disagreeing first; ``before`` is P without them."""
+    prior = fitted.problem.prior
+    statements, ties = list_ties(prior.laplacian, fitted.setup.moments.tasks)
+    weights = 1.0 if prior.tie_weights is None else prior.tie_weights
+    costs = [
+        tie.weight
+        * float(np.sum(weights * (fitted.coef[:, tie.tasks] @ tie.contrast) ** 2))
+        for tie in ties
+    ]
+    return _assemble(
+        "task",
+        statements,
+        before=_tie_violations(ties, before),
+        after=_tie_violations(ties, fitted.coef),
+        costs=0.5 * prior.epsilon * np.array(costs),
+        tests=_test_ties(weighted, ties, before),
+    )
+
+
+def _tie_violations(ties: Sequence[Tie], P: Array) -> Array:
+    """``measure_violations`` for the sides of each tie: a task, and its partners."""
+    found = np.zeros(len(ties))
+    for k, tie in enumerate(ties):
+        sides = [
+            P[:, tie.tasks] @ np.maximum(sign * tie.contrast, 0.0) for sign in (1, -1)
+        ]
+        most = np.sqrt(2.0) * np.linalg.norm(np.stack(sides))
+        if most > 0:
+            found[k] = np.linalg.norm(sides[0] - sides[1]) / most
+    return found
+
+
+def _test_ties(
+    weighted: _Weighted, ties: Sequence[Tie], before: Array
+) -> list[WaldTest]:
+    d, m = before.shape
+    features = np.arange(d)
+    if not _is_affordable(d, m):
+        features = np.flatnonzero(before.any(axis=1))
+    if not len(features) or not _is_affordable(len(features), m):
+        return [UNKNOWN] * len(ties)
+    loose = weighted.problem.with_strengths(lam=0.0, theta=0.0, epsilon=0.0)
+    estimate = estimate_coefficients(
+        loose, before, features, weighted.feature_scale, weighted.degrees
+    )
+    part = loose.restrict(features)
+    grams = task_grams(part, part.at(np.ascontiguousarray(before[features])))
+    prior = weighted.problem.restrict(features).prior
+    tests = tie_tests(ties, estimate, grams, prior)
+    for k, tie in enumerate(ties):
+        # One outlier among many members of a group does not matter.
+        sizes = np.abs(tie.contrast)
+        leading = tie.tasks[sizes > 0.5 * sizes.max()]
+        if np.isin(leading, weighted.outliers).any():
+            tests[k] = UNKNOWN
+    return tests
+
+
+def _is_affordable(d: int, m: int) -> bool:
+    """Whether Gram matrices of all tasks can be held, and systems solved."""
+    return d <= MOST_FEATURES and m * d**2 <= MOST_CELLS
+
+
+def _assemble(
+    kind: str,
+    statements: Sequence["Statement"],
+    *,
+    before: Array,
+    after: Array,
+    costs: Array,
+    tests: Sequence[WaldTest],
+) -> list[RelationAudit]:
+    """Rows of the result: smallest p value first, what cannot be judged last."""
+    total = float(costs.sum())
+    shares = costs / total if total > 0 else np.zeros(len(costs))
+    words = verdicts(tests)
+    found = [
+        RelationAudit(
+            kind,
+            *statements[k],
+            violation_before=float(before[k]),
+            violation_after=float(after[k]),
+            share=float(shares[k]),
+            sensitivity=float(costs[k]),
+            statistic=tests[k].statistic,
+            p_value=tests[k].p_value,
+            verdict=words[k],
+        )
+        for k in range(len(statements))
+    ]
+
+    def place(relation: RelationAudit) -> tuple[bool, float, float]:
+        if np.isnan(relation.p_value):
+            return True, 0.0, -relation.violation_before
+        # Where p values vanish, the larger statistic comes first.
+        return False, relation.p_value, -relation.statistic
+
+    return sorted(found, key=place)
+
+
+class Statement(NamedTuple):
+    """One relation in words."""
+
+    relation: str
+    first: str | None
+    second: str | None
+    sign: str
+    weight: float
+
+
+def describe_rows(D: csr_array, labels: Sequence[str]) -> list[Statement]:
+    """Rows of D in words, such as ``a ~ b``, ``a ~ −b`` or ``a + 2 b − c ~ 0``."""
+    found = []
+    for start, end in zip(D.indptr[:-1], D.indptr[1:], strict=True):
+        used = D.data[start:end] != 0
+        places, values = D.indices[start:end][used], D.data[start:end][used]
+        sizes = np.abs(values)
+        if len(places) == 2 and np.isclose(sizes[0], sizes[1], rtol=1e-12):
+            first, second = (labels[j] for j in places)
+            alike = values[0] * values[1] < 0
+            sign, minus = ("similar", "") if alike else ("opposite", "−")
+            # Rows hold the square root of the weight.
+            weight = float(np.round(sizes[0] ** 2, 12)) or float(sizes[0] ** 2)
+            words = f"{first} ~ {minus}{second}"
+            found.append(Statement(words, first, second, sign, weight))
+            continue
+        terms = "".join(
+            f" {'−' if value < 0 else '+'} "
+            f"{'' if abs(value) == 1 else f'{abs(value):.3g} '}{labels[j]}"
+            for j, value in zip(places[:MOST_TERMS], values[:MOST_TERMS], strict=True)
+        )
+        more = " + …" if len(places) > MOST_TERMS else ""
+        words = f"{terms.removeprefix(' + ').strip() or '0'}{more} ~ 0"
+        found.append(Statement(words, None, None, "combination", 1.0))
+    return found
+
+
+def list_ties(
+    graph: Laplacian, tasks: Sequence[Any]
+) -> tuple[list[Statement], list[Tie]]:
+    """Edges between tasks, then members of groups against their group's mean."""
+    statements, ties = [], []
+
+    def add(first: Any, second: str, tie: Tie) -> None:
+        words = f"{first} ~ {second}"
+        statements.append(Statement(words, str(first), second, "similar", tie.weight))
+        ties.append(tie)
+
+    for a, b, weight in graph.pairs():
+        tie = Tie(np.array([a, b]), np.array([1.0, -1.0]), weight)
+        add(tasks[a], str(tasks[b]), tie)
+    circles = graph.circles()
+    for number, (members, weight) in enumerate(circles):
+        if len(members) > 1:
+            name = name_mean(number, len(circles))
+            for i in members:
+                contrast = (members == i).astype(np.float64) - 1.0 / len(members)
+                add(tasks[i], name, Tie(members, contrast, weight))
+    return statements, ties

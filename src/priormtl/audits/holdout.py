@@ -1,17 +1,23 @@
-"""The same model with its prior and without it, judged on rows held out."""
+"""Whether a prior helped: errors on held-out rows, with the prior and without it.
 
-from collections.abc import Callable
+Both models are fitted on the same splits, and differences of their errors are paired by
+split. Splits of one table share rows, so the interval of the mean difference is the
+corrected resampled t interval of Nadeau and Bengio (2003); see ``priormtl.metrics``.
+Where no rows are given, the scores of the model's own search are compared instead.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.audits.benefit import judge_benefit, judge_tasks
-from priormtl.audits.results import PriorBenefit
-from priormtl.data import Table, TaskData
+from priormtl.audits.results import PriorBenefit, TaskBenefit
+from priormtl.data import Table
 from priormtl.estimators import make_splits
+from priormtl.metrics import LEVEL, Interval, corrected_interval
 from priormtl.selection import (
     Split,
     deal_rows,
@@ -22,8 +28,16 @@ from priormtl.selection import (
     task_places,
 )
 
-__all__ = ["Holdout", "deal_splits", "hold_out"]
+__all__ = [
+    "Holdout",
+    "benefit_of_search",
+    "deal_splits",
+    "hold_out",
+    "judge_benefit",
+    "judge_tasks",
+]
 
+NEGLIGIBLE = 1e-4  # relative change within the tolerances of solvers
 ROWS_METHOD = (
     "Both were fitted on the same {splits} splits at {lam}; differences are paired by "
     "split, with the corrected resampled t interval of Nadeau and Bengio.{chosen}"
@@ -31,6 +45,37 @@ ROWS_METHOD = (
 CHOSEN = (
     " Theta and epsilon had been chosen on all rows, which favours the prior slightly."
 )
+SEARCH_METHOD = (
+    "Scores of the model's own search on {splits} splits, theta = 0 against theta = "
+    "{theta:g} at the same lam and epsilon; differences are paired by split, with the "
+    "corrected resampled t interval of Nadeau and Bengio. The strengths were chosen by "
+    "these very scores, which favours the prior slightly."
+)
+
+
+def deal_splits(
+    cv: Any,
+    table: Table,
+    X: Any,
+    y: Any,
+    *,
+    by_class: bool,
+    n_repeats: int,
+    random_state: Any,
+) -> tuple[list[Split], Array]:
+    """Splits, and the round of folds of each; a number of folds is dealt repeatedly."""
+    if isinstance(cv, bool) or not isinstance(cv, Integral) or cv < 2:
+        splits = make_splits(cv, table, X, y, by_class=by_class)
+        return splits, np.zeros(len(splits))
+    rng = np.random.default_rng(random_state)
+    strata = strata_of(table, by_class=by_class)
+    splits = []
+    for _ in range(n_repeats):
+        order = rng.permutation(len(table))
+        folds = np.empty(len(table), dtype=np.intp)
+        folds[order] = deal_rows(strata[order], int(cv))
+        splits += split_by_fold(folds)
+    return splits, np.repeat(np.arange(float(n_repeats)), int(cv))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,32 +87,32 @@ class Holdout:
     with_prior: Array  # (k, l, m) sums of errors
     without_prior: Array
     weight: Array  # (k, m) of the held-out rows
-    rounds: Array  # (k,) which round of folds a split belongs to
+    rounds: Array  # (k,) round of folds of each split
     test_to_train: float
     tasks: tuple[Any, ...]
     chosen: bool  # whether strengths were tuned
 
     def at(self, lam: float) -> PriorBenefit:
-        """Both with the same lam."""
+        """Compare both at the same lam."""
         place = np.full(len(self.weight), int(np.argmin(np.abs(self.lams - lam))))
-        return self._judge(place, place, f"the model's lam ({lam:.3g})")
+        return self._compare(place, place, f"the model's lam ({lam:.3g})")
 
     def at_own(self) -> PriorBenefit:
-        """Each with the lam that is best for it on the other folds of its round."""
-        places = self._best(self.with_prior), self._best(self.without_prior)
-        words = "the lam that was best for each on the other folds"
-        return self._judge(*places, words)
-
-    def _best(self, errors: Array) -> Array:
-        totals, weight = errors.sum(axis=2), self.weight.sum(axis=1)
-        means = totals / weight[:, np.newaxis]
+        """Compare each at the lam that is best for it on other folds of the round."""
+        total = self.weight.sum(axis=1)[:, np.newaxis]
         same = self.rounds[:, np.newaxis] == self.rounds
-        others = same & ~np.eye(len(means), dtype=bool)
-        # A round of one split has no others: all splits decide.
+        others = same & ~np.eye(len(same), dtype=bool)
+        # Where a round has one split alone, all splits decide.
         others[~others.any(axis=1)] = True
-        return np.argmin(others.astype(np.float64) @ means, axis=1)
+        first, second = (
+            np.argmin(others.astype(np.float64) @ (errors.sum(axis=2) / total), axis=1)
+            for errors in (self.with_prior, self.without_prior)
+        )
+        words = "the lam that was best for each on the other folds"
+        return self._compare(first, second, words)
 
-    def _judge(self, first: Array, second: Array, lam: str) -> PriorBenefit:
+    def _compare(self, first: Index, second: Index, lam: str) -> PriorBenefit:
+        """Compare with the lams at these places (k,) for each model."""
         splits = np.arange(len(self.weight))
         a, b = self.with_prior[splits, first], self.without_prior[splits, second]
         total = self.weight.sum(axis=1)
@@ -86,31 +131,6 @@ class Holdout:
         )
 
 
-def deal_splits(
-    cv: Any,
-    table: Table,
-    X: Any,
-    y: Any,
-    *,
-    by_class: bool,
-    n_repeats: int,
-    random_state: Any,
-) -> tuple[list[Split], Array]:
-    """Splits, and the round of folds that each belongs to; numbers are dealt anew."""
-    if isinstance(cv, bool) or not isinstance(cv, Integral) or cv < 2:
-        splits = make_splits(cv, table, X, y, by_class=by_class)
-        return splits, np.zeros(len(splits))
-    rng = np.random.default_rng(random_state)
-    strata = strata_of(table, by_class=by_class)
-    splits = []
-    for _ in range(n_repeats):
-        order = rng.permutation(len(table))
-        folds = np.empty(len(table), dtype=np.intp)
-        folds[order] = deal_rows(strata[order], int(cv))
-        splits += split_by_fold(folds)
-    return splits, np.repeat(np.arange(float(n_repeats)), int(cv))
-
-
 def hold_out(
     plain: Any,
     table: Table,
@@ -121,24 +141,36 @@ def hold_out(
     chosen: bool,
     advance: Callable[[], None] = lambda: None,
 ) -> Holdout:
-    """Fit with prior and without on every split, for all values of lam."""
-    both, weight, ratios = [], np.zeros((len(splits), len(table.tasks))), []
+    """Fit with the prior and without it on every split, for all values of lam."""
+    logistic = plain._uses_logistic
+    order = np.argsort(-lams, kind="stable")  # paths follow decreasing lam
+    weight = np.zeros((len(splits), len(table.tasks)))
+    with_prior, without_prior = errors = np.zeros(
+        (2, len(splits), len(lams), len(table.tasks))
+    )
+    ratios = []
     for k, split in enumerate(splits):
         train, test = take_training(table, split, k), take_test(table, split, k)
-        held_out = _HeldOut.from_table(plain, test, table.tasks)
+        rows, places = test.to_tasks(), task_places(test.tasks, table.tasks)
         setup = plain._set_up(train)
-        arms = []
-        for theta in (plain.theta, 0.0):
+        for which, theta in enumerate((plain.theta, 0.0)):
             problem = setup.problem.with_strengths(lam=1.0, theta=theta)
-            arm = setup._replace(problem=problem)
-            arms.append(held_out.errors(plain, arm, lams))
+            path = plain._solve_path(setup._replace(problem=problem), lams[order])
+            for place, solution in zip(order, path, strict=True):
+                total = solution.point.total / setup.scale[:, np.newaxis]
+                intercept = rows.spread(solution.intercept[places])
+                scores = rows.forward(total[:, places]) + intercept
+                if logistic:
+                    losses = np.logaddexp(0.0, -rows.y * scores)
+                else:
+                    losses = (scores - rows.y) ** 2
+                sums = rows.task_sums(rows.weight * losses)
+                errors[which, k, place, places] = sums
             advance()
-        both.append(arms)
-        weight[k, held_out.places] = held_out.data.task_weight
+        weight[k, places] = rows.task_weight
         ratios.append(weight[k].sum() / train.task_weight.sum())
-    with_prior, without_prior = np.stack(both, axis=1)
     return Holdout(
-        "log loss" if plain._uses_logistic else "mean squared error",
+        "log loss" if logistic else "mean squared error",
         lams,
         with_prior,
         without_prior,
@@ -150,36 +182,126 @@ def hold_out(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _HeldOut:
-    """Rows that judge models."""
+def benefit_of_search(model: Any) -> PriorBenefit | None:
+    """Compare scores of the model's search; None if it has not tried theta = 0."""
+    candidates = model.cv_results_["params"]
+    without = candidates[model.best_index_] | {"theta": 0.0}
+    if without not in candidates:
+        return None
+    scores = model._result.scores[[model.best_index_, candidates.index(without)]]
+    scores = scores[:, ~np.isnan(scores).any(axis=0)]
+    splits = scores.shape[1]
+    if splits < 2:
+        return None
+    if not model._scores_by_default:
+        metric, errors = f"negative score ({model.scoring})", -scores
+    elif model._folds_by_class:
+        metric, errors = "distance of the AUC from 1", 1.0 - scores
+    else:
+        metric, errors = "mean squared error", -scores
+    lams = np.full(splits, model.lam_)
+    return judge_benefit(
+        metric,
+        *errors,
+        lams=(lams, lams),
+        test_to_train=1.0 / (model.n_splits_ - 1),
+        method=SEARCH_METHOD.format(splits=splits, theta=model.theta_),
+    )
 
-    data: TaskData
-    places: Index  # of its tasks among all
-    m: int
-    logistic: bool
 
-    @classmethod
-    def from_table(cls, plain: Any, test: Table, tasks: tuple[Any, ...]) -> Self:
-        places = task_places(test.tasks, tasks)
-        return cls(test.to_tasks(), places, len(tasks), plain._uses_logistic)
+def judge_benefit(
+    metric: str,
+    with_prior: Array,
+    without_prior: Array,
+    *,
+    lams: tuple[Array, Array],
+    test_to_train: float,
+    method: str,
+    by_task: tuple[TaskBenefit, ...] = (),
+) -> PriorBenefit:
+    """Compare errors (k,) of the same splits; ``lams`` are those with and without."""
+    change, interval = _relative_change(with_prior, without_prior, test_to_train)
+    verdict = "no difference"
+    if interval.high < 0 and change < -NEGLIGIBLE:
+        verdict = "helped"
+    elif interval.low > 0 and change > NEGLIGIBLE:
+        verdict = "harmed"
+    return PriorBenefit(
+        metric,
+        with_prior,
+        without_prior,
+        *lams,
+        change,
+        interval.low,
+        interval.high,
+        LEVEL,
+        interval.p_value,
+        verdict,
+        _sentence(metric, verdict, change, interval),
+        method,
+        by_task,
+    )
 
-    def errors(self, plain: Any, setup: Any, lams: Array) -> Array:
-        """Sums of errors (l, m) of solutions for all values of lam."""
-        order = np.argsort(-lams, kind="stable")
-        solutions = plain._solve_path(setup, lams[order])
-        found = np.zeros((len(lams), self.m))
-        for k, solution in zip(order, solutions, strict=True):
-            total = solution.point.total / setup.scale[:, np.newaxis]
-            coef = total[:, self.places]
-            found[k, self.places] = self._sums(coef, solution.intercept[self.places])
-        return found
 
-    def _sums(self, coef: Array, intercept: Array) -> Array:
-        data = self.data
-        scores = data.forward(coef) + data.spread(intercept)
-        if self.logistic:
-            losses = np.logaddexp(0.0, -data.y * scores)
-        else:
-            losses = (scores - data.y) ** 2
-        return data.task_sums(data.weight * losses)
+def judge_tasks(
+    tasks: Sequence[Any], with_prior: Array, without_prior: Array, test_to_train: float
+) -> tuple[TaskBenefit, ...]:
+    """Compare errors (k, m) task by task; NaN where a split holds out no rows."""
+    found = []
+    for task, a, b in zip(tasks, with_prior.T, without_prior.T, strict=True):
+        known = ~np.isnan(a)
+        change, interval = _relative_change(a[known], b[known], test_to_train)
+        first, second = (
+            float(errors[known].mean()) if known.any() else float("nan")
+            for errors in (a, b)
+        )
+        low, high, _ = interval
+        found.append(TaskBenefit(str(task), first, second, change, low, high))
+    return tuple(found)
+
+
+def _relative_change(
+    with_prior: Array, without_prior: Array, test_to_train: float
+) -> tuple[float, Interval]:
+    """Mean difference and its interval, relative to the mean error without prior."""
+    nan = float("nan")
+    if not len(with_prior):
+        return nan, Interval(nan, nan, nan)
+    differences = with_prior - without_prior
+    unit = abs(float(without_prior.mean()))
+    if unit == 0:
+        unit = 1.0 if not differences.any() else float(np.abs(differences).max())
+    change = float(differences.mean()) / unit
+    if len(differences) < 2:
+        return change, Interval(nan, nan, nan)
+    low, high, p_value = corrected_interval(differences, test_to_train)
+    return change, Interval(low / unit, high / unit, p_value)
+
+
+def _sentence(metric: str, verdict: str, change: float, interval: Interval) -> str:
+    low, high = 100 * interval.low, 100 * interval.high
+    level = f"{100 * LEVEL:.0f} % interval"
+    if verdict == "helped":
+        return (
+            f"The prior lowered the {metric} by {_percent(-100 * change)} % ({level} "
+            f"{_percent(-high)} to {_percent(-low)} %)."
+        )
+    if verdict == "harmed":
+        return (
+            f"The prior did harm: it raised the {metric} by {_percent(100 * change)} % "
+            f"({level} {_percent(low)} to {_percent(high)} %)."
+        )
+    if np.isnan(low):
+        return f"One split alone cannot show whether the prior changes the {metric}."
+    return (
+        f"No clear difference: the prior changed the {metric} by "
+        f"{_percent(100 * change)} % ({level} {_percent(low)} to {_percent(high)} %)."
+    )
+
+
+def _percent(value: float) -> str:
+    """Two digits, and a true minus sign."""
+    if abs(value) < 0.01:
+        return "0"
+    digits = 0 if abs(value) >= 10 else 1 if abs(value) >= 1 else 2
+    return f"{value:.{digits}f}".replace("-", "−")

@@ -1,24 +1,29 @@
-"""PriorAudit: how well data and prior agree, as frozen values."""
+"""Results of an audit: frozen values, and their rendering as text and tables.
+
+``PriorAudit`` holds one ``RelationAudit`` for each relation of the prior and, where
+rows were held out, a ``PriorBenefit``. All renderings begin with the same sentences:
+whether the prior helped, and which relations the data contradict.
+"""
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from html import escape
+from math import isnan
 from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.audits.layouts import (
-    as_html,
-    as_latex,
-    as_markdown,
-    as_text,
-    audit_tables,
-)
 from priormtl.data import build_frame, find_frame_library
-from priormtl.tables import Table, Tabled
+from priormtl.tables import Table, Tabled, build_table, in_latex, in_markdown
 
 __all__ = ["PriorAudit", "PriorBenefit", "RelationAudit", "TaskBenefit"]
+
+MOST_ROWS = 20  # of a table that is shown; frames and JSON hold all
+MOST_NAMES = 5  # of contradicted relations in a sentence
+HEADER = ("relation", "verdict", "statistic", "p", "before", "after", "share")
+KINDS = {"feature": "Relations between features", "task": "Ties between tasks"}
 
 
 @dataclass(frozen=True)
@@ -39,19 +44,19 @@ class RelationAudit:
     violation_after: float  # 0 … 1, in the model
     share: float  # of the kind's penalty
     sensitivity: float  # d objective / d log weight
-    tension: float  # disagreement over what chance alone brings; NaN: unknown
-    p_value: float  # of the tension, if the relation holds; NaN: unknown
+    statistic: float  # squared disagreement over its expectation; NaN: unknown
+    p_value: float  # of the statistic, if the relation holds; NaN: unknown
     verdict: str  # "agrees", "disagrees" or "cannot be judged"
 
 
 @dataclass(frozen=True)
 class TaskBenefit:
-    """What the prior did for the held-out rows of one task."""
+    """Effect of the prior on the held-out rows of one task."""
 
     task: str
     with_prior: float  # mean error over splits
     without_prior: float
-    change: float  # relative; below zero: the prior helped
+    change: float  # relative; negative: the prior helped
     low: float
     high: float
 
@@ -65,7 +70,7 @@ class PriorBenefit:
     without_prior: Array  # (k,)
     lams_with: Array  # (k,) strength of the row penalty in each split
     lams_without: Array
-    change: float  # relative; below zero: the prior helped
+    change: float  # relative; negative: the prior helped
     low: float
     high: float
     level: float  # of the interval
@@ -76,13 +81,12 @@ class PriorBenefit:
     by_task: tuple[TaskBenefit, ...]  # empty where only scores of all tasks are known
 
     def __str__(self) -> str:
-        """Say it."""
         return self.sentence
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PriorAudit(Tabled):
-    """Whether the data agree with what was said beforehand; see ``audit_prior``.
+    """Whether the data agree with the prior; see ``audit_prior``.
 
     Relations between features come first, then ties between tasks, each kind with the
     strongest disagreement at the top.
@@ -95,23 +99,23 @@ class PriorAudit(Tabled):
     lam: float
     theta: float
     epsilon: float
-    dual_gap_with: float  # certificates of the model, and of its twin without prior
+    dual_gap_with: float  # certificates of the model, and of the fit without prior
     dual_gap_without: float
     library: Any = None  # of frames, as the data came
 
     @property
     def disagreeing(self) -> tuple[RelationAudit, ...]:
-        """Relations that the data speak against."""
+        """Relations that the data contradict."""
         return tuple(r for r in self.relations if r.verdict == "disagrees")
 
     def to_frame(self, library: Any = None) -> Any:
-        """One row per relation, as a frame of the library that the data came in.
+        """One row per relation, as a data frame.
 
         Parameters
         ----------
         library : str, optional
-            "pandas", "polars" or "pyarrow"; else as the data came, or the first of
-            them that is installed.
+            "pandas", "polars" or "pyarrow". By default the library of the data, or the
+            first of these that is installed.
         """
         names = [field.name for field in fields(RelationAudit)]
         columns = {name: [getattr(r, name) for r in self.relations] for name in names}
@@ -119,7 +123,7 @@ class PriorAudit(Tabled):
         return build_frame(columns, chosen)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; None in place of what is not a finite number."""
+        """Plain values; None in place of numbers that are not finite."""
         values = {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -136,31 +140,80 @@ class PriorAudit(Tabled):
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
     def _tables(self) -> list[Table]:
-        return audit_tables(self)
+        """One table for each kind of relation."""
+        found = []
+        for kind, title in KINDS.items():
+            rows = [_row(r) for r in self.relations if r.kind == kind]
+            if rows:
+                table = build_table(
+                    title, HEADER, rows, most=MOST_ROWS, what="relations"
+                )
+                alignment = "ll" + "r" * (len(HEADER) - 2)
+                found.append(replace(table, alignment=alignment))
+        return found
+
+    def _opening(self) -> list[str]:
+        """Sentences: did the prior help, and which relations are contradicted."""
+        lines = [str(self.helped) if self.helped else f"Not judged: {self.reason}"]
+        if self.helped_tuned:
+            lines.append(f"Each with its own best lam: {self.helped_tuned}")
+        for kind, title in KINDS.items():
+            relations = [r for r in self.relations if r.kind == kind]
+            if not relations:
+                continue
+            wrong = [r.relation for r in relations if r.verdict == "disagrees"]
+            more = ", …" if len(wrong) > MOST_NAMES else ""
+            names = f" ({', '.join(wrong[:MOST_NAMES])}{more})" if wrong else ""
+            unknown = sum(r.verdict == "cannot be judged" for r in relations)
+            rest = f"; {unknown} cannot be judged" if unknown else ""
+            lines.append(
+                f"{title}: the data contradict {len(wrong)} of {len(relations)}{names}"
+                f"{rest}."
+            )
+        return lines
 
     def to_text(self) -> str:
         """Sentences, then plain tables, for terminals."""
-        return as_text(self, super().to_text())
+        opening = "\n".join(self._opening())
+        return f"{opening}\n\n{super().to_text()}".rstrip()
 
     def to_html(self) -> str:
         """Sentences, then tables, for any page."""
-        return as_html(self, super().to_html())
+        return self._html_opening() + super().to_html()
 
     def to_latex(self) -> str:
         r"""Sentences, then floats; see ``ModelSummary.to_latex`` for what they need."""
-        return as_latex(self, super().to_latex())
+        opening = "\n\n".join(map(in_latex, self._opening()))
+        return f"{opening}\n\n{super().to_latex()}"
 
     def to_markdown(self) -> str:
         """The audit as a page of Markdown."""
-        return as_markdown(self, super().to_markdown())
+        opening = [f"- {in_markdown(line)}" for line in self._opening()]
+        return "\n".join(["# Prior audit", "", *opening, "", super().to_markdown()])
 
     def _repr_html_(self) -> str:
-        return as_html(self, super()._repr_html_())
+        return self._html_opening() + super()._repr_html_()
 
-    json, markdown = to_json, to_markdown  # older names
+    def _html_opening(self) -> str:
+        return "".join(f"<p>{escape(line)}</p>" for line in self._opening())
+
+
+def _row(relation: RelationAudit) -> tuple[str, ...]:
+    """Cells of a table."""
+    p = relation.p_value
+    return (
+        relation.relation,
+        relation.verdict,
+        "unknown" if isnan(relation.statistic) else f"{relation.statistic:.1f}",
+        "unknown" if isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}",
+        f"{relation.violation_before:.2f}",
+        f"{relation.violation_after:.2f}",
+        f"{100 * relation.share:.0f} %",
+    )
 
 
 def _plain(value: Any) -> Any:
+    """Lists and numbers that JSON knows."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):

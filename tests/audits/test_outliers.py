@@ -1,6 +1,7 @@
-"""Audits of models with outlier tasks: about what tasks share, and by who shares it."""
+"""Audits of models with outlier tasks are about the shared component."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from priormtl import (
     summarize,
 )
 from priormtl.audits import resample_coefficients
-from priormtl.audits.witnesses import FAINT, mute_tasks
+from priormtl.audits.refits import OUTLIER_WEIGHT, downweight_tasks
 from priormtl.data import from_columns, from_labels, pooled_scale, summarize_tasks
 
 WRONG = "x5 ~ x6"
@@ -52,6 +53,12 @@ def fit(rows, *, kind=MultiTaskRegressor, prior=PRIOR, **settings):
     return model.fit(rows.X, rows.y, task=rows.task)
 
 
+@cache
+def fit_first():
+    """Rows and a model that several tests look at."""
+    return plant(0), fit(plant(0))
+
+
 def verdicts(audit, kind="feature"):
     return {r.relation: r.verdict for r in audit.relations if r.kind == kind}
 
@@ -59,7 +66,7 @@ def verdicts(audit, kind="feature"):
 @pytest.mark.parametrize("standardize", [False, True])
 def test_a_wrong_relation_is_blamed_and_outliers_bring_no_blame(standardize):
     p = []
-    for seed in range(8):
+    for seed in range(4):
         rows = plant(seed)
         units = 10.0 ** np.arange(-4, 4) if standardize else 1.0
         model = fit(rows._replace(X=rows.X * units), standardize=standardize)
@@ -88,7 +95,7 @@ def test_so_it_is_for_classes():
 
 
 def test_ties_of_outliers_cannot_be_judged_and_others_are_not_blamed():
-    found = verdicts(audit_prior(fit(plant(0))), kind="task")
+    found = verdicts(audit_prior(fit_first()[1]), kind="task")
     assert found.pop("3 ~ mean of all tasks") == "cannot be judged"
     assert set(found.values()) == {"agrees"}
 
@@ -116,8 +123,7 @@ def test_without_outliers_the_audit_is_the_plain_one():
 
 
 def test_rows_and_statistics_say_the_same():
-    rows = plant(0)
-    model = fit(rows)
+    rows, model = fit_first()
     by_rows = audit_prior(model, rows.X, rows.y, task=rows.task, cv=None)
     for a, b in zip(by_rows.relations, audit_prior(model).relations, strict=True):
         assert a.relation == b.relation
@@ -125,18 +131,17 @@ def test_rows_and_statistics_say_the_same():
 
 
 def test_held_out_errors_are_those_of_sums():
-    rows = plant(0)
+    rows, model = fit_first()
     held_out = {"task": rows.task, "cv": 3, "n_repeats": 1}
     own, plain = (
-        audit_prior(fit(rows, outlier_tasks=word), rows.X, rows.y, **held_out)
-        for word in (True, False)
+        audit_prior(one, rows.X, rows.y, **held_out)
+        for one in (model, fit(rows, outlier_tasks=False))
     )
     assert np.all(own.helped.with_prior < 0.8 * plain.helped.with_prior)
 
 
 def test_resamples_are_of_sums():
-    rows = plant(0)
-    model = fit(rows)
+    rows, model = fit_first()
     found = resample_coefficients(model, *rows[:2], task=rows.task, n_resamples=10)
     band = found.band(0.9)
     assert np.abs(band.middle - model.coef_).max() < 0.3
@@ -154,26 +159,26 @@ def test_searches_that_chose_outliers_are_audited():
     assert verdicts(audit_prior(model))[WRONG] == "disagrees"
 
 
-def test_muting_rows_is_muting_their_statistics():
+def test_downweighting_rows_and_statistics_agree():
     rows = plant(0)
-    weight = np.where(rows.task == 3, FAINT, 1.0)
+    weight = np.where(rows.task == 3, OUTLIER_WEIGHT, 1.0)
     expected = summarize(rows.X, rows.y, task=rows.task, sample_weight=weight)
     whole = summarize(rows.X, rows.y, task=rows.task)
-    muted = mute_tasks(from_labels(rows.X, rows.y, rows.task), [3])
-    for found in (mute_tasks(whole, [3]), summarize_tasks(muted)):
+    lighter = downweight_tasks(from_labels(rows.X, rows.y, rows.task), [3])
+    for found in (downweight_tasks(whole, [3]), summarize_tasks(lighter)):
         for name in ("weight", "x_mean", "xx", "xy", "yy"):
             a, b = getattr(found, name), getattr(expected, name)
             assert np.allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-def test_tasks_of_shared_rows_are_muted_one_by_one():
+def test_tasks_of_shared_rows_are_downweighted_one_by_one():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(9, 2)), rng.normal(size=(9, 3))
     data = from_columns(X, Y, None, (0, 1, 2), None)
-    by_rows = summarize_tasks(mute_tasks(data, [1]))
+    by_rows = summarize_tasks(downweight_tasks(data, [1]))
     whole = summarize_tasks(data)
-    by_statistics = mute_tasks(whole, [1])
+    by_statistics = downweight_tasks(whole, [1])
     assert np.allclose(by_rows.xx, by_statistics.xx)
-    streamed = mute_tasks(replace(whole, xx=whole.mapped_gram()), [1])
+    streamed = downweight_tasks(replace(whole, xx=whole.mapped_gram()), [1])
     assert np.allclose(by_rows.xx, streamed.xx)
-    assert np.allclose(by_rows.weight, [9.0, 9.0 * FAINT, 9.0])
+    assert np.allclose(by_rows.weight, [9.0, 9.0 * OUTLIER_WEIGHT, 9.0])

@@ -3,7 +3,7 @@ import pytest
 
 from priormtl import MultiTaskClassifier, MultiTaskRegressor, MultiTaskRegressorCV
 from priormtl.audits import resample_coefficients
-from priormtl.audits.resampling import reweight
+from priormtl.audits.refits import reweight
 from priormtl.datasets import make_related_tasks
 
 DATA = make_related_tasks(3, 5, 30, random_state=0)
@@ -83,6 +83,23 @@ def test_other_models_and_shared_rows():
         2,
         5,
     )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_of_a_shared_table_have_one_draw_in_all_tasks(weighted):
+    rng = np.random.default_rng(3)
+    Y = np.column_stack([DATA.y, rng.standard_normal(90), -DATA.y])
+    Y[:5, 1] = np.nan
+    weight = rng.uniform(0.2, 3.0, size=90) if weighted else np.ones(90)
+    model = MultiTaskRegressor(2.0, tol=1e-10).fit(DATA.X, Y, sample_weight=weight)
+    found = resample_coefficients(
+        model, DATA.X, Y, sample_weight=weight, n_resamples=1, random_state=4
+    )
+    draws = np.random.default_rng(4).exponential(size=90)
+    again = MultiTaskRegressor(2.0, tol=1e-10)
+    again.fit(DATA.X, Y, sample_weight=weight * draws / draws.mean())
+    assert found.coefs[0] == pytest.approx(again.coef_, abs=1e-4)
+    assert found.intercepts[0] == pytest.approx(again.intercept_, abs=1e-4)
 
 
 def test_levels_and_counts_are_checked():
