@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.model_selection import KFold
 
 from priormtl import FeaturePrior, MultiTaskRegressor
-from priormtl.baselines.comparison import compare
+from priormtl.baselines.compare import compare
 from priormtl.data import building
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import progress

@@ -5,7 +5,7 @@ from sklearn.linear_model import Ridge
 
 from priormtl import FeaturePrior, MultiTaskRegressor
 from priormtl.baselines import BASELINES, TunedClassifier, TunedRegressor
-from priormtl.baselines.contestants import find_contestants, list_methods, make_ours
+from priormtl.baselines.compare import list_methods, make_methods, make_ours
 
 SETTINGS = {
     "classify": False,
@@ -17,7 +17,7 @@ SETTINGS = {
 
 
 def find(methods, **settings):
-    return find_contestants(methods, **(SETTINGS | settings))
+    return make_methods(methods, **(SETTINGS | settings))
 
 
 def ours(n_settings, **settings):

@@ -75,7 +75,7 @@ def test_the_smallest_form_is_chosen_once():
 def test_no_system_for_logistic_loss_or_too_many_unknowns(monkeypatch):
     assert coupled_ridge(problem_of("wide", "logistic")) is None
     monkeypatch.setattr("priormtl.baselines.coupling.MOST_UNKNOWNS", 3)
-    with pytest.raises(ValueError, match='use solver="fista"'):
+    with pytest.raises(ValueError, match='Use solver="fista"'):
         check_alternation(problem_of("weighted"))
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from priormtl.baselines.equal_rows import find_distinct
+from priormtl.baselines.base import find_distinct
 
 X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, -0.0], [0.0, 2.0], [3.0, 0.0]])
 

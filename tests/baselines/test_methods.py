@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from priormtl import baselines, save
 from priormtl.baselines import BASELINES, CLASSIFIERS, TunedClassifier, TunedRegressor
-from priormtl.baselines.catalogue import find_baseline
-from priormtl.baselines.models import LinearModel, to_user_units
+from priormtl.baselines.base import LinearModel, to_user_units
+from priormtl.baselines.tuned import find_baseline
 from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
 

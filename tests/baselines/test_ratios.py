@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from priormtl.baselines.ratios import check_ratio, cross_ratios
+from priormtl.baselines.convex import check_ratio, cross_ratios
 
 
 def test_none_is_the_default():

@@ -139,7 +139,7 @@ def test_fits_that_fall_short_are_told(rows):
     model = TunedRegressor(CLMT(max_iter=1, tol=1e-12), n_settings=2, cv=3)
     with pytest.warns(ConvergenceWarning) as told:
         model.fit(X, y, task=task)
-    assert any("fits on training parts" in str(one.message) for one in told)
+    assert any("fits on training folds" in str(one.message) for one in told)
 
 
 @pytest.mark.parametrize("name", ["RMTL", "rmtl", "FedEM"])
