@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings
+from priormtl.baselines.base import Baseline, Outcome, Settings
 from priormtl.baselines.lattice.feature_blocks import read_blocks
 from priormtl.baselines.lattice.group_choice import choose_groups
 from priormtl.baselines.lattice.growing import grow_groups
@@ -29,6 +29,7 @@ from priormtl.baselines.lattice.reweighting import (
 from priormtl.baselines.lattice.suggestions import suggest_settings
 from priormtl.baselines.lattice.task_curvature import TaskCurvature, rotate_fit
 from priormtl.baselines.lattice.task_groups import TaskGroups
+from priormtl.baselines.models import LinearModel
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,

@@ -80,25 +80,22 @@ __all__ = [
 ]
 
 BASELINES: Mapping[str, type[Baseline]] = {
-    "fedem": FedEM,
-    "dmtl": DMTL,
-    "mtfl": MTFL,
-    "mmtfl": MMTFL,
-    "mtrl": MTRL,
-    "rmtl": RMTL,
-    "clmt": CLMT,
-    "mkmtl": MKMTL,
+    kind.__name__.lower(): kind
+    for kind in (FedEM, DMTL, MTFL, MMTFL, MTRL, RMTL, CLMT, MKMTL)
 }
 
 CLASSIFIERS: Mapping[str, type[Baseline]] = {
-    "fedem": FedEMClassifier,
-    "dmtl": DMTLClassifier,
-    "mtfl": MTFLClassifier,
-    "mmtfl": MMTFLClassifier,
-    "mtrl": MTRLClassifier,
-    "rmtl": RMTLClassifier,
-    "clmt": CLMTClassifier,
-    "mkmtl": MKMTLClassifier,
+    kind.__name__.removesuffix("Classifier").lower(): kind
+    for kind in (
+        FedEMClassifier,
+        DMTLClassifier,
+        MTFLClassifier,
+        MMTFLClassifier,
+        MTRLClassifier,
+        RMTLClassifier,
+        CLMTClassifier,
+        MKMTLClassifier,
+    )
 }
 
 REFERENCES: Mapping[str, type[Baseline]] = {
