@@ -176,23 +176,28 @@ def search_settings(
     settings: Sequence[Settings],
     folds: Sequence[Fold],
     *,
+    bind_once: bool = False,
     n_jobs: int = 1,
     advance: Callable[[], None] = lambda: None,
 ) -> SettingScores:
     """Score every setting on every fold; ``advance`` is called after each path.
 
-    A fold's data are bound once for all settings, and fits along a path are
-    warm-started.
+    Fits along a path are warm-started. ``bind_once``: a fold's data are bound once for
+    all paths, which is right for the settings that a method suggests; others may change
+    how data are scaled, weighted or bound.
     """
     paths = group_paths(method, settings)
 
     def run(fold: Fold) -> tuple[Array, int]:
         begin = perf_counter()
-        prepared = method._prepare(fold.train())
-        bound = method._bind(prepared.data)
-        shared = (perf_counter() - begin) / len(settings)
+        data, prepared, bound, shared = fold.train(), None, None, 0.0
         columns, unsolved = np.empty((3, len(settings))), 0
         for path in paths:
+            if prepared is None or not bind_once:
+                prepared = path.method._prepare(data)
+                bound = path.method._bind(prepared.data)
+                users = len(settings if bind_once else path.places)
+                shared = (perf_counter() - begin) / users
             begin = perf_counter()
             outcomes = path.method._follow(bound, path.strengths)
             for place, outcome in zip(path.places, outcomes, strict=True):
@@ -289,7 +294,13 @@ class _Tuned(MultiTaskEstimator):
         plain = self._plain()
         prepared = plain._prepare(data)
         bound = plain._bind(prepared.data)
-        settings = self._list_settings(plain, bound)
+        if self.settings is None:
+            count = check_count("n_settings", self.n_settings)
+            settings = plain._suggest(bound, count)
+        else:
+            settings = [dict(part) for part in self.settings]
+        if not settings:
+            raise ValueError("settings must list at least one setting: got none.")
         found = self._search(plain, settings, table, splits)
         mean = mean_scores(found.scores)
         if np.all(np.isnan(mean)):
@@ -311,6 +322,10 @@ class _Tuned(MultiTaskEstimator):
         self.n_splits_ = found.scores.shape[1]
         self.cv_results_ = results_table(settings, *found[:3])
         model = plain.set_params(**self.best_params_)
+        if self.settings is not None:
+            # The best one may scale, weight or bind the data in another way.
+            prepared = model._prepare(data)
+            bound = model._bind(prepared.data)
         self._pass_on(model, table)
         model._fit_bound(bound, prepared)
         self.estimator_, self.tasks_ = model, model.tasks_
@@ -332,14 +347,6 @@ class _Tuned(MultiTaskEstimator):
                 f"{method!r}."
             )
         return clone(method).set_params(task=None)
-
-    def _list_settings(self, plain: Baseline, bound: Any) -> list[Settings]:
-        if self.settings is None:
-            return plain._suggest(bound, check_count("n_settings", self.n_settings))
-        listed: list[Settings] = [dict(part) for part in self.settings]
-        if not listed:
-            raise ValueError("settings must list at least one setting: got none.")
-        return listed
 
     def _search(
         self,
@@ -365,7 +372,14 @@ class _Tuned(MultiTaskEstimator):
             threadpool_limits(1, user_api="blas"),
             show_progress(self, None, name, total) as advance,
         ):
-            return search_settings(plain, settings, folds, n_jobs=jobs, advance=advance)
+            return search_settings(
+                plain,
+                settings,
+                folds,
+                bind_once=self.settings is None,
+                n_jobs=jobs,
+                advance=advance,
+            )
 
     def _make_score(
         self, table: Table, split: Split, number: int
