@@ -17,8 +17,8 @@ from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeClassifier
 
 from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor
-from priormtl.baselines import BASELINES, TunedClassifier, TunedRegressor
-from priormtl.baselines.compare import (
+from priormtl.baselines import BASELINES, TunedClassifier, TunedRegressor, comparison
+from priormtl.baselines.comparison import (
     are_classes,
     compare,
     list_methods,
@@ -56,6 +56,13 @@ class Constant(BaseEstimator):
         return np.full(len(X), self.value)
 
 
+class Doubled:
+    """Predicts twice the first three features, for three tasks."""
+
+    def predict(self, X):
+        return 2.0 * X[:, :3]
+
+
 def fail(X, y, task):
     raise RuntimeError("no luck")
 
@@ -66,7 +73,7 @@ def fail_without_first_row(X, y, task):
 
 
 def complain(X, y, task):
-    warnings.warn("not there yet", ConvergenceWarning, stacklevel=1)
+    warnings.warn(f"{len(X)} rows", ConvergenceWarning, stacklevel=1)
 
 
 def test_the_table_is_tidy_and_best_first(rows):
@@ -183,11 +190,19 @@ def test_nothing_is_returned_where_all_fail(rows):
         compare(X, y, task=task, methods={"bad": Constant(act=fail)}, cv=2)
 
 
-def test_warnings_of_methods_are_told_once_with_their_name(rows):
-    X, y, task = rows
-    with pytest.warns(ConvergenceWarning, match="slow: not there yet") as told:
-        compare(X, y, task=task, methods={"slow": Constant(act=complain)}, cv=3)
+def test_the_first_warning_of_a_method_is_told_with_its_name(rows):
+    X, y, _ = rows
+    splits = [(np.arange(18), np.arange(18, 36)), (np.arange(9, 36), np.arange(9))]
+    with pytest.warns(ConvergenceWarning, match="slow: 18 rows") as told:
+        compare(X, y, methods={"slow": Constant(act=complain)}, cv=splits)
     assert len(told) == 1
+
+
+def test_seconds_are_means_over_splits(rows, monkeypatch):
+    X, y, task = rows
+    monkeypatch.setattr(comparison, "perf_counter", iter(range(100)).__next__)
+    found = compare(X, y, task=task, methods={"zero": Constant()}, cv=3)
+    assert found["seconds"].tolist() == [1.0, 1.0, 1.0]
 
 
 def test_a_metric_without_a_value_on_a_split_is_left_out():
@@ -330,6 +345,17 @@ def test_columns_with_gaps(rows):
     assert comparison.score(model, 0)[1] > 0.6
 
 
+def test_only_measured_targets_of_the_held_out_rows_count(rows):
+    X, Y = rows.X, rows.X @ np.random.default_rng(0).normal(size=(4, 3))
+    test = np.arange(6)
+    Y[2], Y[test, 0] = np.nan, np.nan
+    splits = [(np.arange(6, 36), test)]
+    comparison = read_comparison(X, Y, None, splits, classify=False)
+    error = (Y - 2.0 * X[:, :3])[test]
+    expected = np.sqrt(np.nanmean(error**2))
+    assert comparison.score(Doubled(), 0)[0] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_methods_see_frames_without_the_task_column(rows, library):
     X, y, task = rows
@@ -445,6 +471,7 @@ def test_our_grid_is_about_as_large_as_that_of_others(n, prior, task_prior):
     size = model.lams * len(model.thetas) * len(model.epsilons)
     assert size <= max(n, 2)
     assert size >= 0.75 * n
+    assert model.lams >= 2
     assert (model.thetas == [0.0]) == (prior is None)
     assert (model.epsilons == [0.0]) == (task_prior is None)
 

@@ -1,7 +1,7 @@
 """The methods that the paper compares with, as estimators with our interface."""
 
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
-from priormtl.baselines.compare import compare, list_methods
+from priormtl.baselines.comparison import compare, list_methods
 from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
