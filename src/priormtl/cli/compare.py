@@ -109,7 +109,7 @@ def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from priormtl.baselines.contest import SMALLER_IS_BETTER
+    from priormtl.baselines.comparison import SMALLER_IS_BETTER
     from priormtl.tables import count_words
 
     console = Console(width=None if Console().is_terminal else 120)

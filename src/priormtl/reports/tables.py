@@ -47,7 +47,7 @@ RELATION_NUMBERS = {  # of an audit, and their labels
     "violation_before": "Disagreement without",
     "violation_after": "Disagreement",
     "share": "Share of penalty",
-    "tension": "Tension",
+    "statistic": "Statistic",
     "p_value": "p-value",
 }
 RELATION_NOTE = (
