@@ -1,9 +1,9 @@
-"""Lassos of many tasks by coordinate descent, one weight per feature.
+"""Compiled loops: weighted lassos of many tasks by coordinate descent.
 
 Each task minimises its least squares plus Σ_j weight_j |w_j|. Passes over all features
-alternate with passes over those in use until one over all gains little: no more than
-``enough``, or than a small share of what passes have gained in the mean. Features
-without curvature stay where they are.
+alternate with passes over the non-zero ones. The loop ends when a pass over all
+features gains at most ``accuracy``, or a small share of the mean gain of a pass.
+Features without curvature are not changed.
 """
 
 from typing import Any, NamedTuple
@@ -13,24 +13,23 @@ from priormtl.solvers.compile import compiled, inlined
 
 __all__ = ["Samples", "lasso_by_gram", "lasso_by_samples"]
 
-
-LAST_GAIN = 0.1  # share of the mean gain below which a further pass does not pay
+LAST_GAIN = 0.1  # stop when a pass gains less than this share of the mean gain
 
 
 class Samples(NamedTuple):
-    """Where the samples of each task lie, and what is left of their targets."""
+    """Samples of all tasks, and their residuals."""
 
-    rows: Array  # (d, n) all samples' values of a feature lie together
-    rest: Array  # scores minus targets, task after task; written
-    first: Index  # (m,) each task's first sample
-    place: Index  # (m,) and its place in ``rest``
+    rows: Array  # (d, n), contiguous per feature
+    residual: Array  # scores minus targets, task after task; updated in place
+    first: Index  # (m,) first column of each task in ``rows``
+    place: Index  # (m,) first entry of each task in ``residual``
     length: Index  # (m,) samples of each task
     curvature: Array  # (m, d) squared lengths of the features
 
 
 @inlined
-def shrink(value: float, amount: float) -> float:
-    """Soft threshold."""
+def soft_threshold(value: float, amount: float) -> float:
+    """Soft thresholding."""
     if value > amount:
         return value - amount
     if value < -amount:
@@ -40,15 +39,15 @@ def shrink(value: float, amount: float) -> float:
 
 @compiled
 def gram_pass(
-    gram: Array, slope: Array, w: Array, weight: Array, among_used: bool
+    gram: Array, slope: Array, w: Array, weight: Array, only_used: bool
 ) -> float:
-    """One pass over a task's features; what it gained at least."""
+    """One pass over a task's features; a lower bound of its gain."""
     gain, d = 0.0, len(w)
     for j in range(d):
         curve = gram[j, j]
-        if curve <= 0.0 or (among_used and w[j] == 0.0):
+        if curve <= 0.0 or (only_used and w[j] == 0.0):
             continue
-        move = shrink(w[j] - slope[j] / curve, weight[j] / curve) - w[j]
+        move = soft_threshold(w[j] - slope[j] / curve, weight[j] / curve) - w[j]
         if move != 0.0:
             w[j] += move
             gain += 0.5 * curve * move * move
@@ -59,26 +58,26 @@ def gram_pass(
 
 @compiled
 def sample_pass(
-    samples: Any, i: int, w: Array, weight: Array, among_used: bool
+    samples: Any, i: int, w: Array, weight: Array, only_used: bool
 ) -> float:
-    """One pass over the features of task ``i``; what it gained at least."""
+    """One pass over the features of task ``i``; a lower bound of its gain."""
     gain = 0.0
     first, count, place = samples.first[i], samples.length[i], samples.place[i]
-    rest = samples.rest[place : place + count]
+    residual = samples.residual[place : place + count]
     for j in range(len(w)):
         curve = samples.curvature[i, j]
-        if curve <= 0.0 or (among_used and w[j] == 0.0):
+        if curve <= 0.0 or (only_used and w[j] == 0.0):
             continue
         row = samples.rows[j, first : first + count]
         slope = 0.0
         for a in range(count):
-            slope += row[a] * rest[a]
-        move = shrink(w[j] - slope / curve, weight[j] / curve) - w[j]
+            slope += row[a] * residual[a]
+        move = soft_threshold(w[j] - slope / curve, weight[j] / curve) - w[j]
         if move != 0.0:
             w[j] += move
             gain += 0.5 * curve * move * move
             for a in range(count):
-                rest[a] += move * row[a]
+                residual[a] += move * row[a]
     return gain
 
 
@@ -90,17 +89,17 @@ def lasso_by_gram(
 
     ``gram`` is (m, d, d), or (1, d, d) where all tasks have the same.
     """
-    enough, most = limits
+    accuracy, most = limits
     for i in range(len(W)):
         own = gram[min(i, len(gram) - 1)]
-        total, among_used = 0.0, False
+        total, only_used = 0.0, False
         for count in range(most):
-            gain = gram_pass(own, slope[i], W[i], weight, among_used)
+            gain = gram_pass(own, slope[i], W[i], weight, only_used)
             total += gain
-            little = gain <= max(enough, LAST_GAIN * total / (count + 1))
-            if little and not among_used:
+            little = gain <= max(accuracy, LAST_GAIN * total / (count + 1))
+            if little and not only_used:
                 break
-            among_used = not little
+            only_used = not little
 
 
 @compiled
@@ -108,13 +107,13 @@ def lasso_by_samples(
     samples: Any, W: Array, weight: Array, limits: tuple[float, int]
 ) -> None:
     """Improve W (m, d) in place."""
-    enough, most = limits
+    accuracy, most = limits
     for i in range(len(W)):
-        total, among_used = 0.0, False
+        total, only_used = 0.0, False
         for count in range(most):
-            gain = sample_pass(samples, i, W[i], weight, among_used)
+            gain = sample_pass(samples, i, W[i], weight, only_used)
             total += gain
-            little = gain <= max(enough, LAST_GAIN * total / (count + 1))
-            if little and not among_used:
+            little = gain <= max(accuracy, LAST_GAIN * total / (count + 1))
+            if little and not only_used:
                 break
-            among_used = not little
+            only_used = not little
