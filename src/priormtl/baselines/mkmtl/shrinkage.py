@@ -1,4 +1,4 @@
-"""Compiled loops: how far proximal points of composite norms shrink, per kernel."""
+"""Compiled loops: scalar equations of the proximal operators of MKMTL's norms."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from priormtl.solvers.compile import compiled
 __all__ = ["block_slopes", "power_norms", "power_shares"]
 
 MOST_STEPS = 100
-CLOSE = 1e-12  # relative; Newton's last step makes it as exact as rounding allows
+CLOSE = 1e-12  # relative step; the last Newton step is then accurate to rounding
 
 
 @compiled
@@ -51,7 +51,7 @@ def power_share(length: float, n: float, shrinkage: float, p: float, u: float) -
     for _ in range(MOST_STEPS):
         bent = shrinkage * u ** (p - 2.0)
         ahead = u - (n * u + bent * u - length) / (n + (p - 1.0) * bent)
-        # From the left one step may lead beyond; from the right none does.
+        # The function is convex: after the first step Newton approaches from the right.
         done = abs(ahead - u) <= CLOSE * u
         u = ahead
         if done:
@@ -99,7 +99,7 @@ def power_norms(lengths: Array, high: Array, shrinkage: float, p: float) -> Arra
                     powers = bent * u[i] * u[i]
                     total += powers
                     fall += powers / (n + shrinkage * (p - 1.0) * bent)
-            # Of the logarithm, which is straighter.
+            # Newton on the logarithm, which is closer to linear.
             value, slope = np.log(total), p * fall / total
             if value > 0.0:
                 low = n
