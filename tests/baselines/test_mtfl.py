@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from golden import golden_rows
-from priormtl.baselines.lattice.task_groups import all_groups
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
+from priormtl.baselines.mtfl.lattice import all_groups
 from priormtl.data import from_columns, from_labels
 from wrong_checks import list_wrong_checks
 
