@@ -8,7 +8,6 @@ log-partition A: a row of total weight c and weighted targets t costs c A(s) −
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
@@ -175,34 +174,12 @@ def _with_constant(
 # Responses
 
 
-class Response(Protocol):
-    """Distribution of a target, given its score."""
-
-    is_quadratic: bool
-
-    def targets(self, samples: Samples) -> Array:
-        """Sufficient statistic of each target (N,)."""
-
-    def log_partition(self, scores: Array) -> Array:
-        """A(s)."""
-
-    def mean(self, scores: Array) -> Array:
-        """A'(s), the expected target."""
-
-    def curvature(self, scores: Array) -> Array:
-        """A''(s)."""
-
-    def log_density(self, samples: Samples, scores: Array, variance: float) -> Array:
-        """log p(y | s_k) of every sample (M, N), from scores of the rows (M, r)."""
-
-    def learn_variance(
-        self, samples: Samples, scores: Array, responsibility: Array
-    ) -> float:
-        """Best variance of the noise at these responsibilities (M, N)."""
-
-
 class Gaussian:
-    """Real targets with noise of one variance."""
+    """Real targets with noise of one variance.
+
+    Targets t, log-partition A, mean A' and curvature A'' are functions of samples (N,)
+    or scores; scores (M, r) are those of M components at the distinct rows.
+    """
 
     is_quadratic = True
 
@@ -223,7 +200,7 @@ class Gaussian:
         return np.ones_like(scores)
 
     def log_density(self, samples: Samples, scores: Array, variance: float) -> Array:
-        """−(y − s)²/(2 variance) − log(2π variance)/2."""
+        """log p(y | s_k) = −(y − s)²/(2 variance) − log(2π variance)/2 (M, N)."""
         constant = 0.5 * np.log(2.0 * np.pi * variance)
         return -0.5 / variance * (samples.y - scores[:, samples.row]) ** 2 - constant
 
@@ -263,7 +240,7 @@ class Bernoulli:
         return np.asarray(expit(scores) * expit(-scores))
 
     def log_density(self, samples: Samples, scores: Array, variance: float) -> Array:
-        """−log(1 + exp(−y s)), computed once per distinct row."""
+        """log p(y | s_k) = −log(1 + exp(−y s)), computed once per distinct row."""
         positive, negative = log_expit(scores), log_expit(-scores)
         row = samples.row
         return np.where(samples.y > 0, positive[:, row], negative[:, row])
@@ -273,6 +250,9 @@ class Bernoulli:
     ) -> float:
         """One: there is no noise variance."""
         return 1.0
+
+
+Response = Gaussian | Bernoulli
 
 
 @dataclass(frozen=True, eq=False)

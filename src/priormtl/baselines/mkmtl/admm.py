@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, log
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -46,176 +46,8 @@ CLOSE = 1e-13
 TINY = np.finfo(float).tiny
 
 
-class Norm(Protocol):
-    """A norm of (m, k, r) arrays, with the proximal operator of its half square."""
-
-    def value(self, F: Array) -> float:
-        """The norm."""
-
-    def dual_norm(self, Z: Array) -> float:
-        """The dual norm."""
-
-    def kernel_weights(self, F: Array) -> Array:
-        """Share of each kernel (k,)."""
-
-    def prox(self, F: Array, step: float, guess: float) -> tuple[Array, float]:
-        """Proximal point of step/2 · norm², and its norm; ``guess``: near that."""
-
-
-@dataclass(frozen=True, eq=False)
-class RotatedTasks:
-    """Tasks of equal size, in axes in which their Gram matrices are diagonal."""
-
-    tasks: Index  # (b,)
-    features: Array  # (b, n, k r), or (1, n, k r) where tasks have the same rows
-    squares: Array  # (b, n) or (1, n): squared lengths of these rows
-    target: Array  # (b, n)
-    shape: tuple[int, int]  # (k, r)
-
-    def forward(self, F: Array) -> Array:
-        """Fitted values (b, n) of F (m, k, r)."""
-        own = F[self.tasks, :, : self.shape[1]].reshape(len(self.tasks), -1)
-        if len(self.features) == 1:
-            return np.asarray(own @ self.features[0].T)
-        return np.asarray((self.features @ own[:, :, np.newaxis])[:, :, 0])
-
-    def add_adjoint(self, F: Array, residual: Array) -> None:
-        """Add Rᵀ residual to these tasks of F."""
-        if len(self.features) == 1:
-            sums = residual @ self.features[0]
-        else:
-            sums = (residual[:, np.newaxis, :] @ self.features)[:, 0]
-        F[self.tasks, :, : self.shape[1]] += sums.reshape(-1, *self.shape)
-
-
-@dataclass(frozen=True, eq=False)
-class ADMMState:
-    """An iterate of ADMM."""
-
-    coef: Array  # (m, k, r) proximal point
-    dual: Array  # (m, k, r) scaled dual variable
-    rho: float  # penalty parameter
-    norm: float  # of coef
-
-    @classmethod
-    def zero(cls, shape: tuple[int, int, int]) -> Self:
-        """Start from zero."""
-        return cls(np.zeros(shape), np.zeros(shape), 1.0, 0.0)
-
-    def with_rho(self, rho: float) -> Self:
-        """Same dual variable, scaled by another rho."""
-        return replace(self, dual=self.dual * (self.rho / rho), rho=rho)
-
-
-class QuadraticStep(NamedTuple):
-    """Minimiser of the quadratic part."""
-
-    coef: Array
-    residuals: list[Array]  # of each group, at coef
-
-
-class ADMMResult(NamedTuple):
-    """Best objective and best lower bound."""
-
-    state: ADMMState
-    primal: float
-    dual: float
-    n_iter: int
-
-    @property
-    def gap(self) -> float:
-        """Duality gap."""
-        return max(self.primal - self.dual, 0.0)
-
-    def join(self, other: Self) -> Self:
-        """The lower objective with the higher bound."""
-        lower = other if other.primal <= self.primal else self
-        return lower._replace(dual=max(self.dual, other.dual))
-
-
-@dataclass(frozen=True, eq=False)
-class SplitProblem:
-    """c/2 Σ_i ‖t_i − R_i f_i‖² + 1/2 Ω(F)²."""
-
-    groups: tuple[RotatedTasks, ...]
-    norm: Norm
-    c: float
-
-    def minimise_quadratic(self, state: ADMMState) -> QuadraticStep:
-        """Minimise loss + rho/2 ‖F − (coef − dual)‖²."""
-        F = state.coef - state.dual
-        shift = state.rho / self.c
-        residuals = []
-        for group in self.groups:
-            change = (group.target - group.forward(F)) / (group.squares + shift)
-            residuals.append(shift * change)
-            group.add_adjoint(F, change)
-        return QuadraticStep(F, residuals)
-
-    def step(self, state: ADMMState, quadratic: QuadraticStep) -> ADMMState:
-        """Proximal step after over-relaxation, then the dual variable."""
-        mixed = RELAXATION * quadratic.coef + (1.0 - RELAXATION) * state.coef
-        aim = mixed + state.dual
-        coef, level = self.norm.prox(aim, 1.0 / state.rho, state.norm)
-        return ADMMState(coef, aim - coef, state.rho, level)
-
-    def primal(self, F: Array) -> float:
-        """The objective."""
-        misfit = sum(_square(g.target - g.forward(F)) for g in self.groups)
-        return 0.5 * self.c * misfit + 0.5 * self.norm.value(F) ** 2
-
-    def dual(self, quadratic: QuadraticStep) -> float:
-        """Best lower bound from a multiple of the residuals."""
-        Z = np.zeros(quadratic.coef.shape)
-        linear = square = 0.0
-        for group, residual in zip(self.groups, quadratic.residuals, strict=True):
-            group.add_adjoint(Z, self.c * residual)
-            linear += self.c * float(np.vdot(group.target, residual))
-            square += self.c * _square(residual)
-        if linear <= 0:
-            return 0.0
-        return 0.5 * linear * (linear / (square + self.norm.dual_norm(Z) ** 2))
-
-
-def minimise(
-    problem: SplitProblem, start: ADMMState, tol: float, most_steps: int
-) -> ADMMResult:
-    """Iterate until the gap is at most ``tol`` times the objective."""
-    state, best = start, ADMMResult(start, np.inf, 0.0, 0)
-    for n_iter in range(1, most_steps + 1):
-        quadratic = problem.minimise_quadratic(state)
-        check = n_iter % CHECK_EVERY == 1 or n_iter == most_steps
-        if check:
-            primal, dual = problem.primal(state.coef), problem.dual(quadratic)
-            best = best.join(ADMMResult(state, primal, dual, n_iter))
-            if best.gap <= tol * best.primal:
-                break
-        moved = problem.step(state, quadratic)
-        if check and n_iter <= LAST_BALANCED:
-            factor = _balance(state, moved, quadratic.coef)
-            moved = moved.with_rho(factor * moved.rho)
-        state = moved
-    return best._replace(n_iter=n_iter)
-
-
-def _balance(old: ADMMState, new: ADMMState, quadratic: Array) -> float:
-    """Factor for rho that equalises the relative primal and dual residuals."""
-    size = max(_size(quadratic), _size(new.coef))
-    primal = _size(quadratic - new.coef) / size if size > 0 else 0.0
-    size = _size(new.dual)
-    dual = _size(new.coef - old.coef) / size if size > 0 else 0.0
-    if not 0 < min(primal, dual) <= max(primal, dual) < np.inf:
-        return 1.0
-    factor = float(np.sqrt(primal / dual))
-    return factor if max(factor, 1.0 / factor) > LEAST_CHANGE else 1.0
-
-
-def _square(values: Array) -> float:
-    return float(np.vdot(values, values))
-
-
-def _size(values: Array) -> float:
-    return float(np.sqrt(_square(values)))
+# The norms. Each has a value, a dual norm, kernel weights, and the proximal operator
+# of step/2 · norm², which takes a guess of the norm of its result.
 
 
 def decreasing_root(
@@ -242,9 +74,6 @@ def decreasing_root(
             far_value *= 0.5
         z, value = ahead, there
     return min(exp(z), top)
-
-
-# The norms
 
 
 @dataclass(frozen=True)
@@ -422,3 +251,165 @@ def _power_norm(values: Array, power: float) -> float:
     if largest == 0.0:
         return 0.0
     return largest * float(np.sum((values / largest) ** power)) ** (1.0 / power)
+
+
+Norm = SharedNorm | LowRankNorm
+
+
+# ADMM
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedTasks:
+    """Tasks of equal size, in axes in which their Gram matrices are diagonal."""
+
+    tasks: Index  # (b,)
+    features: Array  # (b, n, k r), or (1, n, k r) where tasks have the same rows
+    squares: Array  # (b, n) or (1, n): squared lengths of these rows
+    target: Array  # (b, n)
+    shape: tuple[int, int]  # (k, r)
+
+    def forward(self, F: Array) -> Array:
+        """Fitted values (b, n) of F (m, k, r)."""
+        own = F[self.tasks, :, : self.shape[1]].reshape(len(self.tasks), -1)
+        if len(self.features) == 1:
+            return np.asarray(own @ self.features[0].T)
+        return np.asarray((self.features @ own[:, :, np.newaxis])[:, :, 0])
+
+    def add_adjoint(self, F: Array, residual: Array) -> None:
+        """Add Rᵀ residual to these tasks of F."""
+        if len(self.features) == 1:
+            sums = residual @ self.features[0]
+        else:
+            sums = (residual[:, np.newaxis, :] @ self.features)[:, 0]
+        F[self.tasks, :, : self.shape[1]] += sums.reshape(-1, *self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class ADMMState:
+    """An iterate of ADMM."""
+
+    coef: Array  # (m, k, r) proximal point
+    dual: Array  # (m, k, r) scaled dual variable
+    rho: float  # penalty parameter
+    norm: float  # of coef
+
+    @classmethod
+    def zero(cls, shape: tuple[int, int, int]) -> Self:
+        """Start from zero."""
+        return cls(np.zeros(shape), np.zeros(shape), 1.0, 0.0)
+
+    def with_rho(self, rho: float) -> Self:
+        """Same dual variable, scaled by another rho."""
+        return replace(self, dual=self.dual * (self.rho / rho), rho=rho)
+
+
+class QuadraticStep(NamedTuple):
+    """Minimiser of the quadratic part."""
+
+    coef: Array
+    residuals: list[Array]  # of each group, at coef
+
+
+class ADMMResult(NamedTuple):
+    """Best objective and best lower bound."""
+
+    state: ADMMState
+    primal: float
+    dual: float
+    n_iter: int
+
+    @property
+    def gap(self) -> float:
+        """Duality gap."""
+        return max(self.primal - self.dual, 0.0)
+
+    def join(self, other: Self) -> Self:
+        """The lower objective with the higher bound."""
+        lower = other if other.primal <= self.primal else self
+        return lower._replace(dual=max(self.dual, other.dual))
+
+
+@dataclass(frozen=True, eq=False)
+class SplitProblem:
+    """c/2 Σ_i ‖t_i − R_i f_i‖² + 1/2 Ω(F)²."""
+
+    groups: tuple[RotatedTasks, ...]
+    norm: Norm
+    c: float
+
+    def minimise_quadratic(self, state: ADMMState) -> QuadraticStep:
+        """Minimise loss + rho/2 ‖F − (coef − dual)‖²."""
+        F = state.coef - state.dual
+        shift = state.rho / self.c
+        residuals = []
+        for group in self.groups:
+            change = (group.target - group.forward(F)) / (group.squares + shift)
+            residuals.append(shift * change)
+            group.add_adjoint(F, change)
+        return QuadraticStep(F, residuals)
+
+    def step(self, state: ADMMState, quadratic: QuadraticStep) -> ADMMState:
+        """Proximal step after over-relaxation, then the dual variable."""
+        mixed = RELAXATION * quadratic.coef + (1.0 - RELAXATION) * state.coef
+        aim = mixed + state.dual
+        coef, level = self.norm.prox(aim, 1.0 / state.rho, state.norm)
+        return ADMMState(coef, aim - coef, state.rho, level)
+
+    def primal(self, F: Array) -> float:
+        """The objective."""
+        misfit = sum(_square(g.target - g.forward(F)) for g in self.groups)
+        return 0.5 * self.c * misfit + 0.5 * self.norm.value(F) ** 2
+
+    def dual(self, quadratic: QuadraticStep) -> float:
+        """Best lower bound from a multiple of the residuals."""
+        Z = np.zeros(quadratic.coef.shape)
+        linear = square = 0.0
+        for group, residual in zip(self.groups, quadratic.residuals, strict=True):
+            group.add_adjoint(Z, self.c * residual)
+            linear += self.c * float(np.vdot(group.target, residual))
+            square += self.c * _square(residual)
+        if linear <= 0:
+            return 0.0
+        return 0.5 * linear * (linear / (square + self.norm.dual_norm(Z) ** 2))
+
+
+def minimise(
+    problem: SplitProblem, start: ADMMState, tol: float, most_steps: int
+) -> ADMMResult:
+    """Iterate until the gap is at most ``tol`` times the objective."""
+    state, best = start, ADMMResult(start, np.inf, 0.0, 0)
+    for n_iter in range(1, most_steps + 1):
+        quadratic = problem.minimise_quadratic(state)
+        check = n_iter % CHECK_EVERY == 1 or n_iter == most_steps
+        if check:
+            primal, dual = problem.primal(state.coef), problem.dual(quadratic)
+            best = best.join(ADMMResult(state, primal, dual, n_iter))
+            if best.gap <= tol * best.primal:
+                break
+        moved = problem.step(state, quadratic)
+        if check and n_iter <= LAST_BALANCED:
+            factor = _balance(state, moved, quadratic.coef)
+            moved = moved.with_rho(factor * moved.rho)
+        state = moved
+    return best._replace(n_iter=n_iter)
+
+
+def _balance(old: ADMMState, new: ADMMState, quadratic: Array) -> float:
+    """Factor for rho that equalises the relative primal and dual residuals."""
+    size = max(_size(quadratic), _size(new.coef))
+    primal = _size(quadratic - new.coef) / size if size > 0 else 0.0
+    size = _size(new.dual)
+    dual = _size(new.coef - old.coef) / size if size > 0 else 0.0
+    if not 0 < min(primal, dual) <= max(primal, dual) < np.inf:
+        return 1.0
+    factor = float(np.sqrt(primal / dual))
+    return factor if max(factor, 1.0 / factor) > LEAST_CHANGE else 1.0
+
+
+def _square(values: Array) -> float:
+    return float(np.vdot(values, values))
+
+
+def _size(values: Array) -> float:
+    return float(np.sqrt(_square(values)))

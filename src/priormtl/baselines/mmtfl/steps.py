@@ -12,7 +12,7 @@ the fit's quadratic model, which is the fit itself for squared loss:
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -44,20 +44,6 @@ class Subproblem(NamedTuple):
     shared: Array  # v (d,), non-negative; rows of ``coef`` are zero where it is zero
     lam: float
     accuracy: float  # decrease of the objective below which a step may stop
-
-
-class Step(Protocol):
-    """A way to improve the coefficients of a subproblem."""
-
-    @property
-    def fit(self) -> DataFit[Any]:
-        """What is fitted."""
-
-    def improve(self, problem: Subproblem) -> Array:
-        """Coefficients (d, m) that are better in the fit's quadratic model."""
-
-    def restrict(self, features: Index) -> "Step":
-        """Same for a fit to these features only."""
 
 
 # Ridge regression
@@ -268,6 +254,9 @@ def _make_lasso(fit: DataFit[Any]) -> _GramLasso | _SampleLasso:
     curvature = np.tile(squares.sum(axis=1), (m, 1))
     count, place = np.full(m, n, np.intp), n * np.arange(m, dtype=np.intp)
     return _SampleLasso(rows, target.ravel(), 0 * place, place, count, curvature)
+
+
+Step = RidgeStep | LassoStep
 
 
 def as_own_rows(data: TaskData) -> TaskData:
