@@ -1,23 +1,33 @@
-"""A compared method tuned as ours are: same folds, same scores, any scorer."""
+"""Tuned methods: our folds and scores, any scorer, paths that share their data."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import KFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from priormtl import MultiTaskRegressorCV
 from priormtl.baselines import (
     CLMT,
+    RMTL,
     CLMTClassifier,
+    SingleTaskRidge,
     TunedClassifier,
     TunedRegressor,
     tuned,
 )
+from priormtl.baselines.base import LinearModel
+from priormtl.baselines.tuned import (
+    Fold,
+    group_paths,
+    score_samples,
+    search_settings,
+)
+from priormtl.data import from_columns, from_labels
 from priormtl.datasets import make_related_tasks
-from wrong_checks import list_wrong_checks
+from priormtl.estimators import make_splits
 
 TRACE = {"penalty": "nuclear", "thetas": [0.0], "epsilons": [0.0]}
 LAMS = (4.0, 1.0, 0.25)
@@ -34,21 +44,8 @@ def trace_norm(**settings):
 
 
 def settings_for(lams):
-
     # What both strengths leave is 2 √(lam · gamma) times the trace norm.
     return [{"lam": lam / 2.0} for lam in lams]
-
-
-@parametrize_with_checks(
-    [
-        TunedRegressor(CLMT(), settings_for(LAMS), cv=3),
-        TunedClassifier(CLMTClassifier(), settings_for(LAMS), cv=3),
-        TunedRegressor("clmt", n_settings=3, cv=3, n_jobs=2),
-    ],
-    expected_failed_checks=list_wrong_checks,
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def test_folds_scores_and_choice_are_those_of_our_search(rows):
@@ -94,19 +91,35 @@ def test_shared_rows_with_gaps_are_tuned_too(rows):
     assert model.best_score_ < 0
 
 
+def check_first_split(model, X, y, task, scoring):
+    """The score of a fit to the other rows, by the same scorer."""
+    by_class = model._classifies
+    table = clone(model)._read_table(X, y, task, None, reset=True)
+    train, test = make_splits(model.cv, table, X, y, by_class=by_class)[0]
+    again = clone(model.estimator_).set_params(task=X.shape[1])
+    rows = np.column_stack([X, task])
+    scorer = get_scorer(scoring)
+    score = scorer(again.fit(rows[train], y[train]), rows[test], y[test])
+    found = model.cv_results_["split0_test_score"][model.best_index_]
+    assert found == pytest.approx(score, abs=2e-3)
+
+
 @pytest.mark.parametrize("scoring", ["r2", "neg_mean_absolute_error"])
 def test_any_scorer_of_numbers_judges(rows, scoring):
     X, y, task = rows
     model = tuned("clmt", n_settings=3, cv=3, scoring=scoring).fit(X, y, task=task)
     assert np.all(np.isfinite(model.cv_results_["mean_test_score"]))
+    check_first_split(model, X, y, task, scoring)
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_log_loss"])
 def test_any_scorer_of_classes_judges(rows, scoring):
     X, y, task = rows
     model = tuned("clmt", classify=True, n_settings=3, cv=3, scoring=scoring)
-    model.fit(X, np.where(y > 0, "up", "down"), task=task)
+    labels = np.where(y > 0, "up", "down")
+    model.fit(X, labels, task=task)
     assert np.all(np.isfinite(model.cv_results_["mean_test_score"]))
+    check_first_split(model, X, labels, task, scoring)
 
 
 def test_the_task_may_be_a_column(rows):
@@ -139,7 +152,7 @@ def test_fits_that_fall_short_are_told(rows):
     model = TunedRegressor(CLMT(max_iter=1, tol=1e-12), n_settings=2, cv=3)
     with pytest.warns(ConvergenceWarning) as told:
         model.fit(X, y, task=task)
-    assert any("fits on training parts" in str(one.message) for one in told)
+    assert any("fits on training folds" in str(one.message) for one in told)
 
 
 @pytest.mark.parametrize("name", ["RMTL", "rmtl", "FedEM"])
@@ -175,3 +188,108 @@ def test_folds_without_a_class_are_refused(rows):
     rest = np.setdiff1d(np.arange(len(y)), first)
     with pytest.raises(ValueError, match="both classes of every task"):
         TunedClassifier("clmt", cv=[(rest, first)]).fit(X, labels, task=task)
+
+
+# The search over settings and folds.
+
+
+@pytest.fixture
+def data():
+    return from_labels(*make_related_tasks(4, 5, 12, noise=0.3, random_state=0))
+
+
+def fold_of(data):
+    return Fold(lambda: data, lambda model: -float(np.abs(model.coef).sum()))
+
+
+def scale_of(lam, standardize):
+    return {"lam": lam, "standardize": standardize}
+
+
+def test_settings_that_share_all_but_the_followed_one_are_one_path():
+    settings = [scale_of(lam, kind) for kind in (False, True) for lam in (2.0, 1.0)]
+    assert len(group_paths(CLMT(), settings)) == 2
+    assert len(group_paths(CLMT(), settings[:3])) == 2
+    assert len(group_paths(CLMT(), [{}])) == 1
+
+
+def test_scores_stand_at_their_settings_place(data):
+    settings = [{"lam": lam} for lam in (0.5, 4.0, 1.0)]
+    method, folds = CLMT(tol=1e-12), [fold_of(data)]
+    found = search_settings(method, settings, folds)
+    alone = [search_settings(method, [part], folds).scores for part in settings]
+    np.testing.assert_allclose(found.scores, np.concatenate(alone), rtol=1e-4)
+    assert found.scores.shape == found.fit_seconds.shape == (3, 1)
+
+
+def test_a_setting_that_is_not_tried_keeps_its_value(data):
+    kept = search_settings(CLMT(lam=3.0), [{}], [fold_of(data)]).scores
+    named = search_settings(CLMT(), [{"lam": 3.0}], [fold_of(data)]).scores
+    np.testing.assert_array_equal(kept, named)
+
+
+def test_threads_change_nothing(data):
+    settings = [{"lam": lam} for lam in (4.0, 1.0)]
+    folds = [fold_of(data)] * 3
+    alone = search_settings(CLMT(), settings, folds).scores
+    together = search_settings(CLMT(), settings, folds, n_jobs=3).scores
+    np.testing.assert_array_equal(alone, together)
+
+
+def test_settings_that_change_how_data_are_bound_take_effect(rows):
+    X, y, task = rows
+    X = X * np.geomspace(1.0, 100.0, 6)
+    others = ("standardize", True), ("task_weight", "mean"), ("fit_intercept", False)
+    for name, value in others:
+        settings = [{"lam": 1.0}, {"lam": 1.0, name: value}]
+        both = TunedRegressor(SingleTaskRidge(), settings, cv=3).fit(
+            X, y + task, task=task
+        )
+        scores = both.cv_results_["mean_test_score"]
+        for method, score in zip(
+            (SingleTaskRidge(), SingleTaskRidge(**{name: value})), scores, strict=True
+        ):
+            alone = TunedRegressor(method, [{"lam": 1.0}], cv=3)
+            assert alone.fit(X, y + task, task=task).best_score_ == score
+        assert scores[0] != scores[1]
+        alone = SingleTaskRidge(**both.best_params_).fit(X, y + task, task=task)
+        np.testing.assert_array_equal(both.coef_, alone.coef_)
+
+
+def test_data_are_bound_once_for_suggested_settings(data, monkeypatch):
+    seen = []
+    bind = RMTL._bind
+    monkeypatch.setattr(
+        RMTL, "_bind", lambda self, data: seen.append(1) or bind(self, data)
+    )
+    settings = [{"ratio": ratio, "lam": 1.0} for ratio in (1.1, 1.3)]
+    once = search_settings(RMTL(), settings, [fold_of(data)], bind_once=True)
+    assert len(seen) == 1
+    twice = search_settings(RMTL(), settings, [fold_of(data)])
+    assert len(seen) == 3
+    np.testing.assert_array_equal(once.scores, twice.scores)
+
+
+def test_fits_that_fall_short_are_counted(data):
+    found = search_settings(
+        CLMT(max_iter=1, tol=1e-12), [{"lam": 1.0}], [fold_of(data)]
+    )
+    assert found.unsolved == 1
+
+
+def test_every_path_counts_as_progress(data):
+    seen = []
+    settings = [scale_of(1.0, False), scale_of(1.0, True)]
+    search_settings(
+        CLMT(), settings, [fold_of(data)] * 2, advance=lambda: seen.append(1)
+    )
+    assert len(seen) == 4
+
+
+def test_samples_are_scored_by_their_own_task():
+    model = LinearModel(np.array([[1.0], [2.0], [3.0]]), np.array([0.0, 0.0, 1.0]))
+    stacked = from_labels(np.ones((3, 1)), np.zeros(3), ["b", "c", "b"])
+    places = np.array([1, 2])
+    np.testing.assert_array_equal(score_samples(model, stacked, places), [2, 2, 4])
+    shared = from_columns(np.ones((1, 1)), np.zeros((1, 2)))
+    np.testing.assert_array_equal(score_samples(model, shared, places), [[2, 4]])

@@ -14,7 +14,7 @@ import pytest
 from sklearn.exceptions import FitFailedWarning
 from typer.testing import CliRunner
 
-from priormtl.baselines.comparison import compare
+from priormtl.baselines.compare import compare
 from priormtl.cli import compare as command
 from priormtl.cli.main import app
 from priormtl.datasets import make_related_tasks

@@ -1,14 +1,7 @@
-"""Who else solves it: the methods that the paper compares with, behind our calls."""
+"""The methods that the paper compares with, as estimators with our interface."""
 
-from priormtl.baselines.catalogue import (
-    BASELINES,
-    CLASSIFIERS,
-    REFERENCE_CLASSIFIERS,
-    REFERENCES,
-)
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
-from priormtl.baselines.comparison import compare
-from priormtl.baselines.contestants import list_methods
+from priormtl.baselines.compare import compare, list_methods
 from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
@@ -23,7 +16,15 @@ from priormtl.baselines.ridge import (
     SingleTaskRidgeClassifier,
 )
 from priormtl.baselines.rmtl import RMTL, RMTLClassifier
-from priormtl.baselines.tuned import TunedClassifier, TunedRegressor, tuned
+from priormtl.baselines.tuned import (
+    BASELINES,
+    CLASSIFIERS,
+    REFERENCE_CLASSIFIERS,
+    REFERENCES,
+    TunedClassifier,
+    TunedRegressor,
+    tuned,
+)
 
 __all__ = [
     "BASELINES",

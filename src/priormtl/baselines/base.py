@@ -1,56 +1,117 @@
-"""Baseline: what the compared methods share, from a table to a published model.
+"""Baseline: what all compared methods share, from a table of rows to a fitted model.
 
-A method is three steps. ``_bind`` makes of the data what no strength changes (moments,
-Gram matrices, kernels). ``_follow`` fits along one strength, each fit starting where
-the last ended if that is safe. ``_suggest`` names settings worth trying. One fit and a
-search over folds are both made of them, so that no method needs a loop of its own.
+A method consists of three steps. ``_bind`` computes what no strength changes (moments,
+Gram matrices, kernels). ``_follow`` fits a path of strengths, with warm starts where
+these are safe. ``_suggest`` proposes a grid of settings for a search. A single fit and
+the search over folds (``tuned``) both use these steps, so a method needs no loop of its
+own.
 """
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 
-from priormtl._arrays import Array, Matrix
-from priormtl.baselines.models import LinearModel, TaskModel, to_user_units
+from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import TaskData, TaskStatistics, condense, pooled_scale
 from priormtl.estimators import MultiTaskEstimator, check_choice, task_array
 
-__all__ = ["Baseline", "Outcome", "Prepared", "Settings", "crossed"]
+__all__ = [
+    "Baseline",
+    "Distinct",
+    "LinearModel",
+    "Outcome",
+    "Prepared",
+    "RescaledModel",
+    "Settings",
+    "TaskModel",
+    "crossed",
+    "find_distinct",
+    "to_user_units",
+]
 
 Settings = Mapping[str, Any]
 
 TASK_WEIGHTS = ("sum", "mean")
+DIGEST_BYTES = 16
+
+
+# Fitted models.
+
+
+class TaskModel(Protocol):
+    """What a method has learned: scores of rows, task by task."""
+
+    def scores(self, X: Matrix, i: int) -> Array:
+        """Scores of rows under task ``i`` (n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """Coefficients and intercepts of m tasks."""
+
+    coef: Array  # (m, d)
+    intercept: Array  # (m,)
+
+    def scores(self, X: Matrix, i: int) -> Array:
+        """X p_i + b_i."""
+        return np.asarray(X @ self.coef[i] + self.intercept[i])
+
+
+@dataclass(frozen=True, eq=False)
+class RescaledModel:
+    """A model of features that are divided by ``scale`` first."""
+
+    model: TaskModel
+    scale: Array  # (d,)
+
+    def scores(self, X: Matrix, i: int) -> Array:
+        """Scores of the scaled features."""
+        if issparse(X):
+            return self.model.scores(csr_array(X @ diags_array(1.0 / self.scale)), i)
+        return self.model.scores(X / self.scale, i)
+
+
+def to_user_units(model: TaskModel, scale: Array) -> TaskModel:
+    """Model of the original features, given one of features divided by ``scale``."""
+    if np.all(scale == 1.0):
+        return model
+    if isinstance(model, LinearModel):
+        return type(model)(model.coef / scale, model.intercept)
+    return RescaledModel(model, scale)
 
 
 class Outcome(NamedTuple):
-    """What one fit has come to, on prepared data."""
+    """Result of one fit on prepared data."""
 
     model: TaskModel
     objective: float
     n_iter: int
-    learned: Mapping[str, Any]  # further attributes, by name: dual_gap_ and the like
-    shortfall: str | None = None  # why it is not as exact as was asked; None: it is
+    learned: Mapping[str, Any]  # further attributes by name, such as dual_gap_
+    shortfall: str | None = None  # why the tolerance was missed; None: it was reached
     parts: Mapping[str, Array] = MappingProxyType({})  # further coefficients (m, d)
 
 
 class Prepared(NamedTuple):
     """Data as the methods see them."""
 
-    data: TaskData  # features scaled, tasks weighed
+    data: TaskData  # features scaled, tasks weighted
     scale: Array  # (d,) what features were divided by
 
 
 class Baseline(MultiTaskEstimator):
-    """A compared method; subclasses hold its settings and its three steps."""
+    """A compared method; subclasses define its settings and its three steps."""
 
-    followed: ClassVar[str]  # the setting along which fits follow each other
+    followed: ClassVar[str]  # the setting that varies along a path
     loss: str
+    fit_intercept: bool | str
     task_weight: str
     standardize: bool
     objective_: float
@@ -58,7 +119,7 @@ class Baseline(MultiTaskEstimator):
 
     @abstractmethod
     def _bind(self, data: TaskData) -> Any:
-        """What is made of the data once, for all settings of ``_suggest``."""
+        """What is computed from the data once for all settings of ``_suggest``."""
 
     @abstractmethod
     def _follow(self, bound: Any, strengths: Sequence[float]) -> Iterable[Outcome]:
@@ -66,7 +127,7 @@ class Baseline(MultiTaskEstimator):
 
     @abstractmethod
     def _suggest(self, bound: Any, n: int) -> list[Settings]:
-        """At most ``n`` settings worth trying, the most regular ones first."""
+        """At most ``n`` settings worth trying, the most regularised first."""
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         if not isinstance(data, TaskData):
@@ -74,16 +135,8 @@ class Baseline(MultiTaskEstimator):
         prepared = self._prepare(data)
         self._fit_bound(self._bind(prepared.data), prepared)
 
-    def _fit_bound(self, bound: Any, prepared: Prepared) -> None:
-        """Fit with the settings as they are, and publish."""
-        (outcome,) = self._follow(bound, [getattr(self, self.followed)])
-        if outcome.shortfall is not None:
-            message = f"not converged, {outcome.shortfall}"
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
-        self._publish(outcome, prepared)
-
     def _prepare(self, data: TaskData) -> Prepared:
-        """Divide features and weigh tasks, as the settings say."""
+        """Scale features and weight tasks as the settings say."""
         scale = np.ones(data.shape[0])
         if self.standardize:
             scale = pooled_scale(condense(data))
@@ -93,7 +146,12 @@ class Baseline(MultiTaskEstimator):
             data = replace(data, weight=share)
         return Prepared(data, scale)
 
-    def _publish(self, outcome: Outcome, prepared: Prepared) -> None:
+    def _fit_bound(self, bound: Any, prepared: Prepared) -> None:
+        """Fit with the current settings and publish the result."""
+        (outcome,) = self._follow(bound, [getattr(self, self.followed)])
+        if outcome.shortfall is not None:
+            message = f"not converged, {outcome.shortfall}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
         model = to_user_units(outcome.model, prepared.scale)
         if isinstance(model, LinearModel):
             self.coef_, self.intercept_ = model.coef, model.intercept
@@ -116,3 +174,29 @@ def crossed(
     """Every outer setting with every strength, the strengths changing fastest."""
     values = [float(value) for value in strengths]
     return ({**part, name: value} for part in outer for value in values)
+
+
+# Rows that occur more than once, for methods whose cost depends on distinct rows.
+
+
+class Distinct(NamedTuple):
+    """Which rows are equal; kinds are in an order that depends on contents alone."""
+
+    first: Index  # (u,) position of one row of each kind
+    kind: Index  # (n,) kind of each row
+
+
+def find_distinct(X: Matrix) -> Distinct:
+    """Find equal rows by digests of their contents."""
+    if issparse(X):
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+        ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        rows = (X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in ends)
+    else:
+        # Adding zero makes −0 and 0 the same bytes.
+        rows = ((row + 0.0).tobytes() for row in X)
+    digests = [blake2b(row, digest_size=DIGEST_BYTES).hexdigest() for row in rows]
+    _, first, kind = np.unique(digests, return_index=True, return_inverse=True)
+    return Distinct(first.astype(np.intp), kind.astype(np.intp))

@@ -1,15 +1,25 @@
-"""ConvexBaseline: data fit + ridge + lam · penalty, solved and certified as ours."""
+"""Convex compared methods: data fit + ridge + lam · penalty, with a duality gap.
+
+A convex method states its ``Problem`` and how coefficients follow from a solution. The
+rest is common: the data fit (``bind_loss``), the path of strengths
+(``solve_strengths``) and the result with its certificate (``describe``). Solvers and
+duality gap are those of our own estimators.
+
+DMTL and RMTL are sums of two parts, with strengths lam and ratio · lam: ``check_ratio``
+and ``cross_ratios`` read and propose such ratios.
+"""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Real
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
 
 from priormtl._arrays import Array
-from priormtl.baselines.base import Baseline, Outcome
-from priormtl.baselines.models import LinearModel
+from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
 from priormtl.data import TaskData, summarize_tasks
 from priormtl.estimators import check_count, check_strength, check_tolerance
 from priormtl.losses import DataFit, FreeIntercepts, Logistic, NoIntercepts, Squared
@@ -20,6 +30,7 @@ from priormtl.solvers import (
     Solution,
     StopReason,
     StopRule,
+    default_method,
     diverged,
     gap_below,
     max_iter,
@@ -27,16 +38,126 @@ from priormtl.solvers import (
     stalled,
 )
 
-__all__ = ["ConvexBaseline"]
+__all__ = [
+    "ConvexBaseline",
+    "bind_loss",
+    "check_ratio",
+    "cross_ratios",
+    "describe",
+    "solve_strengths",
+    "stop_rules",
+]
 
 FEW_GRAM_NUMBERS = 2**20  # 8 MB
 
+LOWEST = 1e-3  # last lam of a path, as a share of the first
+ONLY = 0.03  # the lam of a path of one point, as a share of the largest
+POINTS = 6  # of a path, before another ratio is worth trying
+
+
+def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> DataFit[Any]:
+    """Data fit of the method's loss; ``grams``: by Gram matrices where these are small.
+
+    One product with small Gram matrices serves all tasks.
+    """
+    intercepts = FreeIntercepts() if method.fit_intercept else NoIntercepts()
+    if method.loss == "logistic":
+        return Logistic().bind(data, intercepts)
+    d, m = data.shape
+    small = m * d * d <= FEW_GRAM_NUMBERS and not issparse(data.X)
+    return Squared().bind(
+        summarize_tasks(data) if grams and small else data, intercepts
+    )
+
+
+def stop_rules(method: Method[Any], tol: float, most: int) -> list[StopRule]:
+    """When to stop, anew for each run."""
+    return [
+        gap_below(check_tolerance(tol), method.look_every),
+        stalled(),
+        diverged(every=method.look_every),
+        max_iter(check_count("max_iter", most)),
+    ]
+
+
+def solve_strengths(
+    problem: Problem,
+    lams: Sequence[float],
+    rules: Callable[[Method[Any]], list[StopRule]],
+    choose: Callable[[Problem], Method[Any]] = default_method,
+) -> Iterator[tuple[Problem, Solution]]:
+    """The problem at each lam with its solution, warm-started along the path."""
+    solutions = solve_path(problem, lams, choose=choose, rules=rules)
+    for lam, solution in zip(lams, solutions, strict=True):
+        yield problem.with_strengths(lam=lam), solution
+
+
+def describe(
+    problem: Problem,
+    solution: Solution,
+    tol: float,
+    *,
+    coef: Array | None = None,
+    learned: Mapping[str, Any] = MappingProxyType({}),
+    parts: Mapping[str, Array] = MappingProxyType({}),
+) -> Outcome:
+    """Result with its certificate; ``coef`` (d, m): if not those of the solution."""
+    P = solution.coef if coef is None else coef
+    certificate, unit = solution.certificate, problem.null_objective
+    solved = certificate.gap <= tol * unit or solution.reason is StopReason.ROUNDING
+    shortfall = (
+        f"{solution.reason.value}: the duality gap is {certificate.gap:.3g}, above "
+        f"tol={tol:g} times {unit:.3g}, the objective at zero, after "
+        f"{solution.n_iter} iterations; raise max_iter or tol."
+    )
+    return Outcome(
+        LinearModel(np.ascontiguousarray(P.T), solution.intercept),
+        certificate.primal,
+        solution.n_iter,
+        {"dual_gap_": certificate.gap, **learned},
+        None if solved else shortfall,
+        parts,
+    )
+
+
+# Two parts with strengths lam and ratio · lam.
+
+
+def check_ratio(value: Any, default: float) -> float:
+    """Positive finite number; ``default`` for None."""
+    if value is None:
+        return default
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not np.isfinite(value) or not value > 0:
+        raise ValueError(
+            f"ratio must be a positive finite number or None: got {value!r}."
+        )
+    return float(value)
+
+
+def cross_ratios(
+    ratios: Iterable[float], largest: Callable[[float], float], n: int
+) -> list[Settings]:
+    """At most ``n`` settings: for the first ratios a path of lam, from large to small.
+
+    ``largest`` is the lam from which on the solution for a ratio is zero.
+    """
+    distinct = list(dict.fromkeys(float(ratio) for ratio in ratios))
+    chosen = distinct[: max(1, n // POINTS)]
+    settings: list[Settings] = []
+    for k, ratio in enumerate(chosen):
+        # Paths are as equally long as can be, the first ones longer.
+        points = n // len(chosen) + (k < n % len(chosen))
+        shares = np.geomspace(1.0, LOWEST, points) if points > 1 else np.array([ONLY])
+        lams = (largest(ratio) or 1.0) * shares
+        settings += crossed([{"ratio": ratio}], "lam", lams)
+    return settings
+
 
 class ConvexBaseline(Baseline):
-    """A convex problem in the coefficients, with a duality gap."""
+    """A convex problem in the coefficients, with hooks for what differs."""
 
     followed: ClassVar[str] = "lam"
-    fit_intercept: bool | str
     tol: float
     max_iter: int
     dual_gap_: float
@@ -53,69 +174,26 @@ class ConvexBaseline(Baseline):
         """Attributes of a fit beside its coefficients."""
         return {}
 
-    def _parts(self, problem: Problem, solution: Solution) -> Mapping[str, Array]:
-        """Coefficients (m, d) of the parts of a fit, by attribute."""
-        return {}
-
-    def _coef(self, problem: Problem, P: Array) -> Array:
-        """Coefficients (d, m) of what the problem is solved for."""
-        return P
-
     def _choose_method(self, problem: Problem) -> Method[Any]:
         return Fista(restart=True)
 
-    def _bind(self, data: TaskData) -> Any:
-        intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
-        if self.loss == "logistic":
-            return Logistic().bind(data, intercepts)
-        rows = summarize_tasks(data) if self._prefers_grams(data) else data
-        return Squared().bind(rows, intercepts)
-
     def _prefers_grams(self, data: TaskData) -> bool:
-        """Whether Gram matrices are small: one product then serves all tasks."""
-        d, m = data.shape
-        return m * d * d <= FEW_GRAM_NUMBERS and not issparse(data.X)
+        """Whether Gram matrices may be used where they are small."""
+        return True
+
+    def _rules(self, method: Method[Any]) -> list[StopRule]:
+        return stop_rules(method, self.tol, self.max_iter)
+
+    def _bind(self, data: TaskData) -> Any:
+        return bind_loss(self, data, grams=self._prefers_grams(data))
 
     def _follow(
         self, bound: DataFit[Any], strengths: Sequence[float]
     ) -> Iterator[Outcome]:
         problem = self._problem(bound)
         lams = [self._strength(value) for value in strengths]
-        solutions = solve_path(
-            problem, lams, choose=self._choose_method, rules=self._rules
-        )
-        for lam, solution in zip(lams, solutions, strict=True):
-            yield self._describe(problem.with_strengths(lam=lam), solution)
-
-    def _rules(self, method: Method[Any]) -> list[StopRule]:
-        """When to stop, anew for each run."""
-        tol, steps = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
-        return [
-            gap_below(tol, method.look_every),
-            stalled(),
-            diverged(every=method.look_every),
-            max_iter(steps),
-        ]
-
-    def _describe(self, problem: Problem, solution: Solution) -> Outcome:
-        certificate = solution.certificate
-        coef = np.ascontiguousarray(self._coef(problem, solution.coef).T)
-        learned = {"dual_gap_": certificate.gap, **self._learned(problem, solution)}
-        return Outcome(
-            LinearModel(coef, solution.intercept),
-            certificate.primal,
-            solution.n_iter,
-            learned,
-            self._shortfall(solution, problem.null_objective),
-            self._parts(problem, solution),
-        )
-
-    def _shortfall(self, solution: Solution, unit: float) -> str | None:
-        gap = solution.certificate.gap
-        if gap <= self.tol * unit or solution.reason is StopReason.ROUNDING:
-            return None
-        return (
-            f"{solution.reason.value}: the duality gap is {gap:.3g}, above "
-            f"tol={self.tol:g} times {unit:.3g}, the objective at zero, after "
-            f"{solution.n_iter} iterations; raise max_iter or tol."
-        )
+        for posed, solution in solve_strengths(
+            problem, lams, self._rules, self._choose_method
+        ):
+            learned = self._learned(posed, solution)
+            yield describe(posed, solution, self.tol, learned=learned)

@@ -1,8 +1,13 @@
-"""Ridge regression of tasks that a kernel couples, and alternation with the kernel.
+"""Ridge regression with tasks coupled by a kernel, and alternation with that kernel.
 
-The literal algorithms of MTRL and CLMT take turns: coefficients for a kernel A between
-tasks, min fit(W) + ½ tr(W A⁻¹ Wᵀ) over W (d, m), then A for these coefficients. No
-step inverts A, which may be singular.
+The published algorithms of MTRL and CLMT alternate: they solve
+
+    min_W fit(W) + ½ tr(W A⁻¹ Wᵀ),   W of shape (d, m),
+
+for a fixed kernel A between tasks, then update A for these coefficients. The first step
+has three forms: one unknown per coefficient (``PrimalRidge``), one per sample
+(``KernelRidge``), or a diagonal system where all tasks have the same rows
+(``SharedRidge``). None inverts A, which may be singular.
 """
 
 from collections.abc import Callable
@@ -43,7 +48,7 @@ MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
 
 
 class CoupledBaseline(ConvexBaseline):
-    """A method that couples tasks by a kernel: by FISTA, or by alternation."""
+    """A method that couples tasks by a kernel, solved by FISTA or by alternation."""
 
     solver: str
 
@@ -65,13 +70,13 @@ class CoupledBaseline(ConvexBaseline):
     def _rules(self, method: Method[Any]) -> list[StopRule]:
         rules = super()._rules(method)
         if method.look_every == 1 and not self._alternates:
-            # Newton's steps: what does not shrink the gap is rounding.
+            # Newton steps that do not reduce the gap are rounding.
             rules.append(no_progress(MOST_IDLE_STEPS))
         return rules
 
     def _prefers_grams(self, data: TaskData) -> bool:
         # Linear systems can be smaller for samples.
-        return not self._solves_systems and super()._prefers_grams(data)
+        return not self._solves_systems
 
 
 class CoupledRidge(Protocol):
@@ -123,14 +128,11 @@ class KernelRidge:
     def solve(self, A: Array) -> Array:
         """(K + I) α = y, w_i = Σ_k A_ik Σ_b α_kb x_kb."""
         task = np.repeat(np.arange(len(A)), np.diff(self.starts))
-        system = self._inner * A[np.ix_(task, task)]
+        inner = np.asarray(self.rows.T @ self.rows)
+        system = inner * A[np.ix_(task, task)]
         alpha = _solve_shifted(system, self.target)
         sums = np.add.reduceat(self.rows * alpha, self.starts[:-1], axis=1)
         return np.asarray(sums @ A)
-
-    @property
-    def _inner(self) -> Array:
-        return np.asarray(self.rows.T @ self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +160,9 @@ class SharedRidge:
 
 
 def coupled_ridge(problem: Problem) -> CoupledRidge | None:
-    """The form of fewest unknowns, made once for all strengths.
+    """The form with the fewest unknowns, computed once for all strengths.
 
-    None where each has too many, or the loss has no closed form.
+    None if every form has too many, or the loss is not quadratic.
     """
     if "ridge" not in problem.memo:
         problem.memo["ridge"] = _smallest_form(problem.fit)
@@ -181,7 +183,7 @@ def _smallest_form(fit: DataFit[Any]) -> CoupledRidge | None:
 
 @dataclass(frozen=True, eq=False)
 class AlternationState:
-    """Where the alternation stands."""
+    """State of the alternation."""
 
     point: Point
     kernel: Array  # A of the next step
@@ -191,7 +193,7 @@ class AlternationState:
 class Alternation:
     """Coefficients for a kernel, then the kernel for these coefficients.
 
-    It need not reach the optimum: directions in which A vanishes never come back.
+    It need not reach the optimum: once A vanishes in a direction, it stays zero there.
     """
 
     ridge: CoupledRidge
@@ -201,30 +203,30 @@ class Alternation:
     look_every: ClassVar[int] = 1
 
     def start(self, problem: Problem, point: Point) -> AlternationState:
-        """Begin with the first kernel, wherever the coefficients are."""
+        """Start with the first kernel, at any coefficients."""
         return AlternationState(point, self.first)
 
     def step(self, problem: Problem, state: AlternationState) -> AlternationState:
-        """One turn of both."""
+        """One update of both."""
         W = self.ridge.solve(state.kernel)
         return AlternationState(problem.at(W), self.update(W))
 
 
 def check_alternation(problem: Problem) -> CoupledRidge:
-    """The linear systems of an alternation, or an error that says what it needs."""
+    """Linear systems of the alternation; ValueError where they are not available."""
     ridge = coupled_ridge(problem)
     if ridge is None:
         d, m = problem.shape
         raise ValueError(
             'solver="alternating" needs squared loss and at most '
-            f"{MOST_UNKNOWNS} rows or coefficients, got {d} x {m} coefficients; "
-            'use solver="fista".'
+            f"{MOST_UNKNOWNS} rows or coefficients, got {d} x {m} coefficients. "
+            'Use solver="fista".'
         )
     return ridge
 
 
 def settled(tol: float) -> StopRule:
-    """Stop when a step changes the objective by less than ``tol`` of it."""
+    """Stop when a step changes the objective by less than ``tol`` times itself."""
 
     def rule(progress: Progress) -> StopReason | None:
         small = abs(progress.rise) < tol * progress.objective
@@ -234,19 +236,20 @@ def settled(tol: float) -> StopRule:
 
 
 def map_eigenvalues(A: Array, change: Callable[[Array], Array]) -> Array:
-    """A symmetric matrix with its eigenvalues, none taken below zero, replaced."""
+    """Apply a function to the eigenvalues of a symmetric matrix, negative ones as 0."""
     values, vectors = np.linalg.eigh(A)
     return np.asarray((vectors * change(np.maximum(values, 0.0))) @ vectors.T)
 
 
 def kernel_from(W: Array, change: Callable[[Array], Array]) -> Array:
-    """V diag(change(σ)) Vᵀ for W = U diag(σ) Vᵀ; squares would lose small σ."""
+    """V diag(change(σ)) Vᵀ for W = U diag(σ) Vᵀ."""
+    # By singular values: eigenvalues of WᵀW would lose those below √eps of the largest.
     _, values, right = np.linalg.svd(W, full_matrices=False)
     return np.asarray((right.T * change(values)) @ right)
 
 
 def decades(top: float, depth: float, n: int) -> Array:
-    """At most ``n`` values from ``top`` down so many decades; inner ones if few."""
+    """Geometric grid of ``n`` values from ``top`` down; without its ends if n < 4."""
     if n >= 4:
         return top * np.geomspace(1.0, 10.0**-depth, n)
     return top * np.geomspace(1.0, 10.0**-depth, n + 2)[1:-1]

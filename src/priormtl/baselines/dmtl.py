@@ -1,52 +1,87 @@
-"""DMTL: the dirty model, rows that tasks share plus single entries of their own.
+"""DMTL: the dirty model, rows shared by all tasks plus sparse task-specific entries.
 
 A. Jalali, P. Ravikumar, S. Sanghavi, C. Ruan: A Dirty Model for Multi-task Learning.
 NeurIPS 2010.
 
-The two parts are never solved for: their best split is known for any sum, so that the
-model is a norm of the sum alone (``penalties.Dirty``), and split afterwards.
+The best split of any sum P = B + S into its two parts has a closed form. So the penalty
+is a norm of P alone (``penalties.Dirty``), the problem is solved for P, and P is split
+afterwards.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.baselines.base import Settings
-from priormtl.baselines.ratios import check_ratio, cross_ratios
-from priormtl.baselines.two_parts import TwoParts, TwoPartsClassifier
-from priormtl.estimators import RegressionTasks
+from priormtl.baselines.base import Baseline, Outcome, Settings
+from priormtl.baselines.convex import (
+    bind_loss,
+    check_ratio,
+    cross_ratios,
+    describe,
+    solve_strengths,
+    stop_rules,
+)
+from priormtl.data import TaskData
+from priormtl.estimators import ClassificationTasks, RegressionTasks, check_strength
 from priormtl.losses import DataFit
 from priormtl.penalties import Dirty
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
-from priormtl.solvers import Solution
 
 __all__ = ["DMTL", "DMTLClassifier"]
 
 EXPONENTS = (0.5, 0.25, 0.75, 1.0, 0.0)  # of m, in ratios worth trying
 
 
-class _DMTL(TwoParts):
+class _DMTL(Baseline):
+    followed = "lam"
     shared_: Array
     own_: Array
+    dual_gap_: float
 
-    def _problem(self, fit: DataFit[Any]) -> Problem:
-        return _pose(fit, check_ratio(self.ratio, fit.shape[1] ** 0.5))
+    def __init__(
+        self,
+        lam: float = 1.0,
+        *,
+        ratio: float | None = None,
+        fit_intercept: bool = True,
+        task_weight: str = "sum",
+        standardize: bool = False,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        task: Any = None,
+    ) -> None:
+        self.lam = lam
+        self.ratio = ratio
+        self.fit_intercept = fit_intercept
+        self.task_weight = task_weight
+        self.standardize = standardize
+        self.tol = tol
+        self.max_iter = max_iter
+        self.task = task
 
-    def _parts(self, problem: Problem, solution: Solution) -> Mapping[str, Array]:
-        penalty = problem.penalty
-        shared, own = penalty.split(solution.coef)  # type: ignore[attr-defined]
-        return {"shared_": shared.T, "own_": own.T}
+    def _bind(self, data: TaskData) -> DataFit[Any]:
+        return bind_loss(self, data)
+
+    def _follow(
+        self, bound: DataFit[Any], strengths: Sequence[float]
+    ) -> Iterator[Outcome]:
+        penalty = Dirty(check_ratio(self.ratio, bound.shape[1] ** 0.5))
+        problem = Problem(bound, QuadraticPrior.none(*bound.shape), penalty, 1.0)
+        lams = [check_strength("lam", value) for value in strengths]
+        for posed, solution in solve_strengths(
+            problem, lams, lambda method: stop_rules(method, self.tol, self.max_iter)
+        ):
+            shared, own = penalty.split(solution.coef)
+            parts = {"shared_": shared.T, "own_": own.T}
+            yield describe(posed, solution, self.tol, parts=parts)
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
         ratios = np.power(float(bound.shape[1]), EXPONENTS)
-        return cross_ratios(ratios, lambda ratio: _pose(bound, ratio).lam_max, n)
-
-
-def _pose(fit: DataFit[Any], ratio: float) -> Problem:
-    return Problem(fit, QuadraticPrior.none(*fit.shape), Dirty(ratio), 1.0)
+        gradient = bound.evaluate(np.zeros(bound.shape)).gradient
+        return cross_ratios(ratios, lambda ratio: Dirty(ratio).dual_norm(gradient), n)
 
 
 class DMTL(RegressionTasks, _DMTL):
@@ -59,20 +94,21 @@ class DMTL(RegressionTasks, _DMTL):
     Parameters
     ----------
     lam : float, default=1.0
-        Strength of the penalty of single entries.
+        Strength of the penalty on task-specific entries.
     ratio : float, optional
-        Strength of shared rows over ``lam``; None: √m for m tasks. From m on nothing is
-        shared (a lasso for each task), up to 1 nothing is a task's own.
+        Strength of the penalty on shared rows, as a multiple of ``lam``; None means √m
+        for m tasks. From m on nothing is shared (one lasso per task); up to 1 there are
+        no task-specific entries.
     fit_intercept : bool, default=True
-        Whether each task has an intercept, which no penalty counts.
+        Whether to fit an unpenalised intercept for each task.
     task_weight : {"sum", "mean"}, default="sum"
-        Whether losses of rows are summed, or averaged within each task.
+        Whether losses of rows are summed or averaged within each task.
     standardize : bool, default=False
-        Whether to divide features by their pooled standard deviation before learning.
+        Whether to divide features by their pooled standard deviation before fitting.
     tol : float, default=1e-6
-        Duality gap to reach, as a share of the objective without features.
+        Stop at a duality gap of ``tol`` times the objective at zero.
     max_iter : int, default=10000
-        Steps after which to stop in any case.
+        Maximum number of iterations.
     task : column name or index, optional
         Column of X that holds the task of each row.
 
@@ -81,11 +117,11 @@ class DMTL(RegressionTasks, _DMTL):
     coef_, intercept_ : (m, d), (m,) arrays
         One row of coefficients and one intercept per task.
     shared_, own_ : (m, d) arrays
-        Parts B and S, whose sum is ``coef_``. Other splits can be as good.
+        Parts B and S, whose sum is ``coef_``. The split is not unique in general.
     tasks_ : (m,) array
         Task names.
     objective_, dual_gap_, n_iter_ : float, float, int
-        Objective, a bound on its distance to the optimum, and steps taken.
+        Objective, an upper bound on its distance to the optimum, and iterations.
 
     Examples
     --------
@@ -100,15 +136,15 @@ class DMTL(RegressionTasks, _DMTL):
     loss = "squared"
 
 
-class DMTLClassifier(TwoPartsClassifier, _DMTL):
+class DMTLClassifier(ClassificationTasks, _DMTL):
     """Dirty model for two classes in every task.
 
     Parameters
     ----------
     loss : {"logistic", "squared"}, default="logistic"
-        How misfit of classes coded −1 and +1 is counted.
+        Loss on classes coded −1 and +1.
     lam, ratio, fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`DMTL`, which also lists what a fit publishes.
+        As in :class:`DMTL`, which also lists the fitted attributes.
 
     Examples
     --------
@@ -119,3 +155,28 @@ class DMTLClassifier(TwoPartsClassifier, _DMTL):
     >>> model.predict(X[:2], task=task[:2]).dtype
     dtype('bool')
     """
+
+    def __init__(
+        self,
+        lam: float = 1.0,
+        *,
+        ratio: float | None = None,
+        loss: str = "logistic",
+        fit_intercept: bool = True,
+        task_weight: str = "sum",
+        standardize: bool = False,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        task: Any = None,
+    ) -> None:
+        super().__init__(
+            lam,
+            ratio=ratio,
+            fit_intercept=fit_intercept,
+            task_weight=task_weight,
+            standardize=standardize,
+            tol=tol,
+            max_iter=max_iter,
+            task=task,
+        )
+        self.loss = loss

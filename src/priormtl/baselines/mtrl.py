@@ -3,12 +3,12 @@
 Y. Zhang, D.-Y. Yeung: A Convex Formulation for Learning Task Relationships in
 Multi-Task Learning. UAI 2010.
 
-The least tr(W Ω⁻¹ Wᵀ) over covariances Ω of trace one is ‖W‖_*², at Ω = (WᵀW)^½ over
-its trace. So the problem is solved in W alone, by FISTA, and Ω follows.
+The minimum of tr(W Ω⁻¹ Wᵀ) over covariances Ω of trace one is ‖W‖_*², attained at
+Ω = (WᵀW)^½ / tr (WᵀW)^½. So the problem is solved for W alone, by FISTA, and Ω follows.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,19 +16,24 @@ import numpy as np
 from scipy.sparse import csr_array, eye_array
 
 from priormtl._arrays import Array
-from priormtl.baselines.base import Settings, crossed
+from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
+from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
 from priormtl.baselines.coupling import (
     MOST_ALTERNATIONS,
+    MOST_IDLE_STEPS,
+    SOLVERS,
     Alternation,
-    CoupledBaseline,
     check_alternation,
     decades,
     kernel_from,
     map_eigenvalues,
 )
+from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,
     RegressionTasks,
+    check_choice,
+    check_positive,
     check_strength,
 )
 from priormtl.graphs import Laplacian
@@ -36,7 +41,14 @@ from priormtl.losses import DataFit
 from priormtl.penalties import SquaredNuclear
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
-from priormtl.solvers import Method, Solution, StopRule, default_method, max_iter
+from priormtl.solvers import (
+    Fista,
+    Method,
+    StopRule,
+    default_method,
+    max_iter,
+    no_progress,
+)
 
 __all__ = ["MTRL", "MTRLClassifier", "relationship_step", "task_covariance"]
 
@@ -44,8 +56,10 @@ DECADES = 5.0  # of both strengths, from ten times the gradient's largest singul
 BLUR = 1e-6  # share of the mean eigenvalue of WᵀW that is added to each
 
 
-class _MTRL(CoupledBaseline):
+class _MTRL(Baseline):
+    followed = "lam"
     task_covariance_: Array
+    dual_gap_: float
 
     def __init__(
         self,
@@ -70,36 +84,53 @@ class _MTRL(CoupledBaseline):
         self.max_iter = max_iter
         self.task = task
 
+    @property
+    def _alternates(self) -> bool:
+        return check_choice("solver", self.solver, SOLVERS) == "alternating"
+
+    def _bind(self, data: TaskData) -> DataFit[Any]:
+        # The linear systems of the alternation can be smaller for samples.
+        return bind_loss(self, data, grams=not self._alternates)
+
     def _problem(self, fit: DataFit[Any]) -> Problem:
         d, m = fit.shape
         ridge = check_strength("ridge", self.ridge)
-        everything = csr_array(eye_array(d))
-        prior = QuadraticPrior(everything, Laplacian.empty(m), ridge, 0.0)
+        identity = csr_array(eye_array(d))
+        prior = QuadraticPrior(identity, Laplacian.empty(m), ridge, 0.0)
         return Problem(fit, prior, SquaredNuclear(), 1.0)
+
+    def _follow(
+        self, bound: DataFit[Any], strengths: Sequence[float]
+    ) -> Iterator[Outcome]:
+        problem = self._problem(bound)
+        check = check_positive if self._alternates else check_strength
+        lams = [check("lam", value) for value in strengths]
+        for posed, solution in solve_strengths(
+            problem, lams, self._rules, self._choose_method
+        ):
+            learned = {"task_covariance_": task_covariance(solution.coef)}
+            yield describe(posed, solution, self.tol, learned=learned)
 
     def _choose_method(self, problem: Problem) -> Method[Any]:
         if self._alternates:
-            return self._alternation(problem)
-        if problem.lam == 0:
-            return default_method(problem)
-        return super()._choose_method(problem)
-
-    def _alternation(self, problem: Problem) -> Alternation:
-        """From tasks that are alike and unrelated, as published."""
-        m = problem.shape[1]
-        couple = partial(_coupling, ridge=problem.prior.theta, lam=problem.lam)
-        return Alternation(
-            check_alternation(problem),
-            couple(np.eye(m) / m),
-            lambda W: couple(relationship_step(W)),
-        )
+            # As published, from tasks of equal variance that are not correlated.
+            m = problem.shape[1]
+            couple = partial(_coupling, ridge=problem.prior.theta, lam=problem.lam)
+            return Alternation(
+                check_alternation(problem),
+                couple(np.eye(m) / m),
+                lambda W: couple(relationship_step(W)),
+            )
+        return default_method(problem) if problem.lam == 0 else Fista(restart=True)
 
     def _rules(self, method: Method[Any]) -> list[StopRule]:
-        rules = super()._rules(method)
-        return [*rules, max_iter(MOST_ALTERNATIONS)] if self._alternates else rules
-
-    def _learned(self, problem: Problem, solution: Solution) -> Mapping[str, Any]:
-        return {"task_covariance_": task_covariance(solution.coef)}
+        rules = stop_rules(method, self.tol, self.max_iter)
+        if self._alternates:
+            return [*rules, max_iter(MOST_ALTERNATIONS)]
+        # Newton steps (lam = 0) that do not reduce the gap are rounding.
+        return (
+            [*rules, no_progress(MOST_IDLE_STEPS)] if method.look_every == 1 else rules
+        )
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
         largest = 10.0 * (self._problem(bound).lam_max or 1.0)
@@ -109,7 +140,7 @@ class _MTRL(CoupledBaseline):
 
 
 def task_covariance(W: Array) -> Array:
-    """(WᵀW)^½ over its trace, by singular values; all tasks alike where W is zero."""
+    """(WᵀW)^½ over its trace, by singular values; I/m where W is zero."""
     total = float(np.linalg.svd(W, compute_uv=False).sum())
     if total == 0:
         return np.eye(W.shape[1]) / W.shape[1]
@@ -117,7 +148,8 @@ def task_covariance(W: Array) -> Array:
 
 
 def relationship_step(W: Array) -> Array:
-    """Ω of the alternation, blurred: where Ω vanishes, W would stay zero for ever."""
+    """Ω of the alternation, slightly blurred towards the identity."""
+    # Where Ω vanishes, W would stay zero in all later steps.
     m = W.shape[1]
     square = W.T @ W
     scale = float(np.trace(square)) / m
@@ -128,21 +160,21 @@ def relationship_step(W: Array) -> Array:
 
 
 def _coupling(covariance: Array, ridge: float, lam: float) -> Array:
-    """A = Ω (ridge Ω + lam I)⁻¹: both terms are ½ tr(W A⁻¹ Wᵀ)."""
+    """A = Ω (ridge Ω + lam I)⁻¹, with which both penalties are ½ tr(W A⁻¹ Wᵀ)."""
     return map_eigenvalues(covariance, lambda values: values / (ridge * values + lam))
 
 
 class MTRL(RegressionTasks, _MTRL):
-    """Task relationship learning: coefficients, and how the tasks are correlated.
+    """Task relationship learning: coefficients and the covariance of the tasks.
 
     Minimises over coefficients W (features × tasks), intercepts b and a covariance Ω
     of the tasks, with Ω ⪰ 0 and tr Ω = 1::
 
         1/2 Σ w (x w_i + b_i − y)² + ridge/2 ‖W‖² + lam/2 tr(W Ω⁻¹ Wᵀ)
 
-    Tasks may be related positively, negatively or not at all: that is learned. The
-    published loss is a mean without the half; ``task_weight="mean"`` and half of the
-    published strengths give the same model.
+    Whether tasks are related positively, negatively or not at all is learned. The
+    published loss is a mean without the factor 1/2: use ``task_weight="mean"`` and half
+    of the published strengths to get the same model.
 
     Parameters
     ----------
@@ -151,9 +183,10 @@ class MTRL(RegressionTasks, _MTRL):
     ridge : float
         Strength of the squared coefficients, λ1 in the paper.
     solver : {"fista", "alternating"}
-        FISTA on the coefficients alone, to the optimum; or the published alternation
-        of both, at most 200 times, which ends above it where Ω becomes singular. The
-        alternation needs squared loss and few rows or coefficients.
+        "fista" solves for the coefficients alone and reaches the optimum.
+        "alternating" is the published algorithm, with at most 200 iterations; it can
+        stop above the optimum where Ω becomes singular, and needs squared loss and at
+        most 6000 rows or coefficients.
     fit_intercept, task_weight, standardize, tol, max_iter, task
         As in :class:`DMTL`.
 
@@ -168,9 +201,9 @@ class MTRL(RegressionTasks, _MTRL):
     tasks_ : (m,) array
         Task labels.
     objective_, dual_gap_ : float
-        Objective reached, and how far the optimum can be below it, at most.
+        Objective, and an upper bound on its distance to the optimum.
     n_iter_ : int
-        Steps taken.
+        Number of iterations.
 
     Examples
     --------
@@ -186,17 +219,17 @@ class MTRL(RegressionTasks, _MTRL):
 
 
 class MTRLClassifier(ClassificationTasks, _MTRL):
-    """Task relationship learning of binary tasks.
+    """Task relationship learning for two classes in every task.
 
-    As :class:`MTRL`, with Σ w log(1 + exp(−y (x w_i + b_i))) for classes −1 and +1 in
-    place of the squared loss, or with the squared loss of these numbers.
+    As :class:`MTRL`, with the logistic loss Σ w log(1 + exp(−y (x w_i + b_i))) on
+    classes coded −1 and +1, or the squared loss on these codes.
 
     Parameters
     ----------
     lam, ridge, solver, fit_intercept, task_weight, standardize, tol, max_iter, task
         As in :class:`MTRL`.
     loss : {"logistic", "squared"}
-        How misfit is counted.
+        Loss on classes coded −1 and +1.
 
     Examples
     --------

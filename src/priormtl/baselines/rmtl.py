@@ -1,83 +1,108 @@
-"""RMTL: robust learning, a subspace for most tasks and outliers beside it.
+"""RMTL: robust multi-task learning, coefficients of low rank plus outlier tasks.
 
 J. Chen, J. Zhou, J. Ye: Integrating Low-Rank and Group-Sparse Structures for Robust
 Multi-Task Learning. KDD 2011.
 
 Solved for both blocks [L, S] at once (``losses.SumFit``, ``penalties.Robust``), except
-where one of them is known to be zero: ‖S‖_* ≤ Σ‖s_i‖ ≤ √m ‖S‖_*.
+where one of them must be zero, because ‖S‖_* ≤ Σ‖s_i‖ ≤ √m ‖S‖_*.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.baselines.base import Settings
-from priormtl.baselines.ratios import check_ratio, cross_ratios
-from priormtl.baselines.two_parts import TwoParts, TwoPartsClassifier
-from priormtl.estimators import RegressionTasks
+from priormtl.baselines.base import Baseline, Outcome, Settings
+from priormtl.baselines.convex import (
+    bind_loss,
+    check_ratio,
+    cross_ratios,
+    describe,
+    solve_strengths,
+    stop_rules,
+)
+from priormtl.data import TaskData
+from priormtl.estimators import ClassificationTasks, RegressionTasks, check_strength
 from priormtl.losses import DataFit, SumFit
 from priormtl.penalties import Columns, Nuclear, Penalty, Robust, halve
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
-from priormtl.solvers import Solution
 
 __all__ = ["RMTL", "RMTLClassifier"]
 
 EXPONENTS = (0.25, 0.125, 0.375, 0.0, 0.5)  # of m, in ratios worth trying
 
 
-class _RMTL(TwoParts):
+class _RMTL(Baseline):
+    followed = "lam"
     low_rank_: Array
     outliers_: Array
+    dual_gap_: float
 
-    def _problem(self, fit: DataFit[Any]) -> Problem:
-        return _pose(fit, check_ratio(self.ratio, fit.shape[1] ** 0.25))
+    def __init__(
+        self,
+        lam: float = 1.0,
+        *,
+        ratio: float | None = None,
+        fit_intercept: bool = True,
+        task_weight: str = "sum",
+        standardize: bool = False,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        task: Any = None,
+    ) -> None:
+        self.lam = lam
+        self.ratio = ratio
+        self.fit_intercept = fit_intercept
+        self.task_weight = task_weight
+        self.standardize = standardize
+        self.tol = tol
+        self.max_iter = max_iter
+        self.task = task
 
-    def _strength(self, value: float) -> float:
-        # Up to a ratio of 1 the problem's lam is that of singular values.
-        return super()._strength(value) * min(1.0, check_ratio(self.ratio, 1.0))
+    def _bind(self, data: TaskData) -> DataFit[Any]:
+        return bind_loss(self, data)
 
-    def _coef(self, problem: Problem, P: Array) -> Array:
-        L, S = _blocks(problem, P)
-        return L + S
-
-    def _parts(self, problem: Problem, solution: Solution) -> Mapping[str, Array]:
-        L, S = _blocks(problem, solution.coef)
-        return {"low_rank_": L.T, "outliers_": S.T}
+    def _follow(
+        self, bound: DataFit[Any], strengths: Sequence[float]
+    ) -> Iterator[Outcome]:
+        m = bound.shape[1]
+        ratio = check_ratio(self.ratio, m**0.25)
+        fit, penalty = bound, _penalty(ratio, m)
+        if isinstance(penalty, Robust):
+            fit = SumFit(bound)
+        problem = Problem(fit, QuadraticPrior.none(*fit.shape), penalty, 1.0)
+        # Without outliers the problem's lam is the strength of the trace norm.
+        unit = min(1.0, ratio)
+        lams = [check_strength("lam", value) * unit for value in strengths]
+        for posed, solution in solve_strengths(
+            problem, lams, lambda method: stop_rules(method, self.tol, self.max_iter)
+        ):
+            P, zero = solution.coef, np.zeros_like(solution.coef)
+            if isinstance(penalty, Robust):
+                L, S = halve(P)
+            else:
+                L, S = (P, zero) if isinstance(penalty, Nuclear) else (zero, P)
+            parts = {"low_rank_": L.T, "outliers_": S.T}
+            yield describe(posed, solution, self.tol, coef=L + S, parts=parts)
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
         ratios = np.power(float(bound.shape[1]), EXPONENTS)
-        slope = _pose(bound, 1.0).null_point.gradient
-        both = np.hstack([slope, slope])
+        gradient = bound.evaluate(np.zeros(bound.shape)).gradient
+        both = np.hstack([gradient, gradient])
         return cross_ratios(ratios, lambda ratio: Robust(ratio).dual_norm(both), n)
 
 
-def _pose(fit: DataFit[Any], ratio: float) -> Problem:
-    """The whole problem, or what is left of it where a block must be zero."""
-    m = fit.shape[1]
+def _penalty(ratio: float, m: int) -> Penalty:
+    """Penalty of [L, S], or of the only block that is not zero."""
     if ratio <= 1:
-        return _without_prior(fit, Nuclear())
-    if ratio >= m**0.5:
-        return _without_prior(fit, Columns())
-    return _without_prior(SumFit(fit), Robust(ratio))
-
-
-def _without_prior(fit: DataFit[Any], penalty: Penalty) -> Problem:
-    return Problem(fit, QuadraticPrior.none(*fit.shape), penalty, 1.0)
-
-
-def _blocks(problem: Problem, P: Array) -> tuple[Array, Array]:
-    """L and S of a solution."""
-    if isinstance(problem.penalty, Robust):
-        return halve(P)
-    zero = np.zeros_like(P)
-    return (P, zero) if isinstance(problem.penalty, Nuclear) else (zero, P)
+        return Nuclear()
+    return Columns() if ratio >= m**0.5 else Robust(ratio)
 
 
 class RMTL(RegressionTasks, _RMTL):
-    """Robust learning: coefficients of low rank, and outlier tasks beside them.
+    """Robust multi-task learning: coefficients of low rank, plus outlier tasks.
 
     Minimises over L, S (features × tasks) and intercepts b, with P = L + S::
 
@@ -86,10 +111,10 @@ class RMTL(RegressionTasks, _RMTL):
     Parameters
     ----------
     lam : float, default=1.0
-        Strength of the penalty of outlier tasks.
+        Strength of the penalty on outlier tasks.
     ratio : float, optional
-        Strength of the trace norm over ``lam``; None: m^¼ for m tasks. Up to 1 there
-        are no outliers, from √m on nothing but outliers.
+        Strength of the trace norm, as a multiple of ``lam``; None means m^¼ for m
+        tasks. Up to 1 there are no outliers; from √m on there is no low-rank part.
     fit_intercept, task_weight, standardize, tol, max_iter, task
         As in :class:`DMTL`.
 
@@ -98,12 +123,12 @@ class RMTL(RegressionTasks, _RMTL):
     coef_, intercept_ : (m, d), (m,) arrays
         One row of coefficients and one intercept per task.
     low_rank_, outliers_ : (m, d) arrays
-        Parts L and S, whose sum is ``coef_``. Where tasks differ in size, outliers mean
-        more with ``task_weight="mean"``.
+        Parts L and S, whose sum is ``coef_``. Where tasks differ in size, outliers are
+        easier to interpret with ``task_weight="mean"``.
     tasks_ : (m,) array
         Task names.
     objective_, dual_gap_, n_iter_ : float, float, int
-        Objective, a bound on its distance to the optimum, and steps taken.
+        Objective, an upper bound on its distance to the optimum, and iterations.
 
     Examples
     --------
@@ -118,15 +143,15 @@ class RMTL(RegressionTasks, _RMTL):
     loss = "squared"
 
 
-class RMTLClassifier(TwoPartsClassifier, _RMTL):
-    """Robust learning for two classes in every task.
+class RMTLClassifier(ClassificationTasks, _RMTL):
+    """Robust multi-task learning for two classes in every task.
 
     Parameters
     ----------
     loss : {"logistic", "squared"}, default="logistic"
-        How misfit of classes coded −1 and +1 is counted.
+        Loss on classes coded −1 and +1.
     lam, ratio, fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`RMTL`, which also lists what a fit publishes.
+        As in :class:`RMTL`, which also lists the fitted attributes.
 
     Examples
     --------
@@ -137,3 +162,28 @@ class RMTLClassifier(TwoPartsClassifier, _RMTL):
     >>> model.predict(X[:2], task=task[:2]).dtype
     dtype('bool')
     """
+
+    def __init__(
+        self,
+        lam: float = 1.0,
+        *,
+        ratio: float | None = None,
+        loss: str = "logistic",
+        fit_intercept: bool = True,
+        task_weight: str = "sum",
+        standardize: bool = False,
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        task: Any = None,
+    ) -> None:
+        super().__init__(
+            lam,
+            ratio=ratio,
+            fit_intercept=fit_intercept,
+            task_weight=task_weight,
+            standardize=standardize,
+            tol=tol,
+            max_iter=max_iter,
+            task=task,
+        )
+        self.loss = loss

@@ -1,9 +1,17 @@
-"""TunedRegressor, TunedClassifier: a compared method, its settings chosen on folds."""
+"""Compared methods by name, and their settings chosen by cross-validation.
+
+``BASELINES`` lists the methods in the order of the paper's columns, ``REFERENCES``
+simpler ones that show what learning tasks together is worth. ``TunedRegressor`` and
+``TunedClassifier`` fit every candidate setting on every fold, as our own searches do,
+and refit the best one on all rows.
+"""
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from time import perf_counter
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -11,19 +19,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from threadpoolctl import threadpool_limits
 
-from priormtl._arrays import Array, Matrix
-from priormtl.baselines.base import Baseline, Settings
-from priormtl.baselines.catalogue import find_baseline
-from priormtl.baselines.models import TaskModel
-from priormtl.baselines.trials import (
-    Judge,
-    Trial,
-    TrialScores,
-    count_paths,
-    run_trials,
-    score_samples,
+from priormtl._arrays import Array, Index, Matrix
+from priormtl.baselines.base import Baseline, Settings, TaskModel, to_user_units
+from priormtl.baselines.clmt import CLMT, CLMTClassifier
+from priormtl.baselines.dmtl import DMTL, DMTLClassifier
+from priormtl.baselines.fedem import FedEM, FedEMClassifier
+from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
+from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
+from priormtl.baselines.mtfl import MTFL, MTFLClassifier
+from priormtl.baselines.mtrl import MTRL, MTRLClassifier
+from priormtl.baselines.ridge import (
+    PooledRidge,
+    PooledRidgeClassifier,
+    SingleTaskRidge,
+    SingleTaskRidgeClassifier,
 )
-from priormtl.data import Table, TaskData, TaskStatistics
+from priormtl.baselines.rmtl import RMTL, RMTLClassifier
+from priormtl.data import SharedRows, Table, TaskData, TaskStatistics
 from priormtl.estimators import (
     DEFAULT_FOLDS,
     ClassificationTasks,
@@ -37,25 +49,190 @@ from priormtl.estimators import (
     unchanged_on_error,
     with_task_column,
 )
+from priormtl.exceptions import unknown_name
 from priormtl.selection import (
     Split,
     mean_auc,
     mean_scores,
     results_table,
     row_error,
+    run_jobs,
     take_test,
     take_training,
     task_places,
 )
 
-__all__ = ["DEFAULT_SETTINGS", "TunedClassifier", "TunedRegressor", "tuned"]
+__all__ = [
+    "BASELINES",
+    "CLASSIFIERS",
+    "DEFAULT_SETTINGS",
+    "REFERENCES",
+    "REFERENCE_CLASSIFIERS",
+    "Fold",
+    "TunedClassifier",
+    "TunedRegressor",
+    "find_baseline",
+    "group_paths",
+    "match_method",
+    "score_samples",
+    "search_settings",
+    "tuned",
+]
+
+BASELINES: Mapping[str, type[Baseline]] = {
+    kind.__name__.lower(): kind
+    for kind in (FedEM, DMTL, MTFL, MMTFL, MTRL, RMTL, CLMT, MKMTL)
+}
+
+CLASSIFIERS: Mapping[str, type[Baseline]] = {
+    kind.__name__.removesuffix("Classifier").lower(): kind
+    for kind in (
+        FedEMClassifier,
+        DMTLClassifier,
+        MTFLClassifier,
+        MMTFLClassifier,
+        MTRLClassifier,
+        RMTLClassifier,
+        CLMTClassifier,
+        MKMTLClassifier,
+    )
+}
+
+REFERENCES: Mapping[str, type[Baseline]] = {
+    "ridge-single": SingleTaskRidge,
+    "ridge-pooled": PooledRidge,
+}
+
+REFERENCE_CLASSIFIERS: Mapping[str, type[Baseline]] = {
+    "ridge-single": SingleTaskRidgeClassifier,
+    "ridge-pooled": PooledRidgeClassifier,
+}
 
 DEFAULT_SETTINGS = 20
+
+
+def find_baseline(name: str, *, classify: bool = False) -> type[Baseline]:
+    """Class of a method, for numbers or for two classes per task."""
+    known = {**BASELINES, **REFERENCES}
+    if classify:
+        known = {**CLASSIFIERS, **REFERENCE_CLASSIFIERS}
+    return known[match_method(name, known)]
+
+
+def match_method(name: str, known: Iterable[str]) -> str:
+    """The known spelling of a name, whatever its case: RMTL is rmtl."""
+    names = list(known)
+    folded = name.casefold() if isinstance(name, str) else name
+    if folded not in names:
+        raise unknown_name("method", name, names)
+    return folded
+
+
+# The search: every setting on every fold.
+
+
+class Fold(NamedTuple):
+    """Rows to train on, and the score of a model on the held-out rows."""
+
+    train: Callable[[], TaskData]  # made when needed, so that one is held at a time
+    score: Callable[[TaskModel], float]  # larger is better
+
+
+class SettingScores(NamedTuple):
+    """Scores and times (settings, folds)."""
+
+    scores: Array
+    fit_seconds: Array
+    score_seconds: Array
+    unsolved: int  # fits that ended above their tolerance
+
+
+class Path(NamedTuple):
+    """Settings that differ in the followed strength alone."""
+
+    method: Baseline
+    places: list[int]  # of these settings among all
+    strengths: list[float]
+
+
+def group_paths(method: Baseline, settings: Sequence[Settings]) -> list[Path]:
+    """Join neighbouring settings that differ in the followed strength alone."""
+    name = method.followed
+
+    def others(place: int) -> dict[str, Any]:
+        return {key: value for key, value in settings[place].items() if key != name}
+
+    paths = []
+    for outer, group in groupby(range(len(settings)), key=others):
+        places = list(group)
+        own = getattr(method, name)
+        strengths = [settings[place].get(name, own) for place in places]
+        paths.append(Path(clone(method).set_params(**outer), places, strengths))
+    return paths
+
+
+def search_settings(
+    method: Baseline,
+    settings: Sequence[Settings],
+    folds: Sequence[Fold],
+    *,
+    bind_once: bool = False,
+    n_jobs: int = 1,
+    advance: Callable[[], None] = lambda: None,
+) -> SettingScores:
+    """Score every setting on every fold; ``advance`` is called after each path.
+
+    Fits along a path are warm-started. ``bind_once``: a fold's data are bound once for
+    all paths, which is right for the settings that a method suggests; others may change
+    how data are scaled, weighted or bound.
+    """
+    paths = group_paths(method, settings)
+
+    def run(fold: Fold) -> tuple[Array, int]:
+        begin = perf_counter()
+        data, prepared, bound, shared = fold.train(), None, None, 0.0
+        columns, unsolved = np.empty((3, len(settings))), 0
+        for path in paths:
+            if prepared is None or not bind_once:
+                prepared = path.method._prepare(data)
+                bound = path.method._bind(prepared.data)
+                users = len(settings if bind_once else path.places)
+                shared = (perf_counter() - begin) / users
+            begin = perf_counter()
+            outcomes = path.method._follow(bound, path.strengths)
+            for place, outcome in zip(path.places, outcomes, strict=True):
+                fitted = perf_counter()
+                score = fold.score(to_user_units(outcome.model, prepared.scale))
+                end = perf_counter()
+                columns[:, place] = score, fitted - begin + shared, end - fitted
+                unsolved += outcome.shortfall is not None
+                begin = end
+            advance()
+        return columns, unsolved
+
+    done = run_jobs([partial(run, fold) for fold in folds], n_jobs)
+    scores, fit_seconds, score_seconds = np.stack([part for part, _ in done], axis=-1)
+    unsolved = sum(count for _, count in done)
+    return SettingScores(scores, fit_seconds, score_seconds, unsolved)
+
+
+def score_samples(model: TaskModel, data: TaskData, places: Index) -> Array:
+    """Scores of all samples; ``places``: of the data's tasks among the model's."""
+    if isinstance(data, SharedRows):
+        return np.column_stack([model.scores(data.X, int(i)) for i in places])
+    rows = (data.rows_of(k)[0] for k in range(len(places)))
+    return np.concatenate(
+        [model.scores(X, int(i)) for X, i in zip(rows, places, strict=True)]
+    )
+
+
+# Estimators.
 
 
 class _Tuned(MultiTaskEstimator):
     """A compared method whose settings are chosen on held-out rows."""
 
+    _classifies: ClassVar[bool]
     estimator_: Baseline
     best_params_: dict[str, Any]
     best_score_: float
@@ -91,7 +268,7 @@ class _Tuned(MultiTaskEstimator):
         sample_weight: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Choose settings on held-out rows, then learn from all rows with them.
+        """Choose settings by cross-validation, then fit all rows with them.
 
         Parameters
         ----------
@@ -106,31 +283,56 @@ class _Tuned(MultiTaskEstimator):
         """
         with unchanged_on_error(self):
             table = self._read_table(X, y, task, sample_weight, reset=True)
-            data = table.to_tasks()
-            by_class = self._classifies
+            data, by_class = table.to_tasks(), self._classifies
             splits = make_splits(self.cv, table, X, y, groups, by_class=by_class)
             self._choose_and_fit(table, data, splits)
         return self
 
-    @property
-    @abstractmethod
-    def _classifies(self) -> bool:
-        """Whether targets are two classes per task."""
-
-    @abstractmethod
-    def _judge_samples(self, test: TaskData, scores: Array) -> float:
-        """Default score of held-out rows."""
-
-    @abstractmethod
-    def _held_out_targets(self, test: Table, tasks: Sequence[Any]) -> np.ndarray:
-        """Targets as scorers of scikit-learn want them."""
-
-    def _adopt(self, model: Baseline, table: Table) -> None:
-        """Let a plain method know what was read, as if it had read it."""
-        model.n_features_in_ = self.n_features_in_
-        if hasattr(self, "feature_names_in_"):
-            model.feature_names_in_ = self.feature_names_in_
-        model._targets_are_columns = table.codes is None
+    def _choose_and_fit(
+        self, table: Table, data: TaskData, splits: list[Split]
+    ) -> None:
+        plain = self._plain()
+        prepared = plain._prepare(data)
+        bound = plain._bind(prepared.data)
+        if self.settings is None:
+            count = check_count("n_settings", self.n_settings)
+            settings = plain._suggest(bound, count)
+        else:
+            settings = [dict(part) for part in self.settings]
+        if not settings:
+            raise ValueError("settings must list at least one setting: got none.")
+        found = self._search(plain, settings, table, splits)
+        mean = mean_scores(found.scores)
+        if np.all(np.isnan(mean)):
+            raise ValueError(
+                "no setting has a score on any split: with AUC every held-out part "
+                "shows one class only; use fewer folds, or another scoring."
+            )
+        if found.unsolved:
+            warnings.warn(
+                f"{found.unsolved} of {found.scores.size} fits on training folds did "
+                "not reach their tolerance; their scores are approximate. Raise "
+                "max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.best_index_ = int(np.nanargmax(mean))
+        self.best_params_ = dict(settings[self.best_index_])
+        self.best_score_ = float(mean[self.best_index_])
+        self.n_splits_ = found.scores.shape[1]
+        self.cv_results_ = results_table(settings, *found[:3])
+        model = plain.set_params(**self.best_params_)
+        if self.settings is not None:
+            # The best one may scale, weight or bind the data in another way.
+            prepared = model._prepare(data)
+            bound = model._bind(prepared.data)
+        self._pass_on(model, table)
+        model._fit_bound(bound, prepared)
+        self.estimator_, self.tasks_ = model, model.tasks_
+        for name in ("coef_", "intercept_", "dual_gap_", "residual_"):
+            self.__dict__.pop(name, None)
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
 
     def _plain(self) -> Baseline:
         """The method with fixed settings."""
@@ -146,148 +348,111 @@ class _Tuned(MultiTaskEstimator):
             )
         return clone(method).set_params(task=None)
 
-    def _choose_and_fit(
-        self, table: Table, data: TaskData, splits: list[Split]
-    ) -> None:
-        plain = self._plain()
-        prepared = plain._prepare(data)
-        bound = plain._bind(prepared.data)
-        settings = self._list_settings(plain, bound)
-        self._publish_search(settings, self._search(plain, settings, table, splits))
-        model = plain.set_params(**self.best_params_)
-        self._adopt(model, table)
-        model._fit_bound(bound, prepared)
-        self.estimator_, self.tasks_ = model, model.tasks_
-        for name in ("coef_", "intercept_", "dual_gap_", "residual_"):
-            self.__dict__.pop(name, None)
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
-
-    def _list_settings(self, plain: Baseline, bound: Any) -> list[Settings]:
-        if self.settings is None:
-            return plain._suggest(bound, check_count("n_settings", self.n_settings))
-        listed: list[Settings] = [dict(part) for part in self.settings]
-        if not listed:
-            raise ValueError("settings must list at least one setting: got none.")
-        return listed
-
     def _search(
         self,
         plain: Baseline,
         settings: Sequence[Settings],
         table: Table,
         splits: list[Split],
-    ) -> TrialScores:
+    ) -> SettingScores:
+        def train(split: Split, number: int) -> TaskData:
+            data = take_training(table, split, number)
+            self._check_training(data, number)
+            return data
+
         jobs = check_jobs(self.n_jobs)
-        trials = [
-            Trial(self._training(table, split, k), self._judge(table, split, k))
+        folds = [
+            Fold(partial(train, split, k), self._make_score(table, split, k))
             for k, split in enumerate(splits)
         ]
         name = f"{type(plain).__name__}, {len(splits)} splits"
-        total = len(trials) * count_paths(plain, settings)
+        total = len(folds) * len(group_paths(plain, settings))
         # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
         with (
             threadpool_limits(1, user_api="blas"),
             show_progress(self, None, name, total) as advance,
         ):
-            return run_trials(plain, settings, trials, n_jobs=jobs, advance=advance)
+            return search_settings(
+                plain,
+                settings,
+                folds,
+                bind_once=self.settings is None,
+                n_jobs=jobs,
+                advance=advance,
+            )
 
-    def _training(
+    def _make_score(
         self, table: Table, split: Split, number: int
-    ) -> Callable[[], TaskData]:
-        def take() -> TaskData:
-            train = take_training(table, split, number)
-            self._check_training(train, number)
-            return train
-
-        return take
-
-    def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if nothing can be learned from a training part."""
-
-    def _judge(self, table: Table, split: Split, number: int) -> Judge:
-        """What judges models on the held-out rows of a split."""
+    ) -> Callable[[TaskModel], float]:
+        """Score of models on the held-out rows of a split."""
         test = take_test(table, split, number)
-        if self.scoring is not None:
-            return self._judge_by_scorer(test, table.tasks)
-        data, places = test.to_tasks(), task_places(test.tasks, table.tasks)
-        return lambda model: self._judge_samples(
-            data, score_samples(model, data, places)
-        )
-
-    def _judge_by_scorer(self, test: Table, tasks: Sequence[Any]) -> Judge:
-        """Ask a scorer of scikit-learn, with the task's position as last column."""
-        y = self._held_out_targets(test, tasks)
-        X = test.X
+        places = task_places(test.tasks, table.tasks)
+        if self.scoring is None:
+            data = test.to_tasks()
+            score = mean_auc if self._classifies else row_error
+            return lambda model: score(data, score_samples(model, data, places))
         if test.codes is not None:
-            X = with_task_column(X, task_places(test.tasks, tasks)[test.codes])
-        elif len(test.tasks) < len(tasks) or not test.measured().all():
+            X = with_task_column(test.X, places[test.codes])
+        elif len(test.tasks) < len(table.tasks) or not test.measured().all():
             raise ValueError(
                 f"scoring={self.scoring!r} needs every target of the held-out rows; "
                 "where some were not measured, use scoring=None."
             )
+        else:
+            X = test.X
+        y = self._held_out_targets(test, places)
 
-        def judge(model: TaskModel) -> float:
-            shell = self._shell(model, test, len(tasks))
+        def ask_scorer(model: TaskModel) -> float:
+            # Scorers of scikit-learn pass X alone: the task's position is its last
+            # column, in a plain method around the model.
+            shell = self._plain()
+            self._pass_on(shell, test)
+            shell.__dict__.pop("feature_names_in_", None)
+            shell._model, shell.tasks_ = model, np.arange(len(table.tasks))
+            shell.task = None if test.codes is None else self.n_features_in_
             return float(check_scoring(shell, scoring=self.scoring)(shell, X, y))
 
-        return judge
+        return ask_scorer
 
-    def _shell(self, model: TaskModel, test: Table, m: int) -> Baseline:
-        """Plain method around a model, with the task in a last column."""
-        shell = self._plain()
-        self._adopt(shell, test)
-        shell.__dict__.pop("feature_names_in_", None)
-        shell._model, shell.tasks_ = model, np.arange(m)
-        shell.task = None if test.codes is None else self.n_features_in_
-        return shell
+    def _held_out_targets(self, test: Table, places: Index) -> np.ndarray:
+        """Targets as scorers of scikit-learn expect them."""
+        return test.y
 
-    def _publish_search(self, settings: Sequence[Settings], found: TrialScores) -> None:
-        mean = mean_scores(found.scores)
-        if np.all(np.isnan(mean)):
-            raise ValueError(
-                "no setting has a score on any split: with AUC every held-out part "
-                "shows one class only; use fewer folds, or another scoring."
-            )
-        if found.short:
-            warnings.warn(
-                f"{found.short} of {found.scores.size} fits on training parts did not "
-                "reach their tolerance; their scores are approximate: raise max_iter "
-                "or tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        self.best_index_ = int(np.nanargmax(mean))
-        self.best_params_ = dict(settings[self.best_index_])
-        self.best_score_ = float(mean[self.best_index_])
-        self.n_splits_ = found.scores.shape[1]
-        self.cv_results_ = results_table(settings, *found[:3])
+    def _check_training(self, train: TaskData, number: int) -> None:
+        """Fail if nothing can be learned from the training rows of a split."""
+
+    def _pass_on(self, model: Baseline, table: Table) -> None:
+        """Set on a plain method what reading the table has set here."""
+        model.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            model.feature_names_in_ = self.feature_names_in_
+        model._targets_are_columns = table.codes is None
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
-        raise TypeError("a search needs rows: call fit.")
+        raise TypeError(f"{type(self).__name__} needs rows: call fit.")
 
     def _task_scores(self, X: Matrix, i: int) -> Array:
         return self.estimator_._task_scores(X, i)
 
 
 class TunedRegressor(RegressionTasks, _Tuned):
-    """A compared method for numbers, its settings chosen by cross-validation.
+    """A compared method for regression, its settings chosen by cross-validation.
 
-    Folds and scores are those of :class:`MultiTaskRegressorCV`, so that methods differ
-    in nothing but themselves.
+    Folds and scores are those of :class:`MultiTaskRegressorCV`, so that results can be
+    compared.
 
     Parameters
     ----------
     method : name, or regressor of ``priormtl.baselines``
-        What is tuned; settings that are not tried stay as they are in it.
+        Method to tune. Parameters that are not tuned keep their values.
     settings : list of dicts, optional
-        Settings to try; by default those that the method suggests for the data.
+        Settings to try; by default those that the method proposes for the data.
     n_settings : int
-        How many it may suggest.
+        Maximum number of settings that the method proposes.
     cv, n_jobs
         As in :class:`MultiTaskRegressorCV`.
     scoring : None, name or callable
-        None: negative mean squared error over all held-out rows, weighted.
+        None: negative weighted mean squared error over all held-out rows.
     task : str or int, optional
         Column of X that holds the task.
 
@@ -312,15 +477,7 @@ class TunedRegressor(RegressionTasks, _Tuned):
     (5, ['lam'])
     """
 
-    @property
-    def _classifies(self) -> bool:
-        return False
-
-    def _judge_samples(self, test: TaskData, scores: Array) -> float:
-        return row_error(test, scores)
-
-    def _held_out_targets(self, test: Table, tasks: Sequence[Any]) -> np.ndarray:
-        return test.y
+    _classifies = False
 
 
 class TunedClassifier(ClassificationTasks, _Tuned):
@@ -329,10 +486,10 @@ class TunedClassifier(ClassificationTasks, _Tuned):
     Parameters
     ----------
     method : name, or classifier of ``priormtl.baselines``
-        What is tuned; settings that are not tried stay as they are in it.
+        Method to tune. Parameters that are not tuned keep their values.
     scoring : None, name or callable
-        None: area under the ROC curve, averaged over the tasks that show both classes
-        in the held-out rows.
+        None: area under the ROC curve, averaged over the tasks with both classes in
+        the held-out rows.
     settings, n_settings, cv, n_jobs, task
         As in :class:`TunedRegressor`.
 
@@ -345,35 +502,29 @@ intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
         As in :class:`TunedRegressor`.
     """
 
+    _classifies = True
+
     @property
     def loss(self) -> str:  # type: ignore[override]
-        """How the method counts misfit."""
+        """Loss of the method."""
         return str(self._plain().loss)
 
     @property
     def fit_intercept(self) -> bool | str:  # type: ignore[override]
-        """Whether the method has intercepts."""
+        """Whether the method fits intercepts."""
         return getattr(self._plain(), "fit_intercept", True)
 
-    @property
-    def _classifies(self) -> bool:
-        return True
-
-    def _adopt(self, model: Baseline, table: Table) -> None:
-        super()._adopt(model, table)
+    def _pass_on(self, model: Baseline, table: Table) -> None:
+        super()._pass_on(model, table)
         assert isinstance(model, ClassificationTasks)
         model._set_classes(self._classes)
 
-    def _judge_samples(self, test: TaskData, scores: Array) -> float:
-        return mean_auc(test, scores)
-
-    def _held_out_targets(self, test: Table, tasks: Sequence[Any]) -> np.ndarray:
-        places = task_places(test.tasks, tasks)
+    def _held_out_targets(self, test: Table, places: Index) -> np.ndarray:
         codes = places if test.codes is None else places[test.codes]
         return self._classes[codes, (test.y > 0).astype(np.intp)]
 
     def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if free intercepts of logistic loss have no finite best value."""
+        """Fail if free intercepts of logistic loss have no finite optimum."""
         if self._uses_logistic and self.fit_intercept:
             refuse_lone_classes(train, number)
 
@@ -395,13 +546,13 @@ def tuned(
     Parameters
     ----------
     name : str
-        One of ``BASELINES`` or ``REFERENCES``, in capitals or not.
+        A name in ``BASELINES`` or ``REFERENCES``, in any case.
     classify : bool
-        For two classes per task, instead of numbers.
+        Whether targets are two classes per task instead of numbers.
     settings, n_settings, cv, scoring, n_jobs, task
         As in :class:`TunedRegressor`.
     **fixed
-        Settings of the method that are not tried.
+        Parameters of the method that are not tuned.
 
     Examples
     --------

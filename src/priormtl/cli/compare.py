@@ -82,7 +82,7 @@ def compare(
 
 def _import_tools() -> tuple[Any, Any]:
     with needing("compare", "cli"):
-        from priormtl.baselines.comparison import compare as methods  # noqa: PLC0415
+        from priormtl.baselines.compare import compare as methods  # noqa: PLC0415
         from priormtl.cli.reading import read_table  # noqa: PLC0415
     return read_table, methods
 
@@ -152,7 +152,7 @@ def _table(found: Sequence[Row]) -> Any:
 
 def _cells(metric: str, column: Sequence[Row]) -> list[str]:
     """Mean ± sd of each method, the best one marked."""
-    from priormtl.baselines.contest import SMALLER_IS_BETTER  # noqa: PLC0415
+    from priormtl.baselines.compare import SMALLER_IS_BETTER  # noqa: PLC0415
 
     means = [row["mean"] for row in column if not math.isnan(row["mean"])]
     pick = min if metric in SMALLER_IS_BETTER else max

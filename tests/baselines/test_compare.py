@@ -1,0 +1,487 @@
+"""compare: the same rows for all methods, metrics, and estimators by name."""
+
+import logging
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
+from sklearn.model_selection import KFold
+from sklearn.tree import DecisionTreeClassifier
+
+from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor
+from priormtl.baselines import BASELINES, TunedClassifier, TunedRegressor
+from priormtl.baselines.compare import (
+    are_classes,
+    compare,
+    list_methods,
+    make_methods,
+    make_ours,
+    read_comparison,
+)
+from priormtl.data import building
+from priormtl.datasets import make_related_tasks
+from priormtl.estimators import progress
+
+COLUMNS = ["method", "metric", "mean", "sd", "seconds"]
+FAST = {"cv": 2, "n_settings": 2}
+
+
+@pytest.fixture
+def rows():
+    return make_related_tasks(3, 4, 12, noise=0.5, random_state=0)
+
+
+class Constant(BaseEstimator):
+    """Predicts one number, after doing what a test wants."""
+
+    def __init__(self, value=0.0, act=None):
+        self.value = value
+        self.act = act
+
+    def fit(self, X, y, task=None):
+        if self.act is not None:
+            self.act(X, y, task)
+        self.n_ = len(X)
+        return self
+
+    def predict(self, X, task=None):
+        return np.full(len(X), self.value)
+
+
+def fail(X, y, task):
+    raise RuntimeError("no luck")
+
+
+def fail_without_first_row(X, y, task):
+    if not np.any(X == 0.125):
+        raise RuntimeError("no luck")
+
+
+def complain(X, y, task):
+    warnings.warn("not there yet", ConvergenceWarning, stacklevel=1)
+
+
+def test_the_table_is_tidy_and_best_first(rows):
+    X, y, task = rows
+    found = compare(X, y, task=task, methods=["ridge-single", "priormtl"], **FAST)
+    assert list(found.columns) == COLUMNS
+    metrics = ["rmse", "variance_explained", "variance_explained_by_task"]
+    assert found["metric"].tolist() == np.repeat(metrics, 2).tolist()
+    first = found["mean"][:2]
+    assert first.is_monotonic_increasing
+    assert found["method"][:2].tolist() == found["method"][2:4].tolist()
+    assert (found["seconds"] > 0).all()
+    assert found["sd"].notna().all()
+
+
+def test_classes(rows):
+    X, y, task = rows
+    found = compare(X, y > 0, task=task, methods="priormtl", **FAST)
+    assert found["metric"].tolist() == ["auc", "accuracy"]
+    assert found["mean"].between(0.5, 1.0).all()
+    forced = compare(
+        X, (y > 0).astype(float), task=task, methods="priormtl", classify=False, **FAST
+    )
+    assert forced["metric"][0] == "rmse"
+
+
+def test_every_method_is_told_the_same_rows(rows):
+    X, y, task = rows
+    seen = {"a": [], "b": []}
+    methods = {
+        name: Constant(act=lambda X, y, task, name=name: seen[name].append((X, y)))
+        for name in seen
+    }
+    # Clones share what lambdas write to.
+    compare(X, y, task=task, methods=methods, cv=3)
+    assert len(seen["a"]) == 3
+    for (X1, y1), (X2, y2) in zip(seen["a"], seen["b"], strict=True):
+        np.testing.assert_array_equal(X1, X2)
+        np.testing.assert_array_equal(y1, y2)
+
+
+def test_means_and_deviations_are_over_splits(rows):
+    X, y, task = rows
+    splits = list(KFold(3, shuffle=True, random_state=0).split(X))
+    found = compare(X, y, task=task, methods={"zero": Constant()}, cv=splits)
+    each = [np.sqrt(np.mean(y[test] ** 2)) for _, test in splits]
+    assert found["mean"][0] == pytest.approx(np.mean(each))
+    assert found["sd"][0] == pytest.approx(np.std(each, ddof=1))
+    one = compare(X, y, task=task, methods={"zero": Constant()}, cv=splits[:1])
+    assert one["mean"][0] == pytest.approx(each[0])
+    assert one["sd"].isna().all()
+
+
+@pytest.mark.slow
+def test_runs_are_equal_but_for_seconds_whatever_the_jobs(rows):
+    X, y, task = rows
+    again = [
+        compare(
+            X, y, task=task, methods=["priormtl", "ridge-single"], n_jobs=jobs, **FAST
+        )
+        for jobs in (None, 2)
+    ]
+    for other in again[1:]:
+        pd.testing.assert_frame_equal(
+            again[0].drop(columns="seconds"),
+            other.drop(columns="seconds"),
+            check_exact=True,
+        )
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_in_frames_out(rows, library):
+    X, y, task = rows
+    names = np.array(["north", "south", "west"])[task]
+    frame = library({f"x{j}": X[:, j] for j in range(4)} | {"school": names.tolist()})
+    prior = FeaturePrior.similar([("x0", "x1")])
+    found = compare(
+        frame, y, task="school", methods="priormtl", feature_prior=prior, **FAST
+    )
+    assert type(found) is type(frame)
+
+
+def test_columns_of_targets_with_gaps(rows):
+    Y = rows.X @ np.random.default_rng(0).normal(size=(4, 3))
+    Y[::5, 0] = np.nan
+    found = compare(rows.X, Y, methods=["priormtl", "ridge-single"], **FAST)
+    assert found["mean"].notna().all()
+
+
+def test_a_method_that_fails_is_nan_and_told(rows):
+    X, y, task = rows
+    X = X.copy()
+    X[0, 0] = 0.125
+    methods = {"bad": Constant(act=fail_without_first_row), "good": Constant()}
+    with pytest.warns(FitFailedWarning, match=r"bad failed on 1 of 3.*no luck"):
+        found = compare(X, y, task=task, methods=methods, cv=3)
+    bad = found[found["method"] == "bad"]
+    assert bad[["mean", "sd", "seconds"]].isna().all(axis=None)
+    good = found[found["method"] == "good"]
+    assert good["mean"].notna().all()
+    assert found["method"][0] == "good"
+
+
+def test_wrong_predictions_are_failures_too(rows):
+    X, y, task = rows
+    methods = {"nan": Constant(np.nan), "zero": Constant()}
+    with pytest.warns(FitFailedWarning, match="must be finite"):
+        compare(X, y, task=task, methods=methods, cv=2)
+
+
+def test_nothing_is_returned_where_all_fail(rows):
+    X, y, task = rows
+    with pytest.raises(ValueError, match=r"no method could be fitted.*no luck"):
+        compare(X, y, task=task, methods={"bad": Constant(act=fail)}, cv=2)
+
+
+def test_warnings_of_methods_are_told_once_with_their_name(rows):
+    X, y, task = rows
+    with pytest.warns(ConvergenceWarning, match="slow: not there yet") as told:
+        compare(X, y, task=task, methods={"slow": Constant(act=complain)}, cv=3)
+    assert len(told) == 1
+
+
+def test_a_metric_without_a_value_on_a_split_is_left_out():
+    X, y = np.arange(12.0).reshape(6, 2), np.array([1.0, 2.0, 3.0, 4.0, 5.0, 5.0])
+    splits = [([0, 1, 2, 3], [4, 5]), ([2, 3, 4, 5], [0, 1])]
+    found = compare(X, y, methods={"zero": Constant()}, cv=splits)
+    explained = found[found["metric"] == "variance_explained"]
+    assert explained["mean"].item() == pytest.approx(1.0 - 5.0 / 0.5)
+    assert explained["sd"].isna().all()
+
+
+def test_mistakes_are_told_before_any_work(rows, monkeypatch):
+    X, y, task = rows
+
+    def ask(**settings):
+        compare(
+            X, y, **({"task": task, "methods": {"a": Constant(act=fail)}} | settings)
+        )
+
+    with pytest.raises(ValueError, match="unknown method 'dmlt'"):
+        ask(methods=["dmlt"])
+    with pytest.raises(ValueError, match="at least one method"):
+        ask(methods=[])
+    with pytest.raises(ValueError, match="at least 2 folds"):
+        ask(cv=1)
+    with pytest.raises(ValueError, match="n_jobs"):
+        ask(n_jobs=0)
+    with pytest.raises(ValueError, match="one label per row"):
+        ask(task=task[:-1])
+    monkeypatch.setattr(building, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="install pandas"):
+        ask()
+
+
+def test_one_bar_for_all(rows, monkeypatch, capsys):
+    pytest.importorskip("rich")
+    X, y, task = rows
+    monkeypatch.setattr(progress, "SHORT", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    compare(X, y, task=task, methods=["priormtl", "ridge-single"], **FAST)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "2 methods, 2 splits" in shown.err
+    assert "MultiTaskRegressorCV" not in shown.err
+
+
+def test_pipes_get_log_lines(rows, monkeypatch, caplog, capsys):
+    X, y, task = rows
+    monkeypatch.setattr(progress, "SHORT", 0.0)
+    monkeypatch.setattr(progress, "BETWEEN_LINES", 0.0)
+    with caplog.at_level(logging.INFO, "priormtl"):
+        compare(X, y, task=task, methods=["priormtl"], **FAST)
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split(",")[1] for line in lines] == [
+        " 2 splits: 1 of 2 fits",
+        " 2 splits: 2 of 2 fits",
+    ]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_models_of_users_meet_the_same_judge(rows):
+    X, y, task = rows
+    found = compare(
+        X, y, task=task, methods={"ours": MultiTaskRegressor(lam=0.5), "0": Constant()}
+    )
+    assert found["method"][0] == "ours"
+
+
+# Rows held out and metrics.
+
+
+def test_metrics_of_numbers(rows):
+    X, y, task = rows
+    comparison = read_comparison(X, y, task, 3, classify=False)
+    model = comparison.fit(MultiTaskRegressor(lam=1.0), 1)
+    test = comparison.splits[1].test
+    predicted = model.predict(X[test], task=task[test])
+    by_task = [
+        r2_score(y[test][task[test] == k], predicted[task[test] == k])
+        for k in np.unique(task)
+    ]
+    expected = [
+        np.sqrt(np.mean((predicted - y[test]) ** 2)),
+        r2_score(y[test], predicted),
+        np.mean(by_task),
+    ]
+    np.testing.assert_allclose(comparison.score(model, 1), expected)
+    assert comparison.metrics[0] == "rmse"
+    assert comparison.rows_per_task == 12.0
+
+
+def test_metrics_of_classes(rows):
+    X, y, task = rows
+    labels = np.where(y > 0, "yes", "no")
+    comparison = read_comparison(X, labels, task, 2, classify=True)
+    model = comparison.fit(MultiTaskClassifier(lam=1.0), 0)
+    test = comparison.splits[0].test
+    scores = model.decision_function(X[test], task=task[test])
+    areas = [
+        roc_auc_score(labels[test][task[test] == k], scores[task[test] == k])
+        for k in np.unique(task)
+    ]
+    share = accuracy_score(labels[test], model.predict(X[test], task=task[test]))
+    np.testing.assert_allclose(comparison.score(model, 0), [np.mean(areas), share])
+
+
+@pytest.mark.parametrize("labels", [[0, 1], ["no", "yes"], [False, True]])
+def test_classifiers_without_decision_values_are_ranked_too(rows, labels):
+    X, y, _ = rows
+    classes = np.array(labels)[(y > 0).astype(int)]
+    comparison = read_comparison(X, classes, None, 3, classify=True)
+    test = comparison.splits[0].test
+    tree = comparison.fit(DecisionTreeClassifier(max_depth=2, random_state=0), 0)
+    area = roc_auc_score(y[test] > 0, tree.predict_proba(X[test])[:, 1])
+    assert comparison.score(tree, 0)[0] == pytest.approx(area)
+
+    class LabelsOnly:
+        def predict(self, X):
+            return tree.predict(X)
+
+    positive = tree.predict(X[test]) == labels[1]
+    area = roc_auc_score(y[test] > 0, positive)
+    assert comparison.score(LabelsOnly(), 0)[0] == pytest.approx(area)
+
+
+def test_columns_with_gaps(rows):
+    X, rng = rows.X, np.random.default_rng(0)
+    Y = X @ rng.normal(size=(4, 3))
+    Y[rng.random(Y.shape) < 0.4] = np.nan
+    Y[5] = np.nan
+    comparison = read_comparison(X, Y, None, 3, classify=False)
+    assert all(5 not in split.test for split in comparison.splits)
+    for number in range(3):
+        model = comparison.fit(MultiTaskRegressor(lam=0.01, epsilon=0.0), number)
+        assert comparison.score(model, number)[1] > 0.99
+    classes = np.where(np.isnan(Y), np.nan, Y > 0)
+    comparison = read_comparison(X, classes, None, 3, classify=True)
+    model = comparison.fit(MultiTaskClassifier(lam=0.1), 0)
+    assert comparison.score(model, 0)[1] > 0.6
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_methods_see_frames_without_the_task_column(rows, library):
+    X, y, task = rows
+    columns = {f"x{j}": X[:, j] for j in range(4)} | {"school": task}
+    comparison = read_comparison(library(columns), y, "school", 3, classify=False)
+    model = comparison.fit(MultiTaskRegressor(lam=1.0), 0)
+    assert list(model.feature_names_in_) == ["x0", "x1", "x2", "x3"]
+    plain = read_comparison(X, y, task, 3, classify=False)
+    expected = plain.score(plain.fit(MultiTaskRegressor(lam=1.0), 0), 0)
+    np.testing.assert_allclose(comparison.score(model, 0), expected, rtol=1e-6)
+
+
+def test_one_column_of_targets_may_be_predicted_flat(rows):
+    comparison = read_comparison(rows.X, rows.y[:, np.newaxis], None, 3, classify=False)
+
+    class Flat(LinearRegression):
+        def predict(self, X):
+            return super().predict(X).ravel()
+
+    assert np.isfinite(comparison.score(comparison.fit(Flat(), 0), 0)).all()
+
+
+def test_predictions_of_wrong_shape_or_value_are_refused(rows):
+    comparison = read_comparison(rows.X, rows.y, None, 3, classify=False)
+
+    class Wrong:
+        def __init__(self, shape, value):
+            self.shape, self.value = shape, value
+
+        def predict(self, X):
+            return np.full((len(X), *self.shape), self.value)
+
+    with pytest.raises(ValueError, match="shape of the targets"):
+        comparison.score(Wrong((1,), 0.0), 0)
+    with pytest.raises(ValueError, match="must be finite"):
+        comparison.score(Wrong((), np.inf), 0)
+
+
+def test_splits_must_leave_every_task_in_training(rows):
+    order = np.argsort(rows.task, kind="stable")
+    X, y, task = rows.X[order], rows.y[order], rows.task[order]
+    with pytest.raises(ValueError, match="rows of every task"):
+        read_comparison(X, y, task, KFold(3), classify=False)
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        (np.array([0.5, 1.0, 2.0]), False),
+        (np.array([1.0, 2.0, 1.0]), True),
+        (np.array([[1.0, np.nan], [2.0, 1.0]]), True),
+        (np.array([True, True]), True),
+        (["1", "2", "3"], True),
+        (["a", "b"], True),
+        (pd.Series(["1", "2", "3"]), True),
+        (pd.Series([1, 2, 3]), False),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, None]}), False),
+        (pl.Series([True, False, True]), True),
+        (pa.chunked_array([["x", "y"]]), True),
+        (pd.Series(pd.Categorical(["x", "y"])), True),
+    ],
+)
+def test_classes_are_recognised(y, expected):
+    assert are_classes(y) is expected
+
+
+# Methods by name.
+
+SETTINGS = {
+    "classify": False,
+    "n_settings": 6,
+    "rows_per_task": 10.0,
+    "feature_prior": None,
+    "task_prior": "mean",
+}
+
+
+def find(methods, **settings):
+    return make_methods(methods, **(SETTINGS | settings))
+
+
+def ours(n_settings, **settings):
+    fixed = {"classify": False, "feature_prior": None, "task_prior": "mean"}
+    return make_ours(n_settings, 10.0, **(fixed | settings))
+
+
+def test_all_are_ours_and_those_of_the_catalogue():
+    assert list(find("all")) == list(list_methods())
+    assert list_methods()[: 1 + len(BASELINES)] == ("priormtl", *BASELINES)
+
+
+@pytest.mark.parametrize(
+    ("classify", "kind"), [(False, TunedRegressor), (True, TunedClassifier)]
+)
+def test_named_methods_are_tuned_on_standardised_features(classify, kind):
+    for name, model in find("all", classify=classify).items():
+        if name != "priormtl":
+            assert isinstance(model, kind)
+            assert model.n_settings == 6
+            assert model.method.standardize is True
+
+
+def test_names_alone_or_listed():
+    assert list(find("clmt")) == ["clmt"]
+    assert list(find(("clmt", "priormtl"))) == ["clmt", "priormtl"]
+
+
+@pytest.mark.parametrize("prior", [None, FeaturePrior.similar([(0, 1)])])
+@pytest.mark.parametrize("task_prior", [None, "mean"])
+@pytest.mark.parametrize("n", [1, 2, 6, 20, 50])
+def test_our_grid_is_about_as_large_as_that_of_others(n, prior, task_prior):
+    model = ours(n, feature_prior=prior, task_prior=task_prior)
+    size = model.lams * len(model.thetas) * len(model.epsilons)
+    assert size <= max(n, 2)
+    assert size >= 0.75 * n
+    assert (model.thetas == [0.0]) == (prior is None)
+    assert (model.epsilons == [0.0]) == (task_prior is None)
+
+
+def test_strengths_are_multiples_of_the_rows_per_task():
+    model = ours(20)
+    assert model.lams == 5
+    assert model.epsilons == [0.0, 10.0, 100.0, 1000.0]
+    assert model.standardize is True
+    with_prior = ours(20, feature_prior=FeaturePrior.similar([(0, 1)]))
+    assert with_prior.thetas == [0.0, 10.0, 100.0]
+    assert with_prior.epsilons == [0.0, 100.0]
+
+
+def test_estimators_of_users_get_labels_and_stay_untouched():
+    own = MultiTaskRegressor(lam=2.0, task="school")
+    found = find({"own": own, "ridge": Ridge()})
+    assert found["own"].task is None
+    assert (found["own"].lam, own.task) == (2.0, "school")
+    assert isinstance(found["ridge"], Ridge)
+
+
+def test_case_of_names_does_not_matter():
+    assert list(find(["PriorMTL", "RMTL", "Ridge-Single"])) == [
+        "priormtl",
+        "rmtl",
+        "ridge-single",
+    ]
+    assert list(find("ALL")) == list(find("all"))
+
+
+def test_unknown_names_and_estimators_are_refused():
+    with pytest.raises(ValueError, match=r"unknown method 'clnt'.* mean 'clmt'"):
+        find(["priormtl", "clnt"])
+    with pytest.raises(TypeError, match="methods must be"):
+        find(3)
+    with pytest.raises(TypeError, match="'own' is 3"):
+        find({"own": 3})
+    with pytest.raises(ValueError, match="n_settings"):
+        find("all", n_settings=0)
