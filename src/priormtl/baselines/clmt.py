@@ -9,18 +9,25 @@ Wᵀ) + gamma Σ a_k^p, a_k the eigenvalues of A. Minimising over A leaves the p
 in W alone, and A follows. The authors' alternation of W and A is offered too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.baselines.base import Settings, crossed
+from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
+from priormtl.baselines.convex import (
+    bind_loss,
+    describe,
+    solve_strengths,
+    stop_rules,
+)
 from priormtl.baselines.coupling import (
     MOST_ALTERNATIONS,
+    MOST_IDLE_STEPS,
+    SOLVERS,
     Alternation,
-    CoupledBaseline,
     check_alternation,
     coupled_ridge,
     decades,
@@ -28,6 +35,7 @@ from priormtl.baselines.coupling import (
     map_eigenvalues,
     settled,
 )
+from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,
     RegressionTasks,
@@ -39,7 +47,14 @@ from priormtl.losses import DataFit
 from priormtl.penalties import Nuclear, Penalty, Schatten, TaskKernel
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
-from priormtl.solvers import Method, Solution, StopRule, default_method, max_iter
+from priormtl.solvers import (
+    Fista,
+    Method,
+    StopRule,
+    default_method,
+    max_iter,
+    no_progress,
+)
 
 __all__ = ["CLMT", "CLMTClassifier"]
 
@@ -81,6 +96,11 @@ class EigenvaluePenalty:
         ratio = 1.0 if self.gamma is None else lam / self.gamma
         return np.asarray((ratio * squares / p) ** (1.0 / (p + 1.0)))
 
+    def kernel(self, W: Array, strength: float) -> Array:
+        """Best A for coefficients W (d, m) at this strength κ."""
+        lam = self.lam_of(strength)
+        return kernel_from(W, lambda values: self.eigenvalues(values**2, lam))
+
 
 def check_output_kernel(value: Any, m: int) -> Array:
     """Check that A is a symmetric, positive semidefinite (m, m) matrix."""
@@ -107,8 +127,10 @@ def check_output_kernel(value: Any, m: int) -> Array:
     return A
 
 
-class _CLMT(CoupledBaseline):
+class _CLMT(Baseline):
+    followed = "lam"
     output_kernel_: Array
+    dual_gap_: float
 
     def __init__(
         self,
@@ -140,6 +162,10 @@ class _CLMT(CoupledBaseline):
         self.task = task
 
     @property
+    def _alternates(self) -> bool:
+        return check_choice("solver", self.solver, SOLVERS) == "alternating"
+
+    @property
     def _is_fixed(self) -> bool:
         return check_choice("penalty", self.penalty, PENALTIES) == "fixed"
 
@@ -154,9 +180,9 @@ class _CLMT(CoupledBaseline):
         gamma = None if self.gamma is None else check_positive("gamma", self.gamma)
         return EigenvaluePenalty(power, gamma)
 
-    @property
-    def _solves_systems(self) -> bool:
-        return self._alternates or self._is_fixed
+    def _bind(self, data: TaskData) -> DataFit[Any]:
+        # Linear systems can be smaller for samples.
+        return bind_loss(self, data, grams=not (self._alternates or self._is_fixed))
 
     def _problem(self, fit: DataFit[Any]) -> Problem:
         penalty: Penalty
@@ -170,56 +196,61 @@ class _CLMT(CoupledBaseline):
 
     def _strength(self, value: float) -> float:
         """κ, or lam for a fixed A."""
-        lam = super()._strength(value)
-        return lam if self._is_fixed else self._kernel_penalty.strength(lam)
+        if self._is_fixed:
+            return check_positive("lam", value)
+        # The alternation divides by lam.
+        check = check_positive if self._alternates else check_strength
+        return self._kernel_penalty.strength(check("lam", value))
+
+    def _follow(
+        self, bound: DataFit[Any], strengths: Sequence[float]
+    ) -> Iterator[Outcome]:
+        problem = self._problem(bound)
+        lams = [self._strength(value) for value in strengths]
+        for posed, solution in solve_strengths(
+            problem, lams, self._rules, self._choose_method
+        ):
+            if self._is_fixed:
+                kernel = check_output_kernel(self.output_kernel, posed.shape[1])
+            else:
+                kernel = self._kernel_penalty.kernel(solution.coef, posed.lam)
+            learned = {"output_kernel_": kernel}
+            yield describe(posed, solution, self.tol, learned=learned)
 
     def _choose_method(self, problem: Problem) -> Method[Any]:
+        m, lam = problem.shape[1], problem.lam
         if self._is_fixed:
-            return self._kernel_method(problem)
+            if coupled_ridge(problem) is None and not self._alternates:
+                return Fista(restart=True)
+            # One linear system: an alternation with constant A.
+            A = check_output_kernel(self.output_kernel, m) / (2.0 * lam)
+            return Alternation(check_alternation(problem), A, lambda W: A)
         if self._alternates:
-            return self._alternation(problem)
-        if problem.lam == 0 or isinstance(problem.penalty, Nuclear):
+            # The authors' alternation, from the identity.
+            penalty, ridge = self._kernel_penalty, check_alternation(problem)
+            lam = penalty.lam_of(lam)
+
+            def update(W: Array) -> Array:
+                square = W.T @ W
+                return map_eigenvalues(
+                    square,
+                    lambda s: penalty.eigenvalues(s + PERTURBATION, lam) / (2.0 * lam),
+                )
+
+            return Alternation(ridge, np.eye(m) / (2.0 * lam), update)
+        if lam == 0 or isinstance(problem.penalty, Nuclear):
             return default_method(problem)
-        return super()._choose_method(problem)
-
-    def _kernel_method(self, problem: Problem) -> Method[Any]:
-        """One linear system if it is not too large: an alternation with constant A."""
-        if coupled_ridge(problem) is None and not self._alternates:
-            return super()._choose_method(problem)
-        A = check_output_kernel(self.output_kernel, problem.shape[1]) / (
-            2.0 * problem.lam
-        )
-        return Alternation(check_alternation(problem), A, lambda W: A)
-
-    def _alternation(self, problem: Problem) -> Alternation:
-        """The authors' alternation, from the identity."""
-        size, ridge = self._kernel_penalty, check_alternation(problem)
-        lam = size.lam_of(problem.lam)
-
-        def update(W: Array) -> Array:
-            square = W.T @ W
-            return map_eigenvalues(
-                square, lambda s: size.eigenvalues(s + PERTURBATION, lam) / (2.0 * lam)
-            )
-
-        return Alternation(ridge, np.eye(problem.shape[1]) / (2.0 * lam), update)
+        return Fista(restart=True)
 
     def _rules(self, method: Method[Any]) -> list[StopRule]:
-        rules = super()._rules(method)
-        if not self._alternates or self._is_fixed:
-            return rules
-        return [*rules, settled(SMALL_CHANGE), max_iter(MOST_ALTERNATIONS)]
-
-    def _learned(self, problem: Problem, solution: Solution) -> Mapping[str, Any]:
-        if self._is_fixed:
-            kernel = check_output_kernel(self.output_kernel, problem.shape[1])
-        else:
-            size = self._kernel_penalty
-            lam = size.lam_of(problem.lam)
-            kernel = kernel_from(
-                solution.coef, lambda values: size.eigenvalues(values**2, lam)
-            )
-        return {"output_kernel_": kernel}
+        rules = stop_rules(method, self.tol, self.max_iter)
+        if self._alternates:
+            if not self._is_fixed:
+                rules += [settled(SMALL_CHANGE), max_iter(MOST_ALTERNATIONS)]
+        elif method.look_every == 1:
+            # Newton steps that do not reduce the gap are rounding.
+            rules.append(no_progress(MOST_IDLE_STEPS))
+        return rules
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
         strengths = decades(self._problem(bound).lam_max or 1.0, DEPTH, n)

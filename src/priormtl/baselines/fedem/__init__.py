@@ -17,7 +17,15 @@ import numpy as np
 from scipy.special import log_expit, logsumexp
 
 from priormtl._arrays import Array, Matrix
-from priormtl.baselines.base import Baseline, Outcome, Prepared, Settings, crossed
+from priormtl.baselines.base import (
+    Baseline,
+    LinearModel,
+    Outcome,
+    Prepared,
+    Settings,
+    TaskModel,
+    crossed,
+)
 from priormtl.baselines.fedem.components import (
     LinearFamily,
     NetworkFamily,
@@ -40,7 +48,6 @@ from priormtl.baselines.fedem.samples import (
     Gaussian,
     gather_samples,
 )
-from priormtl.baselines.models import LinearModel, TaskModel
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,

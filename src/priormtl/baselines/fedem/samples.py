@@ -15,7 +15,7 @@ from scipy.special import expit, log_expit
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
-from priormtl.baselines.equal_rows import find_distinct
+from priormtl.baselines.base import find_distinct
 from priormtl.data import StackedRows, TaskData
 
 __all__ = [

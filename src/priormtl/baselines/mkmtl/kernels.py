@@ -23,7 +23,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.baselines.equal_rows import find_distinct
+from priormtl.baselines.base import find_distinct
 from priormtl.baselines.mkmtl.admm import RotatedTasks
 from priormtl.data import SharedRows, StackedRows, TaskData
 

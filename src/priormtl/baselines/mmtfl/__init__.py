@@ -19,8 +19,9 @@ majoriser lowers the objective.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Self
 
@@ -28,8 +29,19 @@ import numpy as np
 from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
-from priormtl.baselines.base import Outcome, Settings, crossed
-from priormtl.baselines.convex import ConvexBaseline
+from priormtl.baselines.base import (
+    Baseline,
+    LinearModel,
+    Outcome,
+    Settings,
+    crossed,
+)
+from priormtl.baselines.convex import (
+    bind_loss,
+    describe,
+    solve_strengths,
+    stop_rules,
+)
 from priormtl.baselines.mmtfl.steps import (
     LassoStep,
     Step,
@@ -37,19 +49,18 @@ from priormtl.baselines.mmtfl.steps import (
     as_own_rows,
     ridge_step,
 )
-from priormtl.baselines.models import LinearModel
 from priormtl.data import SharedRows, TaskData
 from priormtl.estimators import (
     ClassificationTasks,
     RegressionTasks,
     check_count,
+    check_strength,
     check_tolerance,
 )
 from priormtl.losses import DataFit, Evaluation
 from priormtl.penalties import L21
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
-from priormtl.solvers import Method, Solution, default_method
 
 __all__ = ["MMTFL", "MMTFLClassifier"]
 
@@ -215,7 +226,9 @@ def stationarity(fit: DataFit[Any], penalty: JointPenalty, W: Array) -> float:
     return total / unit if unit > 0 else 0.0
 
 
-class _MMTFL(ConvexBaseline):
+class _MMTFL(Baseline):
+    followed = "lam"
+    dual_gap_: float
     residual_: float
     shared_: Array
 
@@ -249,40 +262,36 @@ class _MMTFL(ConvexBaseline):
             if isinstance(data, SharedRows):
                 own = own or self.loss == "logistic" or not data.has_one_gram
             data = as_own_rows(data) if own else data
-        return super()._bind(data)
-
-    def _prefers_grams(self, data: TaskData) -> bool:
         # The steps choose between rows and Gram matrices themselves.
-        return False
-
-    def _problem(self, fit: DataFit[Any]) -> Problem:
-        return Problem(fit, QuadraticPrior.none(*fit.shape), L21(), 1.0)
-
-    def _strength(self, value: float) -> float:
-        return 2.0 * super()._strength(value)
-
-    def _choose_method(self, problem: Problem) -> Method[Any]:
-        return default_method(problem)
-
-    def _learned(self, problem: Problem, solution: Solution) -> Mapping[str, Any]:
-        penalty, W = JointPenalty(2, 2, problem.lam / 2.0), solution.coef
-        residual = stationarity(problem.fit, penalty, W)
-        return {"shared_": penalty.shared(W), "residual_": residual}
+        return bind_loss(self, data, grams=False)
 
     def _follow(
         self, bound: DataFit[Any], strengths: Sequence[float]
     ) -> Iterator[Outcome]:
         p, k = _check_exponent("p", self.p), _check_exponent("k", self.k)
-        lams = [super(_MMTFL, self)._strength(value) for value in strengths]
+        lams = [check_strength("lam", value) for value in strengths]
         if (p, k) == (2, 2) or not any(lams):
-            yield from super()._follow(bound, lams)
+            yield from self._solve_convex(bound, lams)
             return
         step = ridge_step(bound) if p == 2 else LassoStep(bound)
         for lam in lams:
             if lam > 0:
                 yield self._alternate(step, JointPenalty(p, k, lam))
             else:
-                yield from super()._follow(bound, [lam])
+                yield from self._solve_convex(bound, [lam])
+
+    def _solve_convex(
+        self, bound: DataFit[Any], lams: Sequence[float]
+    ) -> Iterator[Outcome]:
+        """The pair (2, 2): the ℓ2,1 penalty of twice the strength."""
+        problem = Problem(bound, QuadraticPrior.none(*bound.shape), L21(), 1.0)
+        rules = partial(stop_rules, tol=self.tol, most=self.max_iter)
+        doubled = [2.0 * lam for lam in lams]
+        for posed, solution in solve_strengths(problem, doubled, rules):
+            penalty, W = JointPenalty(2, 2, posed.lam / 2.0), solution.coef
+            residual = stationarity(posed.fit, penalty, W)
+            learned = {"shared_": penalty.shared(W), "residual_": residual}
+            yield describe(posed, solution, self.tol, learned=learned)
 
     def _alternate(self, step: Step, penalty: JointPenalty) -> Outcome:
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
