@@ -21,7 +21,6 @@ from priormtl.baselines.base import (
     Baseline,
     LinearModel,
     Outcome,
-    Prepared,
     Settings,
     TaskModel,
     crossed,
@@ -183,6 +182,7 @@ class _FedEM(Baseline):
         has_classes = not response.is_quadratic
         model: TaskModel
         learned: dict[str, Any]
+        parts: dict[str, Array] = {}
         if self._is_neural:
             if self._is_federated:
                 raise ValueError(
@@ -201,7 +201,8 @@ class _FedEM(Baseline):
             run = self._run_sgd(family) if self._is_federated else self._run_em(family)
             weights = run.mixture.weights
             coef, intercept = bound.features.to_features(run.mixture.components.coef)
-            learned = {"components_": coef, "component_intercepts_": intercept}
+            parts["components_"] = coef
+            learned = {"component_intercepts_": intercept}
             if has_classes:
                 model = MixtureModel(LinearScorer(coef, intercept), weights, True)
             else:
@@ -213,8 +214,8 @@ class _FedEM(Baseline):
         }
         if not has_classes:
             learned["noise_variance_"] = run.mixture.components.variance
-        objective = run.expectation.objective
-        return Outcome(model, objective, run.n_iter, learned, self._shortfall(run))
+        objective, shortfall = run.expectation.objective, self._shortfall(run)
+        return Outcome(model, objective, run.n_iter, learned, shortfall, parts)
 
     def _run_em(self, family: Family[Any]) -> Fitted[Any]:
         count = check_count("n_components", self.n_components)
@@ -244,11 +245,6 @@ class _FedEM(Baseline):
             f"the last of {run.n_iter} EM steps changed the log-likelihood per sample "
             f"by {abs(run.gain):.3g}, above tol={self.tol:g}; raise max_iter or tol."
         )
-
-    def _publish(self, outcome: Outcome, prepared: Prepared) -> None:
-        super()._publish(outcome, prepared)
-        if isinstance(self.components_, np.ndarray):
-            self.components_ = self.components_ / prepared.scale
 
 
 class FedEM(RegressionTasks, _FedEM):
