@@ -284,7 +284,10 @@ def test_trace_gives_zero_exactly_at_the_top_of_its_grid(rows):
         ),
         ({"penalty": "fixed"}, "output_kernel must be an"),
         ({"penalty": "fixed", "output_kernel": np.eye(3)}, "of 4 x 4 tasks"),
-        ({"penalty": "fixed", "output_kernel": -np.eye(4)}, "positive semidefinite"),
+        (
+            {"penalty": "fixed", "output_kernel": -1e-9 * np.eye(4)},
+            "positive semidefinite: its smallest eigenvalue is -1e-09",
+        ),
         ({"penalty": "fixed", "output_kernel": np.triu(np.ones((4, 4)))}, "symmetric"),
         ({"penalty": "fixed", "output_kernel": np.full((4, 4), np.nan)}, "finite"),
     ],

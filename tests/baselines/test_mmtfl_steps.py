@@ -19,6 +19,9 @@ from priormtl.baselines.mmtfl.steps import (
     LassoStep,
     RidgeStep,
     Subproblem,
+    _GramLasso,
+    _make_lasso,
+    _SampleLasso,
     as_own_rows,
     ridge_step,
 )
@@ -207,7 +210,10 @@ def test_steps_lead_to_the_lasso_of_each_task(shape, intercept):
     X, y, task = lasso_rows(*shape)
     v = WEIGHTS[: shape[1]]
     kind = FreeIntercepts() if intercept else NoIntercepts()
-    W = lasso(Squared().bind(from_labels(X, y, task), kind), v, LAM)
+    fit = Squared().bind(from_labels(X, y, task), kind)
+    layout = _GramLasso if shape == (60, 5) else _SampleLasso
+    assert isinstance(_make_lasso(fit), layout)
+    W = lasso(fit, v, LAM)
     for i in range(3):
         rows = task == i
         peer = Lasso(LAM / rows.sum(), fit_intercept=intercept, tol=1e-12)

@@ -107,6 +107,12 @@ def test_one_group_of_all_tasks_is_a_ridge_regression(mean_share, growth):
     assert model.n_iter_ <= 3
 
 
+def test_the_only_group_is_used_however_expensive():
+    X, y, task = make_rows()
+    model = MTFL(1e3, growth=30.0, groups=[[0, 1, 2]], tol=1e-9).fit(X, y, task=task)
+    assert model.group_weights_[0] > 0
+
+
 def test_one_group_with_full_share_of_means_leaves_tasks_alone():
     X, y, task = make_rows()
     setting = {"groups": [[0, 1, 2]], "mean_share": 1.0, "growth": 1.0, "tol": 1e-12}
