@@ -3,11 +3,15 @@
 import numpy as np
 from scipy.special import expit
 
-from priormtl.baselines.mixtures.cells import gather_cells
-from priormtl.baselines.mixtures.components import LinearFamily
-from priormtl.baselines.mixtures.features import plain_features, rotated_features
-from priormtl.baselines.mixtures.mixture import Mixture
-from priormtl.baselines.mixtures.responses import Bernoulli, Gaussian
+from priormtl.baselines.fedem.components import LinearFamily
+from priormtl.baselines.fedem.em import Mixture
+from priormtl.baselines.fedem.samples import (
+    Bernoulli,
+    Gaussian,
+    gather_samples,
+    plain_features,
+    rotated_features,
+)
 from priormtl.data import from_labels
 
 __all__ = ["family_of", "labelled", "planted", "random_mixture"]
@@ -34,14 +38,14 @@ def labelled(seed=0, **kwargs):
 
 
 def family_of(X, y, task, *, loss="squared", ridge=0.0, intercept=False, plain=False):
-    cells = gather_cells(from_labels(X, y, task))
+    samples = gather_samples(from_labels(X, y, task))
     make = plain_features if plain else rotated_features
-    features = make(cells, fit_intercept=intercept)
-    return LinearFamily(cells, features, RESPONSES[loss], ridge)
+    features = make(samples, fit_intercept=intercept)
+    return LinearFamily(samples, features, RESPONSES[loss], ridge)
 
 
 def random_mixture(family, M, seed=0):
     rng = np.random.default_rng(seed)
     shape = M, len(family.features.penalised)
-    shares = rng.dirichlet(np.ones(M), family.cells.n_tasks)
-    return Mixture(family.at(rng.standard_normal(shape), 0.7), shares)
+    weights = rng.dirichlet(np.ones(M), family.samples.n_tasks)
+    return Mixture(family.at(rng.standard_normal(shape), 0.7), weights)

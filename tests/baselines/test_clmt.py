@@ -1,6 +1,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -8,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from golden import golden_rows
 from priormtl import MultiTaskRegressor
 from priormtl.baselines import CLMT, CLMTClassifier
+from priormtl.baselines.clmt import EigenvaluePenalty, check_output_kernel
 from priormtl.data import from_labels
 from related_rows import logistic_loss, optimum, random_rows, squared_loss
 from wrong_checks import list_wrong_checks
@@ -124,6 +126,36 @@ def test_large_powers_come_close_to_a_ridge(rows):
     ridge = CLMT(lam=strength / 2.0, **plain, **EXACT)
     expected = fitted(ridge, rows).coef_
     np.testing.assert_allclose(fitted(many, rows).coef_, expected, atol=1e-3)
+
+
+KERNEL_PENALTIES = [
+    EigenvaluePenalty(p, g) for p in (1.0, 2.0, 5.0) for g in (None, 0.2)
+]
+
+
+@pytest.mark.parametrize("penalty", KERNEL_PENALTIES, ids=str)
+@pytest.mark.parametrize("lam", [0.3, 7.0])
+def test_what_is_left_is_the_least_over_eigenvalues(penalty, lam):
+    sigma, gamma = 1.7, penalty.gamma or lam
+
+    def joint(a):
+        return lam * sigma**2 / a + gamma * a**penalty.power
+
+    best = float(penalty.eigenvalues(np.array([sigma**2]), lam)[0])
+    found = minimize_scalar(joint, bounds=(0.01, 100.0), method="bounded")
+    assert best == pytest.approx(found.x, rel=1e-3)
+    left = penalty.strength(lam) * sigma**penalty.exponent
+    assert joint(best) == pytest.approx(left, rel=1e-12)
+
+
+@pytest.mark.parametrize("penalty", KERNEL_PENALTIES, ids=str)
+def test_strengths_know_their_lam(penalty):
+    assert penalty.lam_of(penalty.strength(0.37)) == pytest.approx(0.37, rel=1e-12)
+
+
+def test_a_singular_kernel_is_taken():
+    A = np.ones((3, 3))
+    np.testing.assert_array_equal(check_output_kernel(A.tolist(), 3), A)
 
 
 def ridge_coefficients(X, y, strength, **settings):
@@ -252,8 +284,12 @@ def test_trace_gives_zero_exactly_at_the_top_of_its_grid(rows):
         ),
         ({"penalty": "fixed"}, "output_kernel must be an"),
         ({"penalty": "fixed", "output_kernel": np.eye(3)}, "of 4 x 4 tasks"),
-        ({"penalty": "fixed", "output_kernel": -np.eye(4)}, "positive semidefinite"),
+        (
+            {"penalty": "fixed", "output_kernel": -1e-9 * np.eye(4)},
+            "positive semidefinite: its smallest eigenvalue is -1e-09",
+        ),
         ({"penalty": "fixed", "output_kernel": np.triu(np.ones((4, 4)))}, "symmetric"),
+        ({"penalty": "fixed", "output_kernel": np.full((4, 4), np.nan)}, "finite"),
     ],
 )
 def test_errors_tell_the_way_out(rows, settings, message):
@@ -275,7 +311,7 @@ def test_separable_classes(rows):
 
 
 @parametrize_with_checks(
-    [CLMT(), CLMT(penalty="trace"), CLMTClassifier()],
+    [CLMT(penalty="trace"), CLMTClassifier()],
     expected_failed_checks=list_wrong_checks,
 )
 def test_scikit_learn(estimator, check):

@@ -10,8 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from golden import golden_rows
 from mixed_tasks import labelled, planted
-from priormtl.baselines.fedem import FedEM, FedEMClassifier
-from priormtl.baselines.mixtures import cells, components
+from priormtl.baselines.fedem import FedEM, FedEMClassifier, components, samples
 from priormtl.data import from_columns, from_labels
 from wrong_checks import list_wrong_checks
 
@@ -167,7 +166,7 @@ def test_columns_and_stacked_rows_agree(kind):
 @pytest.mark.parametrize("written_out", [0, 10**6])
 @pytest.mark.parametrize("direct", [0, 100])
 def test_sparse_features_give_the_same(kind, written_out, direct, monkeypatch):
-    monkeypatch.setattr(cells, "WRITTEN_OUT", written_out)
+    monkeypatch.setattr(samples, "LARGEST_DENSE", written_out)
     monkeypatch.setattr(components, "DIRECT_SIZE", direct)
     X, y, task = labelled(m=4, n=30)
     dense = kind(1, 0.2, tol=1e-12).fit(X, y, task=task)
@@ -243,7 +242,7 @@ def test_scale_of_targets_does_not_matter_without_ridge():
 
 def test_unreached_tolerance_warns():
     X, y, task, *_ = planted()
-    with pytest.warns(ConvergenceWarning, match="last of 3 steps of EM"):
+    with pytest.warns(ConvergenceWarning, match="last of 3 EM steps"):
         FedEM(3, max_iter=3, tol=1e-12).fit(X, y, task=task)
 
 
@@ -301,7 +300,7 @@ def test_shared_columns_can_be_bound():
 
 
 @parametrize_with_checks(
-    [FedEM(), FedEMClassifier(), FedEM(1, standardize=True)],
+    [FedEM(standardize=True), FedEMClassifier()],
     expected_failed_checks=list_wrong_checks,
 )
 def test_scikit_learn_checks(estimator, check):

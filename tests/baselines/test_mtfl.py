@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from golden import golden_rows
-from priormtl.baselines.lattice.task_groups import all_groups
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
+from priormtl.baselines.mtfl.lattice import all_groups
 from priormtl.data import from_columns, from_labels
 from wrong_checks import list_wrong_checks
 
@@ -105,6 +105,12 @@ def test_one_group_of_all_tasks_is_a_ridge_regression(mean_share, growth):
     expected = np.linalg.solve(matrix, np.concatenate(linear)).reshape(3, 4)
     np.testing.assert_allclose(model.coef_, expected, atol=1e-7)
     assert model.n_iter_ <= 3
+
+
+def test_the_only_group_is_used_however_expensive():
+    X, y, task = make_rows()
+    model = MTFL(1e3, growth=30.0, groups=[[0, 1, 2]], tol=1e-9).fit(X, y, task=task)
+    assert model.group_weights_[0] > 0
 
 
 def test_one_group_with_full_share_of_means_leaves_tasks_alone():

@@ -5,10 +5,10 @@ from priormtl.baselines.comparison import compare, list_methods
 from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
+from priormtl.baselines.mkmtl.kernels import Gaussian, Linear, Polynomial
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
-from priormtl.baselines.multikernel.base_kernels import Gaussian, Linear, Polynomial
 from priormtl.baselines.ridge import (
     PooledRidge,
     PooledRidgeClassifier,

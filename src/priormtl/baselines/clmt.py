@@ -3,22 +3,31 @@
 C. Ciliberto, Y. Mroueh, T. Poggio, L. Rosasco: Convex Learning of Multiple Tasks and
 their Structure. ICML 2015.
 
-Minimising over the output kernel A leaves κ Σ σ_k(W)^q of the singular values of W,
-q = 2p/(p + 1), for the penalty gamma Σ a_k^p of the eigenvalues of A. So the problem is
-solved in W alone, and A follows.
+Coefficients W and an output kernel A ⪰ 0 between tasks minimise loss(W) + lam tr(W A⁻¹
+Wᵀ) + gamma Σ a_k^p, a_k the eigenvalues of A. Minimising over A leaves the penalty
+κ Σ σ_k(W)^q of the singular values of W with q = 2p/(p + 1). So the problem is solved
+in W alone, and A follows. The authors' alternation of W and A is offered too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.baselines.base import Settings, crossed
+from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
+from priormtl.baselines.convex import (
+    bind_loss,
+    describe,
+    solve_strengths,
+    stop_rules,
+)
 from priormtl.baselines.coupling import (
     MOST_ALTERNATIONS,
+    MOST_IDLE_STEPS,
+    SOLVERS,
     Alternation,
-    CoupledBaseline,
     check_alternation,
     coupled_ridge,
     decades,
@@ -26,10 +35,7 @@ from priormtl.baselines.coupling import (
     map_eigenvalues,
     settled,
 )
-from priormtl.baselines.output_kernels import (
-    EigenvaluePenalty,
-    check_output_kernel,
-)
+from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,
     RegressionTasks,
@@ -41,18 +47,90 @@ from priormtl.losses import DataFit
 from priormtl.penalties import Nuclear, Penalty, Schatten, TaskKernel
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
-from priormtl.solvers import Method, Solution, StopRule, default_method, max_iter
+from priormtl.solvers import (
+    Fista,
+    Method,
+    StopRule,
+    default_method,
+    max_iter,
+    no_progress,
+)
 
 __all__ = ["CLMT", "CLMTClassifier"]
 
 PENALTIES = ("frobenius", "trace", "schatten", "fixed")
-BLUR = 1e-8  # added to each eigenvalue of WᵀW, as the authors do
-SMALL_CHANGE = 1e-4  # of the objective, at which the authors' alternation ends
+PERTURBATION = 1e-8  # added to each eigenvalue of WᵀW, as in the authors' code
+SMALL_CHANGE = 1e-4  # of the objective, at which their alternation stops
 DEPTH = 3.5  # decades of a grid
 
 
-class _CLMT(CoupledBaseline):
+@dataclass(frozen=True)
+class EigenvaluePenalty:
+    """gamma Σ a_k^p of the eigenvalues of A, and what it leaves for W."""
+
+    power: float  # p
+    gamma: float | None  # None: as lam
+
+    @property
+    def exponent(self) -> float:
+        """Power q of singular values of W."""
+        return 2.0 * self.power / (self.power + 1.0)
+
+    def strength(self, lam: float) -> float:
+        """κ = (1 + 1/p) lam^(p/(p+1)) (p gamma)^(1/(p+1))."""
+        p = self.power
+        gamma = lam if self.gamma is None else self.gamma
+        kappa = (1.0 + 1.0 / p) * lam ** (p / (p + 1.0))
+        return float(kappa * (p * gamma) ** (1.0 / (p + 1.0)))
+
+    def lam_of(self, strength: float) -> float:
+        """Inverse of ``strength``."""
+        share = strength / self.strength(1.0)
+        if self.gamma is None:
+            return share
+        return float(share ** (1.0 + 1.0 / self.power))
+
+    def eigenvalues(self, squares: Array, lam: float) -> Array:
+        """Best eigenvalues of A, given those of WᵀW."""
+        p = self.power
+        ratio = 1.0 if self.gamma is None else lam / self.gamma
+        return np.asarray((ratio * squares / p) ** (1.0 / (p + 1.0)))
+
+    def kernel(self, W: Array, strength: float) -> Array:
+        """Best A for coefficients W (d, m) at this strength κ."""
+        lam = self.lam_of(strength)
+        return kernel_from(W, lambda values: self.eigenvalues(values**2, lam))
+
+
+def check_output_kernel(value: Any, m: int) -> Array:
+    """Check that A is a symmetric, positive semidefinite (m, m) matrix."""
+    if value is None:
+        raise ValueError(
+            'output_kernel must be an (m, m) matrix with penalty="fixed": got None.'
+        )
+    A = np.array(value, dtype=np.float64)
+    if A.shape != (m, m) or not np.all(np.isfinite(A)):
+        raise ValueError(
+            f"output_kernel must be a finite matrix of {m} x {m} tasks: got shape "
+            f"{A.shape}."
+        )
+    size = float(np.abs(A).max())
+    if np.abs(A - A.T).max() > 1e-8 * size:
+        raise ValueError("output_kernel must be symmetric: pass (A + A.T) / 2.")
+    A = 0.5 * (A + A.T)
+    least = float(np.linalg.eigvalsh(A)[0])
+    if least < -1e-8 * size:
+        raise ValueError(
+            "output_kernel must be positive semidefinite: its smallest eigenvalue is "
+            f"{least:.3g}."
+        )
+    return A
+
+
+class _CLMT(Baseline):
+    followed = "lam"
     output_kernel_: Array
+    dual_gap_: float
 
     def __init__(
         self,
@@ -84,134 +162,135 @@ class _CLMT(CoupledBaseline):
         self.task = task
 
     @property
+    def _alternates(self) -> bool:
+        return check_choice("solver", self.solver, SOLVERS) == "alternating"
+
+    @property
     def _is_fixed(self) -> bool:
         return check_choice("penalty", self.penalty, PENALTIES) == "fixed"
 
     @property
-    def _power(self) -> float:
-        """Power p of the eigenvalues of A."""
-        if self.penalty != "schatten":
-            return 1.0 if self.penalty == "trace" else 2.0
-        power = check_strength("power", self.power)
-        if power < 1:
-            raise ValueError(f"power must be at least 1: got {self.power!r}.")
-        return power
-
-    @property
-    def _size(self) -> EigenvaluePenalty:
+    def _kernel_penalty(self) -> EigenvaluePenalty:
         """Penalty of A."""
-        power, gamma = self._power, self.gamma
-        return EigenvaluePenalty(
-            power, None if gamma is None else check_positive("gamma", gamma)
-        )
+        power = 1.0 if self.penalty == "trace" else 2.0
+        if self.penalty == "schatten":
+            power = check_strength("power", self.power)
+            if power < 1:
+                raise ValueError(f"power must be at least 1: got {self.power!r}.")
+        gamma = None if self.gamma is None else check_positive("gamma", self.gamma)
+        return EigenvaluePenalty(power, gamma)
 
-    @property
-    def _solves_systems(self) -> bool:
-        return self._alternates or self._is_fixed
+    def _bind(self, data: TaskData) -> DataFit[Any]:
+        # Linear systems can be smaller for samples.
+        return bind_loss(self, data, grams=not (self._alternates or self._is_fixed))
 
     def _problem(self, fit: DataFit[Any]) -> Problem:
-        prior = QuadraticPrior.none(*fit.shape)
-        return Problem(fit, prior, self._make_penalty(fit.shape[1]), 1.0)
-
-    def _make_penalty(self, m: int) -> Penalty:
+        penalty: Penalty
         if self._is_fixed:
-            return TaskKernel.of_matrix(check_output_kernel(self.output_kernel, m))
-        exponent = self._size.exponent
-        return Nuclear() if exponent == 1 else Schatten(exponent)
+            A = check_output_kernel(self.output_kernel, fit.shape[1])
+            penalty = TaskKernel.of_matrix(A)
+        else:
+            exponent = self._kernel_penalty.exponent
+            penalty = Nuclear() if exponent == 1 else Schatten(exponent)
+        return Problem(fit, QuadraticPrior.none(*fit.shape), penalty, 1.0)
 
     def _strength(self, value: float) -> float:
-        """That of singular values, or lam for a fixed A."""
-        lam = super()._strength(value)
-        return lam if self._is_fixed else self._size.strength(lam)
+        """κ, or lam for a fixed A."""
+        if self._is_fixed:
+            return check_positive("lam", value)
+        # The alternation divides by lam.
+        check = check_positive if self._alternates else check_strength
+        return self._kernel_penalty.strength(check("lam", value))
 
-    def _lam_of(self, strength: float) -> float:
-        """What _strength makes this strength of."""
-        return strength if self._is_fixed else self._size.lam_of(strength)
+    def _follow(
+        self, bound: DataFit[Any], strengths: Sequence[float]
+    ) -> Iterator[Outcome]:
+        problem = self._problem(bound)
+        lams = [self._strength(value) for value in strengths]
+        for posed, solution in solve_strengths(
+            problem, lams, self._rules, self._choose_method
+        ):
+            if self._is_fixed:
+                kernel = check_output_kernel(self.output_kernel, posed.shape[1])
+            else:
+                kernel = self._kernel_penalty.kernel(solution.coef, posed.lam)
+            learned = {"output_kernel_": kernel}
+            yield describe(posed, solution, self.tol, learned=learned)
 
     def _choose_method(self, problem: Problem) -> Method[Any]:
+        m, lam = problem.shape[1], problem.lam
         if self._is_fixed:
-            return self._kernel_method(problem)
+            if coupled_ridge(problem) is None and not self._alternates:
+                return Fista(restart=True)
+            # One linear system: an alternation with constant A.
+            A = check_output_kernel(self.output_kernel, m) / (2.0 * lam)
+            return Alternation(check_alternation(problem), A, lambda W: A)
         if self._alternates:
-            return self._alternation(problem)
-        if problem.lam == 0 or isinstance(problem.penalty, Nuclear):
+            # The authors' alternation, from the identity.
+            penalty, ridge = self._kernel_penalty, check_alternation(problem)
+            lam = penalty.lam_of(lam)
+
+            def update(W: Array) -> Array:
+                square = W.T @ W
+                return map_eigenvalues(
+                    square,
+                    lambda s: penalty.eigenvalues(s + PERTURBATION, lam) / (2.0 * lam),
+                )
+
+            return Alternation(ridge, np.eye(m) / (2.0 * lam), update)
+        if lam == 0 or isinstance(problem.penalty, Nuclear):
             return default_method(problem)
-        return super()._choose_method(problem)
-
-    def _kernel_method(self, problem: Problem) -> Method[Any]:
-        """One linear system where that is possible: an alternation that stays."""
-        if coupled_ridge(problem) is None and not self._alternates:
-            return super()._choose_method(problem)
-        A = check_output_kernel(self.output_kernel, problem.shape[1]) / (
-            2.0 * problem.lam
-        )
-        return Alternation(check_alternation(problem), A, lambda W: A)
-
-    def _alternation(self, problem: Problem) -> Alternation:
-        """From the identity, as the authors do."""
-        size, ridge = self._size, check_alternation(problem)
-        lam = size.lam_of(problem.lam)
-
-        def update(W: Array) -> Array:
-            square = W.T @ W
-            return map_eigenvalues(
-                square, lambda s: size.eigenvalues(s + BLUR, lam) / (2.0 * lam)
-            )
-
-        return Alternation(ridge, np.eye(problem.shape[1]) / (2.0 * lam), update)
+        return Fista(restart=True)
 
     def _rules(self, method: Method[Any]) -> list[StopRule]:
-        rules = super()._rules(method)
-        if not self._alternates or self._is_fixed:
-            return rules
-        return [*rules, settled(SMALL_CHANGE), max_iter(MOST_ALTERNATIONS)]
-
-    def _learned(self, problem: Problem, solution: Solution) -> Mapping[str, Any]:
-        if self._is_fixed:
-            kernel = check_output_kernel(self.output_kernel, problem.shape[1])
-        else:
-            size = self._size
-            lam = size.lam_of(problem.lam)
-            kernel = kernel_from(
-                solution.coef, lambda values: size.eigenvalues(values**2, lam)
-            )
-        return {"output_kernel_": kernel}
+        rules = stop_rules(method, self.tol, self.max_iter)
+        if self._alternates:
+            if not self._is_fixed:
+                rules += [settled(SMALL_CHANGE), max_iter(MOST_ALTERNATIONS)]
+        elif method.look_every == 1:
+            # Newton steps that do not reduce the gap are rounding.
+            rules.append(no_progress(MOST_IDLE_STEPS))
+        return rules
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
         strengths = decades(self._problem(bound).lam_max or 1.0, DEPTH, n)
-        return list(crossed([{}], "lam", map(self._lam_of, strengths)))
+        if self._is_fixed:
+            return list(crossed([{}], "lam", strengths))
+        return list(crossed([{}], "lam", map(self._kernel_penalty.lam_of, strengths)))
 
 
 class CLMT(RegressionTasks, _CLMT):
     """Convex learning of tasks and their structure: coefficients and an output kernel.
 
-    Minimises over coefficients W (features × tasks), intercepts b and a kernel A ⪰ 0
-    between tasks::
+    The method minimises over coefficients W (features × tasks), intercepts b and a
+    kernel A ⪰ 0 between tasks::
 
         1/2 Σ w (x w_i + b_i − y)² + lam tr(W A⁻¹ Wᵀ) + gamma Φ(A)
 
     where Φ is the squared Frobenius norm, the trace or Σ a_k^power of the eigenvalues
-    of A; or A is given. With "trace" the model is that of the nuclear norm. The loss of
-    the authors' package is a mean without the half: ``task_weight="mean"`` and m/2 of
-    its strengths give the same model.
+    of A; or A is given. With "trace" the model is nuclear-norm regularisation. The
+    authors' package uses the mean squared error without the factor 1/2:
+    ``task_weight="mean"`` and m/2 times its strengths give the same model.
 
     Parameters
     ----------
     lam : float
         Strength of the coupling by A.
     gamma : float, optional
-        Strength of Φ, by default ``lam``. Both act on W through one number only, so
-        that there is no need to tune both.
+        Strength of Φ, by default ``lam``. Both strengths act on W through one number
+        only, so it is enough to tune ``lam``.
     penalty : {"frobenius", "trace", "schatten", "fixed"}
-        Φ, or "fixed" for a given A.
+        The penalty Φ, or "fixed" for a given A.
     power : float
         Power of the eigenvalues with "schatten", at least 1.
     output_kernel : (m, m) array, optional
-        A with "fixed", in the order of the tasks; it may be singular.
+        The kernel A with "fixed", in the order of the tasks; it may be singular.
     solver : {"fista", "alternating"}
-        On the coefficients alone, to the optimum: FISTA, Newton's method with "trace",
-        one linear system with "fixed" where it is not too large. Or the published
-        alternation of both, at most 200 times, which can end above the optimum. The
-        alternation needs squared loss and few rows or coefficients.
+        "fista" solves for the coefficients alone, to a duality gap: by FISTA, by
+        Newton's method with "trace", or by one linear system with "fixed" if it is not
+        too large. "alternating" is the published alternation of W and A, at most 200
+        iterations, which can end above the optimum. It needs squared loss and few rows
+        or coefficients.
     fit_intercept, task_weight, standardize, tol, max_iter, task
         As in :class:`DMTL`.
 
@@ -222,14 +301,14 @@ class CLMT(RegressionTasks, _CLMT):
     intercept_ : (m,) array
         Intercepts.
     output_kernel_ : (m, m) array
-        A.
+        The kernel A.
     tasks_ : (m,) array
         Task labels.
     objective_, dual_gap_ : float
-        Objective reached, and how far the optimum can be below it, at most. With
-        "fixed" the objective has no Φ.
+        Value of the objective, and its duality gap. With "fixed" the objective does
+        not contain Φ.
     n_iter_ : int
-        Steps taken.
+        Number of iterations.
 
     Examples
     --------
@@ -247,8 +326,8 @@ class CLMT(RegressionTasks, _CLMT):
 class CLMTClassifier(ClassificationTasks, _CLMT):
     """Convex learning of binary tasks and their structure.
 
-    As :class:`CLMT`, with Σ w log(1 + exp(−y (x w_i + b_i))) for classes −1 and +1 in
-    place of the squared loss, or with the squared loss of these numbers.
+    As :class:`CLMT`, with the logistic loss Σ w log(1 + exp(−y (x w_i + b_i))) for
+    classes coded −1 and +1, or with the squared loss on this coding.
 
     Parameters
     ----------
@@ -257,7 +336,7 @@ class CLMTClassifier(ClassificationTasks, _CLMT):
     standardize, tol, max_iter, task
         As in :class:`CLMT`.
     loss : {"logistic", "squared"}
-        How misfit is counted.
+        The loss.
 
     Examples
     --------

@@ -9,11 +9,10 @@ DMTL and RMTL are sums of two parts, with strengths lam and ratio · lam: ``chec
 and ``cross_ratios`` read and propose such ratios.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -21,11 +20,10 @@ from scipy.sparse import issparse
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
 from priormtl.data import TaskData, summarize_tasks
-from priormtl.estimators import check_count, check_strength, check_tolerance
+from priormtl.estimators import check_count, check_tolerance
 from priormtl.losses import DataFit, FreeIntercepts, Logistic, NoIntercepts, Squared
 from priormtl.problem import Problem
 from priormtl.solvers import (
-    Fista,
     Method,
     Solution,
     StopReason,
@@ -39,7 +37,6 @@ from priormtl.solvers import (
 )
 
 __all__ = [
-    "ConvexBaseline",
     "bind_loss",
     "check_ratio",
     "cross_ratios",
@@ -152,48 +149,3 @@ def cross_ratios(
         lams = (largest(ratio) or 1.0) * shares
         settings += crossed([{"ratio": ratio}], "lam", lams)
     return settings
-
-
-class ConvexBaseline(Baseline):
-    """A convex problem in the coefficients, with hooks for what differs."""
-
-    followed: ClassVar[str] = "lam"
-    tol: float
-    max_iter: int
-    dual_gap_: float
-
-    @abstractmethod
-    def _problem(self, fit: DataFit[Any]) -> Problem:
-        """What is minimised, at any lam."""
-
-    def _strength(self, value: float) -> float:
-        """The problem's lam for a value of the setting of that name."""
-        return check_strength("lam", value)
-
-    def _learned(self, problem: Problem, solution: Solution) -> Mapping[str, Any]:
-        """Attributes of a fit beside its coefficients."""
-        return {}
-
-    def _choose_method(self, problem: Problem) -> Method[Any]:
-        return Fista(restart=True)
-
-    def _prefers_grams(self, data: TaskData) -> bool:
-        """Whether Gram matrices may be used where they are small."""
-        return True
-
-    def _rules(self, method: Method[Any]) -> list[StopRule]:
-        return stop_rules(method, self.tol, self.max_iter)
-
-    def _bind(self, data: TaskData) -> Any:
-        return bind_loss(self, data, grams=self._prefers_grams(data))
-
-    def _follow(
-        self, bound: DataFit[Any], strengths: Sequence[float]
-    ) -> Iterator[Outcome]:
-        problem = self._problem(bound)
-        lams = [self._strength(value) for value in strengths]
-        for posed, solution in solve_strengths(
-            problem, lams, self._rules, self._choose_method
-        ):
-            learned = self._learned(posed, solution)
-            yield describe(posed, solution, self.tol, learned=learned)

@@ -18,17 +18,13 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from priormtl._arrays import Array, Index
-from priormtl.baselines.convex import ConvexBaseline
-from priormtl.data import TaskData
-from priormtl.estimators import check_choice, check_positive, check_strength
 from priormtl.losses import DataFit
 from priormtl.problem import Point, Problem
-from priormtl.solvers import Method, Progress, StopReason, StopRule, no_progress
+from priormtl.solvers import Progress, StopReason, StopRule
 
 __all__ = [
     "MOST_ALTERNATIONS",
     "Alternation",
-    "CoupledBaseline",
     "CoupledRidge",
     "KernelRidge",
     "PrimalRidge",
@@ -45,38 +41,6 @@ SOLVERS = ("fista", "alternating")
 MOST_UNKNOWNS = 6000  # of a linear system that is written out
 MOST_ALTERNATIONS = 200
 MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
-
-
-class CoupledBaseline(ConvexBaseline):
-    """A method that couples tasks by a kernel, solved by FISTA or by alternation."""
-
-    solver: str
-
-    @property
-    def _alternates(self) -> bool:
-        return check_choice("solver", self.solver, SOLVERS) == "alternating"
-
-    @property
-    def _solves_systems(self) -> bool:
-        """Whether linear systems for a kernel are solved instead."""
-        return self._alternates
-
-    def _strength(self, value: float) -> float:
-        """Lam itself, above zero where kernels are divided by it."""
-        if self._solves_systems:
-            return check_positive("lam", value)
-        return check_strength("lam", value)
-
-    def _rules(self, method: Method[Any]) -> list[StopRule]:
-        rules = super()._rules(method)
-        if method.look_every == 1 and not self._alternates:
-            # Newton steps that do not reduce the gap are rounding.
-            rules.append(no_progress(MOST_IDLE_STEPS))
-        return rules
-
-    def _prefers_grams(self, data: TaskData) -> bool:
-        # Linear systems can be smaller for samples.
-        return not self._solves_systems
 
 
 class CoupledRidge(Protocol):

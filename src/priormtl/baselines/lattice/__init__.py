@@ -1,1 +1,0 @@
-"""Parts of MTFL: groups of tasks, the norm over their lattice, and its reweighting."""

@@ -1,1 +1,0 @@
-"""Parts of MKMTL: kernels, their features, and norms over kernels and tasks."""

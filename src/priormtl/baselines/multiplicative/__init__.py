@@ -1,1 +1,0 @@
-"""Parts of MMTFL: alternation between shared scales and the tasks' own weights."""
