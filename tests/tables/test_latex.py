@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from priormtl.experiments.showing.tables import table_2
+from priormtl.experiments.rendering.tables import table_2
 from priormtl.tables import Table, TableRow, TextCell, build_table, to_latex
 from result_rows import measure, planned_cells
 

@@ -4,10 +4,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from priormtl.experiments.showing.cells import ScoreCell, Table
-from priormtl.experiments.showing.measurements import Progress
-from priormtl.experiments.showing.paper import Estimate
-from priormtl.experiments.showing.tables import table_2
+from priormtl.experiments.rendering.measurements import Progress
+from priormtl.experiments.rendering.paper import Estimate
+from priormtl.experiments.rendering.tables import ScoreCell, Table, table_2
 from priormtl.tables import (
     TableRow,
     build_table,
