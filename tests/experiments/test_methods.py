@@ -151,6 +151,13 @@ def test_strengths_are_relative_to_the_data(dataset):
     np.testing.assert_allclose(model.epsilons, np.array(BUDGET.epsilons) * n)
 
 
+def test_adaptive_ties_are_searched_around_what_was_estimated():
+    _, training = prepare("school", budget=BUDGET)
+    model = METHODS["adaptive"].build(training)
+    assert (model.tie_weights, model.task_prior) == ("adaptive", "mean")
+    np.testing.assert_allclose(model.epsilons, [0.1, 10.0])
+
+
 def test_without_prior_lam_is_searched_more_finely_over_the_same_range():
     _, training = prepare("school", budget=BUDGET)
     model = Ours("none")(training)

@@ -1,11 +1,14 @@
 """Reproducing: plans of each unit once, and files of what is there."""
 
+import importlib.util
 import json
+import sys
 from itertools import product
 
 import pyarrow.parquet as pq
 import pytest
 
+from priormtl import experiments
 from priormtl.exceptions import MissingDataError
 from priormtl.experiments import (
     PLANS,
@@ -131,6 +134,8 @@ def test_wrong_relations_are_compared_with_none_at_the_same_size(quick):
     units = scores("curves", quick=quick)
     wrong = [unit for unit in units if unit.wrong is not None]
     assert {unit.method for unit in wrong} == {"expert"}
+    costly = {"yale", "mnist", "orl"} if quick else set()
+    assert {unit.dataset for unit in wrong} == set(WRONG_SIZES) - costly
     if not quick:
         cells = {(unit.dataset, unit.size, unit.wrong) for unit in wrong}
         assert cells == {(*cell, w) for cell in WRONG_SIZES.items() for w in WRONG}
@@ -271,3 +276,22 @@ def test_the_numbers_of_the_description_are_those_of_the_protocols(quick):
         assert f"{protocol.budget.settings} ({name})" in text
         assert f"gap at most {protocol.tol:g} " in text
     assert ("quick run" in text) == quick
+
+
+@pytest.mark.parametrize("package", ["pebble", "pyarrow"])
+def test_the_extra_is_named_where_a_package_is_missing(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    spec = importlib.util.spec_from_file_location("copy", experiments.__file__)
+    with pytest.raises(
+        ModuleNotFoundError,
+        match=rf"^priormtl.experiments needs {package}: .*'priormtl\[reproduce\]'\.$",
+    ):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def test_names_of_the_room_are_found_and_others_are_not():
+    for name in experiments.__all__:
+        assert getattr(experiments, name) is not None
+    assert callable(experiments.reproduce)
+    with pytest.raises(AttributeError, match="has no attribute 'reproduces'"):
+        _ = experiments.reproduces

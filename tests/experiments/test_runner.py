@@ -130,7 +130,9 @@ def test_an_interrupted_run_keeps_what_was_finished(log, store):
 def test_the_time_left_is_that_of_the_same_family():
     left = {("slow",): 2, ("fast",): 3, ("new",): 1}
     times = {("slow",): [10.0, 20.0], ("fast",): [1.0, 1.0]}
-    assert runner._estimate_seconds(left, times) == 2 * 15.0 + 3 * 1.0 + 8.0
+    work = 2 * 15.0 + 3 * 1.0 + 8.0
+    assert runner._estimate_seconds(left, times, 1) == work
+    assert runner._estimate_seconds(left, times, 2) == work / 2
 
 
 KILLED = """

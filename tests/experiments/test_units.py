@@ -12,6 +12,7 @@ from sklearn.linear_model import LinearRegression
 
 import priormtl
 from priormtl import FeaturePrior, MultiTaskRegressor, datasets
+from priormtl.experiments import units
 from priormtl.experiments.methods import METHODS, fit_method
 from priormtl.experiments.protocol import (
     find_protocol,
@@ -265,6 +266,28 @@ def test_all_algorithms_come_down_to_the_optimum_or_to_the_limit(convergence):
             assert np.all(np.diff(excess, prepend=start) <= 1e-12 * start)
     assert runs["auto"]["excess"].iloc[-1] <= REACHED * start
     assert runs["auto"]["iteration"].iloc[-1] < 50
+
+
+def test_times_are_the_least_of_three_runs(monkeypatch):
+    runs = iter([3.0, 1.0, 2.0] * len(ALGORITHMS))
+
+    def trace(*arguments):
+        seconds = next(runs)
+        for k in (1, 2):
+            yield {"iteration": k, "seconds": k * seconds, "excess": 1.0 / k}
+
+    monkeypatch.setattr(units, "_trace", trace)
+    table = ConvergenceUnit("synthetic", quick=True).compute()
+    assert table["seconds"].to_pylist() == [1.0, 2.0] * len(ALGORITHMS)
+
+
+def test_the_problem_has_the_strengths_of_the_settings():
+    problem = units._pose_problem("synthetic")
+    strengths = ConvergenceUnit("synthetic").settings()["strengths"]
+    assert problem.lam == pytest.approx(strengths["lam_share"] * problem.lam_max)
+    for name in ("theta", "epsilon"):
+        assert getattr(problem.prior, name) == strengths[name] > 0
+    assert problem.prior.D.shape == (30, 30)  # as many relations as features
 
 
 @on_small_sets

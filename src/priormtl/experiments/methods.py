@@ -78,6 +78,7 @@ class Training:
     @property
     def lam_max(self) -> float:
         """The lam at which all coefficients vanish: largest row of the slopes at 0."""
+        # With free intercepts the gradient at P = 0 is that of centred rows.
         X, y, task = self.rows
         if task is None:
             slopes = (X - X.mean(axis=0)).T @ (y - y.mean(axis=0))
@@ -111,6 +112,7 @@ def fit_method(method: Method, training: Training, split: Split) -> Fitted:
     model = method.build(training)
     model.fit(training.rows.X, training.rows.y, task=training.rows.task)
     scores = _score_rows(model, split.test.X, split.test.task)
+    # Our searches have lam_, theta_ and epsilon_, tuned baselines best_params_.
     named = {name: getattr(model, f"{name}_", None) for name in STRENGTHS}
     chosen = {**named, **getattr(model, "best_params_", {})}
     strengths = {
@@ -244,6 +246,7 @@ def corrupt_prior(
     """Replace a share of the relations by ones between features drawn at random."""
     D = difference_matrix(prior, moments).tolil()
     s, d = D.shape
+    # A relation keeps its weights and gets other features.
     for row in rng.permutation(s)[: round(share * s)]:
         values = D.data[row]
         D.rows[row] = sorted(rng.choice(d, size=len(values), replace=False).tolist())
@@ -350,6 +353,7 @@ class MixedModel(RegressorMixin, BaseEstimator):
 def _independent_columns(X: Array) -> Index:
     """Columns that, with a constant, are linearly independent."""
     centred = X - X.mean(axis=0)
+    # The diagonal of R falls to rounding error at the first dependent column.
     _, R, order = qr(centred, mode="economic", pivoting=True)
     size = np.abs(np.diag(R))
     return np.sort(order[: int(np.sum(size > 1e-8 * size.max(initial=0.0)))])

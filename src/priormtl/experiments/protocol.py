@@ -132,6 +132,7 @@ def _deal_folds(data: TaskSet, training: Index) -> Index:
     """Fold of each training row: balanced within tasks, or within image classes."""
     if data.label is None:
         return deal_rows(_codes(data)[training, np.newaxis], MOST_FOLDS)
+    # Folds are drawn over images, so that an image is in one fold in all tasks.
     images, place = np.unique(data.sample[training], return_inverse=True)
     kinds = np.unique(data.label[images], return_inverse=True)[1]
     fewest = int(np.bincount(kinds).min())

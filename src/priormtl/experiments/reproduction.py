@@ -211,6 +211,7 @@ def reproduce(
     store = Store(request.out / "units")
     outcome = Outcome(0, 0)
     if request.compute:
+        # The page tells the time of all runs into the folder, killed ones included.
         clock = Clock(request.out, request.jobs)
 
         def note(event: Event) -> None:
@@ -227,6 +228,7 @@ def reproduce(
         )
         if outcome.computed:
             clock.note()
+    # Files are made of all rows in the store, whether computed now or before.
     tables = collect(units, store)
     rows = _join_rows(units, tables)
     files = _write_rows(request.out, rows)

@@ -189,7 +189,7 @@ def run(
             done += 1
             left[unit.family] -= 1
             times.setdefault(unit.family, []).append(work.seconds)
-            remaining = _estimate_seconds(left, times) / jobs
+            remaining = _estimate_seconds(left, times, jobs)
             callback(Event(unit.label, done, len(distinct), remaining))
             if reason is not None:
                 failures.append(Failure(unit.label, reason))
@@ -204,12 +204,15 @@ def collect(units: Sequence[Unit], store: Store) -> list[pa.Table | None]:
 
 
 def _estimate_seconds(
-    left: Mapping[tuple[str, ...], int], times: Mapping[tuple[str, ...], list[float]]
+    left: Mapping[tuple[str, ...], int],
+    times: Mapping[tuple[str, ...], list[float]],
+    jobs: int,
 ) -> float:
     """Time of the units left, from finished ones of the same family, else of all."""
     known = {family: fmean(seconds) for family, seconds in times.items()}
     usual = fmean([one for seconds in times.values() for one in seconds])
-    return sum(count * known.get(family, usual) for family, count in left.items())
+    work = sum(count * known.get(family, usual) for family, count in left.items())
+    return work / jobs
 
 
 class _Work(NamedTuple):

@@ -375,6 +375,7 @@ class ConvergenceUnit:
     def compute(self) -> pa.Table:
         """Run all solvers from zero."""
         problem = _pose_problem(self.problem)
+        # The optimum is that of the default solver, to the last digits.
         method = method_by_name("auto", problem)
         rules = [gap_below(OPTIMUM, method.look_every), stalled()]
         optimum = solve(problem, method, stop=rules).certificate.primal
@@ -384,6 +385,7 @@ class ConvergenceUnit:
             runs = [
                 list(_trace(problem, name, optimum, self._most)) for _ in range(RUNS)
             ]
+            # Runs differ in their times only, not in their iterations.
             for same in zip(*runs, strict=True):
                 least = min(point["seconds"] for point in same)
                 common = {"problem": self.problem, "algorithm": name, "start": start}

@@ -204,6 +204,7 @@ def _average_repeats(name: str, places: Array, table: Any) -> Curve:
             f"scores must be (sizes, repeats): got shape {values.shape} for "
             f"{len(places)} sizes."
         )
+    # Standard error s / sqrt(r) with s² over r − 1, of the r scores that are there.
     known = ~np.isnan(values)
     kept = known.any(axis=1)
     count = known.sum(axis=1)[kept]

@@ -231,6 +231,7 @@ def _read_search(search: Any) -> _Search:
             "search must be a fitted search or its cv_results_, with mean_test_score: "
             f"got {type(search).__name__}; MultiTaskRegressorCV or GridSearchCV is one."
         )
+    # std_test_score divides by the number of splits, a standard error by one less.
     mean = np.asarray(results["mean_test_score"], dtype=np.float64)
     n_splits = sum(k.startswith("split") and k.endswith("_test_score") for k in results)
     error = np.asarray(results["std_test_score"]) / np.sqrt(max(1, n_splits - 1))

@@ -273,6 +273,10 @@ def test_differences_are_points_with_interval_and_sign(verdict, mark):
 def test_a_difference_on_some_repeats_says_so():
     cell = DifferenceCell(difference(7, 3), Verdict.EVEN, ALL)
     assert cell.asides == ("7 of 10",)
+    # More repeats than planned are there: those count.
+    cell = DifferenceCell(difference(7, 3), Verdict.EVEN, Progress(7, 8))
+    assert cell.asides == ("7 of 10",)
+    assert not DifferenceCell(difference(), Verdict.EVEN, Progress(0, 0)).asides
 
 
 def test_an_incomplete_table_says_so_first():
