@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 
-from priormtl.experiments.showing.measurements import Measurements
+from priormtl.experiments.rendering.measurements import Measurements
 
 LABELS = {
     "natural": "ours, natural prior",

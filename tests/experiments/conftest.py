@@ -6,11 +6,22 @@ import pytest
 
 from priormtl import datasets
 from priormtl.experiments.protocol import load_rows
+from priormtl.experiments.reproduction import overlap
 from small_tasks import MAKERS, small_pairs
 
 
 @pytest.fixture
-def small_sets(monkeypatch):
+def fresh_sets():
+    """Nothing that was read in other tests is used here, nor the other way."""
+    for cached in (load_rows, overlap):
+        cached.cache_clear()
+    yield
+    for cached in (load_rows, overlap):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def small_sets(monkeypatch, fresh_sets):
     """All data sets are small ones."""
     makers = {
         **MAKERS,
@@ -20,15 +31,22 @@ def small_sets(monkeypatch):
     }
     for name, make in makers.items():
         monkeypatch.setattr(datasets, f"load_{name}", make)
-    load_rows.cache_clear()
-    yield
-    load_rows.cache_clear()
 
 
 @pytest.fixture
-def real_sets(monkeypatch, data_home):
+def real_sets(monkeypatch, data_home, fresh_sets):
     """All data sets are the real ones."""
     monkeypatch.setenv("PRIORMTL_DATA", str(data_home))
-    load_rows.cache_clear()
-    yield
-    load_rows.cache_clear()
+
+
+@pytest.fixture
+def unsaved(monkeypatch):
+    """Figures are made, but their files are empty: drawing them takes long."""
+
+    def save(figure, path):
+        paths = [path.with_name(f"{path.name}.{kind}") for kind in ("svg", "png")]
+        for one in paths:
+            one.touch()
+        return paths
+
+    monkeypatch.setattr("priormtl.experiments.rendering.page.save_figure", save)

@@ -1,3 +1,6 @@
+"""The runner: units once each, resumable at any moment; the store; the clock."""
+
+import os
 import random
 import signal
 import subprocess
@@ -6,12 +9,23 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from priormtl.exceptions import ApproximationWarning
-from priormtl.experiments.runner import collect, run
-from priormtl.experiments.store import Store
+from priormtl.experiments import runner
+from priormtl.experiments.runner import (
+    Clock,
+    Elapsed,
+    Store,
+    collect,
+    read_elapsed,
+    run,
+)
 from toy_units import Square
+
+ROWS = pa.table({"value": [1.0, 0.1], "task": ["a", None]})
 
 
 @pytest.fixture
@@ -39,13 +53,56 @@ def values(units, store):
     return [None if table is None else table["square"][0].as_py() for table in tables]
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
-def test_every_unit_is_computed_once_on_any_number_of_jobs(log, store, jobs):
-    units = squares(log, [*range(7), 3, 4])
-    outcome = run(units, store, jobs=jobs)
-    assert (outcome.computed, outcome.found, outcome.failures) == (7, 0, [])
-    assert values(units, store) == [n**2 for n in [*range(7), 3, 4]]
-    assert times_computed(log) == dict.fromkeys(range(7), 1)
+# Running: every run starts a process, so that each test checks all that it can.
+
+
+def test_each_unit_is_computed_once_and_what_changed_or_is_forced_again(log, store):
+    units = squares(log, [*range(4), 3])
+    outcome = run(units[:1], store)
+    assert (outcome.computed, outcome.found, outcome.failures) == (1, 0, [])
+    assert values(units, store) == [0, None, None, None, None]
+    assert times_computed(log) == {0: 1}  # collecting computes nothing
+    events = []
+    outcome = run(units, store, callback=events.append)
+    assert (outcome.computed, outcome.found, outcome.interrupted) == (3, 1, False)
+    assert values(units, store) == [0, 1, 4, 9, 9]
+    assert times_computed(log) == dict.fromkeys(range(4), 1)
+    assert [(event.done, event.total) for event in events] == [(2, 4), (3, 4), (4, 4)]
+    assert events[0].seconds_left > 0
+    assert events[-1].seconds_left == 0
+    assert events[0].label.startswith("square of ")
+    changed = [*units[:3], Square(3, str(log), shade="dark")]
+    outcome = run(changed, store, force=lambda unit: unit.number == 1)
+    assert (outcome.computed, outcome.found) == (2, 2)
+    assert times_computed(log) == {0: 1, 1: 2, 2: 1, 3: 2}
+    assert values(units, store) == [0, 1, 4, 9, 9]
+
+
+def test_a_second_run_is_free_and_starts_no_process(log, store, monkeypatch):
+    for number in range(3):
+        unit = Square(number, str(log))
+        store.write(unit.settings(), unit.compute())
+    monkeypatch.setattr(runner, "_compute_all", None)
+    outcome = run(squares(log, range(3)), store, jobs=2)
+    assert (outcome.computed, outcome.found) == (0, 3)
+
+
+def test_a_unit_that_fails_is_named_and_the_others_are_kept(log, store):
+    troubles = [
+        ({"fails": True}, "ValueError: 2 cannot be squared"),
+        ({"seconds": 60.0}, "took more than 3 s"),
+        ({"dies": True}, "ProcessExpired"),
+    ]
+    bad = [
+        Square(2 + k, str(log), **trouble) for k, (trouble, _) in enumerate(troubles)
+    ]
+    outcome = run([*squares(log, range(2)), *bad], store, jobs=2, limit=3.0)
+    found = {failure.label: failure.reason for failure in outcome.failures}
+    assert outcome.computed == 2
+    assert sorted(found) == [f"square of {2 + k}" for k in range(3)]
+    for k, (_, reason) in enumerate(troubles):
+        assert reason in found[f"square of {2 + k}"]
+    assert values([*squares(log, range(2)), *bad], store) == [0, 1, None, None, None]
 
 
 def test_warnings_of_processes_are_raised_here(log, store, capfd):
@@ -56,88 +113,33 @@ def test_warnings_of_processes_are_raised_here(log, store, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_second_run_is_free(log, store):
-    units = squares(log, range(4))
-    run(units, store)
-    outcome = run(units, store)
-    assert (outcome.computed, outcome.found) == (0, 4)
-    assert times_computed(log) == dict.fromkeys(range(4), 1)
-
-
-def test_a_changed_setting_recomputes_what_it_touches(log, store):
-    plain = squares(log, range(3))
-    run(plain, store)
-    run([*plain[:2], Square(2, str(log), shade="dark")], store)
-    assert times_computed(log) == {0: 1, 1: 1, 2: 2}
-    assert values(plain, store) == [0, 1, 4]
-
-
-def test_what_is_forced_is_computed_anew(log, store):
-    units = squares(log, range(3))
-    run(units, store)
-    run(units, store, force=lambda unit: unit.number == 1)
-    assert times_computed(log) == {0: 1, 1: 2, 2: 1}
-
-
-def test_collecting_computes_nothing(log, store):
-    units = squares(log, range(3))
-    run(units[:2], store)
-    assert values(units, store) == [0, 1, None]
-    assert times_computed(log) == {0: 1, 1: 1}
-
-
-@pytest.mark.parametrize(
-    ("trouble", "reason"),
-    [
-        ({"fails": True}, "ValueError: 2 cannot be squared"),
-        ({"seconds": 60.0}, "took more than 3 s"),
-        ({"dies": True}, "ProcessExpired"),
-    ],
-)
-def test_a_unit_that_fails_is_named_and_the_others_are_kept(
-    log, store, trouble, reason
-):
-    units = [*squares(log, range(2)), Square(2, str(log), **trouble)]
-    outcome = run(units, store, jobs=2, limit=3.0)
-    (failure,) = outcome.failures
-    assert failure.label == "square of 2"
-    assert reason in failure.reason
-    assert values(units, store) == [0, 1, None]
-    assert run(squares(log, range(3)), store).computed == 1
-
-
-def test_the_teller_hears_of_every_unit_and_of_the_time_left(log, store):
-    events = []
-    units = squares(log, range(5))
-    run(units[:1], store)
-    run(units, store, tell=events.append)
-    assert [event.done for event in events] == [2, 3, 4, 5]
-    assert {event.total for event in events} == {5}
-    assert events[0].seconds_left > 0
-    assert events[-1].seconds_left == 0
-
-
 def test_an_interrupted_run_keeps_what_was_finished(log, store):
     def interrupt(event):
         if event.done == 2:
             raise KeyboardInterrupt
 
-    units = squares(log, range(50), seconds=0.05)
-    outcome = run(units, store, tell=interrupt)
+    units = squares(log, range(30), seconds=0.05)
+    outcome = run(units, store, callback=interrupt)
     assert outcome.interrupted
     kept = [value for value in values(units, store) if value is not None]
-    assert 2 <= len(kept) < 50
-    assert not run(units, store, jobs=4).interrupted
-    assert values(units, store) == [n**2 for n in range(50)]
+    assert 2 <= len(kept) < 30
+    assert not run(units, store, jobs=3).interrupted
+    assert values(units, store) == [n**2 for n in range(30)]
+
+
+def test_the_time_left_is_that_of_the_same_family():
+    left = {("slow",): 2, ("fast",): 3, ("new",): 1}
+    times = {("slow",): [10.0, 20.0], ("fast",): [1.0, 1.0]}
+    work = 2 * 15.0 + 3 * 1.0 + 8.0
+    assert runner._estimate_seconds(left, times, 1) == work
+    assert runner._estimate_seconds(left, times, 2) == work / 2
 
 
 KILLED = """
 import sys
 from pathlib import Path
 from toy_units import Square
-from priormtl.exceptions import ApproximationWarning
-from priormtl.experiments.runner import run
-from priormtl.experiments.store import Store
+from priormtl.experiments.runner import Store, run
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
@@ -147,16 +149,16 @@ if __name__ == "__main__":
 """
 
 
-KILLS = 3
-
-
-def test_a_run_killed_at_random_moments_loses_nothing_finished(tmp_path, log, store):
+@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_run_killed_at_random_moments_loses_nothing_finished(
+    tmp_path, log, store, kills
+):
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     units = squares(log, range(40), seconds=0.02)
     rng = random.Random(0)
     before = 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         _kill_after(script, tmp_path, rng.uniform(0.0, 2.0))
         done = sum(value is not None for value in values(units, store))
         assert done >= before
@@ -165,7 +167,7 @@ def test_a_run_killed_at_random_moments_loses_nothing_finished(tmp_path, log, st
     assert values(units, store) == [n**2 for n in range(40)]
     # Only what was under way when the process died was ever computed twice.
     again = sum(count - 1 for count in times_computed(log).values())
-    assert again <= KILLS * 2
+    assert again <= kills * 2
     assert sorted(path.suffix for path in store.folder.iterdir()) == [".parquet"] * 40
 
 
@@ -182,3 +184,97 @@ def _kill_after(script: Path, folder: Path, seconds: float) -> None:
     process.wait()
     process.stdout.close()
     time.sleep(1.5)  # processes of the pool see that their parent is gone
+
+
+# The store.
+
+
+def test_what_was_written_is_read_back_until_it_is_removed(store):
+    assert store.read({"a": 1}) is None
+    store.write({"a": 1}, ROWS)
+    store.write({"a": 2}, ROWS)
+    assert store.read({"a": 1}).equals(ROWS, check_metadata=True)
+    metadata = pq.read_schema(store.path({"a": 1})).metadata
+    assert metadata[b"priormtl"] == b'{"a": 1}'
+    store.remove({"a": 1})
+    store.remove({"a": 3})
+    assert store.read({"a": 1}) is None
+    assert store.read({"a": 2}) is not None
+
+
+def test_a_file_name_depends_on_every_setting_but_not_on_their_order(store):
+    first = store.path({"a": 1, "b": [1.0, 2.0]})
+    assert first == store.path({"b": [1.0, 2.0], "a": 1})
+    assert first != store.path({"a": 1, "b": [1.0, 2.5]})
+    assert first != store.path({"a": 1})
+    # Names of stored results must not change.
+    assert store.path({"a": 1}).name == "6903fb303cd60ccb0a2b9c2592fa773b.parquet"
+
+
+def test_settings_must_be_finite_numbers(store):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.path({"a": float("nan")})
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"nonsense", None])
+def test_a_damaged_file_counts_as_missing(store, content):
+    store.write({"a": 1}, ROWS)
+    path = store.path({"a": 1})
+    path.write_bytes(path.read_bytes()[:-10] if content is None else content)
+    assert store.read({"a": 1}) is None
+
+
+def test_a_failed_write_leaves_nothing(store, monkeypatch):
+    def refuse(descriptor):
+        raise OSError(28, "No space left on device")
+
+    store.write({"a": 1}, ROWS)
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        store.write({"a": 2}, ROWS)
+    assert [path.name for path in store.folder.iterdir()] == [store.path({"a": 1}).name]
+
+
+def leave_half_a_file(folder):
+    """What a killed process was writing."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    folder.mkdir(exist_ok=True)
+    (folder / f".priormtl-{gone.pid}-abc").touch()
+
+
+def test_half_files_of_killed_runs_are_removed(tmp_path, store):
+    leave_half_a_file(store.folder)
+    run([], store)
+    assert list(store.folder.iterdir()) == []
+    leave_half_a_file(tmp_path)
+    Clock(tmp_path, 1)
+    assert list(tmp_path.glob(".*")) == []
+
+
+# The clock.
+
+
+@pytest.fixture
+def now(monkeypatch):
+    """A time that only moves when it is told to."""
+    hands = [100.0]
+    monkeypatch.setattr(runner.time, "monotonic", lambda: hands[0])
+    return hands
+
+
+def test_times_of_runs_add_up(tmp_path, now):
+    assert read_elapsed(tmp_path) == Elapsed(0.0, 1)
+    for jobs, seconds in ((1, 4.0), (2, 7.0), (1, 1.0)):
+        here = Clock(tmp_path / "out", jobs, begin=now[0])
+        now[0] += seconds
+        here.note()
+    assert read_elapsed(tmp_path / "out") == Elapsed(12.0, 2)
+
+
+def test_a_killed_run_counts_up_to_its_last_note(tmp_path, now):
+    here = Clock(tmp_path, 1, begin=now[0])
+    for _ in range(5):
+        now[0] += 4.0
+        here.note_sometimes()
+    assert read_elapsed(tmp_path).seconds == 12.0

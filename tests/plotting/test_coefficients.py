@@ -1,11 +1,101 @@
-"""The heat map is coef_, ordered, under its names."""
+"""Coefficients: read from a model, as a heat map, and over the tasks."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from plotted_models import AWKWARD, fitted, random_coef, with_coef
-from priormtl import TaskPrior
-from priormtl.plotting import new_figure, plot_coefficients
+from plotted_models import AWKWARD, fitted, random_coef, related, with_coef
+from priormtl import MultiTaskClassifier, TaskPrior
+from priormtl.data import pooled_scale
+from priormtl.plotting import plot_coefficients, plot_over_tasks
+from priormtl.plotting.learned import find_places, rank_rows, read_model
+
+# Learned.
+
+
+def test_coefficients_are_the_models():
+    model = fitted()
+    assert np.array_equal(read_model(model).P, model.coef_.T)
+
+
+def test_deviations_take_the_unit_of_features_away():
+    X, y, task = related()
+    scale = np.array([1.0, 10.0, 0.1, 1.0, 1.0, 5.0])
+    model = fitted(standardize=True)
+    rescaled = type(model)(**model.get_params()).fit(X * scale, y, task=task)
+    one, other = read_model(model, "deviation"), read_model(rescaled, "deviation")
+    assert np.allclose(one.P, other.P, atol=1e-4)
+    assert np.allclose(one.P.T, model.coef_ * pooled_scale(model.statistics_))
+
+
+def test_rows_are_ranked_by_size_and_zeros_left_out():
+    P = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -3.0], [1.0, 0.0]])
+    assert rank_rows(P).tolist() == [2, 1, 3]
+
+
+def test_tasks_stand_as_their_chain_has_them():
+    model = with_coef(random_coef(3, 2), tasks=["a", "b", "c"])
+    assert read_model(model).order.tolist() == [0, 1, 2]
+    assert not read_model(model).ordered
+    model.task_prior = TaskPrior.chain(order=["c", "a", "b"])
+    assert read_model(model).order.tolist() == [2, 0, 1]
+    assert read_model(model).ordered
+
+
+@pytest.mark.parametrize(
+    ("attributes", "outcome"),
+    [
+        ({}, "target"),
+        ({"classes_": [0, 1], "loss": "logistic"}, "log-odds"),
+        ({"classes_": [0, 1], "loss": "squared"}, "score"),
+    ],
+)
+def test_the_unit_is_what_a_coefficient_changes(attributes, outcome):
+    unit = read_model(with_coef([[1.0]], **attributes)).unit
+    assert unit == f"{outcome} per unit of the feature"
+
+
+def test_unnamed_features_are_numbered_and_vectors_are_one_task():
+    learned = read_model(with_coef([[1.0, 2.0]]))
+    assert learned.features == ("x0", "x1")
+    learned = read_model(type("Plain", (), {"coef_": np.ones(3)})())
+    assert (learned.P.shape, learned.tasks) == ((3, 1), (0,))
+
+
+def test_names_win_over_positions():
+    known = ("b", "a", 0)
+    assert find_places("feature", ["a", 0, 1], known).tolist() == [1, 2, 1]
+    assert find_places("feature", "a", known).tolist() == [1]
+    assert find_places("feature", np.array([1]), known).tolist() == [1]
+
+
+@pytest.mark.parametrize("wanted", [["heigth"], [7], [-1]])
+def test_unknown_names_are_refused(wanted):
+    with pytest.raises(ValueError, match="unknown feature"):
+        find_places("feature", wanted, ("height", "age"))
+
+
+def test_integer_task_labels_are_no_positions():
+    with pytest.raises(ValueError, match="unknown task 0"):
+        read_model(with_coef([[1.0]], tasks=[5])).find_tasks([0])
+
+
+def test_an_unfitted_model_is_refused():
+    with pytest.raises(TypeError, match="must be a fitted linear model"):
+        read_model(MultiTaskClassifier())
+
+
+def test_what_is_not_known_is_not_guessed():
+    with pytest.raises(ValueError, match='="deviation" needs a model with statis'):
+        read_model(with_coef([[1.0]]), "deviation")
+    with pytest.raises(ValueError, match='per must be "unit" or "deviation"'):
+        read_model(with_coef([[1.0]]), "sd")
+    with pytest.raises(ValueError, match="Did you mean 'deviation'"):
+        read_model(with_coef([[1.0]]), "deviations")
+
+
+# Coefficients.
 
 
 def cells(ax):
@@ -96,8 +186,78 @@ def test_awkward_names_are_drawn():
     assert len(ax.get_yticklabels()) == 5
 
 
-def test_given_axes_come_back_without_a_scale():
-    figure, axes = new_figure(1, 2)
-    ax = plot_coefficients(fitted(), ax=axes[0, 1], legend=False)
-    assert ax is axes[0, 1]
-    assert len(figure.axes) == 2
+# Over tasks.
+
+
+def lines(ax):
+    return {line.get_label(): line for line in ax.lines if line.get_label()[0] != "_"}
+
+
+def ends_of(band):
+    vertices = np.concatenate([path.vertices for path in band.get_paths()])
+    places = np.unique(vertices[:, 0])
+    heights = [vertices[vertices[:, 0] == place, 1] for place in places]
+    return [(h.min(), h.max()) for h in heights]
+
+
+def test_lines_are_the_coefficients():
+    model = fitted()
+    drawn = lines(plot_over_tasks(model, [2, 5]))
+    for j in (2, 5):
+        assert np.array_equal(drawn[f"x{j}"].get_ydata(), model.coef_[:, j])
+
+
+def test_the_strongest_four_are_shown():
+    coef = np.ones((3, 6)) * [1, 6, 5, 0, 4, 3]
+    assert list(lines(plot_over_tasks(with_coef(coef)))) == [
+        f"x{j}" for j in (1, 2, 4, 5)
+    ]
+
+
+@pytest.mark.parametrize("task_prior", ["chain", "mean"])
+@pytest.mark.parametrize("m", [1, 4])
+def test_bands_are_their_ends(task_prior, m):
+    coef = random_coef(m, 2)
+    band = coef - 0.5, coef + 1.0
+    ax = plot_over_tasks(with_coef(coef, task_prior=task_prior), [1], band=band)
+    (drawn,) = ax.collections
+    expected = [(low, low + 1.5) for low in coef[:, 1] - 0.5]
+    assert np.allclose(ends_of(drawn), expected)
+
+
+def test_bands_have_the_unit_of_the_lines():
+    model = fitted(standardize=True)
+    band = SimpleNamespace(low=model.coef_ - 1.0, high=model.coef_ + 1.0, level=0.9)
+    ax = plot_over_tasks(model, [0], band=band, per="deviation")
+    wide = np.diff(ends_of(ax.collections[0]), axis=1)
+    assert np.allclose(wide, 2.0 * pooled_scale(model.statistics_)[0])
+    assert ax.get_title() == "1 of 6 features, with 90 % bands"
+
+
+def test_only_ordered_tasks_are_joined():
+    coef = random_coef(3, 1)
+    for prior, style in (("chain", "-"), ("mean", "None"), (None, "None")):
+        ax = plot_over_tasks(with_coef(coef, task_prior=prior))
+        assert lines(ax)["x0"].get_linestyle() == style
+    ax = plot_over_tasks(with_coef(coef), tasks=[2, 0])
+    line = lines(ax)["x0"]
+    assert line.get_linestyle() == "-"
+    assert line.get_ydata().tolist() == coef[[2, 0], 0].tolist()
+
+
+def test_tasks_follow_their_chain():
+    prior = TaskPrior.chain(order=["u", "t"])
+    ax = plot_over_tasks(with_coef([[1.0], [2.0]], None, ["t", "u"], task_prior=prior))
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["u", "t"]
+    assert lines(ax)["x0"].get_ydata().tolist() == [2.0, 1.0]
+
+
+def test_nothing_learned_is_said_over_tasks():
+    ax = plot_over_tasks(with_coef(np.zeros((2, 3))))
+    assert [text.get_text() for text in ax.texts] == ["no feature is selected (of 3)"]
+
+
+def test_a_band_of_another_shape_is_refused():
+    coef = random_coef(3, 2)
+    with pytest.raises(ValueError, match=r"shape \(3, 2\), as coef_: got \(2, 3\)"):
+        plot_over_tasks(with_coef(coef), band=(coef.T, coef.T))

@@ -19,6 +19,7 @@ from priormtl.plotting import (
     plot_path,
     plot_prior,
     plot_roc,
+    plot_roc_curves,
     plot_search,
     trace_fit,
 )
@@ -79,6 +80,9 @@ FIGURES = {
         FeaturePrior.similar([(LONG[0], LONG[1])]), **options
     ),
     "roc": draw_roc,
+    "rates": lambda **options: plot_roc_curves(
+        np.linspace(0, 1, 11), np.linspace(0, 1, 11)[np.newaxis] ** 0.1, **options
+    ),
     "search": draw_search,
 }
 
@@ -86,9 +90,14 @@ every_figure = pytest.mark.parametrize("draw", FIGURES.values(), ids=FIGURES)
 
 
 @every_figure
-def test_a_figure_of_its_own_shows_all_of_itself(draw):
-    ax = draw()
+def test_a_figure_of_its_own_shows_all_of_itself_and_leaves_nothing_behind(draw):
+    with mpl.rc_context({"font.size": 30.0, "axes.grid": False}):
+        before = dict(mpl.rcParams)
+        ax = draw()
+        assert dict(mpl.rcParams) == before
+    assert not _pylab_helpers.Gcf.figs
     assert isinstance(ax, Axes)
+    assert ax.title.get_fontsize() == 10.5  # whatever the user's settings
     figure = ax.figure
     figure.draw_without_rendering()
     drawn = figure.get_tightbbox()
@@ -102,21 +111,7 @@ def test_a_figure_of_its_own_shows_all_of_itself(draw):
 @every_figure
 def test_given_axes_are_used_and_others_left_alone(draw):
     figure, axes = new_figure(1, 2, width=6.0, height=4.5)
-    assert draw(ax=axes[0, 1]) is axes[0, 1]
+    assert draw(ax=axes[0, 1], legend=False) is axes[0, 1]
     assert not axes[0, 0].has_data()
-    figure.draw_without_rendering()
-
-
-@every_figure
-def test_nothing_is_left_behind(draw):
-    before = dict(mpl.rcParams)
-    draw()
-    assert dict(mpl.rcParams) == before
-    assert not _pylab_helpers.Gcf.figs
-
-
-@every_figure
-def test_the_users_settings_change_nothing(draw):
-    with mpl.rc_context({"font.size": 30.0, "axes.grid": False}):
-        ax = draw()
-    assert ax.title.get_fontsize() == 10.5
+    assert axes[0, 1].get_legend() is None
+    assert figure.axes == list(axes[0])  # no scale of colours

@@ -1,14 +1,22 @@
-"""The prior's graph: one line per relation, darker the more data disagree."""
+"""The prior's graph: its relations, its lines, and where nodes stand."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
-from plotted_models import AWKWARD, fitted, lightness, random_coef, with_coef
-from priormtl import FeaturePrior, TaskPrior
-from priormtl.plotting import new_figure, plot_prior
-from priormtl.plotting.relations import read_fitted
+from plotted_models import AWKWARD, fitted, lightness, random_coef, related, with_coef
+from priormtl import FeaturePrior, MultiTaskRegressor, TaskPrior
+from priormtl.data import pooled_scale
+from priormtl.plotting import plot_prior
+from priormtl.plotting.priors import place_nodes, read_relations
+
+# Priors.
+
+
+def links_of(source, kind="feature"):
+    return read_relations(source, None, kind)[0]
 
 
 def row(first, second, before=0.5, verdict="agrees", kind="feature"):
@@ -41,7 +49,7 @@ def test_every_relation_is_a_line_between_its_ends():
 def test_colours_are_the_disagreement_and_darken_with_it():
     ax = plot_prior(fitted())
     found = np.asarray(lines(ax).get_array())
-    expected = [link.disagreement for link in read_fitted(fitted())]
+    expected = [link.disagreement for link in links_of(fitted())]
     assert found.tolist() == sorted(expected, reverse=True)
     ax.figure.draw_without_rendering()
     assert lines(ax).get_clim() == (0.0, 1.0)
@@ -62,7 +70,7 @@ def test_the_top_of_many_is_said():
     ax = plot_prior(model, top=10)
     assert len(lines(ax).get_segments()) == 10
     assert ax.get_title().startswith("Top 10 of 112 relations, ")
-    everything = [link.disagreement for link in read_fitted(model)]
+    everything = [link.disagreement for link in links_of(model)]
     assert lines(ax).get_array().min() >= sorted(everything)[-10]
 
 
@@ -152,7 +160,176 @@ def test_what_holds_no_relations_is_refused():
         plot_prior(fitted(), kind="row")
 
 
-def test_given_axes_come_back():
-    _, axes = new_figure(1, 1)
-    assert plot_prior(fitted(), ax=axes[0, 0], legend=False) is axes[0, 0]
-    assert axes[0, 0].get_legend() is None
+# Relations.
+
+
+def violations(P, prior):
+    """Disagreement of links with coefficients P (d, m)."""
+    model = with_coef(np.asarray(P, float).T, feature_prior_=prior)
+    return [link.disagreement for link in links_of(model)]
+
+
+def test_every_relation_is_a_link():
+    links = links_of(fitted())
+    assert [link.members for link in links] == [
+        ("x0", "x1"),
+        ("x1", "x2"),
+        ("x3", "x4"),
+    ]
+    assert [link.sign for link in links] == ["similar", "similar", "opposite"]
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e100])
+def test_disagreement_has_no_unit(scale):
+    prior = FeaturePrior.similar([(0, 1)], weight=3.0)
+    same, opposite = [[1.0, 2.0]] * 2, [[1.0, 2.0], [-1.0, -2.0]]
+    assert violations(scale * np.array(same), prior) == [0.0]
+    assert violations(scale * np.array(opposite), prior) == pytest.approx([1.0])
+    alone = np.array([[1.0], [0.0]])
+    assert violations(scale * alone, prior) == pytest.approx([np.sqrt(0.5)])
+
+
+def test_own_parts_of_outlier_tasks_violate_nothing():
+    prior = FeaturePrior.similar([(0, 1)])
+    model = with_coef(np.array([[1.0, 1.0], [2.0, -7.0]]), feature_prior_=prior)
+    model.shared_coef_ = np.array([[1.0, 1.0], [2.0, 2.0]])
+    assert [link.disagreement for link in links_of(model)] == [0.0]
+
+
+def test_disagreement_is_between_zero_and_one():
+    prior = FeaturePrior.from_matrix(random_coef(20, 6))
+    found = np.array(violations(random_coef(6, 3), prior))
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_without_coefficients_nothing_disagrees():
+    assert violations(np.zeros((2, 1)), FeaturePrior.similar([(0, 1)])) == [0.0]
+
+
+def test_the_prior_of_standardised_features_is_judged_on_them():
+    X, y, task = related()
+    scale = np.array([1.0, 100.0, 1.0, 1.0, 1.0, 1.0])
+    prior = FeaturePrior.similar([(0, 1)])
+    settings = {"standardize": True, "feature_prior": prior, "theta": 1e6}
+    model = MultiTaskRegressor(**settings).fit(X * scale, y, task=task)
+    (link,) = links_of(model)
+    P = model.coef_.T * pooled_scale(model.statistics_)[:, None]
+    expected = np.linalg.norm(P[0] - P[1]) / np.sqrt(2.0) / np.linalg.norm(P[:2])
+    assert link.disagreement == pytest.approx(expected)
+    assert link.disagreement < 0.01
+
+
+def test_a_prior_alone_has_links_without_disagreement():
+    D = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0], [0.0, 0.0, 3.0]])
+    prior = FeaturePrior.opposite([("a", 3)], weight=2.0) + FeaturePrior.from_matrix(D)
+    links = links_of(prior)
+    assert [link.sign for link in links] == [
+        "opposite",
+        "similar",
+        "combination",
+        "combination",
+    ]
+    assert links[0].members == ("a", "x3")
+    assert [len(link.members) for link in links] == [2, 2, 3, 1]
+    assert {link.disagreement for link in links} == {None}
+
+
+def test_a_grid_alone_has_its_neighbours():
+    assert len(links_of(FeaturePrior.grid(3, 4))) == 3 * 3 + 2 * 4
+
+
+def test_correlations_are_not_known_before_the_fit():
+    with pytest.raises(ValueError, match="pass the fitted model"):
+        links_of(FeaturePrior.from_correlation())
+
+
+@pytest.mark.parametrize("prior", [None, FeaturePrior(())])
+def test_no_prior_has_no_links(prior):
+    assert links_of(with_coef([[1.0]], feature_prior_=prior)) == []
+
+
+def test_an_audit_gives_what_it_found():
+    rows = [
+        SimpleNamespace(kind="feature", relation="a ~ b", first="a", second="b",
+                        sign="similar", weight=2.0, violation_before=0.7,
+                        verdict="disagrees"),
+        SimpleNamespace(kind="feature", relation="a + b ~ 0", first=None, second=None,
+                        sign="combination", weight=1.0, violation_before=0.1,
+                        verdict="agrees"),
+        SimpleNamespace(kind="task", relation="t ~ u", first="t", second="u",
+                        sign="similar", weight=1.0, violation_before=0.2,
+                        verdict="agrees"),
+    ]  # fmt: skip
+    audit = SimpleNamespace(relations=rows)
+    one, other = links_of(audit, "feature")
+    assert (one.members, one.disagreement, one.disagrees) == (("a", "b"), 0.7, True)
+    assert (other.members, other.disagrees) == (("a + b ~ 0",), False)
+    assert (one.by_name, other.by_name) == (True, False)
+    assert [link.members for link in links_of(audit, "task")] == [("t", "u")]
+
+
+# Layout.
+
+
+def edges(kind):
+    """Number of nodes, and both ends of each edge."""
+    cells = np.arange(20).reshape(4, 5)
+    return {
+        "none": (3, [], []),
+        "pair": (2, [0], [1]),
+        "chain": (6, range(5), range(1, 6)),
+        "star": (9, [0] * 8, range(1, 9)),
+        "ring": (7, range(7), [*range(1, 7), 0]),
+        "grid": (
+            20,
+            [*cells[:, :-1].ravel(), *cells[:-1].ravel()],
+            [*cells[:, 1:].ravel(), *cells[1:].ravel()],
+        ),
+        "parts": (7, [0, 1, 4], [1, 2, 5]),
+        "twice": (2, [0, 1], [1, 0]),
+    }[kind]
+
+
+def place(kind):
+    n_nodes, first, second = edges(kind)
+    ends = [np.array(list(side), dtype=np.intp) for side in (first, second)]
+    return place_nodes(n_nodes, *ends), *ends
+
+
+KINDS = ["none", "pair", "chain", "star", "ring", "grid", "parts", "twice"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_edges_are_about_one_long_and_nodes_stand_apart(kind):
+    positions, first, second = place(kind)
+    assert np.isfinite(positions).all()
+    lengths = np.linalg.norm(positions[first] - positions[second], axis=1)
+    assert ((lengths > 0.6) & (lengths < 1.4)).all()
+    assert pdist(positions).min() > 0.4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_graph_is_placed_alike(kind):
+    assert np.array_equal(place(kind)[0], place(kind)[0])
+
+
+def test_chains_and_grids_lie_flat():
+    chain, grid = place("chain")[0], place("grid")[0]
+    assert np.ptp(chain[:, 1]) < 0.1 * np.ptp(chain[:, 0])
+    rows, columns = grid[:, 1].reshape(4, 5), grid[:, 0].reshape(4, 5)
+    assert np.ptp(rows, axis=1).max() < 0.3
+    assert np.ptp(columns, axis=0).max() < 0.3
+
+
+def test_parts_do_not_overlap():
+    positions, *_ = place("parts")
+    boxes = [positions[nodes] for nodes in ([0, 1, 2], [4, 5], [3], [6])]
+    for k, one in enumerate(boxes):
+        for other in boxes[k + 1 :]:
+            apart = (one.max(0) < other.min(0)) | (other.max(0) < one.min(0))
+            assert apart.any()
+
+
+def test_an_empty_graph_has_no_places():
+    none = np.zeros(0, dtype=np.intp)
+    assert place_nodes(0, none, none).shape == (0, 2)

@@ -1,11 +1,11 @@
-"""How each data set is split, scaled and scored: alike for every method.
+"""How each data set is split, scaled and scored: the same for every method.
 
-A repeat is a number; a data set, a repeat and a size give one split and one set of
-folds, whoever asks. Scales are learned from training rows. Images are split, not rows:
-an image that stands in several tasks is on one side, and in one fold, in all of them.
+A data set, the number of a repeat and a training size determine one split and one set
+of folds. Scales are computed from training rows. Images are split, not rows: an image
+that belongs to several tasks is on one side, and in one fold, in all of them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -44,9 +44,9 @@ Draw = Callable[[TaskSet, np.random.Generator, int | None], tuple[Index, Index]]
 
 @dataclass(frozen=True)
 class Budget:
-    """How many settings each method may try: lams × thetas × epsilons.
+    """Grid of strengths that each method may try: lams × thetas × epsilons.
 
-    Strengths are relative: lam to the one at which all coefficients vanish, theta and
+    Strengths are relative: lam to lam_max, at which all coefficients vanish, theta and
     epsilon to the number of training rows per task, since features have variance one.
     """
 
@@ -62,7 +62,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Protocol:
-    """What is done with one data set."""
+    """Splits, budget and accuracy for one data set."""
 
     dataset: str
     draw: Draw
@@ -87,11 +87,11 @@ class Protocol:
 
 
 class Split(NamedTuple):
-    """Rows to learn from and rows to judge by, scaled."""
+    """Training and test rows, scaled."""
 
     train: Rows
     test: Rows
-    unit: Array | float  # what training targets were divided by, task by task
+    unit: Array | float  # scale of the training targets, task by task
     folds: Index  # (n,) of the training rows, for tuning; −1: never held out
 
 
@@ -107,12 +107,19 @@ def make_split(
     protocol: Protocol, data: TaskSet, repeat: int, size: int | None = None
 ) -> Split:
     """Split of one repeat, the same for every method."""
+    # The seed of a data set must not change from one process to the next.
     rng = np.random.default_rng([repeat, crc32(protocol.dataset.encode())])
     count = protocol.most if size is None else size
     training, testing = protocol.draw(data, rng, count)
     train, test = data.rows(training), data.rows(testing)
-    centre, scale = _scales(train.X, whole=data.image_shape is not None)
-    unit = _target_unit(data, train.y)
+    centre, scale = train.X.mean(axis=0), train.X.std(axis=0)
+    if data.image_shape is not None:  # pixels share one scale
+        scale = np.full_like(scale, np.sqrt(np.mean(scale**2)))
+    scale = np.where(scale > 0, scale, 1.0)
+    unit: Array | float = 1.0
+    if data.kind == "regression" and train.y.ndim == 2:
+        spread = train.y.std(axis=0)
+        unit = np.where(spread > 0, spread, 1.0)
     return Split(
         Rows((train.X - centre) / scale, train.y / unit, train.task),
         Rows((test.X - centre) / scale, test.y, test.task),
@@ -122,35 +129,20 @@ def make_split(
 
 
 def _deal_folds(data: TaskSet, training: Index) -> Index:
-    """Fold of each training row: even within tasks, or within classes of images."""
+    """Fold of each training row: balanced within tasks, or within image classes."""
     if data.label is None:
         return deal_rows(_codes(data)[training, np.newaxis], MOST_FOLDS)
+    # Folds are drawn over images, so that an image is in one fold in all tasks.
     images, place = np.unique(data.sample[training], return_inverse=True)
     kinds = np.unique(data.label[images], return_inverse=True)[1]
     fewest = int(np.bincount(kinds).min())
     return deal_rows(kinds[:, np.newaxis], min(MOST_FOLDS, fewest))[place]
 
 
-def _scales(X: Array, *, whole: bool) -> tuple[Array, Array]:
-    """Means, and one deviation per column or, for pixels, one for all."""
-    spread = X.std(axis=0)
-    if whole:
-        spread = np.full_like(spread, np.sqrt(np.mean(spread**2)))
-    return X.mean(axis=0), np.where(spread > 0, spread, 1.0)
-
-
-def _target_unit(data: TaskSet, y: Array) -> Array | float:
-    """Deviation of each shared regression target; one elsewhere."""
-    if data.kind == "classification" or y.ndim == 1:
-        return 1.0
-    spread = y.std(axis=0)
-    return np.where(spread > 0, spread, 1.0)
-
-
 def draw_per_task(
     data: TaskSet, rng: np.random.Generator, size: int | None
 ) -> tuple[Index, Index]:
-    """A number of rows of each task (20 in the paper), the rest to judge by."""
+    """Draw rows of each task for training (20 in the paper), the rest for testing."""
     training, testing = [], []
     code = _codes(data)
     for task in np.unique(code):
@@ -163,14 +155,17 @@ def draw_per_task(
 
 
 def _codes(data: TaskSet) -> Index:
-    """Position of each row's task; the same for all rows where tasks share X."""
+    """Task of each row; zero for all rows where tasks share X."""
     return np.zeros(len(data.sample), np.intp) if data.code is None else data.code
 
 
 def draw_shared(
     data: TaskSet, rng: np.random.Generator, size: int | None
 ) -> tuple[Index, Index]:
-    """Some of the rows that all tasks share (50 in the paper), the rest to judge by."""
+    """Draw rows that all tasks share (50 in the paper).
+
+    Test rows are those that no size trains on, so that all sizes share them.
+    """
     rows = rng.permutation(len(data.sample))[:SARCOS_ROWS]
     most = max(SARCOS_SIZES)
     return rows[: SHARED_ROWS if size is None else size], rows[most:]
@@ -179,10 +174,9 @@ def draw_shared(
 def draw_images(
     data: TaskSet, rng: np.random.Generator, size: int | None
 ) -> tuple[Index, Index]:
-    """60 % of the images of each class, or fewer of those; 40 % to judge by.
+    """Draw 60 % of the images of each class, or fewer of them; 40 % for testing.
 
-    Images that belong together stay together, and an image is on one side in all
-    tasks.
+    Images of one group stay together, and an image is on one side in all tasks.
     """
     if data.label is None:
         raise ValueError(f"data must be of labelled images: got {data.name}.")
@@ -191,15 +185,17 @@ def draw_images(
     training = _choose_groups(group, data.label[used], rng)
     train = rng.permutation(used[training])
     if size is not None:
-        train = _take_per_class(train, data.label[train], size)
+        label = data.label[train]
+        train = np.concatenate([train[label == c][:size] for c in np.unique(label)])
     return data.find(train), data.find(used[~training])
 
 
 def _choose_groups(
     group: Index, label: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Mask of images to learn from: 60 % of the groups of each class."""
+    """Mask of training images: 60 % of the groups of each class."""
     names, first = np.unique(group, return_index=True)
+    # Groups of several images mix classes, so these cannot be balanced.
     alone = len(names) == len(group)
     kind = label[first] if alone else np.zeros(len(names), dtype=np.intp)
     chosen = np.zeros(len(names), dtype=bool)
@@ -209,36 +205,28 @@ def _choose_groups(
     return chosen[np.searchsorted(names, group)]
 
 
-def _take_per_class(samples: Index, label: np.ndarray, size: int) -> Index:
-    """The first ``size`` of each class."""
-    kept = [samples[label == value][:size] for value in np.unique(label)]
-    return np.concatenate(kept)
-
-
 def score_tasks(data: TaskSet, test: Rows, predicted: Array) -> list[Score]:
     """All metrics of the data set's kind, over all tasks and task by task."""
-    make = _errors if data.kind == "regression" else _areas
-    return list(make(data, test, predicted))
+    y, task = test.y, test.task
+    if data.kind == "classification":
+        areas = np.asarray(auc(y, predicted, task=task, average=None))
+        scores = [Score("auc", None, float(np.nanmean(areas)))]
+        return scores + _by_task("auc", data, areas)
+    pooled = float(nmse(y, predicted, task=task))
+    mean = float(nmse(y, predicted, task=task, average="tasks"))
+    each = np.asarray(nmse(y, predicted, task=task, average=None))
+    scores = [
+        Score("nmse_pooled", None, pooled),
+        Score("nmse_tasks", None, mean),
+        Score("ve_pooled", None, 1.0 - pooled),
+        Score("ve_tasks", None, 1.0 - mean),
+    ]
+    return scores + _by_task("nmse_tasks", data, each)
 
 
-def _errors(data: TaskSet, test: Rows, predicted: Array) -> Iterator[Score]:
-    label = test.task
-    pooled = nmse(test.y, predicted, task=label)
-    mean = nmse(test.y, predicted, task=label, average="tasks")
-    yield Score("nmse_pooled", None, float(pooled))
-    yield Score("nmse_tasks", None, float(mean))
-    yield Score("ve_pooled", None, 1.0 - float(pooled))
-    yield Score("ve_tasks", None, 1.0 - float(mean))
-    each = np.asarray(nmse(test.y, predicted, task=label, average=None))
-    for name, value in zip(data.task_names, each, strict=True):
-        yield Score("nmse_tasks", name, float(value))
-
-
-def _areas(data: TaskSet, test: Rows, predicted: Array) -> Iterator[Score]:
-    areas = np.asarray(auc(test.y, predicted, task=test.task, average=None))
-    yield Score("auc", None, float(np.nanmean(areas)))
-    for name, value in zip(data.task_names, areas, strict=True):
-        yield Score("auc", name, float(value))
+def _by_task(metric: str, data: TaskSet, values: Array) -> list[Score]:
+    named = zip(data.task_names, values, strict=True)
+    return [Score(metric, name, float(value)) for name, value in named]
 
 
 COARSE = (0.0, 0.1, 1.0, 10.0)
@@ -266,7 +254,7 @@ PROTOCOLS = {
 
 
 def find_protocol(dataset: str, *, quick: bool = False) -> Protocol:
-    """Protocol of a data set; quick: few settings, few images, few sizes."""
+    """Protocol of a data set; ``quick`` has fewer settings, images and sizes."""
     protocol = PROTOCOLS[dataset]
     if not quick:
         return protocol

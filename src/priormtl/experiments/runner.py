@@ -1,26 +1,48 @@
-"""run: units of work, once each, on several processes, resumable at any moment."""
+"""Run units of work once each, on several processes, resumable at any moment.
 
+A unit names everything its rows depend on. Its rows are stored as Parquet under the
+digest of these settings, so that a changed setting is another file and no file is ever
+out of date. Files are written completely or not at all: a killed run loses only what
+was being computed, and two runs in one folder do no harm.
+"""
+
+import json
 import multiprocessing
 import os
 import signal
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from io import BytesIO
+from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
+from priormtl._files import remove_leftovers, write_whole
 from priormtl._processes import leaving_interrupts
-from priormtl.experiments.store import Store, digest_settings
 
-__all__ = ["Event", "Failure", "Outcome", "Unit", "collect", "run"]
-
-PARENT_LOOKS = 1.0  # seconds between a worker's looks whether its parent still lives
+__all__ = [
+    "Clock",
+    "Elapsed",
+    "Event",
+    "Failure",
+    "Outcome",
+    "Store",
+    "Unit",
+    "collect",
+    "read_elapsed",
+    "run",
+    "write_table",
+]
 
 
 class Unit(Protocol):
@@ -28,7 +50,7 @@ class Unit(Protocol):
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """Name for messages."""
 
     @property
     def family(self) -> tuple[str, ...]:
@@ -38,7 +60,60 @@ class Unit(Protocol):
         """Everything the rows depend on, as JSON values."""
 
     def compute(self) -> pa.Table:
-        """The rows."""
+        """Compute the rows."""
+
+
+# Finished units.
+
+DIGEST_BYTES = 16
+METADATA_KEY = b"priormtl"
+
+
+@dataclass(frozen=True)
+class Store:
+    """Folder of finished units, one Parquet file each."""
+
+    folder: Path
+
+    def path(self, settings: Mapping[str, Any]) -> Path:
+        """File of the unit with these settings."""
+        text = _spell_settings(settings).encode()
+        name = blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
+        return self.folder / f"{name}.parquet"
+
+    def read(self, settings: Mapping[str, Any]) -> pa.Table | None:
+        """Rows of a finished unit, else None."""
+        try:
+            table = pq.read_table(self.path(settings))
+        except (FileNotFoundError, pa.ArrowInvalid, OSError):
+            # A file that is damaged, or not ours, is computed anew.
+            return None
+        return table.replace_schema_metadata(None)
+
+    def write(self, settings: Mapping[str, Any], table: pa.Table) -> None:
+        """Store the rows of a finished unit, with its settings as metadata."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        metadata = {METADATA_KEY: _spell_settings(settings)}
+        write_table(self.path(settings), table.replace_schema_metadata(metadata))
+
+    def remove(self, settings: Mapping[str, Any]) -> None:
+        """Remove a unit, if it is there, so that it is computed anew."""
+        self.path(settings).unlink(missing_ok=True)
+
+
+def _spell_settings(settings: Mapping[str, Any]) -> str:
+    """Settings as JSON, the same text for any order of their keys."""
+    return json.dumps(settings, sort_keys=True, allow_nan=False)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write rows as Parquet, completely or not at all."""
+    buffer = BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    write_whole(path, buffer.getbuffer())
+
+
+# Running.
 
 
 class Event(NamedTuple):
@@ -51,7 +126,7 @@ class Event(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A unit that gave no rows, and why."""
+    """A unit without rows, and why."""
 
     label: str
     reason: str
@@ -59,7 +134,7 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did."""
+    """Result of a run."""
 
     computed: int
     found: int
@@ -74,66 +149,88 @@ def run(
     jobs: int = 1,
     limit: float | None = None,
     force: Callable[[Unit], bool] = lambda unit: False,
-    tell: Callable[[Event], None] = lambda event: None,
+    callback: Callable[[Event], None] = lambda event: None,
 ) -> Outcome:
-    """Compute all units that the store does not hold.
+    """Compute all units that are not in the store.
 
     Parameters
     ----------
+    units : sequence of Unit
+        Units to compute. Units with equal settings are computed once.
+    store : Store
+        Where finished units are.
     jobs : int
-        Processes. Rows do not depend on their number.
+        Number of processes. Results are bit-identical for any number.
     limit : float, optional
         Seconds after which a unit is given up.
     force : callable
-        Units for which it is true are computed anew.
-    tell : callable
-        Called after each unit.
+        Units for which it returns True are computed again.
+    callback : callable
+        Called with an Event after each unit.
     """
-    distinct = {digest_settings(unit.settings()): unit for unit in units}
-    pending = _find_pending(list(distinct.values()), store, force)
+    distinct = list({store.path(unit.settings()): unit for unit in units}.values())
+    remove_leftovers(store.folder)  # of a run that was killed while writing
+    for unit in distinct:
+        if force(unit):
+            store.remove(unit.settings())
+    pending = [unit for unit in distinct if store.read(unit.settings()) is None]
     found = len(distinct) - len(pending)
     if not pending:
         return Outcome(0, found)
-    progress = _Progress(len(distinct), found, pending, jobs, tell)
-    interrupted = False
+    left = Counter(unit.family for unit in pending)
+    times: dict[tuple[str, ...], list[float]] = {}
     failures: list[Failure] = []
+    done, interrupted = found, False
     try:
         for unit, work, reason in _compute_all(pending, store, jobs, limit):
-            _warn_here(work)
-            progress.end(unit, work.seconds)
+            # Warnings of another process are issued here, where they can be filtered.
+            for category, words in work.warnings:
+                warnings.warn(words, category, stacklevel=2)
+            done += 1
+            left[unit.family] -= 1
+            times.setdefault(unit.family, []).append(work.seconds)
+            remaining = _estimate_seconds(left, times, jobs)
+            callback(Event(unit.label, done, len(distinct), remaining))
             if reason is not None:
                 failures.append(Failure(unit.label, reason))
     except KeyboardInterrupt:
         interrupted = True
-    computed = progress.done - found - len(failures)
-    return Outcome(computed, found, failures, interrupted)
-
-
-def _find_pending(
-    units: Sequence[Unit], store: Store, force: Callable[[Unit], bool]
-) -> list[Unit]:
-    """Units without rows, after those that are forced have lost theirs."""
-    store.tidy()
-    for unit in units:
-        if force(unit):
-            store.forget(unit.settings())
-    return [unit for unit in units if store.read(unit.settings()) is None]
+    return Outcome(done - found - len(failures), found, failures, interrupted)
 
 
 def collect(units: Sequence[Unit], store: Store) -> list[pa.Table | None]:
-    """Rows of each unit, None where they are not there; computes nothing."""
+    """Rows of each unit, None where there are none; computes nothing."""
     return [store.read(unit.settings()) for unit in units]
+
+
+def _estimate_seconds(
+    left: Mapping[tuple[str, ...], int],
+    times: Mapping[tuple[str, ...], list[float]],
+    jobs: int,
+) -> float:
+    """Time of the units left, from finished ones of the same family, else of all."""
+    known = {family: fmean(seconds) for family, seconds in times.items()}
+    usual = fmean([one for seconds in times.values() for one in seconds])
+    work = sum(count * known.get(family, usual) for family, count in left.items())
+    return work / jobs
+
+
+class _Work(NamedTuple):
+    """What a process reports of a unit, besides its rows."""
+
+    seconds: float
+    warnings: tuple[tuple[type[Warning], str], ...] = ()  # categories and messages
 
 
 def _compute_all(
     units: Sequence[Unit], store: Store, jobs: int, limit: float | None
-) -> Iterator[tuple[Unit, "_Work", str | None]]:
-    """Yield each unit when it ends, with what it took, and why where it failed."""
+) -> Iterator[tuple[Unit, _Work, str | None]]:
+    """Yield each unit when it ends, and the reason if it failed."""
     from pebble import ProcessPool  # noqa: PLC0415
 
     context = multiprocessing.get_context("spawn")
     pool = ProcessPool(
-        jobs, initializer=_settle, initargs=(os.getpid(),), context=context
+        jobs, initializer=_start_worker, initargs=(os.getpid(),), context=context
     )
     futures: dict[Future[_Work], Unit] = {}
     try:
@@ -145,17 +242,16 @@ def _compute_all(
         while waiting:
             ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for future in ended:
-                reason = _reason(future, limit)
+                reason = _failure_reason(future, limit)
                 work = future.result() if reason is None else _Work(limit or 0.0)
                 yield futures[future], work, reason
     finally:
-        # Also after Ctrl-C: what is being computed is dropped, what is done is stored.
+        # Also after Ctrl-C: running units are dropped, finished ones are stored.
         pool.stop()
         pool.join()
 
 
-def _reason(future: "Future[_Work]", limit: float | None) -> str | None:
-    """Why a unit failed; None if it did not."""
+def _failure_reason(future: Future[_Work], limit: float | None) -> str | None:
     try:
         error = future.exception()
     except CancelledError:
@@ -167,68 +263,76 @@ def _reason(future: "Future[_Work]", limit: float | None) -> str | None:
     return f"{type(error).__name__}: {error}"
 
 
-class _Work(NamedTuple):
-    """What came of a unit, besides its rows."""
-
-    seconds: float
-    warnings: tuple[tuple[type[Warning], str], ...] = ()  # kinds and words
-
-
 def _compute(unit: Unit, store: Store) -> _Work:
-    """Work of one process: compute and keep."""
+    """Compute and store a unit, in a process of the pool."""
     begin = time.monotonic()
-    # One thread of BLAS whatever the number of processes: equal bits.
+    # One BLAS thread whatever the number of processes, for identical bits.
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         table = unit.compute()
     store.write(unit.settings(), table)
-    told = dict.fromkeys((one.category, str(one.message)) for one in caught)
-    return _Work(time.monotonic() - begin, tuple(told))
+    distinct = dict.fromkeys((one.category, str(one.message)) for one in caught)
+    return _Work(time.monotonic() - begin, tuple(distinct))
 
 
-def _warn_here(work: _Work) -> None:
-    """Warnings of another process, where somebody can hear and filter them."""
-    for kind, words in work.warnings:
-        warnings.warn(words, kind, stacklevel=4)
+PARENT_CHECK = 1.0  # seconds between checks whether the parent is alive
 
 
-def _settle(parent: int) -> None:
-    """Leave Ctrl-C to the parent, also where masks do not; do not outlive it."""
+def _start_worker(parent: int) -> None:
+    """Leave Ctrl-C to the parent, and end when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(PARENT_LOOKS)
-    os._exit(1)
+# Time of all runs into a folder.
+
+CLOCK_FILE = "run.json"
+BETWEEN_NOTES = 10.0  # seconds of a run that a kill may leave out of the count
 
 
-class _Progress:
-    """Counts units and guesses the time left from units of the same family."""
+class Elapsed(NamedTuple):
+    """Time of all runs so far, and the largest number of processes of one of them."""
 
-    def __init__(
-        self,
-        total: int,
-        done: int,
-        pending: Sequence[Unit],
-        jobs: int,
-        tell: Callable[[Event], None],
-    ) -> None:
-        self.total, self.done, self.jobs, self.tell = total, done, jobs, tell
-        self.left: dict[tuple[str, ...], int] = {}
-        for unit in pending:
-            self.left[unit.family] = self.left.get(unit.family, 0) + 1
-        self.times: dict[tuple[str, ...], list[float]] = {}
+    seconds: float = 0.0
+    jobs: int = 1
 
-    def end(self, unit: Unit, seconds: float) -> None:
-        """Count a unit that has ended."""
-        self.times.setdefault(unit.family, []).append(seconds)
-        self.done += 1
-        self.left[unit.family] -= 1
-        self.tell(Event(unit.label, self.done, self.total, self._seconds_left()))
 
-    def _seconds_left(self) -> float:
-        known = {family: fmean(times) for family, times in self.times.items()}
-        usual = fmean([time for times in self.times.values() for time in times])
-        work = sum(count * known.get(kin, usual) for kin, count in self.left.items())
-        return work / self.jobs
+def read_elapsed(folder: Path) -> Elapsed:
+    """Time that was noted in a folder; zero before the first run."""
+    try:
+        noted = json.loads((folder / CLOCK_FILE).read_text())
+    except FileNotFoundError:
+        return Elapsed()
+    return Elapsed(float(noted["seconds"]), int(noted["jobs"]))
+
+
+@dataclass
+class Clock:
+    """Adds the time from now on to that of earlier runs, killed ones included."""
+
+    folder: Path
+    jobs: int
+    begin: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        remove_leftovers(self.folder)  # of a run that was killed while it noted
+        before = read_elapsed(self.folder)
+        self._before, self._most = before.seconds, max(before.jobs, self.jobs)
+        self._last = self.begin
+
+    def note(self) -> None:
+        """Write the time so far."""
+        self._last = time.monotonic()
+        elapsed = Elapsed(self._before + self._last - self.begin, self._most)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.folder / CLOCK_FILE, json.dumps(elapsed._asdict()).encode())
+
+    def note_sometimes(self) -> None:
+        """Write the time so far, unless that was done a moment ago."""
+        if time.monotonic() - self._last >= BETWEEN_NOTES:
+            self.note()

@@ -1,43 +1,44 @@
-"""How it looks: figures of models and of plain arrays, on any axes, in one style.
+"""Figures of models and of plain arrays, on any axes, in one style.
 
 Every ``plot_…`` function takes ``ax=`` and returns the Axes; the figure is
-``ax.figure``. pyplot is not used and no setting of matplotlib is changed.
+``ax.figure``. pyplot is not used, and matplotlib's settings are left as they are.
 """
 
 from priormtl.estimators import FitTrace, trace_fit
-from priormtl.plotting.coefficients import plot_coefficients
-from priormtl.plotting.convergence import Descent, plot_convergence
-from priormtl.plotting.curves import Curve, plot_curves, plot_level
-from priormtl.plotting.learning import plot_learning_curve
-from priormtl.plotting.over_tasks import plot_over_tasks
-from priormtl.plotting.paths import plot_path
+from priormtl.plotting.coefficients import plot_coefficients, plot_over_tasks
+from priormtl.plotting.curves import (
+    Curve,
+    Descent,
+    plot_convergence,
+    plot_curves,
+    plot_learning_curve,
+    plot_level,
+)
 from priormtl.plotting.priors import plot_prior
-from priormtl.plotting.roc import plot_roc
-from priormtl.plotting.roc_curves import plot_roc_curves
-from priormtl.plotting.saving import save_figure
-from priormtl.plotting.search import plot_search
+from priormtl.plotting.roc import plot_roc, plot_roc_curves
 from priormtl.plotting.style import (
-    LOOKS,
+    LINE_STYLES,
     Axes,
     Figure,
-    Look,
-    choose_looks,
+    LineStyle,
+    choose_styles,
     new_figure,
-    say_missing,
+    save_figure,
     share_legend,
+    show_missing,
     styled,
 )
-from priormtl.plotting.surfaces import plot_surface
+from priormtl.plotting.tuning import plot_path, plot_search, plot_surface
 
 __all__ = [
-    "LOOKS",
+    "LINE_STYLES",
     "Axes",
     "Curve",
     "Descent",
     "Figure",
     "FitTrace",
-    "Look",
-    "choose_looks",
+    "LineStyle",
+    "choose_styles",
     "new_figure",
     "plot_coefficients",
     "plot_convergence",
@@ -52,8 +53,8 @@ __all__ = [
     "plot_search",
     "plot_surface",
     "save_figure",
-    "say_missing",
     "share_legend",
+    "show_missing",
     "styled",
     "trace_fit",
 ]

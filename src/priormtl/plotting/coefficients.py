@@ -1,18 +1,31 @@
-"""Which features act in which tasks: coefficients as a heat map."""
+"""Coefficients of a fitted model: as a heat map, or as lines over the tasks."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
-from priormtl._arrays import Index
-from priormtl.plotting.colours import SIGNED, symmetric_limit
+from priormtl._arrays import Array
 from priormtl.plotting.learned import Learned, Per, rank_rows, read_model
-from priormtl.plotting.names import fold_words, name_ticks, shorten
-from priormtl.plotting.style import Axes, new_axes, say_missing, styled
+from priormtl.plotting.style import (
+    LINE_STYLES,
+    SIGNED,
+    Axes,
+    add_legend,
+    even_places,
+    fold_words,
+    name_ticks,
+    new_axes,
+    shorten,
+    show_missing,
+    styled,
+)
 from priormtl.tables import count_words
 
-__all__ = ["plot_coefficients"]
+__all__ = ["plot_coefficients", "plot_over_tasks"]
+
+FEW = 4
+MOST_MARKERS = 40
 
 
 def plot_coefficients(
@@ -25,29 +38,29 @@ def plot_coefficients(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Heat map of coefficients, features × tasks, the strongest feature first.
+    """Heat map of coefficients, features × tasks, the largest feature first.
 
-    Dark blue is below zero, light yellow above, grey is zero: also without colours
-    the sign is seen.
+    Dark blue is negative, light yellow positive and grey zero: the sign is visible
+    without colours.
 
     Parameters
     ----------
     model : fitted linear model
-        Anything with ``coef_`` (m, d); names are taken from it.
+        Any model with ``coef_`` (m, d). Names are taken from it.
     top : int or None
-        Most features that are shown: the largest ‖p_j‖ over the tasks. None shows
-        all that have a coefficient.
+        Largest number of features that are shown, by ‖p_j‖ over the tasks. None shows
+        all with a nonzero coefficient.
     features : names or positions, optional
         Features to show instead, in this order.
     tasks : task labels, optional
-        Tasks to show, in this order; all by default, as their chain has them.
+        Tasks to show, in this order; all by default, in the order of their chain.
     per : {"unit", "deviation"}
-        Coefficients in the units of X, or for features that are divided by their
-        standard deviation, which makes features comparable.
+        Coefficients in the units of X, or per standard deviation of each feature,
+        which makes features comparable.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on; a new figure by default.
     legend : bool
-        Whether to add the scale of colours.
+        Whether to add a colour bar.
 
     Returns
     -------
@@ -65,16 +78,30 @@ def plot_coefficients(
     learned = read_model(model, per)
     rows = learned.choose_rows(top, features)
     columns = learned.find_tasks(tasks)
+    # Inches in which names have room, also upright, on a page.
+    longest = max(len(shorten(task)) for task in learned.tasks)
+    width = float(np.clip(3.2 + 0.24 * len(learned.tasks), 4.6, 9.0))
+    height = float(np.clip(1.2 + 0.19 * len(rows), 2.0, 10.0)) + 0.07 * longest
     with styled():
-        ax = new_axes(ax, *_figure_size(len(rows), learned.tasks))
+        ax = new_axes(ax, width, height)
         if not len(rows):
-            return say_missing(ax, f"no feature is selected (of {len(learned.P)})")
-        _draw(ax, learned, rows, columns, legend=legend)
-        ax.set_title(_describe(learned, len(rows), chosen=features is not None))
+            return show_missing(ax, f"no feature is selected (of {len(learned.P)})")
+        values = learned.P[np.ix_(rows, columns)]
+        limit = float(np.abs(values).max(initial=0.0)) or 1.0  # ±1 where all are zero
+        image = ax.imshow(values, aspect="auto", cmap=SIGNED, vmin=-limit, vmax=limit)
+        ax.grid(visible=False)
+        ax.spines[:].set_visible(True)
+        name_ticks(ax, "y", [learned.features[j] for j in rows])
+        name_ticks(ax, "x", [learned.tasks[i] for i in columns])
+        ax.set_xlabel(f"Task ({len(columns)})")
+        if legend:
+            label = fold_words(f"Coefficient: {learned.unit}", ax)
+            ax.figure.colorbar(image, ax=ax, label=label)
+        ax.set_title(_title(learned, len(rows), chosen=features is not None))
     return ax
 
 
-def _describe(learned: Learned, n_shown: int, *, chosen: bool) -> str:
+def _title(learned: Learned, n_shown: int, *, chosen: bool) -> str:
     """Say which features are shown."""
     d, n_active = len(learned.P), len(rank_rows(learned.P))
     if not chosen and n_shown < n_active:
@@ -86,26 +113,97 @@ def _describe(learned: Learned, n_shown: int, *, chosen: bool) -> str:
     return count_words(d, "feature")
 
 
-def _figure_size(n_rows: int, tasks: Sequence[Hashable]) -> tuple[float, float]:
-    """Inches in which names have room, also upright, on a page."""
-    longest = max(len(shorten(task)) for task in tasks)
-    width = float(np.clip(3.2 + 0.24 * len(tasks), 4.6, 9.0))
-    height = float(np.clip(1.2 + 0.19 * n_rows, 2.0, 10.0))
-    return width, height + 0.07 * longest
+def plot_over_tasks(
+    model: Any,
+    features: Sequence[Hashable] | None = None,
+    *,
+    band: Any = None,
+    tasks: Sequence[Hashable] | None = None,
+    per: Per = "unit",
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """Coefficients of a few features over the tasks, one line per feature.
+
+    Tasks that neither a chain nor ``tasks`` puts in order are points without lines.
+
+    Parameters
+    ----------
+    model : fitted linear model
+        Any model with ``coef_`` (m, d). Names are taken from it.
+    features : names or positions, optional
+        Features to show; the four largest ‖p_j‖ by default.
+    band : pair of (m, d) arrays, or an object with ``low`` and ``high``, optional
+        Ends of an interval for each coefficient, in the units of ``coef_``, such as
+        ``resample_coefficients(...).band()``. The title names its ``level`` where it
+        has one.
+    tasks : task labels, optional
+        Tasks to show, in this order; all by default, in the order of their chain.
+    per, ax, legend
+        As in :func:`plot_coefficients`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from priormtl import MultiTaskRegressor
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> model = MultiTaskRegressor().fit(X, y, task=task)
+    >>> ends = model.coef_ - 0.1, model.coef_ + 0.1
+    >>> ax = plot_over_tasks(model, [0, 2], band=ends)
+    >>> [text.get_text() for text in ax.get_legend().texts]
+    ['x0', 'x2']
+    """
+    learned = read_model(model, per)
+    columns = learned.find_tasks(tasks)
+    rows = learned.choose_rows(FEW, features)
+    joined = learned.ordered or tasks is not None
+    ends = None if band is None else _read_band(band, learned)
+    places = np.arange(len(columns))
+    with styled():
+        ax = new_axes(ax, 7.0, 3.8)
+        if not len(rows):
+            return show_missing(ax, f"no feature is selected (of {len(learned.P)})")
+        ax.axhline(0.0, color="#808080", linewidth=0.8)
+        for k, j in enumerate(rows):
+            colour, line, marker = LINE_STYLES[k % len(LINE_STYLES)]
+            name = shorten(learned.features[j])
+            (drawn,) = ax.plot(places, learned.P[j, columns], label=name, marker=marker)
+            drawn.set(color=colour, linestyle=line if joined else "none")
+            if joined:
+                drawn.set_markevery(even_places(len(places), MOST_MARKERS).tolist())
+            if ends is None:
+                continue
+            interval = ends[:, j, columns]
+            if joined and len(places) > 1:
+                ax.fill_between(
+                    places, *interval, color=colour, alpha=0.18, linewidth=0
+                )
+            else:
+                ax.vlines(places, *interval, color=colour, alpha=0.4, linewidth=2.5)
+        name_ticks(ax, "x", [learned.tasks[i] for i in columns])
+        title = f"{len(rows)} of {count_words(len(learned.P), 'feature')}"
+        level = getattr(band, "level", None)
+        if level is not None:
+            title = f"{title}, with {100 * level:g} % bands"
+        ax.set(xlabel=f"Task ({len(columns)})", title=title)
+        ax.set_ylabel(fold_words(f"Coefficient: {learned.unit}", ax))
+        if legend:
+            add_legend(ax)
+    return ax
 
 
-def _draw(
-    ax: Axes, learned: Learned, rows: Index, columns: Index, *, legend: bool
-) -> None:
-    values = learned.P[np.ix_(rows, columns)]
-    limit = symmetric_limit(values)
-    image = ax.imshow(values, aspect="auto", cmap=SIGNED, vmin=-limit, vmax=limit)
-    ax.grid(visible=False)
-    ax.spines[:].set_visible(True)
-    name_ticks(ax, "y", [learned.features[j] for j in rows])
-    name_ticks(ax, "x", [learned.tasks[i] for i in columns])
-    ax.set_xlabel(f"Task ({len(columns)})")
-    if legend:
-        ax.figure.colorbar(
-            image, ax=ax, label=fold_words(f"Coefficient: {learned.unit}", ax)
+def _read_band(band: Any, learned: Learned) -> Array:
+    """Ends (2, d, m) in the unit of what is shown."""
+    low, high = (band.low, band.high) if hasattr(band, "low") else band
+    ends = np.stack([np.asarray(low, np.float64), np.asarray(high, np.float64)])
+    m, d = learned.P.shape[::-1]
+    if ends.shape != (2, m, d):
+        raise ValueError(
+            f"band must be two arrays of shape {(m, d)}, as coef_: got "
+            f"{ends.shape[1:]}."
         )
+    return np.asarray((ends * learned.scale).transpose(0, 2, 1))

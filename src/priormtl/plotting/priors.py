@@ -1,38 +1,52 @@
-"""What is known beforehand as a graph, and where data disagree with it."""
+"""The graph of a prior: nodes are features or tasks, edges are relations.
 
-from collections.abc import Sequence
+Colours show how far coefficients violate each relation: ‖d P‖ for a row d of D,
+divided by the largest value that it can have.
+"""
+
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import csr_array, vstack
+from scipy.sparse.csgraph import connected_components, shortest_path
+from scipy.spatial.distance import cdist
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
+from priormtl.data import name_features, unnamed_feature
+from priormtl.estimators import shared_coef
 from priormtl.exceptions import suggest
-from priormtl.plotting.colours import DISAGREEMENT
-from priormtl.plotting.layout import place_nodes
-from priormtl.plotting.names import fold_words, shorten
-from priormtl.plotting.relations import (
-    Link,
-    read_audit,
-    read_fitted,
-    read_prior,
-    read_ties,
+from priormtl.plotting.learned import read_model
+from priormtl.plotting.style import (
+    DISAGREEMENT,
+    Axes,
+    fold_words,
+    mpl,
+    new_axes,
+    shorten,
+    show_missing,
+    styled,
+    withStroke,
 )
-from priormtl.plotting.style import Axes, mpl, new_axes, say_missing, styled, withStroke
-from priormtl.priors import FeaturePrior
+from priormtl.priors import (
+    FeaturePrior,
+    as_task_prior,
+    laplacian,
+    measure_violations,
+    name_mean,
+)
 from priormtl.tables import count_words
 
 __all__ = ["plot_prior"]
 
 LONGEST, MOST_NAMED = 20, 80
 KINDS = ("feature", "task")
-LEAST_HEIGHT = 1.8  # in lengths of a line
+LEAST_HEIGHT = 1.8  # in lengths of an edge
 PLAIN, INK = "#5a6b78", "#303030"
 LINES = {"similar": "-", "opposite": (0, (3, 1.5)), "combination": (0, (1, 1))}
-LABELS = {
-    "audit": "Disagreement without the prior (0 holds, 1 opposite)",
-    "model": "Disagreement left in the model (0 holds, 1 opposite)",
-}
+AUDITED = "Disagreement without the prior (0 holds, 1 opposite)"
+FITTED = "Disagreement left in the model (0 holds, 1 opposite)"
 
 
 def plot_prior(
@@ -44,31 +58,31 @@ def plot_prior(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Graph of the relations that are known beforehand.
+    """Graph of the relations in a prior.
 
     Features are nodes and relations are lines: solid for similar, dashed for
-    opposite, broader for a larger weight, darker the more data disagree. Rows of D
-    with other than two features are small squares, dotted to each of them.
+    opposite, wider for a larger weight, darker for a larger disagreement with the
+    data. Rows of D with other than two features are small squares, dotted to each of
+    them.
 
     Parameters
     ----------
     source : fitted model, FeaturePrior or PriorAudit
         A fitted model is coloured by how far its coefficients violate each relation:
-        ‖d P‖ for a row d of D over the largest that it can be. A prior alone has no
+        ‖d P‖ for a row d of D over its largest possible value. A prior alone has no
         colours.
     audit : PriorAudit, optional
-        From ``audit_prior``: colours are then what data say without the prior, and
-        relations with the verdict "disagrees" are crossed out.
+        From ``audit_prior``. Colours then show the disagreement without the prior,
+        and relations with the verdict "disagrees" are crossed out.
     kind : {"feature", "task"}
-        Relations of features, or, of a fitted model or an audit, ties of tasks. These
-        have colours in audits alone.
+        Relations between features, or, of a fitted model or an audit, between tasks.
+        The latter have colours only with an audit.
     top : int or None
-        Most relations that are shown, those with the largest disagreement; None
-        shows all.
+        Largest number of relations that are shown, by disagreement; None shows all.
     ax : matplotlib Axes, optional
-        Where to draw; a new figure if not given.
+        Axes to draw on; a new figure by default.
     legend : bool
-        Whether to explain lines and colours.
+        Whether to add a legend and a colour bar.
 
     Returns
     -------
@@ -82,18 +96,165 @@ def plot_prior(
     >>> ax.get_title()
     '3 relations of 3 features'
     """
-    links, words = _read(source, audit, kind)
-    shown = sorted(links, key=_urgency)[:top]
-    graph = _build(shown)
+    relations, label = read_relations(source, audit, kind)
+    shown = sorted(
+        relations, key=lambda r: (not r.disagrees, -(r.disagreement or 0.0), -r.weight)
+    )[:top]
+    graph = _build_graph(shown)
+    # Inches in which names have room, on a page.
+    span = np.ptp(graph.positions, axis=0) if shown else np.zeros(2)
+    width = float(np.clip(3.0 + 1.2 * span[0], 5.0, 12.0))
+    height = float(np.clip(1.5 + 0.75 * span[1], 2.6, 9.0))
     with styled():
-        ax = new_axes(ax, *_figure_size(graph.positions))
+        ax = new_axes(ax, width, height)
         if not shown:
-            return say_missing(ax, "the prior holds no relation")
-        _draw(ax, shown, graph)
-        ax.set_title(_describe(links, shown, kind))
+            return show_missing(ax, "the prior holds no relation")
+        lines = _draw_edges(ax, shown, graph)
+        _draw_nodes(ax, graph)
+        ax.set_axis_off()
+        n_nodes = len({name for r in shown if r.by_name for name in r.members})
+        title = f"{count_words(len(relations), 'relation')} of "
+        if len(shown) < len(relations):
+            title = f"Top {len(shown)} of {len(relations)} relations, "
+        title += count_words(n_nodes, kind)
+        named = f", {MOST_NAMED} of them named" if n_nodes > MOST_NAMED else ""
+        ax.set_title(title + named)
         if legend:
-            _explain(ax, shown, words)
+            _add_legend(ax, shown, lines, label)
     return ax
+
+
+# Reading relations.
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One relation: its members by name, and what is known of it."""
+
+    members: tuple[Hashable, ...]
+    sign: str  # "similar", "opposite" or "combination"
+    weight: float
+    disagreement: float | None  # from 0, holds exactly, to 1, as wrong as possible
+    disagrees: bool = False  # by the verdict of an audit
+    by_name: bool = True  # whether members are names; else the relation in words
+
+
+def read_relations(source: Any, audit: Any, kind: str) -> tuple[list[Relation], str]:
+    """Relations of whatever was passed, and the label of their colours."""
+    if kind not in KINDS:
+        near = suggest([kind], KINDS)
+        raise ValueError(f'kind must be "feature" or "task": got {kind!r}.{near}')
+    if audit is None and hasattr(source, "relations"):
+        audit = source
+    if audit is not None:
+        return _read_audit(audit, kind), AUDITED
+    if kind == "feature" and isinstance(source, FeaturePrior):
+        return [found for part in source.parts for found in _read_part(part)], ""
+    if not hasattr(source, "coef_"):
+        prior = ", a FeaturePrior" if kind == "feature" else ""
+        raise TypeError(
+            f"source must be a fitted linear model{prior} or a PriorAudit to show "
+            f"relations of {kind}s: got {type(source).__name__}; call fit before."
+        )
+    if kind == "task":
+        return _read_tasks(source), ""
+    return _read_fitted(source), FITTED
+
+
+def _read_audit(audit: Any, kind: str) -> list[Relation]:
+    """Relations of an audit, with their disagreement without the prior."""
+    if not hasattr(audit, "relations"):
+        raise TypeError(
+            "audit must be what audit_prior(model, X, y, task=task) returns: got "
+            f"{type(audit).__name__}."
+        )
+    return [
+        Relation(
+            (row.first, row.second) if row.first is not None else (row.relation,),
+            row.sign,
+            row.weight,
+            row.violation_before,
+            row.verdict == "disagrees",
+            row.first is not None,
+        )
+        for row in audit.relations
+        if row.kind == kind
+    ]
+
+
+def _read_part(part: Any) -> list[Relation]:
+    """Relations of one part of a prior alone, so without disagreement."""
+    if hasattr(part, "D"):
+        names = name_features(part.features, part.D.shape[1])
+        return [_read_row(part.D, row, names) for row in range(part.D.shape[0])]
+    if hasattr(part, "pairs"):
+        part = part.pairs()
+    if not hasattr(part, "first"):
+        raise ValueError(
+            "prior holds strongest correlations, which are found at fit: pass the "
+            "fitted model to see its relations."
+        )
+    found = []
+    for *pair, sign, weight in zip(
+        part.first, part.second, part.sign, part.weight, strict=True
+    ):
+        names = tuple(x if isinstance(x, str) else unnamed_feature(x) for x in pair)
+        found.append(
+            Relation(names, "similar" if sign > 0 else "opposite", weight, None)
+        )
+    return found
+
+
+def _read_fitted(model: Any) -> list[Relation]:
+    """Relations of a fitted model and how far its coefficients violate them."""
+    learned = read_model(model)
+    prior = getattr(model, "feature_prior_", None)
+    if prior is None or not prior.parts:
+        return []
+    # The prior acts on coefficients of the features as scaled in the fit, and not on
+    # the task-specific components of outlier tasks.
+    P = (shared_coef(model) * model.feature_scale_).T
+    D = csr_array(vstack([part.matrix(len(P)) for part in prior.parts]))
+    D.eliminate_zeros()
+    return [
+        _read_row(D, row, learned.features, float(disagreement))
+        for row, disagreement in enumerate(measure_violations(D, P))
+    ]
+
+
+def _read_row(
+    D: csr_array,
+    row: int,
+    names: Sequence[Hashable],
+    disagreement: float | None = None,
+) -> Relation:
+    """Relation of one row of D; a pair if it has two members of equal size."""
+    here = slice(D.indptr[row], D.indptr[row + 1])
+    members, values = D.indices[here], D.data[here]
+    sign = "combination"
+    if len(values) == 2 and np.isclose(*np.abs(values)):
+        sign = "similar" if values.prod() < 0 else "opposite"
+    weight = float(np.square(values).mean()) if len(values) else 0.0
+    return Relation(tuple(names[j] for j in members), sign, weight, disagreement)
+
+
+def _read_tasks(model: Any) -> list[Relation]:
+    """Edges between the tasks of a fitted model; means of tasks are nodes as well."""
+    tasks = read_model(model).tasks
+    prior = as_task_prior(getattr(model, "task_prior", None))
+    graph = laplacian(None if prior is None else prior.restrict(tasks), tasks)
+    edges = [(tasks[a], tasks[b], weight) for a, b, weight in graph.pairs()]
+    circles = graph.circles()
+    for number, (members, weight) in enumerate(circles):
+        mean = name_mean(number, len(circles))
+        edges += [(tasks[i], mean, weight) for i in members]
+    return [
+        Relation((str(task), str(other)), "similar", weight, None)
+        for task, other, weight in edges
+    ]
+
+
+# Drawing.
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,105 +262,52 @@ class _Graph:
     """Named nodes, then one node for each relation that is no pair; all placed."""
 
     names: list[Any]
-    positions: Array  # (names and hubs, 2)
-    ends: list[list[tuple[int, int]]]  # lines of each relation
+    positions: Array  # (nodes, 2)
+    edges: list[list[tuple[int, int]]]  # of each relation
 
 
-def _read(source: Any, audit: Any, kind: str) -> tuple[list[Link], str]:
-    if kind not in KINDS:
-        near = suggest([kind], KINDS)
-        raise ValueError(f'kind must be "feature" or "task": got {kind!r}.{near}')
-    if audit is None and hasattr(source, "relations"):
-        audit = source
-    if audit is not None:
-        _check_audit(audit)
-        return read_audit(audit, kind), "audit"
-    if kind == "feature" and isinstance(source, FeaturePrior):
-        return read_prior(source), "prior"
-    _check_source(source, kind)
-    if kind == "task":
-        return read_ties(source), "prior"
-    return read_fitted(source), "model"
-
-
-def _check_audit(audit: Any) -> None:
-    if not hasattr(audit, "relations"):
-        raise TypeError(
-            "audit must be what audit_prior(model, X, y, task=task) returns: got "
-            f"{type(audit).__name__}."
-        )
-
-
-def _check_source(source: Any, kind: str) -> None:
-    if hasattr(source, "coef_"):
-        return
-    prior = ", a FeaturePrior" if kind == "feature" else ""
-    raise TypeError(
-        f"source must be a fitted linear model{prior} or a PriorAudit to show "
-        f"relations of {kind}s: got {type(source).__name__}; call fit before."
-    )
-
-
-def _urgency(link: Link) -> tuple[bool, float, float]:
-    return not link.disagrees, -(link.disagreement or 0.0), -link.weight
-
-
-def _build(links: Sequence[Link]) -> _Graph:
-    names = list(dict.fromkeys(name for link in links for name in link.members))
+def _build_graph(relations: Sequence[Relation]) -> _Graph:
+    names = list(dict.fromkeys(name for r in relations for name in r.members))
     place = {name: k for k, name in enumerate(names)}
-    ends, n_nodes = [], len(names)
-    for link in links:
-        members = [place[name] for name in link.members]
-        if link.sign != "combination":
-            ends.append([(members[0], members[1])])
+    edges, n_nodes = [], len(names)
+    for relation in relations:
+        members = [place[name] for name in relation.members]
+        if relation.sign != "combination":
+            edges.append([(members[0], members[1])])
         else:
-            ends.append([(n_nodes, member) for member in members])
+            edges.append([(n_nodes, member) for member in members])
             n_nodes += 1
-    pairs = np.array([pair for part in ends for pair in part], dtype=np.intp)
+    pairs = np.array([pair for part in edges for pair in part], dtype=np.intp)
     pairs = pairs.reshape(-1, 2)
-    return _Graph(names, place_nodes(n_nodes, pairs[:, 0], pairs[:, 1]), ends)
+    return _Graph(names, place_nodes(n_nodes, pairs[:, 0], pairs[:, 1]), edges)
 
 
-def _figure_size(positions: Array) -> tuple[float, float]:
-    """Inches in which names have room, on a page."""
-    span = np.ptp(positions, axis=0) if len(positions) else np.zeros(2)
-    width = float(np.clip(3.0 + 1.2 * span[0], 5.0, 12.0))
-    return width, float(np.clip(1.5 + 0.75 * span[1], 2.6, 9.0))
-
-
-def _draw(ax: Axes, links: Sequence[Link], graph: _Graph) -> None:
+def _draw_edges(ax: Axes, relations: Sequence[Relation], graph: _Graph) -> Any:
     segments = [
-        (link, graph.positions[list(pair)])
-        for link, part in zip(links, graph.ends, strict=True)
+        (relation, graph.positions[list(pair)])
+        for relation, part in zip(relations, graph.edges, strict=True)
         for pair in part
     ]
+    weights = np.array([relation.weight for relation, _ in segments])
+    largest = weights.max(initial=0.0) or 1.0
     lines = mpl.collections.LineCollection(
         [segment for _, segment in segments],
-        linestyles=[LINES[link.sign] for link, _ in segments],
-        linewidths=_widths([link.weight for link, _ in segments]),
+        linestyles=[LINES[relation.sign] for relation, _ in segments],
+        linewidths=0.8 + 1.7 * np.sqrt(weights / largest),
         zorder=1,
     )
-    if any(link.disagreement is None for link in links):
+    if any(relation.disagreement is None for relation in relations):
         lines.set_color(PLAIN)
     else:
-        lines.set(array=[link.disagreement for link, _ in segments], cmap=DISAGREEMENT)
+        values = [relation.disagreement for relation, _ in segments]
+        lines.set(array=values, cmap=DISAGREEMENT)
         lines.set_clim(0.0, 1.0)
     ax.add_collection(lines)
-    _cross_out(ax, [segment for link, segment in segments if link.disagrees])
-    _draw_nodes(ax, graph)
-    ax.set_axis_off()
-
-
-def _widths(weights: Sequence[float]) -> Array:
-    """Line widths in points: 2 for the largest weight, thinner by its root."""
-    largest = max(weights, default=1.0) or 1.0
-    return 0.8 + 1.7 * np.sqrt(np.array(weights) / largest)
-
-
-def _cross_out(ax: Axes, segments: Sequence[Array]) -> None:
-    if segments:
-        middle = np.stack(segments).mean(axis=1)
+    crossed = [segment for relation, segment in segments if relation.disagrees]
+    if crossed:
+        middle = np.stack(crossed).mean(axis=1)
         ax.plot(*middle.T, "x", markersize=7, color="black", zorder=3)
+    return lines
 
 
 def _draw_nodes(ax: Axes, graph: _Graph) -> None:
@@ -208,15 +316,21 @@ def _draw_nodes(ax: Axes, graph: _Graph) -> None:
     nodes = ax.plot(*features.T, "o", color="white", markersize=6, zorder=2)
     nodes[0].set(markeredgecolor=INK, markeredgewidth=1.0)
     ax.plot(*hubs.T, "s", color=INK, markersize=3.5, zorder=2)
-    sides = _free_sides(graph)
+    # A name stands above its node where the node's edges lead down, else below.
+    lean = np.zeros(len(graph.positions))
+    for a, b in (pair for part in graph.edges for pair in part):
+        rise = graph.positions[b, 1] - graph.positions[a, 1]
+        lean[a] += rise
+        lean[b] -= rise
     for k, name in enumerate(graph.names[:MOST_NAMED]):
+        above = lean[k] < -0.1
         words = ax.annotate(
             shorten(name, LONGEST),
             features[k],
-            xytext=(0, 5 * sides[k]),
+            xytext=(0, 5 if above else -5),
             textcoords="offset points",
             ha="center",
-            va="bottom" if sides[k] > 0 else "top",
+            va="bottom" if above else "top",
             fontsize=7.5,
         )
         # Names that cross a line stay readable.
@@ -224,41 +338,22 @@ def _draw_nodes(ax: Axes, graph: _Graph) -> None:
     ax.margins(0.1, 0.15)
     height = graph.positions[:, 1]
     if np.ptp(height) < LEAST_HEIGHT:
-        # What is nearly flat must not be drawn as if it were steep.
+        # A nearly flat graph must not be drawn as if it were steep.
         middle = (height.min() + height.max()) / 2.0
         ax.set_ylim(middle - LEAST_HEIGHT / 2.0, middle + LEAST_HEIGHT / 2.0)
 
 
-def _free_sides(graph: _Graph) -> Array:
-    """+1 where a node's lines lead down, so that its name stands above; else −1."""
-    lean = np.zeros(len(graph.positions))
-    for a, b in (pair for part in graph.ends for pair in part):
-        rise = graph.positions[b, 1] - graph.positions[a, 1]
-        lean[a] += rise
-        lean[b] -= rise
-    return np.where(lean < -0.1, 1.0, -1.0)
-
-
-def _describe(links: Sequence[Link], shown: Sequence[Link], kind: str) -> str:
-    n_nodes = len({name for link in shown if link.by_name for name in link.members})
-    nodes = count_words(n_nodes, kind)
-    if len(shown) == len(links):
-        words = f"{count_words(len(links), 'relation')} of {nodes}"
-    else:
-        words = f"Top {len(shown)} of {len(links)} relations, {nodes}"
-    return f"{words}, {MOST_NAMED} of them named" if n_nodes > MOST_NAMED else words
-
-
-def _explain(ax: Axes, links: Sequence[Link], words: str) -> None:
-    """Legend of the kinds of lines that are there, and the scale of colours."""
-    lines = ax.collections[0]
+def _add_legend(
+    ax: Axes, relations: Sequence[Relation], lines: Any, label: str
+) -> None:
+    """Legend of the line styles that occur, and the colour bar."""
     if lines.get_array() is not None:
-        ax.figure.colorbar(lines, ax=ax, label=fold_words(LABELS[words], ax))
-    signs = [sign for sign in LINES if any(link.sign == sign for link in links)]
+        ax.figure.colorbar(lines, ax=ax, label=fold_words(label, ax))
+    signs = [sign for sign in LINES if any(r.sign == sign for r in relations)]
     handles = [mpl.lines.Line2D([], [], ls=LINES[sign], label=sign) for sign in signs]
     for handle in handles:
         handle.set(color=PLAIN, linewidth=1.8)
-    if any(link.disagrees for link in links):
+    if any(relation.disagrees for relation in relations):
         cross = mpl.lines.Line2D([], [], ls="none", label="data disagree")
         handles.append(cross)
         cross.set(marker="x", color="black")
@@ -271,3 +366,84 @@ def _explain(ax: Axes, links: Sequence[Link], words: str) -> None:
         handlelength=2.4,
         columnspacing=1.2,
     )
+
+
+# Placing nodes.
+
+STEPS = 100
+ASPECT = 1.1  # width of the whole over its height
+MARGIN = np.array([1.0, 0.8])  # between components, for names
+N_ANGLES = 36
+
+
+def place_nodes(n_nodes: int, first: Index, second: Index) -> Array:
+    """Positions (n_nodes, 2) with joined nodes about 1 apart.
+
+    Connected components stand side by side, the largest first. The same graph always
+    has the same layout.
+    """
+    ones = np.ones(len(first))
+    graph = csr_array((ones, (first, second)), shape=(n_nodes, n_nodes))
+    n_parts, owner = connected_components(graph, directed=False)
+    members = [np.flatnonzero(owner == k) for k in range(n_parts)]
+    members.sort(key=len, reverse=True)
+    parts = [_place_component(graph[nodes][:, nodes]) for nodes in members]
+    # Rows from the top, each filled from the left.
+    sizes = [part.max(axis=0) + MARGIN for part in parts]
+    area = sum(float(size.prod()) for size in sizes)
+    limit = max([np.sqrt(area * ASPECT), *(size[0] for size in sizes)])
+    positions, x, y, height = np.zeros((n_nodes, 2)), 0.0, 0.0, 0.0
+    for nodes, part, size in zip(members, parts, sizes, strict=True):
+        if x > 0 and x + size[0] > limit:
+            x, y, height = 0.0, y - height, 0.0
+        positions[nodes] = part + np.array([x, y - size[1]])
+        x, height = x + size[0], max(height, size[1])
+    return positions
+
+
+def _place_component(graph: csr_array) -> Array:
+    """Positions of a connected graph, its lower left corner at zero.
+
+    Stress majorisation (Gansner, Koren & North 2004): distances in the plane approach
+    the numbers of edges between nodes, and no step increases the stress.
+    """
+    n = graph.shape[0]
+    if n == 1:
+        return np.zeros((1, 2))
+    # Dense as its result is: scipy 1.13 refuses some types of sparse indices.
+    wanted = shortest_path(graph.toarray(), directed=False, unweighted=True)
+    weight = 1.0 / (wanted + np.eye(n)) ** 2
+    np.fill_diagonal(weight, 0.0)
+    inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
+    # Start at the principal coordinates; a small circle separates equal ones.
+    centred = wanted**2 - (wanted**2).mean(axis=0)
+    _, vectors = np.linalg.eigh(-(centred - centred.mean(axis=1, keepdims=True)) / 2)
+    angle = 2.0 * np.pi * np.arange(n) / n
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    positions = np.sqrt(n) * vectors[:, :-3:-1] + 0.3 * circle
+    for _ in range(STEPS):
+        distance = cdist(positions, positions)
+        ratio = weight * wanted / np.maximum(distance, 1e-9)
+        sums = ratio.sum(axis=1)[:, np.newaxis]
+        positions = inverse @ (sums * positions - ratio @ positions)
+    return _rotate(positions)
+
+
+def _rotate(positions: Array) -> Array:
+    """Rotate into the smallest box, wider than high, the first node upper left."""
+    first = positions[1] - positions[0]
+    begin = np.arctan2(first[1], first[0])
+    candidates = []
+    for angle in begin + np.pi * np.arange(N_ANGLES) / N_ANGLES:
+        cos, sin = np.cos(angle), np.sin(angle)
+        candidates.append(positions @ np.array([[cos, -sin], [sin, cos]]))
+
+    def box(turned: Array) -> tuple[float, float]:
+        # Area, then height, rounded so that noise decides nothing.
+        width, height = np.ptp(turned, axis=0)
+        return round(float(width * height), 6), round(float(height), 6)
+
+    turned = min(candidates, key=box)
+    turned = turned - turned.mean(axis=0)
+    turned *= np.where(turned[0] * [1.0, -1.0] > 0, -1.0, 1.0)
+    return np.asarray(turned - turned.min(axis=0))

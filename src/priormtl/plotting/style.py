@@ -1,11 +1,17 @@
-"""One style for all figures: readable in grey, safe for the colour-blind.
+"""The common style of all figures: lines, colours, names of ticks, files.
 
-Figures are objects; nothing here touches pyplot or the user's settings.
+Figures are readable in grey and safe for colour-blind readers: lines differ in dash
+pattern and marker as well as in colour, and the lightness of every colour map is
+monotone in the value. Neither pyplot nor the user's matplotlib settings are touched.
 """
 
-from collections.abc import Iterator, Sequence
+import os
+import textwrap
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 try:
     import matplotlib as mpl
@@ -20,48 +26,59 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from None
 
+import numpy as np
 from numpy.typing import NDArray
 
+from priormtl._arrays import Array, Index
+from priormtl._files import write_whole
+
 __all__ = [
-    "LOOKS",
-    "REFERENCE_LOOK",
+    "DISAGREEMENT",
+    "LINE_STYLES",
+    "REFERENCE_STYLE",
+    "SIGNED",
+    "VALUES",
     "Axes",
-    "AxesGrid",
     "Figure",
-    "Look",
+    "LineStyle",
     "add_legend",
-    "choose_looks",
+    "choose_styles",
+    "even_places",
+    "fold_words",
+    "format_number",
     "mpl",
+    "name_ticks",
     "new_axes",
     "new_figure",
-    "say_missing",
+    "read_numbers",
+    "save_figure",
     "share_legend",
+    "shorten",
+    "show_missing",
     "styled",
     "tick_few_decades",
     "withStroke",
 ]
 
-AxesGrid = NDArray[Any]
 
-
-class Look(NamedTuple):
-    """How a line is told from others, by colour and without it."""
+class LineStyle(NamedTuple):
+    """Colour, dash pattern and marker of a line."""
 
     colour: str
     line: str | tuple[int, tuple[float, ...]]
     marker: str
 
 
-# Colours of Okabe & Ito; black is kept for means and references.
-LOOKS = (
-    Look("#0072b2", "-", "o"),
-    Look("#d55e00", "--", "s"),
-    Look("#009e73", "-.", "^"),
-    Look("#cc79a7", ":", "D"),
-    Look("#e69f00", (0, (5, 1, 1, 1, 1, 1)), "v"),
-    Look("#56b4e9", (0, (8, 2)), "P"),
+# Colours of Okabe & Ito (2008). Black is kept for means and references.
+LINE_STYLES = (
+    LineStyle("#0072b2", "-", "o"),
+    LineStyle("#d55e00", "--", "s"),
+    LineStyle("#009e73", "-.", "^"),
+    LineStyle("#cc79a7", ":", "D"),
+    LineStyle("#e69f00", (0, (5, 1, 1, 1, 1, 1)), "v"),
+    LineStyle("#56b4e9", (0, (8, 2)), "P"),
 )
-REFERENCE_LOOK = Look("#000000", "-", "x")
+REFERENCE_STYLE = LineStyle("#000000", "-", "x")
 
 SETTINGS = {
     "font.size": 10.0,
@@ -83,6 +100,9 @@ SETTINGS = {
 }
 
 
+# Figures and axes.
+
+
 @contextmanager
 def styled() -> Iterator[None]:
     """Draw in the style of this package; other figures keep theirs."""
@@ -94,25 +114,35 @@ def styled() -> Iterator[None]:
 
 def new_figure(
     n_rows: int, n_columns: int, *, width: float = 3.6, height: float = 2.9
-) -> tuple[Figure, AxesGrid]:
-    """Make panels of a size in inches, spaced so that no label is cut."""
-    size = (width * n_columns, height * n_rows)
-    figure = Figure(figsize=size)
+) -> tuple[Figure, NDArray[Any]]:
+    """Make a figure with a grid of panels; ``width`` and ``height`` are in inches."""
+    figure = Figure(figsize=(width * n_columns, height * n_rows))
     figure.set_layout_engine("constrained", w_pad=0.09, h_pad=0.07)
     return figure, figure.subplots(n_rows, n_columns, squeeze=False)
 
 
 def new_axes(ax: Axes | None, width: float = 5.5, height: float = 3.6) -> Axes:
-    """Axes to draw on: those given, or those of a new figure of a size in inches."""
+    """Return ``ax``, or the axes of a new figure where it is None."""
     if ax is not None:
         return ax
-    _, axes = new_figure(1, 1, width=width, height=height)
-    return axes[0, 0]
+    return new_figure(1, 1, width=width, height=height)[1][0, 0]
 
 
-def choose_looks(names: Sequence[str]) -> dict[str, Look]:
-    """One look per name, in order; with many names, looks come again."""
-    return {name: LOOKS[place % len(LOOKS)] for place, name in enumerate(names)}
+def show_missing(ax: Axes, words: str) -> Axes:
+    """Say in an empty panel why it is empty."""
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, words, ha="center", va="center", transform=ax.transAxes)
+    return ax
+
+
+# Lines and legends.
+
+
+def choose_styles(names: Sequence[str]) -> dict[str, LineStyle]:
+    """One line style per name, in order; with many names, styles repeat."""
+    return {
+        name: LINE_STYLES[place % len(LINE_STYLES)] for place, name in enumerate(names)
+    }
 
 
 def add_legend(ax: Axes) -> None:
@@ -138,6 +168,85 @@ def share_legend(figure: Figure) -> None:
         legend.remove()
 
 
+# Colour maps.
+
+VALUES = "cividis"
+
+
+def _colour_map(name: str, *stops: str) -> Any:
+    return mpl.colors.LinearSegmentedColormap.from_list(f"priormtl-{name}", stops)
+
+
+# Blue and dark below zero, yellow and light above; zero is a neutral grey.
+SIGNED = _colour_map(
+    "signed",
+    "#000f3d",
+    "#0f3c86",
+    "#4f76ab",
+    "#949494",
+    "#c7a94f",
+    "#f2cf3f",
+    "#fffac8",
+)
+# For lines on white: even the lightest stop is visible there.
+DISAGREEMENT = _colour_map("disagreement", "#b4c7d4", "#e08a3c", "#b53a00", "#4a0d00")
+
+
+# Names and numbers on axes.
+
+LONGEST = 24
+LINE_INCHES = 0.17  # from one line of small letters to the next
+LETTER_INCHES = 0.085
+
+
+def shorten(name: Hashable, longest: int = LONGEST) -> str:
+    """Name on one line, its middle left out where it is long.
+
+    Examples
+    --------
+    >>> shorten("percentage of pupils eligible for free meals", 20)
+    'percentage…ree meals'
+    """
+    text = " ".join(str(name).split())
+    if len(text) > longest:
+        tail = (longest - 1) // 2
+        text = f"{text[: longest - 1 - tail]}…{text[-tail:]}"
+    # matplotlib reads $…$ as a formula and hides labels that begin with "_".
+    text = text.replace("$", r"\$")
+    return f"\u200b{text}" if text.startswith("_") else text
+
+
+def even_places(count: int, most: int) -> Index:
+    """At most ``most`` equally spaced places of ``range(count)``, from the first."""
+    step = -(-count // max(1, most))
+    return np.arange(0, count, max(1, step))
+
+
+def name_ticks(ax: Axes, side: Literal["x", "y"], names: Sequence[Hashable]) -> None:
+    """Write names at 0, 1, …: as many as have room, upright where they are long."""
+    inches = _inches(ax, side)
+    places = even_places(len(names), int(inches / LINE_INCHES))
+    words = [shorten(names[place]) for place in places]
+    if side == "y":
+        ax.set_yticks(places, words, fontsize=8)
+        return
+    room = inches / max(1, len(places))
+    widest = LETTER_INCHES * max((len(word) for word in words), default=0)
+    ax.set_xticks(places, words, fontsize=8, rotation=0 if widest < room else 90)
+
+
+def fold_words(text: str, ax: Axes) -> str:
+    """Break the label of a vertical axis into lines that fit its height."""
+    # Ticks and titles take their part of the height when the figure is laid out.
+    width = max(12, int(0.6 * _inches(ax, "y") / LETTER_INCHES))
+    return textwrap.fill(text, width)
+
+
+def _inches(ax: Axes, side: Literal["x", "y"]) -> float:
+    box = ax.get_window_extent()
+    return float((box.width if side == "x" else box.height) / ax.figure.dpi)
+
+
 def tick_few_decades(axis: Any) -> None:
     """Plain numbers at 1, 2, 5 … of a logarithmic axis too short for powers of ten."""
     low, high = sorted(axis.get_data_interval())
@@ -147,8 +256,77 @@ def tick_few_decades(axis: Any) -> None:
         axis.set_minor_locator(NullLocator())
 
 
-def say_missing(ax: Axes, words: str) -> Axes:
-    """Say in an empty panel why it is empty."""
-    ax.set_axis_off()
-    ax.text(0.5, 0.5, words, ha="center", va="center", transform=ax.transAxes)
-    return ax
+def format_number(value: Any) -> str:
+    """Three digits of a number, without exponent where that is short.
+
+    Examples
+    --------
+    >>> format_number(1372.4), format_number(2e-7), format_number("auto")
+    ('1370', '2e-07', 'auto')
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.3g}"
+    return np.format_float_positional(value, precision=3, fractional=False, trim="-")
+
+
+def read_numbers(name: str, values: Any, *axes: str) -> Array:
+    """Check an array that the user passed; ``axes`` has one letter per dimension.
+
+    Examples
+    --------
+    >>> read_numbers("sizes", [10, 100], "k")
+    array([ 10., 100.])
+    """
+    form = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = type(values).__name__
+        raise TypeError(f"{name} must be numbers {form}: got {found}.") from None
+    if array.ndim != len(axes):
+        raise ValueError(f"{name} must have shape {form}: got {array.shape}.")
+    return array
+
+
+# Files.
+
+DOTS_PER_INCH = 150
+# A fixed salt and no date give equal bytes each time. Letters are drawn as outlines,
+# so that a page shows them alike with any fonts.
+SVG = {"svg.hashsalt": "priormtl", "svg.fonttype": "path"}
+METADATA = {
+    "svg": {"Date": None, "Creator": "priormtl"},
+    "png": {"Software": "priormtl"},
+}
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> tuple[Path, Path]:
+    """Write a figure as SVG and as PNG.
+
+    The same figure gives the same bytes each time.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+        Any figure; use ``ax.figure`` for axes.
+    path : path without suffix
+        ``.svg`` and ``.png`` are appended.
+
+    Returns
+    -------
+    svg, png : Path
+        The files. An interrupted call writes no partial file.
+    """
+    stem = Path(path)
+    contents = {}
+    with styled(), mpl.rc_context(SVG):
+        for kind, metadata in METADATA.items():
+            buffer = BytesIO()
+            figure.savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+            contents[stem.with_name(f"{stem.name}.{kind}")] = buffer.getvalue()
+    for target, content in contents.items():
+        write_whole(target, content)
+    svg, png = contents
+    return svg, png

@@ -1,0 +1,493 @@
+"""Tables of results: means beside the paper's, paired differences, wins and losses."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from priormtl.experiments.rendering.measurements import (
+    Measurements,
+    PairedDifference,
+    Progress,
+    Setting,
+    Verdict,
+    count_verdicts,
+)
+from priormtl.experiments.rendering.paper import (
+    DATASETS,
+    MAIN_METRICS,
+    METRICS,
+    PAPER_LABELS,
+    TABLE_1,
+    TABLE_2,
+    Estimate,
+    paper_estimate,
+)
+from priormtl.tables import NOTHING, TableRow, TextCell
+
+__all__ = [
+    "NONE",
+    "PRIORS",
+    "REFERENCE",
+    "DifferenceCell",
+    "ScoreCell",
+    "Table",
+    "compare_with_none",
+    "cost_table",
+    "count_table",
+    "difference_table",
+    "paper_table_1",
+    "paper_table_2",
+    "prior_table",
+    "score_table",
+    "table_1",
+    "table_2",
+]
+
+# Cells.
+
+CLOSE = "†"
+MARKS = {Verdict.BETTER: "▲", Verdict.WORSE: "▼"}
+
+
+@dataclass(frozen=True)
+class ScoreCell:
+    """Our estimate beside the paper's."""
+
+    ours: Estimate | None
+    paper: Estimate | None
+    progress: Progress
+    best: bool = False
+    close: bool = False  # not significantly worse than the best
+    decimals: int = 1
+
+    @property
+    def text(self) -> str:
+        """Mean and standard deviation, per cent."""
+        return NOTHING if self.ours is None else _spell(self.ours, self.decimals)
+
+    @property
+    def mark(self) -> str:
+        """A dagger where it is not significantly worse than the best."""
+        return CLOSE if self.close and not self.best else ""
+
+    @property
+    def asides(self) -> Sequence[str]:
+        """The paper's number, and how many repeats are done if not all."""
+        paper = () if self.paper is None else (f"paper {_spell(self.paper, 1)}",)
+        missing = () if self.progress.complete else (self.progress.text,)
+        return paper + missing
+
+    @property
+    def bold(self) -> bool:
+        """Whether it is the best of its column."""
+        return self.best
+
+
+def _spell(estimate: Estimate, decimals: int) -> str:
+    mean = f"{estimate.mean:.{decimals}f}".replace("-", "−")
+    return f"{mean} ± {estimate.sd:.{decimals}f}" if isfinite(estimate.sd) else mean
+
+
+@dataclass(frozen=True)
+class DifferenceCell:
+    """Paired difference against a reference, in percentage points."""
+
+    difference: PairedDifference
+    verdict: Verdict
+    progress: Progress
+    bold: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        measurements: Measurements,
+        setting: Setting,
+        reference: Setting,
+        metric: str,
+    ) -> "DifferenceCell":
+        """Compare two settings of one data set."""
+        return cls(
+            measurements.compare(setting, reference, metric),
+            measurements.judge(setting, reference, metric),
+            measurements.progress(setting, metric),
+        )
+
+    @property
+    def text(self) -> str:
+        """Mean with its interval."""
+        if not isfinite(self.difference.mean):
+            return NOTHING
+        mean = f"{100 * self.difference.mean:+.2f}".replace("-", "−")
+        low, high, _ = self.difference.interval
+        if self.verdict is Verdict.UNKNOWN:
+            return mean
+        ends = f"{100 * low:.2f}, {100 * high:.2f}".replace("-", "−")
+        return f"{mean} [{ends}]"
+
+    @property
+    def mark(self) -> str:
+        """A triangle up or down where the difference is significant."""
+        return MARKS.get(self.verdict, "")
+
+    @property
+    def asides(self) -> Sequence[str]:
+        """Number of repeats it rests on, if not all."""
+        n_common, n_left_out = self.difference.n_common, self.difference.n_left_out
+        planned = self.progress.planned
+        if not planned or (not n_left_out and self.progress.complete):
+            return ()
+        return (f"{n_common} of {max(planned, n_common + n_left_out)}",)
+
+
+def _count_cell(verdicts: Iterable[Verdict]) -> TextCell:
+    """Wins, ties and losses."""
+    return TextCell(" / ".join(map(str, count_verdicts(verdicts))))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that knows how many of the planned runs it rests on."""
+
+    title: str
+    columns: tuple[str, ...]  # the first is that of the labels
+    rows: tuple[TableRow, ...]
+    footnotes: tuple[str, ...]
+    progress: Progress
+
+    @property
+    def alignment(self) -> str:
+        """Labels to the left, numbers to the right."""
+        return "l" + "r" * (len(self.columns) - 1)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Footnotes, with what is missing before them."""
+        if self.progress.complete:
+            return self.footnotes
+        missing = (
+            f"Incomplete: {self.progress.text} runs are there; cells name what they "
+            "rest on."
+        )
+        return (missing, *self.footnotes)
+
+
+def _total(parts: Iterable[Progress]) -> Progress:
+    done, planned = map(sum, zip(*parts, (0, 0), strict=True))
+    return Progress(done, planned)
+
+
+# Scores of all methods.
+
+Column = tuple[str, str]  # data set and metric
+
+SCORES_NOTE = (
+    "Per cent, mean ± standard deviation over the repeats; in brackets what the paper "
+    "reports. Bold: best mean of the column among methods with the most repeats. "
+    "†: not significantly worse than the best (paired, 95 %)."
+)
+AVERAGE_NOTE = (
+    "The paper does not say how it averages over tasks: its figures stand beside both "
+    "of ours. By task, a few schools with hardly any test rows weigh as much as all "
+    "others: School's deviation is then mostly theirs."
+)
+
+
+def table_1(measurements: Measurements) -> tuple[Table, ...]:
+    """School and Sarcos: variance explained and normalised error, pooled, by task."""
+    return tuple(
+        score_table(
+            measurements,
+            f"Table 1. Regression, {words}",
+            [(name, f"{figure.lower()}_{average}") for name, figure in TABLE_1],
+            notes=[AVERAGE_NOTE],
+        )
+        for average, words in (("pooled", "pooled over tasks"), ("tasks", "by task"))
+    )
+
+
+def table_2(measurements: Measurements) -> Table:
+    """Classification: mean area under the ROC curve."""
+    measured = {name for name in measurements.datasets() if MAIN_METRICS[name] == "auc"}
+    wanted = {name for name, _ in TABLE_2} | measured
+    columns = [(name, "auc") for name in DATASETS if name in wanted]
+    return score_table(measurements, "Table 2. Classification", columns, decimals=2)
+
+
+def score_table(
+    measurements: Measurements,
+    title: str,
+    columns: Sequence[Column],
+    *,
+    decimals: int = 1,
+    notes: Iterable[str] = (),
+) -> Table:
+    """Methods in rows, data sets and metrics in columns.
+
+    Methods are those that were measured or planned, or that the paper has.
+    """
+    measured = measurements.methods(dataset for dataset, _ in columns)
+    tables = {**TABLE_1, **TABLE_2}
+    papers = [
+        method
+        for dataset, metric in columns
+        for method in tables.get((dataset, METRICS[metric].figure), {})
+    ]
+    methods = measurements.order([*measured, *papers])
+    grid = [_score_column(measurements, c, methods, decimals) for c in columns]
+    rows = zip(methods, zip(*grid, strict=True), strict=True)
+    # Metrics of one data set come from the same runs, which count once.
+    runs = {name: cells for (name, _), cells in zip(columns, grid, strict=True)}
+    return Table(
+        title,
+        ("Method", *map(_head, columns)),
+        tuple(TableRow(measurements.label(method), row) for method, row in rows),
+        (SCORES_NOTE, *_definitions(metric for _, metric in columns), *notes),
+        _total(cell.progress for cells in runs.values() for cell in cells),
+    )
+
+
+def _head(column: Column) -> str:
+    dataset, metric = column
+    return f"{DATASETS[dataset]}, {METRICS[metric].title}"
+
+
+def _definitions(metrics: Iterable[str]) -> tuple[str, ...]:
+    return tuple(METRICS[metric].definition for metric in dict.fromkeys(metrics))
+
+
+def _score_column(
+    measurements: Measurements, column: Column, methods: Sequence[str], decimals: int
+) -> list[ScoreCell]:
+    """Estimates of all methods, with the best and those close to it marked."""
+    dataset, metric = column
+    cells = [
+        ScoreCell(
+            measurements.estimate(Setting(dataset, method), metric),
+            paper_estimate(dataset, metric, method),
+            measurements.progress(Setting(dataset, method), metric),
+            decimals=decimals,
+        )
+        for method in methods
+    ]
+    # Only means over the most repeats can be the best.
+    most = max((cell.progress.done for cell in cells), default=0)
+    sign = 1 if METRICS[metric].higher_is_better else -1
+    means = {
+        method: sign * cell.ours.mean
+        for method, cell in zip(methods, cells, strict=True)
+        if cell.ours is not None and cell.progress.done == most
+    }
+    if not means:
+        return cells
+    best = max(means, key=means.__getitem__)
+
+    def is_close(method: str) -> bool:
+        settings = Setting(dataset, method), Setting(dataset, best)
+        verdict = measurements.judge(*settings, metric)
+        return verdict in {Verdict.EVEN, Verdict.BETTER}
+
+    return [
+        replace(cell, best=method == best, close=is_close(method))
+        for method, cell in zip(methods, cells, strict=True)
+    ]
+
+
+# The paper's two tables in its own shape: ten methods side by side.
+
+PAPER_NOTE = (
+    "Per cent, mean ± standard deviation over the repeats: our implementation and our "
+    "tuning of all ten; in brackets what the paper reports. Bold: best of the row. †: "
+    "not significantly worse than the best (paired, 95 %)."
+)
+
+
+def paper_table_1(measurements: Measurements) -> Table:
+    """School and Sarcos, both metrics under both averages over tasks."""
+    columns = [
+        (dataset, f"{figure.lower()}_{average}")
+        for dataset, figure in TABLE_1
+        for average in ("pooled", "tasks")
+    ]
+    return _paper_table(measurements, "Table 1, as the paper prints it", columns, 1)
+
+
+def paper_table_2(measurements: Measurements) -> Table:
+    """Mean area under the ROC curve."""
+    columns = [(dataset, "auc") for dataset, _ in TABLE_2]
+    return _paper_table(measurements, "Table 2, as the paper prints it", columns, 2)
+
+
+def _paper_table(
+    measurements: Measurements, title: str, lines: Sequence[Column], decimals: int
+) -> Table:
+    methods = list(PAPER_LABELS)
+    grid = [_score_column(measurements, line, methods, decimals) for line in lines]
+    return Table(
+        title,
+        ("Data set", *PAPER_LABELS.values()),
+        tuple(
+            TableRow(_head(line), tuple(cells))
+            for line, cells in zip(lines, grid, strict=True)
+        ),
+        (PAPER_NOTE,),
+        _total(cell.progress for cells in grid for cell in cells),
+    )
+
+
+# Differences against a reference.
+
+REFERENCE = "natural"
+DIFFERENCES_NOTE = (
+    "Percentage points, method minus “{reference}”, over the same splits, with a 95 % "
+    "interval (corrected resampled t after Nadeau and Bengio). ▲: significantly "
+    "better, ▼: significantly worse; not corrected for many comparisons."
+)
+COMPLEMENT_NOTE = (
+    "nMSE is one minus VE under the same average: its differences are these with the "
+    "other sign."
+)
+
+
+def difference_table(
+    measurements: Measurements, dataset: str, reference: str = REFERENCE
+) -> Table:
+    """Every method of a data set against the reference, with wins and losses."""
+    regression = MAIN_METRICS[dataset] != "auc"
+    metrics = ["ve_pooled", "ve_tasks"] if regression else ["auc"]
+    columns = [(dataset, metric) for metric in metrics]
+    methods, grid = _difference_grid(measurements, columns, reference)
+    rows = [
+        TableRow(measurements.label(method), tuple(cells))
+        for method, cells in zip(methods, grid, strict=True)
+    ]
+    counts = [
+        _count_cell(cells[k].verdict for cells in grid) for k in range(len(metrics))
+    ]
+    label = measurements.label(reference)
+    note = DIFFERENCES_NOTE.format(reference=label)
+    complement = (COMPLEMENT_NOTE,) if regression else ()
+    return Table(
+        f"{DATASETS[dataset]}: difference against “{label}”",
+        ("Method", *(METRICS[metric].title for metric in metrics)),
+        (*rows, TableRow("better / even / worse", tuple(counts))),
+        (note, *_definitions(metrics), *complement),
+        _total(cells[0].progress for cells in grid),
+    )
+
+
+def count_table(
+    measurements: Measurements, datasets: Sequence[str], reference: str = REFERENCE
+) -> Table:
+    """Every method against the reference on every data set, and how often it won."""
+    columns = [(name, MAIN_METRICS[name]) for name in datasets]
+    methods, grid = _difference_grid(measurements, columns, reference)
+    rows = (
+        TableRow(
+            measurements.label(method),
+            (*cells, _count_cell(cell.verdict for cell in cells)),
+        )
+        for method, cells in zip(methods, grid, strict=True)
+    )
+    label = measurements.label(reference)
+    note = DIFFERENCES_NOTE.format(reference=label)
+    return Table(
+        f"All data sets: difference against “{label}”",
+        ("Method", *map(_head, columns), "better / even / worse"),
+        tuple(rows),
+        (note, *_definitions(metric for _, metric in columns)),
+        _total(cell.progress for cells in grid for cell in cells),
+    )
+
+
+def _difference_grid(
+    measurements: Measurements, columns: Sequence[Column], reference: str
+) -> tuple[list[str], list[list[DifferenceCell]]]:
+    """Methods other than the reference, and the differences of each."""
+    known = measurements.methods(dataset for dataset, _ in columns)
+    methods = [name for name in known if name != reference]
+    grid = [
+        [
+            DifferenceCell.of(
+                measurements,
+                Setting(dataset, method),
+                Setting(dataset, reference),
+                metric,
+            )
+            for dataset, metric in columns
+        ]
+        for method in methods
+    ]
+    return methods, grid
+
+
+# Priors against none.
+
+PRIORS = ("natural", "artificial", "expert")
+NONE = "none"
+FEW_SIZES = 3  # of a learning curve that the table shows
+PRIOR_NOTE = (
+    "Percentage points, prior minus “{none}”, over the same splits, with a 95 % "
+    "interval (corrected resampled t after Nadeau and Bengio); ▲: significantly "
+    "better, ▼: significantly worse; not corrected for many comparisons. Rows: "
+    "training rows per task or class, the three fewest of the curve; “paper”: the "
+    "paper's split."
+)
+
+
+def prior_table(measurements: Measurements) -> Table | None:
+    """Each prior against none, at the smallest sizes and at the paper's split."""
+    rows, progress = [], []
+    for dataset in measurements.datasets():
+        for size in (*measurements.sizes(dataset, PRIORS)[:FEW_SIZES], None):
+            cells = [compare_with_none(measurements, dataset, size, p) for p in PRIORS]
+            progress += [cell.progress for cell in cells]
+            if any(cell.progress.planned for cell in cells):
+                title = METRICS[MAIN_METRICS[dataset]].title
+                place = "paper" if size is None else size
+                label = f"{DATASETS[dataset]}, {title}, {place}"
+                rows.append(TableRow(label, tuple(cells)))
+    if not rows:
+        return None
+    return Table(
+        "When did a prior help?",
+        ("Data set, metric, rows", *(measurements.label(prior) for prior in PRIORS)),
+        tuple(rows),
+        (PRIOR_NOTE.format(none=measurements.label(NONE)),),
+        _total(progress),
+    )
+
+
+def compare_with_none(
+    measurements: Measurements, dataset: str, size: int | None, prior: str
+) -> DifferenceCell:
+    """Difference of a prior against none, by the main metric of the data set."""
+    settings = Setting(dataset, prior, size), Setting(dataset, NONE, size)
+    return DifferenceCell.of(measurements, *settings, MAIN_METRICS[dataset])
+
+
+# Costs.
+
+COST_NOTE = (
+    "CPU seconds of one core for a whole search over folds and the fit that follows, "
+    "mean over repeats, measured while another unit ran on the other core. Searches "
+    "differ in their number of settings, see above; the first fit of a process, which "
+    "loads compiled code, is in it."
+)
+
+
+def cost_table(measurements: Measurements) -> Table | None:
+    """Mean CPU seconds of each method; None where nothing was run."""
+    if not measurements.seconds:
+        return None
+    datasets = measurements.datasets()
+    rows = []
+    for method in measurements.methods(datasets):
+        times = [measurements.mean_seconds(Setting(name, method)) for name in datasets]
+        cells = [
+            TextCell(NOTHING if t is None else f"{t:.{1 if t < 10 else 0}f}")
+            for t in times
+        ]
+        rows.append(TableRow(measurements.label(method), tuple(cells)))
+    heads = ("Method", *(DATASETS[name] for name in datasets))
+    title = "Seconds to tune and fit"
+    return Table(title, heads, tuple(rows), (COST_NOTE,), Progress(0, 0))

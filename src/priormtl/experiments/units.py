@@ -1,0 +1,462 @@
+"""What is computed: units of work, each with rows that depend on its settings alone.
+
+Scores of a method on a split, ROC curves, surfaces of a metric over the strengths, and
+the convergence of the solvers. The settings of a unit are its key in the store: do not
+change them unless the rows change.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from time import process_time
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from sklearn.metrics import roc_curve
+
+import priormtl
+from priormtl._arrays import Array
+from priormtl.data import pooled_scale, summarize_tasks, to_tasks
+from priormtl.datasets import SOURCES, TaskSet, make_related_tasks
+from priormtl.estimators import regularization_path
+from priormtl.experiments.methods import METHODS, Training, fit_method
+from priormtl.experiments.protocol import (
+    Split,
+    find_protocol,
+    load_rows,
+    make_split,
+    score_tasks,
+)
+from priormtl.losses import FreeIntercepts, Squared
+from priormtl.metrics import auc
+from priormtl.penalties import L21
+from priormtl.priors import (
+    FeaturePrior,
+    QuadraticPrior,
+    TaskPrior,
+    difference_matrix,
+    laplacian,
+)
+from priormtl.problem import Problem
+from priormtl.solvers import METHODS as SOLVERS
+from priormtl.solvers import gap_below, iterate, method_by_name, solve, stalled
+
+__all__ = [
+    "KINDS",
+    "ConvergenceUnit",
+    "InSample",
+    "RocUnit",
+    "ScoreUnit",
+    "SurfaceUnit",
+    "school_in_sample",
+]
+
+# Scores.
+
+SCORES = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("method", pa.string()),
+        ("size", pa.int32()),  # training rows per task, or images per class; or null
+        ("wrong", pa.float64()),  # share of wrong relations, or null
+        ("repeat", pa.int32()),
+        ("metric", pa.string()),
+        ("task", pa.string()),  # null: over all tasks
+        ("value", pa.float64()),
+        ("seconds", pa.float64()),  # tuning and fit, CPU time
+        ("strengths", pa.string()),  # JSON
+        ("version", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ScoreUnit:
+    """One method, tuned and fitted on one split, scored on its test rows.
+
+    A cell of a table, or a point of a curve.
+    """
+
+    dataset: str
+    method: str
+    repeat: int
+    size: int | None = None  # None: the paper's split
+    wrong: float | None = None  # share of wrong relations; None: as they are
+    quick: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name for messages."""
+        size = "" if self.size is None else f", size {self.size}"
+        wrong = "" if self.wrong is None else f", {self.wrong:.0%} wrong"
+        return f"{self.dataset}, {self.method}{size}{wrong}, repeat {self.repeat}"
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        """Units of one family take about the same time."""
+        return (self.dataset, self.method, str(self.size))
+
+    def settings(self) -> dict[str, Any]:
+        """Everything the rows depend on."""
+        return {
+            "kind": "scores",
+            "method": self.method,
+            "method_version": METHODS[self.method].version,
+            "repeat": self.repeat,
+            "size": self.size,
+            "wrong": self.wrong,
+            **find_protocol(self.dataset, quick=self.quick).settings(),
+        }
+
+    def prepare(self) -> tuple[TaskSet, Split, Training]:
+        """Data, split, and what the method may use."""
+        protocol = find_protocol(self.dataset, quick=self.quick)
+        data = load_rows(self.dataset)
+        split = make_split(protocol, data, self.repeat, self.size)
+        training = Training(
+            data,
+            split.train,
+            split.folds,
+            protocol.budget,
+            protocol.tol,
+            self.repeat,
+            self.wrong or 0.0,
+        )
+        return data, split, training
+
+    def compute(self) -> pa.Table:
+        """Tune, fit and score."""
+        data, split, training = self.prepare()
+        begin = process_time()
+        fitted = fit_method(METHODS[self.method], training, split)
+        seconds = process_time() - begin
+        common = {
+            "dataset": self.dataset,
+            "method": self.method,
+            "size": self.size,
+            "wrong": self.wrong,
+            "repeat": self.repeat,
+            "seconds": seconds,
+            "strengths": json.dumps(fitted.strengths, sort_keys=True),
+            "version": priormtl.__version__,
+        }
+        scores = score_tasks(data, split.test, fitted.scores)
+        rows = [{**common, **score._asdict()} for score in scores]
+        return pa.Table.from_pylist(rows, schema=SCORES)
+
+
+# ROC curves.
+
+ROC = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("method", pa.string()),
+        ("repeat", pa.int32()),
+        ("task", pa.string()),
+        ("fpr", pa.float64()),
+        ("tpr", pa.float64()),
+        ("auc", pa.float64()),
+    ]
+)
+POINTS = 101  # of the common grid of false positive rates
+
+
+@dataclass(frozen=True)
+class RocUnit:
+    """ROC curves of all tasks of one data set: a panel of the paper's Figure 2."""
+
+    dataset: str
+    method: str = "natural"
+    repeat: int = 0
+    quick: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name for messages."""
+        return f"{self.dataset}, ROC curves of {self.method}"
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        """Units of one family take about the same time."""
+        return self._scores.family
+
+    @property
+    def _scores(self) -> ScoreUnit:
+        return ScoreUnit(self.dataset, self.method, self.repeat, quick=self.quick)
+
+    def settings(self) -> dict[str, Any]:
+        """Everything the rows depend on."""
+        return self._scores.settings() | {"kind": "roc", "points": POINTS}
+
+    def compute(self) -> pa.Table:
+        """Tune, fit, and compute each task's curve on a common grid."""
+        data, split, training = self._scores.prepare()
+        scores = fit_method(METHODS[self.method], training, split).scores
+        y, task = split.test.y, split.test.task
+        areas = np.asarray(auc(y, scores, task=task, average=None))
+        grid = np.linspace(0.0, 1.0, POINTS)
+        rows = []
+        for i, (name, area) in enumerate(zip(data.task_names, areas, strict=True)):
+            one = (slice(None), i) if task is None else task == name
+            fpr, tpr, _ = roc_curve(y[one], scores[one])
+            common = {
+                "dataset": self.dataset,
+                "method": self.method,
+                "repeat": self.repeat,
+                "task": name,
+                "auc": area,
+            }
+            points = zip(grid, np.interp(grid, fpr, tpr), strict=True)
+            rows += [{**common, "fpr": x, "tpr": y_} for x, y_ in points]
+        return pa.Table.from_pylist(rows, schema=ROC)
+
+
+# Surfaces.
+
+SURFACES = pa.schema(
+    [
+        ("dataset", pa.string()),
+        ("repeat", pa.int32()),
+        ("lam", pa.float64()),
+        ("theta", pa.float64()),
+        ("epsilon", pa.float64()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+    ]
+)
+STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
+FEW_STRENGTHS = (1.0, 10.0, 100.0)
+SURFACE_TOL = 1e-4
+SHOWN = ("auc", "ve_pooled", "nmse_pooled")
+
+
+@dataclass(frozen=True)
+class SurfaceUnit:
+    """Metrics over (lam, theta, epsilon): a row of the paper's Figure 3.
+
+    Natural prior, chain of tasks, each strength from 1 to 100, no tuning.
+    """
+
+    dataset: str
+    repeat: int = 0
+    quick: bool = False
+
+    @property
+    def label(self) -> str:
+        """Name for messages."""
+        return f"{self.dataset}, surface over strengths, repeat {self.repeat}"
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        """Units of one family take about the same time."""
+        return ("surface", self.dataset)
+
+    @property
+    def _strengths(self) -> tuple[float, ...]:
+        return FEW_STRENGTHS if self.quick else STRENGTHS
+
+    def settings(self) -> dict[str, Any]:
+        """Everything the rows depend on."""
+        return {
+            "kind": "surfaces",
+            "repeat": self.repeat,
+            "strengths": self._strengths,
+            "gap": SURFACE_TOL,
+            **find_protocol(self.dataset, quick=self.quick).settings(),
+        }
+
+    def compute(self) -> pa.Table:
+        """Fit and score all combinations of strengths."""
+        protocol = find_protocol(self.dataset, quick=self.quick)
+        data = load_rows(self.dataset)
+        split = make_split(protocol, data, self.repeat)
+        X, y, task = split.train
+        rows = []
+        for theta, epsilon in product(self._strengths, repeat=2):
+            path = regularization_path(
+                X,
+                y,
+                task=task,
+                lams=self._strengths,
+                theta=theta,
+                epsilon=epsilon,
+                feature_prior=FeaturePrior.from_correlation(strongest=X.shape[1]),
+                tol=SURFACE_TOL,
+            )
+            for lam, *fit in zip(path.lams, path.coefs, path.intercepts, strict=True):
+                scores = _predict(split, path.tasks, *fit) * split.unit
+                strengths = {"lam": float(lam), "theta": theta, "epsilon": epsilon}
+                rows += [
+                    {
+                        "dataset": self.dataset,
+                        "repeat": self.repeat,
+                        **strengths,
+                        "metric": score.metric,
+                        "value": score.value,
+                    }
+                    for score in score_tasks(data, split.test, scores)
+                    if score.task is None and score.metric in SHOWN
+                ]
+        return pa.Table.from_pylist(rows, schema=SURFACES)
+
+
+def _predict(split: Split, tasks: np.ndarray, coef: Array, intercept: Array) -> Array:
+    """Scores of the test rows for coefficients (m, d)."""
+    test = split.test
+    if test.task is None:
+        return test.X @ coef.T + intercept
+    scores = np.empty(len(test.y))
+    for name, p, constant in zip(tasks, coef, intercept, strict=True):
+        rows = test.task == name
+        scores[rows] = test.X[rows] @ p + constant
+    return scores
+
+
+# Convergence.
+
+CONVERGENCE = pa.schema(
+    [
+        ("problem", pa.string()),
+        ("algorithm", pa.string()),
+        ("iteration", pa.int32()),
+        ("seconds", pa.float64()),
+        ("excess", pa.float64()),  # objective minus optimum
+        ("start", pa.float64()),  # the same at P = 0
+    ]
+)
+ALGORITHMS = (*SOLVERS, "auto")
+OPTIMUM = 1e-13  # gap at which the optimum is taken, relative to the start
+REACHED = 1e-10  # excess at which a curve ends, relative to the start
+RUNS = 3  # of each algorithm; the least time of each iteration counts
+KEPT = 200  # iterations that are kept, evenly spaced on a logarithmic scale
+CONVERGENCE_STRENGTHS = {"theta": 10.0, "epsilon": 10.0}
+LAM_SHARE = 0.1  # of lam_max
+
+
+@dataclass(frozen=True)
+class ConvergenceUnit:
+    """Objective minus optimum of all solvers: a row of the paper's Figure 1."""
+
+    problem: str  # "synthetic" or "school"
+    quick: bool = False
+    version: int = 1
+
+    @property
+    def label(self) -> str:
+        """Name for messages."""
+        return f"convergence on {self.problem}"
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        """Units of one family take about the same time."""
+        return ("convergence", self.problem)
+
+    @property
+    def _most(self) -> int:
+        return 300 if self.quick else 3000
+
+    def settings(self) -> dict[str, Any]:
+        """Everything the rows depend on, except the times."""
+        source = SOURCES.get(self.problem)
+        return {
+            "kind": "convergence",
+            "problem": self.problem,
+            "data": source and {name: a.digest for name, a in source.arrays.items()},
+            "algorithms": ALGORITHMS,
+            "strengths": CONVERGENCE_STRENGTHS | {"lam_share": LAM_SHARE},
+            "most": self._most,
+            "runs": RUNS,
+            "version": self.version,
+            "priormtl": priormtl.__version__,
+        }
+
+    def compute(self) -> pa.Table:
+        """Run all solvers from zero."""
+        problem = _pose_problem(self.problem)
+        # The optimum is that of the default solver, to the last digits.
+        method = method_by_name("auto", problem)
+        rules = [gap_below(OPTIMUM, method.look_every), stalled()]
+        optimum = solve(problem, method, stop=rules).certificate.primal
+        start = problem.null_objective - optimum
+        rows = []
+        for name in ALGORITHMS:
+            runs = [
+                list(_trace(problem, name, optimum, self._most)) for _ in range(RUNS)
+            ]
+            # Runs differ in their times only, not in their iterations.
+            for same in zip(*runs, strict=True):
+                least = min(point["seconds"] for point in same)
+                common = {"problem": self.problem, "algorithm": name, "start": start}
+                rows.append(common | same[0] | {"seconds": least})
+        return pa.Table.from_pylist(rows, schema=CONVERGENCE)
+
+
+def _pose_problem(name: str) -> Problem:
+    """Natural prior, chain of tasks, free intercepts, lam a share of lam_max."""
+    if name == "school":
+        split = make_split(find_protocol("school"), load_rows("school"), repeat=0)
+        statistics = summarize_tasks(to_tasks(*split.train))
+        statistics = statistics.rescale(pooled_scale(statistics))
+    else:
+        data = make_related_tasks(50, 30, 20, noise=2.0, random_state=0)
+        statistics = summarize_tasks(to_tasks(data.X, data.y, data.task))
+    d = statistics.shape[0]
+    D = difference_matrix(FeaturePrior.from_correlation(strongest=d), statistics)
+    graph = laplacian(TaskPrior.chain(), statistics.tasks)
+    theta, epsilon = CONVERGENCE_STRENGTHS["theta"], CONVERGENCE_STRENGTHS["epsilon"]
+    prior = QuadraticPrior(D, graph, theta, epsilon)
+    fit = Squared().bind(statistics, FreeIntercepts())
+    problem = Problem(fit, prior, L21(), 1.0)
+    return problem.with_strengths(lam=LAM_SHARE * problem.lam_max)
+
+
+def _trace(
+    problem: Problem, name: str, optimum: float, most: int
+) -> Iterator[dict[str, Any]]:
+    """Points of a run, until it is near the optimum or at its last iteration."""
+    problem.memo.clear()  # of what an earlier run has computed
+    enough = REACHED * (problem.null_objective - optimum)
+    kept = set(np.unique(np.geomspace(1, most, KEPT).round().astype(int)).tolist())
+    for progress in iterate(problem, method_by_name(name, problem)):
+        excess = max(progress.objective - optimum, 0.0)
+        last = excess <= enough or progress.n_iter >= most
+        if last or progress.n_iter in kept:
+            yield {
+                "iteration": progress.n_iter,
+                "seconds": progress.seconds,
+                "excess": excess,
+            }
+        if last:
+            return
+
+
+KINDS = {
+    "scores": SCORES,
+    "convergence": CONVERGENCE,
+    "roc": ROC,
+    "surfaces": SURFACES,
+}
+
+# A bound on what linear models can reach on School.
+
+
+class InSample(NamedTuple):
+    """Variance explained by least squares on its own training data, all pupils."""
+
+    pooled: float
+    with_effects: float  # one intercept per school
+
+
+def school_in_sample() -> InSample:
+    """Fit all pupils of School at once, without and with an effect of the school."""
+    X, y, task = load_rows("school")
+    schools = (task[:, np.newaxis] == np.unique(task)).astype(np.float64)
+    explained = []
+    for intercepts in (np.ones((len(y), 1)), schools):
+        design = np.hstack([intercepts, X])
+        coef, *_ = np.linalg.lstsq(design, y, rcond=None)
+        errors = np.sum((y - design @ coef) ** 2)
+        explained.append(1.0 - float(errors / np.sum((y - y.mean()) ** 2)))
+    return InSample(*explained)

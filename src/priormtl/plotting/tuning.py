@@ -1,0 +1,377 @@
+"""Dependence on the strengths: regularization paths, searches, surfaces."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl.data import name_features
+from priormtl.exceptions import unknown_name
+from priormtl.plotting.learned import find_places
+from priormtl.plotting.style import (
+    LINE_STYLES,
+    VALUES,
+    Axes,
+    add_legend,
+    format_number,
+    mpl,
+    name_ticks,
+    new_axes,
+    read_numbers,
+    shorten,
+    styled,
+)
+from priormtl.tables import count_words
+
+__all__ = ["plot_path", "plot_search", "plot_surface"]
+
+# Regularization paths.
+
+OTHERS = "#b8b8b8"
+
+
+def plot_path(
+    path: Any,
+    *,
+    features: Sequence[Hashable] | None = None,
+    top: int = len(LINE_STYLES),
+    task: Hashable = None,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """Regularization path: one line per feature, from large lam to small.
+
+    Parameters
+    ----------
+    path : RegularizationPath
+        From :func:`priormtl.regularization_path`.
+    features : names or positions, optional
+        Features that are coloured and named; the largest by default. All others are
+        thin and grey.
+    top : int
+        Number of features that are coloured by default.
+    task : task label, optional
+        Task whose coefficients are shown. By default the lines are ‖p_j‖ over all
+        tasks, or the coefficients themselves where there is one task.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    legend : bool
+        Whether to add a legend beside the axes.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from priormtl import regularization_path
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> path = regularization_path(X, y, task=task, lams=5)
+    >>> ax = plot_path(path, top=2)
+    >>> len(ax.lines)
+    6
+    """
+    if not hasattr(path, "lams") or not hasattr(path, "coefs"):
+        raise TypeError(
+            "path must be what regularization_path(X, y, task=task) returns: got "
+            f"{type(path).__name__}."
+        )
+    lams, d = path.lams, path.coefs.shape[2]
+    names, tasks = name_features(path.features, d), path.tasks.tolist()
+    if task is None and len(tasks) > 1:
+        values = np.linalg.norm(path.coefs, axis=1)
+        label = "Size of coefficients over all tasks"
+    else:
+        wanted = tasks[0] if task is None else task
+        (i,) = find_places("task", [wanted], tasks, numbered=False)
+        values, label = path.coefs[:, i], "Coefficient"
+    if features is not None:
+        chosen = find_places("feature", features, names)
+    else:
+        size = np.abs(values).max(axis=0, initial=0.0)
+        order = np.argsort(-size, kind="stable")
+        chosen = order[size[order] > 0][:top]
+    with styled():
+        ax = new_axes(ax, 6.5, 3.8)
+        others = np.delete(values, chosen, axis=1)
+        if others.shape[1]:
+            lines = ax.plot(lams, others, color=OTHERS, linewidth=0.7, zorder=1)
+            lines[0].set_label(count_words(others.shape[1], "other feature"))
+        for place, j in enumerate(chosen):
+            style = LINE_STYLES[place % len(LINE_STYLES)]
+            (line,) = ax.plot(lams, values[:, j], label=shorten(names[j]))
+            line.set(color=style.colour, linestyle=style.line)
+        # Logarithmic, but linear below the smallest positive lam where lam = 0 occurs.
+        positive = lams[lams > 0]
+        if len(positive) == len(lams):
+            ax.set_xscale("log")
+        elif len(positive):
+            ax.set_xscale("symlog", linthresh=float(positive.min()))
+        ax.invert_xaxis()
+        least, most = path.active.sum(axis=1)[[0, -1]]
+        title = f"{least} to {most} of {count_words(d, 'feature')} selected"
+        ax.set(xlabel="lam", ylabel=label, title=title)
+        if legend and ax.get_legend_handles_labels()[0]:
+            add_legend(ax)
+    return ax
+
+
+# Searches.
+
+FIRST = ("lam", "theta", "epsilon")
+SCORE = "Mean score on held-out rows\n(more is better)"
+MOST_WRITTEN = 8  # columns whose numbers have room
+
+
+def plot_search(
+    search: Any,
+    *,
+    x: str | None = None,
+    y: str | None = None,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """Mean cross-validated score over two strengths, or along one.
+
+    Where more than two were varied, the others have their chosen values, which the
+    title names. The chosen candidate is framed, or marked by a vertical line.
+
+    Parameters
+    ----------
+    search : fitted search, or its ``cv_results_``
+        ``MultiTaskRegressorCV``, ``MultiTaskClassifierCV``, or a grid search of
+        scikit-learn.
+    x, y : str, optional
+        Parameters on the axes; by default the first two that vary, of lam, theta and
+        epsilon, then of others.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    legend : bool
+        Whether to add a colour bar.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from priormtl import MultiTaskRegressorCV
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> model = MultiTaskRegressorCV(lams=3, epsilons=[1.0, 10.0], cv=3)
+    >>> ax = plot_search(model.fit(X, y, task=task), y="epsilon")
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('lam', 'epsilon')
+    """
+    found = _read_search(search)
+    shown = _choose_axes(found, x, y)
+    with styled():
+        ax = new_axes(ax, 6.2, 3.8)
+        if len(shown) == 2:
+            _draw_scores(ax, found, shown[0], shown[1], legend=legend)
+        else:
+            _draw_line(ax, found, shown[0])
+        others = [
+            f"{name} = {format_number(found.chosen.get(name))}"
+            for name in found.names
+            if name not in shown and len(found.values(name)) > 1
+        ]
+        ax.set_title(", ".join(others))
+    return ax
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Candidates with their scores, and which was chosen."""
+
+    params: list[Mapping[str, Any]]
+    mean: Array
+    error: Array  # standard error of the mean
+    best: int
+
+    @property
+    def chosen(self) -> Mapping[str, Any]:
+        """Parameters of the chosen candidate."""
+        return self.params[self.best]
+
+    @property
+    def names(self) -> list[str]:
+        """Parameters, strengths first; a pipeline's have its steps before them."""
+
+        def rank(name: str) -> int:
+            plain = name.rpartition("__")[2]
+            return FIRST.index(plain) if plain in FIRST else len(FIRST)
+
+        names = {name for part in self.params for name in part}
+        return sorted(names, key=lambda name: (rank(name), name))
+
+    def values(self, name: str) -> list[Any]:
+        """Values of a parameter, sorted if they are numbers."""
+        found = list(dict.fromkeys(part.get(name) for part in self.params))
+        numbers = all(isinstance(value, int | float) for value in found)
+        return sorted(found) if numbers else found
+
+    def slice(self, *shown: str) -> list[int]:
+        """Candidates that agree with the chosen one in all that is not shown."""
+        best = {k: v for k, v in self.chosen.items() if k not in shown}
+        return [
+            k
+            for k, part in enumerate(self.params)
+            if {name: part[name] for name in part if name not in shown} == best
+        ]
+
+
+def _read_search(search: Any) -> _Search:
+    results = getattr(search, "cv_results_", search)
+    if not isinstance(results, Mapping) or "mean_test_score" not in results:
+        raise TypeError(
+            "search must be a fitted search or its cv_results_, with mean_test_score: "
+            f"got {type(search).__name__}; MultiTaskRegressorCV or GridSearchCV is one."
+        )
+    # std_test_score divides by the number of splits, a standard error by one less.
+    mean = np.asarray(results["mean_test_score"], dtype=np.float64)
+    n_splits = sum(k.startswith("split") and k.endswith("_test_score") for k in results)
+    error = np.asarray(results["std_test_score"]) / np.sqrt(max(1, n_splits - 1))
+    best = getattr(search, "best_index_", None)
+    best = int(np.nanargmax(mean)) if best is None else int(best)
+    return _Search(list(results["params"]), mean, error, best)
+
+
+def _choose_axes(search: _Search, x: str | None, y: str | None) -> list[str]:
+    """Parameters asked for; else the first that vary; one or two."""
+    for name in (x, y):
+        if name is not None and name not in search.names:
+            raise unknown_name("parameter", name, search.names)
+    varied = [name for name in search.names if len(search.values(name)) > 1]
+    free = [name for name in varied or search.names[:1] if name not in (x, y)]
+    asked = [x or (free.pop(0) if free else None), y or (free.pop(0) if free else None)]
+    return list(dict.fromkeys(name for name in asked if name is not None))
+
+
+def _draw_scores(ax: Axes, search: _Search, x: str, y: str, *, legend: bool) -> None:
+    """Heat map over two parameters, the chosen cell framed."""
+    columns, rows = search.values(x), search.values(y)
+    table = np.full((len(rows), len(columns)), np.nan)  # NaN: no such candidate
+    for k in search.slice(x, y):
+        part = search.params[k]
+        table[rows.index(part.get(y)), columns.index(part.get(x))] = search.mean[k]
+    # As many digits as neighbouring scores differ in.
+    spread = float(np.nanmax(table) - np.nanmin(table))
+    digits = int(np.clip(2 - np.floor(np.log10(spread)), 0, 6)) if spread > 0 else 2
+    plot_surface(
+        np.arange(len(columns), dtype=np.float64),
+        np.arange(len(rows), dtype=np.float64),
+        table,
+        labels=(x, y),
+        decimals=digits if len(columns) <= MOST_WRITTEN else None,
+        ax=ax,
+    )
+    name_ticks(ax, "x", [format_number(value) for value in columns])
+    name_ticks(ax, "y", [format_number(value) for value in rows])
+    column, row = columns.index(search.chosen.get(x)), rows.index(search.chosen.get(y))
+    # Black on white, to be visible on any colour.
+    for colour, width in (("white", 4.0), ("black", 1.8)):
+        corner = (column - 0.5, row - 0.5)
+        cell = mpl.patches.Rectangle(corner, 1, 1, fill=False, ec=colour, lw=width)
+        cell.set_clip_on(False)
+        ax.add_patch(cell)
+    if legend:
+        ax.figure.colorbar(ax.images[0], ax=ax, label=SCORE)
+
+
+def _draw_line(ax: Axes, search: _Search, name: str) -> None:
+    """Scores with standard errors along one parameter."""
+    known = search.values(name)
+    log = all(isinstance(v, int | float) and v > 0 for v in known) and len(known) > 1
+    places = np.array(known, float) if log else np.arange(len(known), dtype=float)
+    kept = search.slice(name)
+    order = np.argsort([known.index(search.params[k].get(name)) for k in kept])
+    rows = np.array(kept)[order]
+    ax.errorbar(
+        places,
+        search.mean[rows],
+        yerr=search.error[rows],
+        color=LINE_STYLES[0].colour,
+        marker="o",
+        capsize=2.5,
+    )
+    chosen = places[known.index(search.chosen.get(name))]
+    ax.axvline(chosen, color="black", linestyle=":", linewidth=1.2)
+    if log:
+        ax.set_xscale("log")
+    else:
+        name_ticks(ax, "x", [format_number(value) for value in known])
+    ax.set(xlabel=name, ylabel=SCORE)
+
+
+# Surfaces.
+
+CELL_TEXT = {"ha": "center", "va": "center", "fontsize": 8}
+
+
+def plot_surface(
+    x: Array,
+    y: Array,
+    values: Array,
+    *,
+    labels: tuple[str, str],
+    limits: tuple[float, float] | None = None,
+    decimals: int | None = 1,
+    ax: Axes | None = None,
+) -> Axes:
+    """Heat map with the values written in, one cell per pair of strengths.
+
+    Parameters
+    ----------
+    x, y : (a,) and (b,) arrays
+        Strengths. Cells have equal widths whatever the steps.
+    values : (b, a) array
+        Values; NaN marks an empty cell.
+    labels : pair of str
+        Names of the strengths.
+    limits : pair of float, optional
+        Ends of the colour map, to share it between panels.
+    decimals : int or None
+        Digits of the values; None writes none.
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        Its one image can be passed to ``figure.colorbar``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> strengths = np.array([1.0, 10.0, 100.0])
+    >>> ax = plot_surface(strengths, strengths, np.eye(3), labels=("lam", "theta"))
+    >>> ax.get_xlabel()
+    'lam'
+    """
+    x, y = read_numbers("x", x, "a"), read_numbers("y", y, "b")
+    values = read_numbers("values", values, "b", "a")
+    if values.shape != (len(y), len(x)):
+        raise ValueError(
+            f"values must have one row per y and one column per x, {len(y), len(x)}: "
+            f"got shape {values.shape}."
+        )
+    low, high = (np.nanmin(values), np.nanmax(values)) if limits is None else limits
+    with styled():
+        ax = new_axes(ax)
+        ax.imshow(
+            values, origin="lower", aspect="auto", cmap=VALUES, vmin=low, vmax=high
+        )
+        ax.grid(visible=False)
+        ax.set_xticks(range(len(x)), [f"{strength:.3g}" for strength in x])
+        ax.set_yticks(range(len(y)), [f"{strength:.3g}" for strength in y])
+        ax.set(xlabel=labels[0], ylabel=labels[1])
+        if decimals is not None:
+            for (row, column), value in np.ndenumerate(values):
+                colour = "white" if value < (low + high) / 2.0 else "black"
+                text = "" if np.isnan(value) else f"{value:.{decimals}f}"
+                ax.text(column, row, text, CELL_TEXT, color=colour)
+    return ax

@@ -1,0 +1,184 @@
+"""Sentences follow the rows: other rows, other sentences."""
+
+import pytest
+
+from priormtl.experiments.rendering.measurements import Setting
+from priormtl.experiments.rendering.text import (
+    compare_with_paper,
+    describe_agreement,
+    describe_ceiling,
+    describe_compared,
+    describe_priors,
+    describe_robustness,
+    join_words,
+)
+from result_rows import measure, row
+
+
+def rows_of(method, values, dataset="yale", metric="auc", **place):
+    return [row(dataset, method, k, metric, v, **place) for k, v in enumerate(values)]
+
+
+LOW, HIGH = (0.90, 0.91, 0.92, 0.91), (0.95, 0.961, 0.97, 0.962)
+
+
+def test_agreement_is_within_two_of_our_deviations():
+    # The paper has 97.7.
+    # Deviation 1: 1.9 and 2.1 of them below.
+    near_values, far_values = ((m - 0.01, m, m + 0.01) for m in (0.958, 0.956))
+    (near,) = compare_with_paper(measure(rows_of("natural", near_values)))
+    (far,) = compare_with_paper(measure(rows_of("natural", far_values)))
+    assert near.agrees
+    assert not far.agrees
+    assert not far.ours_is_better
+
+
+def test_lower_errors_are_better_than_the_papers():
+    rows = rows_of("natural", (0.5, 0.51), "school", "nmse_pooled")
+    (pair,) = compare_with_paper(measure(rows))
+    assert pair.ours_is_better
+
+
+def test_agreement_counts_every_figure_once():
+    pairs = compare_with_paper(measure())
+    # School and Sarcos: two figures, two averages; four sets with AUC; two methods.
+    assert len(pairs) == (2 * 2 * 2 + 4) * 2
+    total, columns = describe_agreement(measure())
+    assert f"Of {len(pairs)} figures" in total
+    assert f" {sum(pair.agrees for pair in pairs)} agree" in total
+    assert len(columns.splitlines()) == 12
+
+
+def test_differences_from_the_paper_are_told_in_points():
+    _, columns = describe_agreement(measure(rows_of("natural", (0.90, 0.91))))
+    assert columns == (
+        "- Yale, AUC: 0 of 1 agree; ours minus the paper's: −7.2 points."
+    )
+
+
+def test_nothing_measured_agrees_with_nothing():
+    (sentence,) = describe_agreement(measure([]))
+    assert "None of the paper's figures" in sentence
+
+
+def test_the_ceiling_depends_on_the_fits():
+    (above,) = describe_ceiling(measure(), 0.340, 0.387)
+    assert "34.0 %" in above
+    assert "38.7 %" in above
+    assert "above both" in above
+    (below,) = describe_ceiling(measure(), 0.340, 0.45)
+    assert "is not above" in below
+    assert not describe_ceiling(measure(), None, 0.387)
+
+
+def test_our_figure_stands_beside_the_ceiling_when_there_is_one():
+    mean = measure().estimate(Setting("school", "natural"), "ve_pooled").mean
+    (sentence,) = describe_ceiling(measure(), 0.340, 0.387)
+    assert sentence.endswith(f"We measure {mean:.1f} %.")
+    (sentence,) = describe_ceiling(measure([]), 0.340, 0.387)
+    assert "We measure" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("prior", "none", "words"),
+    [
+        (HIGH, LOW, "1 of 1 comparison (a prior against none on a data set) are "),
+        (LOW, HIGH, "0 of 1 comparison"),
+    ],
+)
+def test_wins_and_losses_of_priors_are_told(prior, none, words):
+    rows = rows_of("natural", prior) + rows_of("none", none)
+    sentence, *_ = describe_priors(measure(rows))
+    assert words in sentence
+    assert "on 1 of 1 data set (Yale)" in sentence
+    assert ("0 significantly worse" in sentence) == (prior is HIGH)
+
+
+def test_the_smallest_size_of_each_curve_counts():
+    rows = [
+        *rows_of("natural", HIGH, size=3),
+        *rows_of("none", LOW, size=3),
+        *rows_of("natural", LOW, size=50),
+        *rows_of("none", HIGH, size=50),
+    ]
+    sentence, *_ = describe_priors(measure(rows))
+    assert sentence.startswith("At their fewest training rows, 1 of 1 learning curve")
+    assert "0 significantly worse" in sentence
+
+
+def test_points_of_curves_are_named():
+    rows = [
+        *rows_of("none", LOW, size=2),
+        *rows_of("expert", HIGH, size=2),
+        *rows_of("none", LOW, size=5),
+        *rows_of("expert", LOW, size=5),
+    ]
+    *_, sentence = describe_priors(measure(rows))
+    assert sentence.startswith("Along all 2 points of its learning curves")
+    assert "significantly better at 1 (Yale at 2)" in sentence
+    assert "significantly worse at none" in sentence
+
+
+def test_no_rows_no_sentences():
+    assert describe_priors(measure([])) == []
+    assert describe_robustness(measure([])) == []
+
+
+@pytest.mark.parametrize(
+    ("prior", "words"),
+    [
+        (LOW, "significantly worse than no prior on 1 of 1 data set (Yale)"),
+        (HIGH, "on none of 1 data set significantly worse"),
+    ],
+)
+def test_harm_of_wrong_priors_is_told(prior, words):
+    middle = [value - 0.02 for value in HIGH]
+    rows = [
+        *rows_of("natural", prior, size=10, wrong=0.8),
+        *rows_of("natural", HIGH, size=10, wrong=0.0),
+        *rows_of("none", middle, size=10),
+    ]
+    (sentence,) = describe_robustness(measure(rows))
+    assert words in sentence
+    assert "(80 %)" in sentence
+
+
+# Compared methods.
+
+
+def steady(method, dataset, level):
+    return rows_of(method, [level + 0.001 * (k % 3) for k in range(8)], dataset)
+
+
+def test_nothing_measured_is_nothing_said():
+    assert describe_compared(measure([])) == []
+
+
+def test_wins_and_losses_are_named():
+    found = describe_compared(
+        measure(
+            [
+                *steady("natural", "yale", 0.90),
+                *steady("natural", "orl", 0.90),
+                *steady("dmtl", "yale", 0.95),
+                *steady("dmtl", "orl", 0.80),
+                *steady("rmtl", "orl", 0.90),
+            ]
+        )
+    )
+    assert "Of 3 comparisons" in found[0]
+    assert "1 are significantly better, 1 significantly worse and 1 neither" in found[0]
+    assert found[1].splitlines() == [
+        "- DMTL: better on Yale, worse on ORL.",
+        "- RMTL: better on none, worse on none.",
+    ]
+
+
+def test_methods_that_lack_a_partner_are_left_out():
+    found = measure([*steady("natural", "yale", 0.9), *steady("dmtl", "orl", 0.9)])
+    assert describe_compared(found) == []
+
+
+def test_words_are_joined_by_commas_and_a_final_and():
+    texts = ["", "a", "a and b", "a, b and c"]
+    assert [join_words("abc"[:k]) for k in range(4)] == texts
