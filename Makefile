@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # setting turns on the last of scikit-learn's estimator checks.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
-.PHONY: demo test lint types imports unit test-spark docs bench reproduce fix forget clean help
+.PHONY: demo test test-all test-slow lint types imports unit test-spark docs bench reproduce fix forget clean help
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -21,7 +21,7 @@ help:  ## Show the targets
 demo: $(VENV)/.demo  ## What priors are worth, and a report page: about a minute
 	$(BIN)/priormtl demo
 
-test: lint types imports unit  ## Everything CI checks
+test: lint types imports unit  ## Style, types, imports and all quick tests: a few minutes
 
 lint: $(VENV)/.dev  ## Style
 	$(BIN)/ruff check .
@@ -33,8 +33,13 @@ types: $(VENV)/.dev  ## Types
 imports: $(VENV)/.dev  ## Rooms only look down
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev  ## Tests and doctests
-	$(TEST_ENV) $(BIN)/pytest -n 2
+unit: $(VENV)/.dev  ## Tests and doctests, without those marked slow
+	$(TEST_ENV) $(BIN)/pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/.dev  ## The tests marked slow
+	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow tests
+
+test-all: test test-slow  ## All tests
 
 test-spark: $(SPARK)/.ready  ## Tests of Spark, in an environment of their own; needs Java 17
 	$(TEST_ENV) $(SPARK)/bin/pytest $(NO_HANGING) tests/engines/test_spark.py
