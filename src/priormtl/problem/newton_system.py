@@ -26,8 +26,6 @@ from priormtl.problem.elimination import Elimination, TieGraph
 if TYPE_CHECKING:
     from priormtl.problem.objective import Point, Problem
 
-__all__ = ["NewtonStep", "is_uncertain", "solve_newton_system"]
-
 EPS = float(np.finfo(np.float64).eps)
 RIDGE = 50.0 * EPS  # times (10 + rows of a block), relative to a feature's curvature
 MOST_RIDGE = 1e-2
@@ -171,13 +169,6 @@ def _has_samples(problem: "Problem") -> bool:
     return getattr(problem.fit, "rows_per_task", None) is not None
 
 
-def is_uncertain(problem: "Problem") -> bool:
-    """Whether only samples could tell what a Newton system leaves open."""
-    _, _, system = problem.memo.get(MEMO, (None, None, None))
-    small = problem.shape[0] * problem.shape[1] <= FEW_UNKNOWNS
-    return system is not None and small and system.is_singular
-
-
 def _all_rows(
     fit: SquaredFit, prior: QuadraticPrior, point: "Point"
 ) -> tuple[Array, Array]:
@@ -199,7 +190,7 @@ def _all_rows(
         rows = np.zeros((len(X), d * m))
         rows[:, i * d : (i + 1) * d] = X
         add(rows, y - X @ P[:, i])
-    if not fit.has_free_means:
+    if not fit.means_are_free:
         means, rest = fit.mean_rows(P)
         rows = np.einsum("ij,ik->ijk", np.eye(m), means).reshape(m, m * d)
         if tied:
