@@ -57,7 +57,7 @@ def minimise(
     """Solve to a relative gap by a method, which remembers nothing."""
     problem.memo.clear()
     method = method_by_name(name, problem)
-    rules = [gap_below(gap, method.look_every), stalled(), max_iter(MOST_STEPS)]
+    rules = [gap_below(gap, method.check_every), stalled(), max_iter(MOST_STEPS)]
     return solve(problem, method, stop=[*rules, max_seconds(seconds)])
 
 

@@ -202,7 +202,7 @@ def random_blocks(m, k, *, tie, seed=0):
 
 def nonzero_rows(blocks, Q):
     """Rows of Q that are not zero, with the penalty's curvature."""
-    from priormtl.solvers.engines import ActiveRows  # noqa: PLC0415
+    from priormtl.solvers.layouts import ActiveRows  # noqa: PLC0415
 
     norms = np.linalg.norm(Q, axis=1)
     place = np.flatnonzero(norms)

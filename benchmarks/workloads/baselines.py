@@ -145,7 +145,7 @@ def _solve(problem: Problem) -> None:
         problem,
         [problem.lam],
         choose=default_method,
-        rules=lambda method: [gap_below(GAP, method.look_every), max_iter(10_000)],
+        rules=lambda method: [gap_below(GAP, method.check_every), max_iter(10_000)],
     )
     if solution.certificate.gap > GAP * problem.null_objective:
         raise RuntimeError(f"not solved: {solution.reason.value}.")

@@ -121,7 +121,7 @@ def _run_steps(problem: Problem, name: str, gap: float) -> float:
     """CPU seconds in steps: looks at the certificate fall between them."""
     problem.memo.clear()  # what an earlier run has laid out
     method = method_by_name(name, problem)
-    rules = [gap_below(gap, method.look_every), stalled()]
+    rules = [gap_below(gap, method.check_every), stalled()]
     steps = iterate(problem, method)
     seconds, reason = 0.0, None
     while reason is None and seconds < MOST_SECONDS:

@@ -138,7 +138,7 @@ def test_there_are_no_forms_by_tasks():
 def test_losses_without_a_hessian_have_no_shifted_systems():
     fit = bind("logistic", random_tasks("stacked"))
     assert fit.shifted_size is None
-    with pytest.raises(TypeError, match="take its quadratic model"):
+    with pytest.raises(TypeError, match="use its quadratic model"):
         fit.solve_shifted(1.0, np.zeros(fit.shape))
     tied = bind("squared", random_tasks("stacked"), "tied")
     assert tied.shifted_size is None

@@ -44,7 +44,7 @@ def test_the_largest_pull_is_where_outliers_begin():
     below = solve_outliers(pose_outliers(problem, 0.99 * limit), plain, SOLVER)
     np.testing.assert_array_equal(above.point.total, plain.coef)
     assert above.certificate.primal == pytest.approx(plain.certificate.primal)
-    assert below.point.fit.own.any(axis=0).sum() == 1
+    assert below.point.fit.specific.any(axis=0).sum() == 1
     assert below.certificate.primal < plain.certificate.primal
 
 

@@ -27,7 +27,7 @@ GRID = Grid(np.array([0.5, 8.0, 2.0]), np.array([0.1, 5.0]), np.array([0.2, 3.0]
 
 
 def rules(method):
-    return [gap_below(1e-11, method.look_every), max_iter(5000)]
+    return [gap_below(1e-11, method.check_every), max_iter(5000)]
 
 
 SOLVER = Solver(default_method, rules, 1e-11)

@@ -1,5 +1,3 @@
-"""BlockNewton: the optimum, in few steps, whatever the structure."""
-
 import gc
 import weakref
 from dataclasses import replace
@@ -7,13 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from instances import build_problem, sine_problem, sine_tasks
+from instances import build_problem, random_blocks, sine_problem, sine_tasks
 from priormtl.data import from_columns, summarize_tasks
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, TiedIntercepts
 from priormtl.penalties import L21, Nuclear
 from priormtl.priors import QuadraticPrior, TaskPrior, laplacian
 from priormtl.problem import Problem
 from priormtl.solvers import BlockNewton, Fista, gap_below, max_iter, solve
+from priormtl.solvers import block_newton as sweeps
+from priormtl.solvers.block_newton import newton_step
+from priormtl.solvers.layouts import TaskBlocks
 
 TIES = {
     "chain": TaskPrior.chain(),
@@ -153,3 +154,88 @@ def test_nothing_stays_in_memory_after_a_solution():
         assert layout() is None
     finally:
         gc.enable()
+
+
+class Shrinking:
+    """A descent whose moves shrink by a constant factor; Q goes to zero."""
+
+    def __init__(self, factor):
+        self.trail = (np.ones((1, 2)),)
+        self.factor, self.count = factor, 0
+
+    def sweep(self):
+        self.count += 1
+        before = self.trail[0].copy()
+        self.trail[0][:] *= self.factor
+        return float(np.sum((self.trail[0] - before) ** 2))
+
+    def value(self):
+        return float(np.sum(self.trail[0] ** 2))
+
+
+def test_nothing_moves_at_the_optimum():
+    descent = Shrinking(1.0)
+    assert not sweeps.descend_extrapolated(descent)
+    assert descent.count == 1
+
+
+def test_weights_of_a_linear_sequence_hit_its_limit():
+    places = [np.array([1.0 + 0.9**k, 2.0 - 3.0 * 0.9**k]) for k in range(6)]
+    weights = sweeps.anderson_weights(np.diff(places, axis=0))
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights @ np.array(places[1:]) == pytest.approx([1.0, 2.0], abs=1e-3)
+
+
+def test_extrapolation_never_climbs():
+    blocks, Q = random_blocks(3, 8, tie=0.5)
+    engine = TaskBlocks(blocks, blocks.form)
+    descent = engine.descend(Q, engine.gradient(Q), np.full(len(Q), -1.0))
+    before = descent.value()
+    assert sweeps.descend_extrapolated(descent)
+    assert descent.value() < before
+    assert descent.gradient() == pytest.approx(engine.gradient(Q), abs=1e-9)
+
+
+def test_extrapolation_ends_nearer_than_sweeps():
+    ahead, sweeping = Shrinking(0.9), Shrinking(0.9)
+    sweeps.descend_extrapolated(ahead)
+    for _ in range(sweeps.N_SWEEPS):
+        sweeping.sweep()
+    assert ahead.value() < 1e-6 * sweeping.value()
+
+
+def test_an_extrapolation_that_climbs_is_taken_back(monkeypatch):
+    monkeypatch.setattr(
+        sweeps, "anderson_weights", lambda moves: np.full(len(moves), 9.0)
+    )
+    descent = Shrinking(0.9)
+    sweeps.descend_extrapolated(descent)
+    assert descent.trail[0] == pytest.approx(0.9**sweeps.N_SWEEPS)
+
+
+def test_without_a_penalty_one_step_is_enough():
+    blocks, Q = random_blocks(3, 4, tie=0.5)
+    blocks = replace(blocks, lam=np.zeros(4))
+    engine = TaskBlocks(blocks, blocks.form)
+    for _ in range(9):  # directions are only as exact as a step pays for
+        newton_step(engine, Q, engine.gradient(Q))
+    assert engine.gradient(Q) == pytest.approx(0.0, abs=1e-5)
+
+
+def test_steps_descend_and_leave_zero_rows_alone():
+    blocks, Q = random_blocks(3, 4, tie=0.5)
+    engine = TaskBlocks(blocks, blocks.form)
+    values = []
+    for _ in range(4):
+        gradient = engine.gradient(Q)
+        values.append(engine.descend(Q, gradient, np.full(4, -1.0)).value())
+        newton_step(engine, Q, gradient)
+    assert np.all(np.diff(values) <= 0.0)
+    assert not Q[1].any()
+
+
+def test_nothing_to_do_where_all_rows_are_zero():
+    blocks, Q = random_blocks(3, 4, tie=0.5)
+    engine, Q = TaskBlocks(blocks, blocks.form), np.zeros_like(Q)
+    newton_step(engine, Q, engine.gradient(Q))
+    assert not Q.any()

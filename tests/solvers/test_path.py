@@ -1,5 +1,3 @@
-"""Paths: the same solutions as one by one, for less."""
-
 import numpy as np
 import pytest
 
@@ -11,8 +9,11 @@ from instances import (
     with_signs,
 )
 from listed_tasks import from_lists
-from priormtl.losses import FreeIntercepts, Logistic
-from priormtl.penalties import L21, Nuclear
+from priormtl.data import from_labels
+from priormtl.losses import FreeIntercepts, Logistic, NoIntercepts, SumFit
+from priormtl.penalties import L21, Nuclear, Robust, Schatten
+from priormtl.priors import QuadraticPrior
+from priormtl.problem import Problem
 from priormtl.solvers import (
     Fista,
     Ista,
@@ -24,11 +25,11 @@ from priormtl.solvers import (
     solve_path,
     stalled,
 )
-from priormtl.solvers.path import _screen
+from priormtl.solvers.path import _screen, identifiable_features
 
 
 def rules(method):
-    return [gap_below(1e-10, method.look_every), stalled(), max_iter(20_000)]
+    return [gap_below(1e-10, method.check_every), stalled(), max_iter(20_000)]
 
 
 def wide_problem(d=40, **parts):
@@ -161,3 +162,55 @@ def test_grid_exists_where_nothing_can_be_learned():
     data = from_lists([np.eye(4)], [np.zeros(4)])
     lams = lam_grid(build_problem(data, lam=1.0), 3)
     np.testing.assert_allclose(lams, [1.0, 10**-1.5, 1e-3])
+
+
+IDENTIFIABLE = [0, 2, 3, 5]
+
+
+def tasks(seed=0):
+    """Features 1 and 4 differ between tasks only."""
+    rng = np.random.default_rng(seed)
+    task = np.arange(60) % 5
+    X = rng.standard_normal((60, 6))
+    X[:, 1], X[:, 4] = task / 3.0, 7.1
+    return from_labels(X, X[:, 0] - X[:, 3] + rng.standard_normal(60), task)
+
+
+def pose(penalty, intercepts=None, **parts):
+    intercepts = intercepts or FreeIntercepts()
+    return build_problem(
+        tasks(), lam=1.0, penalty=penalty, intercepts=intercepts, **parts
+    )
+
+
+@pytest.mark.parametrize("penalty", [Nuclear(), Schatten(1.5)], ids=["norm", "power"])
+def test_what_is_constant_within_tasks_is_found(penalty):
+    np.testing.assert_array_equal(identifiable_features(pose(penalty)), IDENTIFIABLE)
+
+
+def test_all_are_asked_where_intercepts_penalties_or_relations_need_them():
+    assert identifiable_features(pose(Nuclear(), NoIntercepts())) is None
+    assert identifiable_features(pose(L21())) is None
+    assert identifiable_features(pose(Nuclear(), theta=1.0)) is None
+
+
+@pytest.mark.parametrize("kind", ["nuclear", "robust"])
+def test_paths_are_those_of_all_features(kind, monkeypatch):
+    fit = pose(Nuclear()).fit
+    fit, penalty = (SumFit(fit), Robust(1.4)) if kind == "robust" else (fit, Nuclear())
+    problem = Problem(fit, QuadraticPrior.none(*fit.shape), penalty, 1.0)
+    lams = lam_grid(problem, 4)
+    found = solve_path(problem, lams, rules=rules)
+    monkeypatch.setattr(
+        "priormtl.solvers.path.identifiable_features", lambda problem: None
+    )
+    for lam, ours, whole in zip(
+        lams, found, solve_path(problem, lams, rules=rules), strict=True
+    ):
+        assert ours.coef.shape == problem.shape
+        assert not ours.coef[[1, 4]].any()
+        known = whole.certificate.primal
+        assert ours.certificate.primal == pytest.approx(known, rel=1e-9)
+        alone = problem.with_strengths(lam=lam)
+        assert alone.certify(ours.point).gap <= 1e-10 * problem.null_objective
+        np.testing.assert_allclose(ours.intercept, whole.intercept, atol=1e-3)

@@ -22,7 +22,7 @@ from priormtl.solvers import (
 
 
 def run(problem, method, tol):
-    rules = [gap_below(tol, method.look_every), max_iter(5000)]
+    rules = [gap_below(tol, method.check_every), max_iter(5000)]
     return solve(problem, method, stop=rules)
 
 

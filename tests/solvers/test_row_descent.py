@@ -25,7 +25,7 @@ def pose(ratio, layout="stacked", share=0.1, intercepts="free"):
 
 
 def minimise(problem, method, coef=None, tol=1e-11):
-    rules = [gap_below(tol, method.look_every), max_iter(20_000)]
+    rules = [gap_below(tol, method.check_every), max_iter(20_000)]
     return solve(problem, method, coef=coef, stop=rules)
 
 

@@ -33,7 +33,7 @@ def pose(penalty, layout="stacked", share=0.1, intercepts="free"):
 
 
 def minimise(problem, method, coef=None, tol=1e-11):
-    rules = [gap_below(tol, method.look_every), max_iter(20_000)]
+    rules = [gap_below(tol, method.check_every), max_iter(20_000)]
     return solve(problem, method, coef=coef, stop=rules)
 
 
@@ -70,7 +70,7 @@ def test_paths_cost_less_than_their_points():
     lams = problem.lam_max * np.geomspace(0.5, 1e-3, 8)
 
     def rules(method):
-        return [gap_below(1e-8, method.look_every), max_iter(500)]
+        return [gap_below(1e-8, method.check_every), max_iter(500)]
 
     path = solve_path(problem, lams, choose=lambda _: Splitting(), rules=rules)
     alone = [

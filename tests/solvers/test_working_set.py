@@ -29,7 +29,7 @@ def wide_tasks(d=60, seed=0, signs=False):
 
 
 def run(problem, method, tol=1e-10):
-    rules = [gap_below(tol, method.look_every), max_iter(20_000)]
+    rules = [gap_below(tol, method.check_every), max_iter(20_000)]
     return solve(problem, method, stop=rules)
 
 

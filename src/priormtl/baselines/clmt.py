@@ -247,7 +247,7 @@ class _CLMT(Baseline):
         if self._alternates:
             if not self._is_fixed:
                 rules += [settled(SMALL_CHANGE), max_iter(MOST_ALTERNATIONS)]
-        elif method.look_every == 1:
+        elif method.check_every == 1:
             # Newton steps that do not reduce the gap are rounding.
             rules.append(no_progress(MOST_IDLE_STEPS))
         return rules

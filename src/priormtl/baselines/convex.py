@@ -70,9 +70,9 @@ def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> DataFi
 def stop_rules(method: Method[Any], tol: float, most: int) -> list[StopRule]:
     """When to stop, anew for each run."""
     return [
-        gap_below(check_tolerance(tol), method.look_every),
+        gap_below(check_tolerance(tol), method.check_every),
         stalled(),
-        diverged(every=method.look_every),
+        diverged(every=method.check_every),
         max_iter(check_count("max_iter", most)),
     ]
 

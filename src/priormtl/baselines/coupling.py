@@ -164,7 +164,7 @@ class Alternation:
     first: Array  # A to begin with
     update: Callable[[Array], Array]  # A for coefficients (d, m)
 
-    look_every: ClassVar[int] = 1
+    check_every: ClassVar[int] = 1
 
     def start(self, problem: Problem, point: Point) -> AlternationState:
         """Start with the first kernel, at any coefficients."""

@@ -129,7 +129,7 @@ class _MTRL(Baseline):
             return [*rules, max_iter(MOST_ALTERNATIONS)]
         # Newton steps (lam = 0) that do not reduce the gap are rounding.
         return (
-            [*rules, no_progress(MOST_IDLE_STEPS)] if method.look_every == 1 else rules
+            [*rules, no_progress(MOST_IDLE_STEPS)] if method.check_every == 1 else rules
         )
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:

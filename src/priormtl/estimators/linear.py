@@ -170,8 +170,8 @@ class LinearMultiTask(LinearSettings):
     def _rules(self, method: Method[Any]) -> list[StopRule]:
         """When to stop, anew for each run: some rules remember."""
         _, tol, steps = self._solver_settings()
-        rules = [gap_below(tol, method.look_every), stalled(), diverged()]
-        if method.look_every == 1:
+        rules = [gap_below(tol, method.check_every), stalled(), diverged()]
+        if method.check_every == 1:
             rules.append(no_progress(MOST_IDLE_STEPS))
         return [*rules, max_iter(steps)]
 

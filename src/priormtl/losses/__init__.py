@@ -1,4 +1,4 @@
-"""How misfit is counted: losses, bound to data, with intercepts minimised out."""
+"""Losses bound to data, with intercepts minimised out."""
 
 from priormtl.losses.base import DataFit, Evaluation, Loss, NormalForm, SampleForm
 from priormtl.losses.intercepts import (

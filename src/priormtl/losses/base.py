@@ -1,23 +1,27 @@
-"""What a loss owes the rooms above: values, gradients and dual values."""
+"""Interfaces of losses: `Loss.bind` gives a `DataFit`, which gives an `Evaluation`.
 
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+A data fit is a function f of the coefficients P (d, m) alone: intercepts are minimised
+out. Solvers need values, gradients and products with the Hessian; certificates need
+dual values at multiples of the residuals.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 from priormtl._arrays import Array, Index
 from priormtl.data import TaskData, TaskStatistics
 from priormtl.graphs import Laplacian
 from priormtl.losses.intercepts import Intercepts
 
-__all__ = ["DataFit", "Evaluation", "Loss", "NormalForm", "SampleForm"]
-
 E = TypeVar("E", bound="Evaluation")
 
 
 class Evaluation(Protocol):
-    """A data fit looked at in one point P, intercepts at their best."""
+    """A data fit evaluated at a point P, intercepts at their best."""
 
     @property
     def value(self) -> float:
-        """Misfit, with what the intercepts cost."""
+        """Misfit plus the cost of the intercepts."""
 
     @property
     def gradient(self) -> Array:
@@ -27,7 +31,7 @@ class Evaluation(Protocol):
         """Dual value at ``scale`` times the residuals."""
 
     def best_scale(self, limit: float, prior_value: float) -> float:
-        """Scale of the best dual value, at most ``limit``; the prior costs too."""
+        """Scale of the best dual value, at most ``limit``, with the prior's cost."""
 
 
 class NormalForm(NamedTuple):
@@ -66,13 +70,13 @@ class DataFit(Protocol[E]):
         """Whether the Hessian is the same everywhere."""
 
     def evaluate(self, P: Array, near: E | None = None) -> E:
-        """Look at P; ``near`` may hold a neighbouring point to start from."""
+        """Evaluate at P; ``near`` may hold a neighbouring point to start from."""
 
     def rounding(self, at: E) -> float:
         """Bound on what rounding errors may hide in the value at a point."""
 
     def extrapolate(self, current: E, previous: E, amount: float) -> E:
-        """Look at current + amount · (current − previous) without a new product."""
+        """Evaluate at current + amount · (current − previous), without a product."""
 
     def hessian(self, at: E, V: Array) -> Array:
         """Hessian in a point times V (d, m)."""
@@ -91,7 +95,7 @@ class DataFit(Protocol[E]):
 
     @property
     def size(self) -> int:
-        """Numbers that a product with the Hessian looks at."""
+        """Numbers that a product with the Hessian reads."""
 
     @property
     def magnitude(self) -> float:
@@ -124,7 +128,7 @@ class DataFit(Protocol[E]):
 
     @property
     def shifted_size(self) -> int | None:
-        """Numbers that ``solve_shifted`` looks at; None where it is not to be had."""
+        """Numbers that ``solve_shifted`` reads; None where it is not available."""
 
     def solve_shifted(self, shift: float, V: Array) -> Array:
         """X that solves (Hessian + shift · I) X = V, for quadratic fits."""
@@ -139,8 +143,34 @@ class DataFit(Protocol[E]):
         """Only these features."""
 
 
+@dataclass(frozen=True, eq=False)
+class DelegateFit:
+    """Base of fits made of another one, without a normal form or a sample form."""
+
+    fit: DataFit[Any]
+
+    normal_size: ClassVar[None] = None
+    rows_per_task: ClassVar[None] = None
+
+    @property
+    def size(self) -> int:
+        return self.fit.size
+
+    @property
+    def magnitude(self) -> float:
+        return self.fit.magnitude
+
+    @property
+    def noise(self) -> float:
+        return self.fit.noise
+
+    @property
+    def intercept_graph(self) -> Laplacian | None:
+        return self.fit.intercept_graph
+
+
 class Loss(Protocol):
-    """A way to count misfit."""
+    """A loss function, before any data."""
 
     def bind(
         self,
@@ -148,4 +178,4 @@ class Loss(Protocol):
         intercepts: Intercepts,
         shift: Array | None = None,
     ) -> DataFit[Any]:
-        """Count the misfit of this data."""
+        """Loss on this data; ``shift`` (d,) was subtracted from the features."""

@@ -1,19 +1,17 @@
 """Intercepts of tasks: free, absent, or tied to those of related tasks.
 
-All three answer one question: which b minimises
-½ Σ h_i (b_i − r_i)² + the cost of b itself?
+Each kind finds the b that minimises ½ Σ h_i (b_i − r_i)² plus the cost of b itself,
+which is strength/2 bᵀ L b for tied intercepts and zero for the others.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.graphs import Laplacian
-
-__all__ = ["FreeIntercepts", "Intercepts", "NoIntercepts", "TiedIntercepts"]
 
 Solver = Callable[[Array], Array]
 
@@ -22,8 +20,12 @@ class Intercepts(Protocol):
     """How the intercepts of m tasks are chosen."""
 
     @property
+    def are_free(self) -> bool:
+        """Whether every task has its own at no cost."""
+
+    @property
     def are_fixed(self) -> bool:
-        """Whether they cannot move at all."""
+        """Whether all are zero."""
 
     @property
     def graph(self) -> Laplacian | None:
@@ -47,21 +49,18 @@ class Intercepts(Protocol):
 
 
 class Costless:
-    """Intercepts that cost nothing themselves."""
+    """Intercepts without a cost of their own."""
 
     graph = None
     tie_strength = 0.0
 
     def value(self, b: Array) -> float:
-        """Nothing."""
         return 0.0
 
     def slope(self, b: Array) -> Array:
-        """Nothing."""
         return np.zeros_like(b)
 
     def scaled(self, factor: float) -> Self:
-        """Nothing to scale."""
         return self
 
 
@@ -69,10 +68,10 @@ class Costless:
 class FreeIntercepts(Costless):
     """Every task has its own."""
 
-    are_fixed = False
+    are_free: ClassVar[bool] = True
+    are_fixed: ClassVar[bool] = False
 
     def solver(self, curvature: Array) -> Solver:
-        """Take r itself."""
         return lambda r: r
 
 
@@ -80,10 +79,10 @@ class FreeIntercepts(Costless):
 class NoIntercepts(Costless):
     """All are zero."""
 
-    are_fixed = True
+    are_free: ClassVar[bool] = False
+    are_fixed: ClassVar[bool] = True
 
     def solver(self, curvature: Array) -> Solver:
-        """Stay at zero."""
         return np.zeros_like
 
 
@@ -93,24 +92,22 @@ class TiedIntercepts:
 
     laplacian: Laplacian
     strength: float
-    are_fixed = False
+
+    are_free: ClassVar[bool] = False
+    are_fixed: ClassVar[bool] = False
 
     @property
     def graph(self) -> Laplacian:
-        """L itself."""
         return self.laplacian
 
     @property
     def tie_strength(self) -> float:
-        """Strength of the tie."""
         return self.strength
 
     def value(self, b: Array) -> float:
-        """strength/2 bᵀ L b."""
         return 0.5 * float(b @ self.slope(b))
 
     def slope(self, b: Array) -> Array:
-        """Strength · L b."""
         return self.strength * self.laplacian.times(b)
 
     def solver(self, curvature: Array) -> Solver:
@@ -119,5 +116,4 @@ class TiedIntercepts:
         return lambda r: solve(curvature * r)
 
     def scaled(self, factor: float) -> Self:
-        """Same ties, ``factor`` times as strong."""
         return replace(self, strength=factor * self.strength)

@@ -1,7 +1,12 @@
-"""Logistic loss: Σ w log(1 + exp(−y s)) with s = x p_i + b_i and y = ±1."""
+"""Logistic loss: Σ w log(1 + exp(−y s)) with s = x p_i + b_i and y = ±1.
+
+Its conjugate is the entropy of the residuals, here the probabilities of the wrong class
+(``surprise``): dual values are Σ w H(scale · surprise). Every evaluation finds the best
+intercepts by Newton's method with step halving.
+"""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -21,8 +26,6 @@ from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import FreeIntercepts, Intercepts
 from priormtl.losses.squared import SquaredFit
 
-__all__ = ["Logistic", "LogisticEvaluation", "LogisticFit"]
-
 MOST_NEWTON_STEPS = 100
 MOST_HALVINGS = 40
 SCALE_HALVINGS = 30
@@ -40,10 +43,7 @@ class Logistic:
         intercepts: Intercepts,
         shift: Array | None = None,
     ) -> "LogisticFit":
-        """Count the misfit of this data, with targets −1 and +1.
-
-        ``shift`` (d,) was taken off the features beforehand.
-        """
+        """Loss on this data, with targets −1 and +1."""
         if not isinstance(data, TaskData):
             raise TypeError(
                 f"Logistic needs raw samples, got {type(data).__name__}: statistics "
@@ -78,7 +78,6 @@ class LogisticEvaluation:
 
     @cached_property
     def value(self) -> float:
-        """Misfit, with what the intercepts cost."""
         return self.fit.misfit(self.margins) + self.fit.intercepts.value(self.b)
 
     @cached_property
@@ -99,7 +98,8 @@ class LogisticEvaluation:
 
     def best_scale(self, limit: float, prior_value: float) -> float:
         """Largest feasible scale, or less where the dual value falls before it."""
-        largest = float(np.max(self.surprise, initial=0.0, where=self._used))
+        used: Any = np.broadcast_to(self.fit.data.weight > 0, self.surprise.shape)
+        largest = float(np.max(self.surprise, initial=0.0, where=used))
         low, high = 0.0, min(limit, 1.0 / largest if largest > 0 else 1.0)
         if self._dual_slope(high, prior_value) >= 0:
             return high
@@ -108,10 +108,6 @@ class LogisticEvaluation:
             rising = self._dual_slope(middle, prior_value) >= 0
             low, high = (middle, high) if rising else (low, middle)
         return low
-
-    @property
-    def _used(self) -> Any:
-        return np.broadcast_to(self.fit.data.weight > 0, self.surprise.shape)
 
     def _dual_slope(self, scale: float, prior_value: float) -> float:
         """Derivative of the dual value in the scale; minus infinity at its end."""
@@ -129,17 +125,17 @@ class LogisticFit:
 
     data: TaskData
     intercepts: Intercepts
-    shift: Array  # (m, d) what was taken off the features
+    shift: Array  # (m, d) what was subtracted from the features
+
+    is_quadratic: ClassVar[bool] = False
+    # The Hessian changes from point to point: no forms.
+    normal_size: ClassVar[None] = None
+    rows_per_task: ClassVar[None] = None
+    shifted_size: ClassVar[None] = None
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(d, m)."""
         return self.data.shape
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Never."""
-        return False
 
     def evaluate(
         self, P: Array, near: LogisticEvaluation | None = None
@@ -183,7 +179,6 @@ class LogisticFit:
         return 0.25 * self._quarter_of.majorant(V)
 
     def newton_dual(self, at: LogisticEvaluation, V: Array, product: Array) -> float:
-        """Dual value at the residuals that linearisation predicts for P + V."""
         turn = at.surprise * (1.0 - at.surprise) * self.data.y
         surprise = at.surprise - turn * self._score_change(at, V)
         used = self.data.weight > 0
@@ -195,7 +190,6 @@ class LogisticFit:
 
     @property
     def size(self) -> int:
-        """Numbers that a product looks at."""
         return int(self.data.X.nnz if issparse(self.data.X) else self.data.X.size)
 
     @property
@@ -210,7 +204,6 @@ class LogisticFit:
 
     @property
     def intercept_graph(self) -> Laplacian | None:
-        """Graph that ties the intercepts, if they are tied."""
         return self.intercepts.graph
 
     def task_spectra(self) -> tuple[Array, Array]:
@@ -227,48 +220,29 @@ class LogisticFit:
         """Least squares with other weights and targets: iterative reweighting."""
         data = self.data
         weight = np.maximum(at.curvature, SMALLEST_CURVATURE * data.weight)
-        pull = data.weight * data.y * at.surprise
+        residual = data.weight * data.y * at.surprise
         with np.errstate(invalid="ignore"):
-            step = np.where(weight > 0, pull / weight, 0.0)
+            step = np.where(weight > 0, residual / weight, 0.0)
         target = at.scores + data.spread(at.b) + step
         model = replace(data, y=np.where(weight > 0, target, 0.0), weight=weight)
         return SquaredFit(condense(model), self.intercepts)
 
-    @property
-    def normal_size(self) -> None:
-        """Never: the Hessian changes from point to point."""
-        return None
-
     def normal_form(self) -> NormalForm:
-        """Not to be had."""
         raise TypeError("logistic loss has no normal form: its Hessian changes.")
 
-    @property
-    def rows_per_task(self) -> None:
-        """None: there is no sample form."""
-
     def sample_form(self) -> SampleForm:
-        """Not least squares."""
         raise TypeError("logistic loss is not least squares.")
 
-    @property
-    def shifted_size(self) -> None:
-        """None: the Hessian changes from point to point."""
-
     def solve_shifted(self, shift: float, V: Array) -> Array:
-        """Not to be had."""
-        raise TypeError("logistic loss has no fixed Hessian: take its quadratic model.")
+        raise TypeError("logistic loss has no fixed Hessian: use its quadratic model.")
 
     def intercept(self, P: Array) -> Array:
-        """Best intercepts for P."""
         return self.evaluate(P).b
 
     def intercept_at_zero(self, P: Array) -> Array:
-        """Best intercepts for P, where features count from zero again."""
         return self.intercept(P) - np.sum(self.shift.T * P, axis=0)
 
     def restrict(self, features: Index) -> Self:
-        """Only these features."""
         return replace(
             self, data=self.data.restrict(features), shift=self.shift[:, features]
         )
@@ -307,36 +281,27 @@ class LogisticFit:
             return LogisticEvaluation(self, coef, scores, np.zeros_like(start))
         point = LogisticEvaluation(self, coef, scores, start)
         for _ in range(MOST_NEWTON_STEPS):
-            closer = None if self._is_settled(point) else self._newton_step(point)
+            slope = self._misfit_slope(point) + self.intercepts.slope(point.b)
+            if np.all(np.abs(slope) <= 1e-14 * self.data.task_weight):
+                break
+            closer = self._newton_step(point, slope)
             if closer is None:
                 break
             point = closer
         return point
 
-    def _is_settled(self, point: LogisticEvaluation) -> bool:
-        slope = self._intercept_slope(point)
-        return bool(np.all(np.abs(slope) <= 1e-14 * self.data.task_weight))
-
-    def _intercept_slope(self, point: LogisticEvaluation) -> Array:
-        """Gradient in b (m,)."""
-        return self._pull(point) + self.intercepts.slope(point.b)
-
-    def _pull(self, point: LogisticEvaluation) -> Array:
-        """Gradient of the misfit alone in b (m,)."""
+    def _misfit_slope(self, point: LogisticEvaluation) -> Array:
+        """Gradient of the misfit in b (m,), without the intercepts' own cost."""
         return self.data.task_sums(-self.data.weight * self.data.y * point.surprise)
 
-    def _newton_step(self, point: LogisticEvaluation) -> LogisticEvaluation | None:
-        """Go to the minimum of the quadratic model, or part of the way."""
+    def _newton_step(
+        self, point: LogisticEvaluation, gradient: Array
+    ) -> LogisticEvaluation | None:
+        """Newton step in b, halved until the value falls; None at rounding level."""
         curvature = self._floored(self.data.task_sums(point.curvature))
         solve = self.intercepts.solver(curvature)
-        direction = solve(point.b - self._pull(point) / curvature) - point.b
-        return self._search(point, direction)
-
-    def _search(
-        self, point: LogisticEvaluation, direction: Array
-    ) -> LogisticEvaluation | None:
-        """Halve the step until the value falls enough; None at rounding level."""
-        slope = float(direction @ self._intercept_slope(point))
+        direction = solve(point.b - self._misfit_slope(point) / curvature) - point.b
+        slope = float(direction @ gradient)
         noise = 1e-13 * abs(point.value)
         for halvings in range(MOST_HALVINGS):
             step = 0.5**halvings
@@ -344,7 +309,8 @@ class LogisticFit:
             if trial.value <= point.value + 1e-4 * step * slope:
                 return trial
             # Near the minimum the value has no digits left, but the slope has.
-            end = float(direction @ self._intercept_slope(trial))
+            there = self._misfit_slope(trial) + self.intercepts.slope(trial.b)
+            end = float(direction @ there)
             if trial.value <= point.value + noise and abs(end) < 0.5 * abs(slope):
                 return trial
         return None

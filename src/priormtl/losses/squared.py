@@ -1,8 +1,19 @@
-"""Squared loss: ½ Σ w (x p_i + b_i − y)², from moments alone."""
+"""Squared loss: ½ Σ w (x p_i + b_i − y)², from moments or samples.
+
+With means x̄_i, ȳ_i and weight w_i of a task, centred moments G_i, c_i, yy_i, the misfit
+r_i = ȳ_i − x̄_i p_i of its means and the best intercepts b, the loss is
+
+    ½ Σ (p_iᵀ G_i p_i − 2 c_iᵀ p_i + yy_i) + ½ Σ w_i r_i (r_i − b_i).
+
+Free intercepts (b = r) leave the centred moments, b = 0 the raw ones, and tied ones lie
+between. Everything stays quadratic in P, so that the loss can be written out as Gram
+matrices (`NormalForm`), as least squares (`SampleForm`), or in the eigenbasis of each
+task's Hessian (`Modes`).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -18,9 +29,6 @@ from priormtl.data import (
 from priormtl.graphs import Laplacian
 from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
-from priormtl.losses.modes import Modes
-
-__all__ = ["Squared", "SquaredFit"]
 
 NOISE = 1e-13  # of the sum of squared targets, in values that should be zero
 # Rounding errors of a sum, relative to the sizes of what is added.
@@ -37,10 +45,7 @@ class Squared:
         intercepts: Intercepts,
         shift: Array | None = None,
     ) -> "SquaredFit":
-        """Count the misfit of this data; statistics suffice.
-
-        ``shift`` (d,) was taken off the features beforehand.
-        """
+        """Loss on this data; statistics suffice."""
         if isinstance(data, TaskData | TaskStatistics):
             data = condense(data)
         return SquaredFit(data, intercepts, shift)
@@ -72,27 +77,17 @@ class SquaredEvaluation:
 
 @dataclass(frozen=True, eq=False)
 class SquaredFit:
-    """Squared loss on moments, intercepts minimised out.
-
-    With r_i = ȳ_i − x̄_i p_i the misfit of task means and b the best intercepts,
-    the loss is ½ Σ (p_iᵀG_i p_i − 2 c_iᵀp_i + yy_i) + ½ Σ w_i r_i (r_i − b_i):
-    free intercepts (b = r) leave the centred moments, b = 0 the raw ones, and tied
-    ones lie between. Everything stays quadratic in P.
-    """
+    """Squared loss on moments, intercepts minimised out."""
 
     moments: Moments
     intercepts: Intercepts
-    shift: Array | None = None  # (d,) what was taken off the features
+    shift: Array | None = None  # (d,) what was subtracted from the features
+
+    is_quadratic: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(d, m)."""
         return self.moments.shape
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Always."""
-        return True
 
     def evaluate(
         self, P: Array, near: SquaredEvaluation | None = None
@@ -110,13 +105,13 @@ class SquaredFit:
             gradient = moments.gram_product(P) - linear if P.any() else -linear
             doubled = np.vdot(P, gradient) - np.vdot(P, linear) + moments.yy.sum()
             value = max(0.0, 0.5 * float(doubled))
-        if not self._means_are_free:
+        if not self.means_are_free:
             misfit = moments.y_mean - self._mean_scores(P)
             b = self._best_intercept(misfit)
             rest = misfit - b
-            pull = moments.weight * rest
-            value += 0.5 * float(pull @ rest) + self.intercepts.value(b)
-            gradient = gradient - moments.x_mean.T * pull
+            weighted = moments.weight * rest
+            value += 0.5 * float(weighted @ rest) + self.intercepts.value(b)
+            gradient = gradient - moments.x_mean.T * weighted
         return SquaredEvaluation(P, value, gradient)
 
     def _mean_scores(self, P: Array) -> Array:
@@ -155,7 +150,7 @@ class SquaredFit:
         offsets = np.abs(moments.y_mean) + np.sum(np.abs(means) * size, axis=0)
         loose = ROUNDING * np.sqrt(weight) * offsets
         length = float(np.linalg.norm(loose))
-        first = 0.0 if self._means_are_free else np.sqrt(2.0 * at.value)
+        first = 0.0 if self.means_are_free else np.sqrt(2.0 * at.value)
         return float(found + length * (length + first))
 
     @cached_property
@@ -175,18 +170,16 @@ class SquaredFit:
         )
 
     def hessian(self, at: SquaredEvaluation, V: Array) -> Array:
-        """Same in every point."""
         return self.majorant(V)
 
     def majorant(self, V: Array) -> Array:
-        """The Hessian itself."""
         if not V.any():
             return np.zeros_like(V)
         product = self.moments.gram_product(V)
-        if self._means_are_free:
+        if self.means_are_free:
             return product
-        pull = self._mean_misfit(self._mean_scores(V))
-        return product + self.moments.x_mean.T * pull
+        slope = self._mean_misfit(self._mean_scores(V))
+        return product + self.moments.x_mean.T * slope
 
     def newton_dual(self, at: SquaredEvaluation, V: Array, product: Array) -> float:
         """Dual value at P + V, which is where linearisation ends exactly."""
@@ -196,30 +189,27 @@ class SquaredFit:
 
     @property
     def size(self) -> int:
-        """Numbers that a product looks at."""
         return self.moments.size
 
     @property
     def magnitude(self) -> float:
         """Half the raw sum of squared targets, or of the centred ones if means go."""
-        means = 0.0 if self._means_are_free else self.moments.y_mean**2
+        means = 0.0 if self.means_are_free else self.moments.y_mean**2
         return 0.5 * float(np.sum(self.moments.yy + self.moments.weight * means))
 
     @property
     def noise(self) -> float:
-        """Value that rounding errors of the targets alone can make."""
         moments = self.moments
         offsets = np.sum(moments.weight * (4.0 * ROUNDING * moments.y_mean) ** 2)
         return float(NOISE * self.magnitude + offsets)
 
     @property
     def intercept_graph(self) -> Laplacian | None:
-        """Graph that ties the intercepts, if they are tied."""
         return self.intercepts.graph
 
     def task_spectra(self) -> tuple[Array, Array]:
         """Of the centred XᵀX, the raw one, or bounds by both where ties lie between."""
-        if self._means_are_free:
+        if self.means_are_free:
             return self.moments.task_spectra()
         if not self.intercepts.are_fixed:
             raw = replace(self, intercepts=NoIntercepts())
@@ -230,29 +220,25 @@ class SquaredFit:
         return np.broadcast_to(lowest, m), np.broadcast_to(highest, m)
 
     def quadratic_model(self, at: SquaredEvaluation) -> Self:
-        """Itself."""
         return self
 
     @property
     def normal_size(self) -> int:
-        """Numbers in the normal form."""
         return self.moments.gram_size
 
     def normal_form(self) -> NormalForm:
         """Centred, raw, or raw with a row of intercepts: as intercepts are treated."""
         moments = self.moments
         linear = moments.xy.T
-        if self._means_are_free:
+        if self.means_are_free:
             return NormalForm(moments.gram(), np.ascontiguousarray(linear), np.zeros(0))
         raw = moments.raw_gram()
         total = moments.weight * moments.y_mean
         linear = linear + moments.x_mean.T * total
         if self.intercepts.are_fixed:
             return NormalForm(raw, linear, np.zeros(0))
-        means, weight = (
-            moments.x_mean[: len(raw)],
-            moments.weight[: len(raw), np.newaxis],
-        )
+        means = moments.x_mean[: len(raw)]
+        weight = moments.weight[: len(raw), np.newaxis]
         edge = (weight * means)[:, np.newaxis, :]
         corner = weight[:, :, np.newaxis]
         top = np.concatenate([corner, edge], axis=2)
@@ -269,7 +255,7 @@ class SquaredFit:
         features; else k = d and the centre is zero.
         """
         moments, zero = self.moments, np.zeros(self.shape[0])
-        if self._means_are_free:
+        if self.means_are_free:
             return moments.gram(), zero
         if self.intercepts.are_fixed:
             return moments.raw_gram(), zero
@@ -287,7 +273,7 @@ class SquaredFit:
         """Diagonal of the Hessian (d, m), tied intercepts held at the centre."""
         moments = self.moments
         spread = moments.squared_deviations().T
-        if self._means_are_free:
+        if self.means_are_free:
             return np.array(spread)
         centre = 0.0 if self.intercepts.are_fixed else self.centre
         return np.asarray(spread + moments.weight * (moments.x_mean - centre).T ** 2)
@@ -298,11 +284,6 @@ class SquaredFit:
         if self.shift is not None:
             means = means + self.shift[:, np.newaxis]
         return np.asarray(self.moments.weight * means**2)
-
-    @property
-    def has_free_means(self) -> bool:
-        """Whether intercepts take up all that task means could say."""
-        return self._means_are_free
 
     def task_rows(self) -> Iterator[tuple[Array, Array]]:
         """Centred rows and targets of each task: samples, or roots of moments.
@@ -350,20 +331,32 @@ class SquaredFit:
 
     @property
     def rows_per_task(self) -> float | None:
-        """Mean number of samples in a task."""
         return self.moments.rows_per_task
 
     def sample_form(self) -> SampleForm:
         """Centred samples; where means count too, one more sample for each of them."""
         moments = self.moments
         X, y, starts = moments.rows()
-        tied = not (self._means_are_free or self.intercepts.are_fixed)
         values, target = X.T, y.T
-        if not self._means_are_free:
-            values, target, starts = _append_means(moments, values, target, starts)
+        root = np.sqrt(moments.weight)
+        if not self.means_are_free:
+            # Each task's mean is its last sample, times the root of the task's weight.
+            means = (moments.x_mean * root[:, np.newaxis]).T
+            mean_target = moments.y_mean * root
+            if len(starts):
+                values = np.insert(values, starts[1:], means, axis=1)
+                target = np.insert(target, starts[1:], mean_target)
+                starts = starts + np.arange(len(starts))
+            else:
+                values = np.hstack([values, means[:, :1]])
+                target = np.hstack([target, mean_target[:, np.newaxis]])
         ties = np.zeros(0)
-        if tied:
-            ones = _mean_samples(np.sqrt(moments.weight), X.shape[0], starts)
+        if self.ties_means:
+            # The intercept's row has values only in the samples that hold means.
+            ones = np.zeros(values.shape[1])
+            ones[starts[1:] - 1 if len(starts) else slice(-1, None)] = (
+                root if len(starts) else root[0]
+            )
             ties = np.array([self.intercepts.tie_strength])
             values = np.vstack([ones, values])
         # Compiled steps read features one after the other.
@@ -372,19 +365,18 @@ class SquaredFit:
 
     @property
     def shifted_size(self) -> int | None:
-        """Numbers in the modes; None where tied intercepts make tasks one system."""
+        """Numbers in the modes; None where tied intercepts couple the tasks."""
         if self.intercept_graph is not None:
             return None
         d, size = self.shape[0], self.moments.gram_size
         return int(size * min(d, self.rows_per_task or d) / d) if d else 0
 
     def solve_shifted(self, shift: float, V: Array) -> Array:
-        """By the modes, which are looked for once."""
         return self.modes.solve(shift, V)
 
     @cached_property
-    def modes(self) -> Modes:
-        """Axes of each task's Hessian, tied intercepts held where they are."""
+    def modes(self) -> "Modes":
+        """Eigenvectors of each task's Hessian, at fixed tied intercepts."""
         rows = self.rows_per_task
         if rows is not None and rows < self.shape[0]:
             samples = self.sample_form()
@@ -396,29 +388,26 @@ class SquaredFit:
 
     @property
     def task_curvature(self) -> Array:
-        """Trace of each task's Hessian (m,), tied intercepts held where they are."""
+        """Trace of each task's Hessian (m,), at fixed tied intercepts."""
         spread = self.moments.squared_deviations().sum(axis=1)
-        if self._means_are_free:
+        if self.means_are_free:
             return spread
         return spread + self.moments.weight * np.sum(self.moments.x_mean**2, axis=1)
 
     @property
     def ties_means(self) -> bool:
         """Whether best intercepts of one task depend on the others."""
-        return not (self._means_are_free or self.intercepts.are_fixed)
+        return not (self.means_are_free or self.intercepts.are_fixed)
 
     def intercept(self, P: Array) -> Array:
-        """Best intercepts for P, in closed form."""
         misfit = self.moments.y_mean - np.sum(self.moments.x_mean.T * P, axis=0)
-        return self._best_intercept(misfit)
+        return misfit if self.intercepts.are_free else self._best_intercept(misfit)
 
     def intercept_at_zero(self, P: Array) -> Array:
-        """Best intercepts for P, where features count from zero again."""
         found = self.intercept(P)
         return found if self.shift is None else found - self.shift @ P
 
     def restrict(self, features: Index) -> Self:
-        """Only these features."""
         shift = None if self.shift is None else self.shift[features]
         return replace(self, moments=self.moments.restrict(features), shift=shift)
 
@@ -431,32 +420,63 @@ class SquaredFit:
         return self.intercepts.solver(self.moments.weight)
 
     @cached_property
-    def _means_are_free(self) -> bool:
+    def means_are_free(self) -> bool:
+        """Whether intercepts make up for any misfit of task means."""
+        if self.intercepts.are_free:
+            return True
         return not np.any(self._mean_misfit(np.arange(1.0, self.shape[1] + 1.0)))
 
 
-def _append_means(
-    moments: Moments, values: Array, target: Array, starts: Index
-) -> tuple[Array, Array, Index]:
-    """Each task's mean as a last sample, times the root of the task's weight."""
-    root = np.sqrt(moments.weight)
-    means, mean_target = (moments.x_mean * root[:, np.newaxis]).T, moments.y_mean * root
-    if not len(starts):
-        last = mean_target[:, np.newaxis]
-        return np.hstack([values, means[:, :1]]), np.hstack([target, last]), starts
-    ends = starts[1:]
-    later = starts + np.arange(len(starts))
-    return (
-        np.insert(values, ends, means, axis=1),
-        np.insert(target, ends, mean_target),
-        later,
-    )
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """Eigenbasis of each task's Hessian: vectors_iᵀ diag(values_i) vectors_i.
 
+    With it the Hessian is inverted with any shift.
+    """
 
-def _mean_samples(root: Array, n: int, starts: Index) -> Array:
-    """Values of the intercept's row: only the samples that hold means have any."""
-    if not len(starts):
-        return np.append(np.zeros(n), root[0])
-    ones = np.zeros(int(starts[-1]))
-    ones[starts[1:] - 1] = root
-    return ones
+    values: Array  # (t, r) ≥ 0, with t = m, or 1 where all tasks have the same
+    vectors: Array  # (t, r, d) orthonormal where values are not zero
+
+    @classmethod
+    def from_gram(cls, form: NormalForm) -> Self:
+        values, vectors = np.linalg.eigh(form.gram)
+        turned = np.ascontiguousarray(vectors.transpose(0, 2, 1))
+        return cls(np.maximum(values, 0.0), turned)
+
+    @classmethod
+    def from_samples(cls, form: SampleForm) -> Self:
+        """Those of samples, which are fewer than features."""
+        stacked = form.rows.T[np.newaxis]
+        if len(form.starts):
+            # (t, n, d), short tasks filled up with zeros.
+            counts = np.diff(form.starts)
+            stacked = np.zeros((len(counts), int(counts.max()), len(form.rows)))
+            task = np.repeat(np.arange(len(counts)), counts)
+            place = np.arange(form.rows.shape[1]) - np.repeat(form.starts[:-1], counts)
+            stacked[task, place] = form.rows.T
+        _, sizes, vectors = np.linalg.svd(stacked, full_matrices=False)
+        return cls(sizes**2, np.ascontiguousarray(vectors))
+
+    def solve(self, shift: float, V: Array) -> Array:
+        """X that solves (Hessian + shift · I) X = V (d, m)."""
+        if self.values.shape[1] == len(V):  # a basis of the whole space
+            return self.turn_back(self.turn(V) / (self.values + shift))
+        share = self.values / (self.values + shift)
+        return (V - self.turn_back(share * self.turn(V))) / shift
+
+    def turn(self, V: Array) -> Array:
+        """Coordinates (m, r) of columns of V (d, m) in the bases of their tasks."""
+        if len(self.values) == 1:
+            return np.asarray((self.vectors[0] @ V).T)
+        return np.matmul(self.vectors, V.T[:, :, np.newaxis])[:, :, 0]
+
+    def turn_back(self, parts: Array) -> Array:
+        """Columns (d, m) with these coordinates (m, r)."""
+        if len(self.values) == 1:
+            return np.asarray(self.vectors[0].T @ parts.T)
+        return np.matmul(parts[:, np.newaxis, :], self.vectors)[:, 0, :].T
+
+    def take(self, tasks: Index) -> Self:
+        if len(self.values) == 1:
+            return self
+        return type(self)(self.values[tasks], self.vectors[tasks])

@@ -1,7 +1,7 @@
-"""SumFit: a loss of the sum of two blocks, for coefficients with two structures.
+"""SumFit: the loss of a sum of two blocks, for coefficients with two structures.
 
-The gradient of (A, B) ↦ F(A + B) is F's own, twice: its curvature is up to **twice**
-that of F, and steps that F alone would bear make two blocks diverge.
+The gradient of (A, B) ↦ f(A + B) is that of f, twice. Its curvature is up to **twice**
+that of f: step sizes that suit f alone make a method on two blocks diverge.
 """
 
 from dataclasses import dataclass, replace
@@ -11,10 +11,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.losses.around import Around
-from priormtl.losses.base import Evaluation
-
-__all__ = ["SumFit"]
+from priormtl.losses.base import DelegateFit, Evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +22,6 @@ class SumEvaluation:
 
     @property
     def value(self) -> float:
-        """Misfit of the sum."""
         return self.inner.value
 
     @cached_property
@@ -34,55 +30,45 @@ class SumEvaluation:
         return _twice(self.inner.gradient)
 
     def dual_value(self, scale: float) -> float:
-        """Residuals are those of the sum."""
         return self.inner.dual_value(scale)
 
     def best_scale(self, limit: float, prior_value: float) -> float:
-        """Residuals are those of the sum."""
         return self.inner.best_scale(limit, prior_value)
 
 
 @dataclass(frozen=True, eq=False)
-class SumFit(Around):
+class SumFit(DelegateFit):
     """A data fit as a function of two blocks [A, B] side by side (d, 2m)."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(d, 2m)."""
         d, m = self.fit.shape
         return d, 2 * m
 
     @property
     def is_quadratic(self) -> bool:
-        """As the fit is."""
         return self.fit.is_quadratic
 
     def evaluate(self, P: Array, near: SumEvaluation | None = None) -> SumEvaluation:
-        """Look at the sum."""
         known = None if near is None else near.inner
         return SumEvaluation(self.fit.evaluate(self.total(P), known))
 
     def rounding(self, at: SumEvaluation) -> float:
-        """That of the fit at the sum."""
         return self.fit.rounding(at.inner)
 
     def extrapolate(
         self, current: SumEvaluation, previous: SumEvaluation, amount: float
     ) -> SumEvaluation:
-        """Sums of extrapolated blocks are extrapolated sums."""
         inner = self.fit.extrapolate(current.inner, previous.inner, amount)
         return SumEvaluation(inner)
 
     def hessian(self, at: SumEvaluation, V: Array) -> Array:
-        """Hessian at the sum times the sum, for both blocks."""
         return _twice(self.fit.hessian(at.inner, self.total(V)))
 
     def majorant(self, V: Array) -> Array:
-        """Majorant times the sum, for both blocks."""
         return _twice(self.fit.majorant(self.total(V)))
 
     def newton_dual(self, at: SumEvaluation, V: Array, product: Array) -> float:
-        """Residuals are those of the sum."""
         half = product[:, : self.fit.shape[1]]
         return self.fit.newton_dual(at.inner, self.total(V), half)
 
@@ -92,20 +78,16 @@ class SumFit(Around):
         return np.zeros(2 * len(highest)), np.tile(2.0 * highest, 2)
 
     def quadratic_model(self, at: SumEvaluation) -> Self:
-        """Sum of blocks in the model of the fit."""
         return replace(self, fit=self.fit.quadratic_model(at.inner))
 
     def normal_form(self) -> NoReturn:
-        """There is none."""
-        raise TypeError("two blocks have no normal form: take that of their sum.")
+        raise TypeError("two blocks have no normal form: use that of the sum.")
 
     def sample_form(self) -> NoReturn:
-        """There is none."""
-        raise TypeError("two blocks have no sample form: take that of their sum.")
+        raise TypeError("two blocks have no sample form: use that of the sum.")
 
     @property
     def shifted_size(self) -> int | None:
-        """As for the fit."""
         return self.fit.shifted_size
 
     def solve_shifted(self, shift: float, V: Array) -> Array:
@@ -116,15 +98,12 @@ class SumFit(Around):
         return np.concatenate([half + rest, half - rest], axis=1)
 
     def intercept(self, P: Array) -> Array:
-        """Best intercepts for the sum (m,)."""
         return self.fit.intercept(self.total(P))
 
     def intercept_at_zero(self, P: Array) -> Array:
-        """Best intercepts for the sum, where features are zero as given (m,)."""
         return self.fit.intercept_at_zero(self.total(P))
 
     def restrict(self, features: Index) -> Self:
-        """Only these features, in both blocks."""
         return replace(self, fit=self.fit.restrict(features))
 
     def total(self, P: Array) -> Array:

@@ -1,8 +1,7 @@
-"""What is minimised: fit + prior + lam · penalty, its certificate and constants."""
+"""The objective fit + prior + lam · penalty, its certificate and its curvature."""
 
 from priormtl.losses import NormalForm, SampleForm
 from priormtl.problem.blocks import BlockQuadratic
-from priormtl.problem.certificate import Certificate
 from priormtl.problem.curvature import (
     Constants,
     Curvature,
@@ -11,7 +10,7 @@ from priormtl.problem.curvature import (
     largest_curvature,
     paper_constants,
 )
-from priormtl.problem.objective import Point, Problem
+from priormtl.problem.objective import Certificate, Point, Problem
 
 __all__ = [
     "BlockQuadratic",

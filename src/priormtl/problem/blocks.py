@@ -1,4 +1,7 @@
-"""BlockQuadratic: a problem written out by rows and tasks, for compiled solvers."""
+"""BlockQuadratic: a quadratic problem with a row penalty, for compiled solvers.
+
+The fit is kept as Gram matrices, or as samples where these are fewer numbers.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -11,8 +14,6 @@ from priormtl.graphs import Laplacian
 from priormtl.losses import NormalForm, SampleForm
 from priormtl.penalties import is_by_rows
 from priormtl.problem.objective import Problem
-
-__all__ = ["BlockQuadratic"]
 
 SMALL_GRAM = 2**19  # numbers: 4 MB
 NO_RELATION = csr_array((0, 0))
@@ -38,23 +39,29 @@ class BlockQuadratic:
     def from_problem(cls, problem: Problem) -> Self:
         """Write a quadratic problem with row penalties out."""
         if not cls.fits(problem) or not is_by_rows(problem.penalty):
-            raise TypeError("only squared loss with a penalty of rows is written out.")
+            raise TypeError("block form needs squared loss and a penalty of rows.")
         fit, prior = problem.fit, problem.prior
         kept = cls.keeps_samples(problem)
         form = fit.sample_form() if kept else fit.normal_form()
-        d = problem.shape[0]
+        d, relation = problem.shape[0], prior.relation
         extra = len(form.intercept_ties)
         weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
         rows = problem.lam * problem.penalty.row_weights(d)
-        blocks = cls(
+        if extra:
+            # Features come after the row of intercepts.
+            relation = csr_array(block_diag([csr_array((extra, extra)), relation]))
+        # Gram matrices that can be written belong to nobody else.
+        if relation.nnz and isinstance(form, NormalForm) and form.gram.flags.writeable:
+            _add_relation(relation, form.gram.transpose(1, 2, 0))
+            relation = NO_RELATION
+        return cls(
             form,
-            _after(extra, prior.relation),
+            relation,
             np.concatenate([form.intercept_ties, prior.epsilon * weights]),
             np.concatenate([np.zeros(extra), rows]),
             prior.laplacian,
             extra,
         )
-        return blocks._hold_relation()
 
     @staticmethod
     def fits(problem: Problem) -> bool:
@@ -70,7 +77,7 @@ class BlockQuadratic:
     def keeps_samples(problem: Problem) -> bool:
         """Whether samples are less work than Gram matrices, and these are large.
 
-        Small Gram matrices are worth their price: they solve strong priors exactly.
+        Small Gram matrices are always worth it: they solve strong priors exactly.
         """
         rows, size = problem.fit.rows_per_task, problem.fit.normal_size
         if rows is None or size is None or size <= SMALL_GRAM:
@@ -111,25 +118,8 @@ class BlockQuadratic:
         _add_relation(self.relation, own)
         return own.transpose(2, 0, 1)
 
-    def _hold_relation(self) -> Self:
-        """Add the relation to Gram matrices that are nobody else's."""
-        form = self.form
-        if isinstance(form, SampleForm) or not self.relation.nnz:
-            return self
-        if not form.gram.flags.writeable:
-            return self
-        _add_relation(self.relation, form.gram.transpose(1, 2, 0))
-        return replace(self, relation=NO_RELATION)
-
 
 def _add_relation(relation: csr_array, gram: Array) -> None:
     """Add to Gram matrices (k, k, m), in place."""
     entries = relation.tocoo()
     gram[entries.row, entries.col] += entries.data[:, np.newaxis]
-
-
-def _after(extra: int, relation: csr_array) -> csr_array:
-    """Relation of features that come after ``extra`` rows."""
-    if extra == 0:
-        return relation
-    return csr_array(block_diag([csr_array((extra, extra)), relation]))

@@ -1,4 +1,4 @@
-"""Smoothness and strong convexity of the smooth part: exact, bounds, the paper's.
+"""Smoothness and strong convexity of the smooth part: exact, bounds, and the paper's.
 
 The Hessian over all tasks jointly is H = blockdiag(XᵢᵀXᵢ) + θ DᵀD + ε L. Step sizes
 need its largest eigenvalue, linear rates its smallest. The paper's formulas count 2ε
@@ -13,15 +13,6 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from priormtl._arrays import Array
 from priormtl.problem.objective import Problem
-
-__all__ = [
-    "Constants",
-    "Curvature",
-    "bound_constants",
-    "exact_constants",
-    "largest_curvature",
-    "paper_constants",
-]
 
 DENSE_SIZE = 800  # unknowns up to which the Hessian is written out
 LANCZOS_MARGIN = 1e-6  # relative; Lanczos approaches the largest eigenvalue from below
@@ -45,7 +36,7 @@ def exact_constants(problem: Problem) -> Curvature:
     the prior alone as the smallest. Small problems are solved directly, large ones
     by Lanczos; there the smallest is found from above, to 1e-6 of the largest.
     """
-    if _size(problem) <= DENSE_SIZE:
+    if problem.shape[0] * problem.shape[1] <= DENSE_SIZE:
         return _dense_constants(problem)
     largest = largest_curvature(problem)
     return Curvature(_smallest_curvature(problem, largest), largest)
@@ -53,7 +44,7 @@ def exact_constants(problem: Problem) -> Curvature:
 
 def largest_curvature(problem: Problem) -> float:
     """Largest eigenvalue of the joint Hessian, from above."""
-    if _size(problem) <= DENSE_SIZE:
+    if problem.shape[0] * problem.shape[1] <= DENSE_SIZE:
         return _dense_constants(problem).smoothness
     value = _lanczos(problem.majorant, problem.shape, "LA", 1e-8)
     if value is None:
@@ -86,11 +77,6 @@ def paper_constants(problem: Problem) -> Curvature:
         float(lowest.min()) + prior.theta * d_min + prior.epsilon,
         float(highest.max()) + prior.theta * d_max + 2.0 * prior.epsilon,
     )
-
-
-def _size(problem: Problem) -> int:
-    d, m = problem.shape
-    return d * m
 
 
 def _dense_constants(problem: Problem) -> Curvature:

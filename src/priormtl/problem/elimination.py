@@ -17,8 +17,6 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 
-__all__ = ["Elimination", "Factor", "TieGraph"]
-
 
 @dataclass(frozen=True, eq=False)
 class TieGraph:

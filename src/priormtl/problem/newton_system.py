@@ -26,8 +26,6 @@ from priormtl.problem.elimination import Elimination, TieGraph
 if TYPE_CHECKING:
     from priormtl.problem.objective import Point, Problem
 
-__all__ = ["NewtonStep", "is_uncertain", "solve_newton_system"]
-
 EPS = float(np.finfo(np.float64).eps)
 RIDGE = 50.0 * EPS  # times (10 + rows of a block), relative to a feature's curvature
 MOST_RIDGE = 1e-2
@@ -80,8 +78,10 @@ def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
         product = problem.hessian(point, p)
         bend = max(0.0, float(np.vdot(p, product))) + float(np.vdot(p, ridge * p))
         gain = 0.5 * size * size / bend if bend > 0.0 else np.inf
-        # No sum of squares falls below zero: what promises more is rounding.
-        if not decrease + gain <= 1.001 * point.value:
+        # No sum of squares falls below zero: what promises more is rounding. (Models
+        # of other losses may.)
+        bounded = problem.fit.is_quadratic
+        if gain == np.inf or (bounded and decrease + gain > 1.001 * point.value):
             size = np.inf
             break
         step = size / bend
@@ -171,13 +171,6 @@ def _has_samples(problem: "Problem") -> bool:
     return getattr(problem.fit, "rows_per_task", None) is not None
 
 
-def is_uncertain(problem: "Problem") -> bool:
-    """Whether only samples could tell what a Newton system leaves open."""
-    _, _, system = problem.memo.get(MEMO, (None, None, None))
-    small = problem.shape[0] * problem.shape[1] <= FEW_UNKNOWNS
-    return system is not None and small and system.is_singular
-
-
 def _all_rows(
     fit: SquaredFit, prior: QuadraticPrior, point: "Point"
 ) -> tuple[Array, Array]:
@@ -199,7 +192,7 @@ def _all_rows(
         rows = np.zeros((len(X), d * m))
         rows[:, i * d : (i + 1) * d] = X
         add(rows, y - X @ P[:, i])
-    if not fit.has_free_means:
+    if not fit.means_are_free:
         means, rest = fit.mean_rows(P)
         rows = np.einsum("ij,ik->ijk", np.eye(m), means).reshape(m, m * d)
         if tied:

@@ -1,54 +1,81 @@
-"""Problem: data fit + prior + lam · penalty, with a certificate for any point."""
+"""Problem: minimise fit(P) + prior(P) + lam · penalty(P), with a certificate.
+
+Any point P has a certificate: its objective and a dual value, which is a lower bound on
+the optimum. The prior ½ Σ ‖rows of it‖² is least squares with target zero, so that the
+residuals of fit and prior, scaled by s until the dual norm of the gradient is at most
+lam, are a dual point for every loss and penalty::
+
+    dual(s) = fit.dual_value(s) − s² prior(P),    s ‖∇(fit + prior)(P)‖* ≤ lam
+
+Two cases have no such bound. Without a penalty (lam = 0) the gradient itself must
+vanish: a Newton step, which linearises the residuals, sees to that. Penalties that are
+powers of a norm are certified by their conjugate (`PowerDual`).
+"""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.losses import DataFit, Evaluation, OutlierEvaluation
-from priormtl.penalties import Penalty, Power, is_power
+from priormtl.penalties import Penalty, is_power
 from priormtl.priors import QuadraticPrior
-from priormtl.problem.certificate import Certificate
-from priormtl.problem.conjugates import PowerDual
-from priormtl.problem.newton_system import NewtonStep, is_uncertain, solve_newton_system
-
-__all__ = ["Point", "Problem"]
+from priormtl.problem.newton_system import (
+    FEW_UNKNOWNS,
+    MEMO,
+    NewtonStep,
+    solve_newton_system,
+)
 
 ROUNDING = 1e-12  # relative size below which differences of values mean nothing
 SUM_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 TINY = 1e-6  # share of lam_max below which rounding may leave no feasible dual point
+TRIALS = 4  # scales tried for the dual value of a power
+
+
+class Certificate(NamedTuple):
+    """Objective at an iterate, and a lower bound on the optimum.
+
+    Both are sums of rounded numbers; ``rounding`` bounds what that may hide.
+    """
+
+    primal: float
+    dual: float
+    rounding: float = 0.0
+
+    @property
+    def gap(self) -> float:
+        """Largest possible distance to the optimal objective."""
+        return max(0.0, self.primal - self.dual) + self.rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A place P with the smooth part's value and gradient there."""
+    """The smooth part, fit + prior, evaluated at P."""
 
     coef: Array  # P (d, m)
     fit: Evaluation
     prior: QuadraticPrior
     prior_gradient: Array
-    norm: float | None = None  # the penalty's value, where the one who came here knows
+    norm: float | None = None  # the penalty's value, where it is known
 
     @cached_property
     def prior_value(self) -> float:
-        """What the prior costs at P."""
         return self.prior.value(self.coef)
 
     @property
     def value(self) -> float:
-        """Fit plus prior."""
         return self.fit.value + self.prior_value
 
     @cached_property
     def gradient(self) -> Array:
-        """Gradient of fit plus prior."""
         return self.fit.gradient + self.prior_gradient
 
     @property
     def total(self) -> Array:
-        """What features are multiplied with: P, and what tasks have of their own."""
+        """Coefficients of the tasks: P plus task-specific components."""
         at = self.fit
         return at.total if isinstance(at, OutlierEvaluation) else self.coef
 
@@ -61,23 +88,22 @@ class Problem:
     prior: QuadraticPrior
     penalty: Penalty
     lam: float
-    # What solvers have made of fit, prior and penalty: shared where lam alone differs.
+    # Layouts and factors that solvers keep; shared by problems that differ in lam only.
     memo: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(d, m)."""
         return self.fit.shape
 
     def at(
         self, P: Array, near: Point | None = None, norm: float | None = None
     ) -> Point:
-        """Look at P; the only call that costs products with the data."""
+        """Evaluate at P; the only call that costs products with the data."""
         evaluation = self.fit.evaluate(P, None if near is None else near.fit)
         return Point(P, evaluation, self.prior, self.prior.gradient(P), norm)
 
     def extrapolate(self, current: Point, previous: Point, amount: float) -> Point:
-        """Look at current + amount · (current − previous), at no product."""
+        """Evaluate at current + amount · (current − previous), without a product."""
         step = amount * (current.coef - previous.coef)
         turn = amount * (current.prior_gradient - previous.prior_gradient)
         evaluation = self.fit.extrapolate(current.fit, previous.fit, amount)
@@ -89,7 +115,6 @@ class Problem:
         return self.penalty.prox(P, step * self.lam)
 
     def objective(self, point: Point) -> float:
-        """Value that is minimised."""
         return point.value + self._penalty_value(point)
 
     def excess(self, point: Point, base: Point) -> float:
@@ -123,24 +148,29 @@ class Problem:
 
     @property
     def is_uncertain(self) -> bool:
-        """Whether a certificate rests on Gram matrices that are near singular."""
-        return is_uncertain(self)
+        """Whether a certificate rests on Gram matrices that are near singular.
+
+        Only samples could tell what their Newton system leaves open.
+        """
+        _, _, system = self.memo.get(MEMO, (None, None, None))
+        small = self.shape[0] * self.shape[1] <= FEW_UNKNOWNS
+        return system is not None and small and system.is_singular
 
     def certify(self, point: Point) -> Certificate:
-        """Bound the distance to the optimum by a dual point, rounding aside.
-
-        The prior is extra least-squares rows with target zero, so that residuals,
-        scaled until the gradient's dual norm is at most lam, are a dual point for
-        every loss and penalty. Without a penalty (lam = 0) the gradient itself must
-        vanish there: a Newton step, which linearises the residuals, sees to that.
-        A power bounds no gradient; its conjugate counts what any gradient costs.
-        """
+        """Bound the distance to the optimum by a dual point, rounding aside."""
         primal = self.objective(point)
         if self.lam == 0:
             return Certificate(primal, self._smooth_dual(point))
         if is_power(self.penalty):
-            return Certificate(primal, self._power_dual(self.penalty, point))
-        length = self._dual_norm(point)
+            cost = self.lam * self.penalty.conjugate(point.gradient / self.lam)
+            degree = self.penalty.degree()
+            dual = PowerDual(point.fit, point.prior_value, cost, degree).best()
+            return Certificate(primal, max(0.0, dual))
+        # At P = 0 the dual norm is known.
+        if point is self.__dict__.get("null_point"):
+            length = self.lam_max
+        else:
+            length = self.penalty.dual_norm(point.gradient)
         limit = self.lam / length if length > 0 else np.inf
         scale = point.fit.best_scale(limit, point.prior_value)
         dual = point.fit.dual_value(scale) - scale**2 * point.prior_value
@@ -165,12 +195,6 @@ class Problem:
         others = SUM_ROUNDING * (found.primal + float(prior))
         rounding = 4.0 * self.fit.rounding(point.fit) + others
         return found._replace(rounding=float(rounding))
-
-    def _power_dual(self, penalty: Power, point: Point) -> float:
-        """Dual value where the penalty is certified by its conjugate."""
-        cost = self.lam * penalty.conjugate(point.gradient / self.lam)
-        dual = PowerDual(point.fit, point.prior_value, cost, penalty.degree())
-        return max(0.0, dual.best())
 
     def _smooth_dual(self, point: Point) -> float:
         """Dual value for lam = 0, less what is left of the gradient."""
@@ -223,24 +247,63 @@ class Problem:
                 self.prior.epsilon if epsilon is None else epsilon,
             )
             other = replace(self, prior=prior, lam=lam, memo={})
-        # No strength changes what P = 0 costs, so that it is looked at once.
+        # No strength changes the objective at P = 0: it is evaluated once.
         other.__dict__["null_point"] = self.null_point
         if "lam_max" in self.__dict__:
             other.__dict__["lam_max"] = self.lam_max
         return other
 
     def _penalty_value(self, point: Point) -> float:
-        if self.lam == 0 or self._is_origin(point):
+        if self.lam == 0 or point is self.__dict__.get("null_point"):
             return 0.0
         known = point.norm
         return self.lam * (self.penalty.value(point.coef) if known is None else known)
 
-    def _dual_norm(self, point: Point) -> float:
-        """Dual norm of the gradient; where all begin it is known."""
-        if self._is_origin(point):
-            return self.lam_max
-        return self.penalty.dual_norm(point.gradient)
 
-    def _is_origin(self, point: Point) -> bool:
-        """Whether it is the point P = 0 that was looked at before."""
-        return point is self.__dict__.get("null_point")
+class PowerDual(NamedTuple):
+    """Dual values fit(s) − s² prior − s^r cost at multiples s of the residuals.
+
+    A penalty of degree q has a conjugate of degree r = q / (q − 1).
+    """
+
+    fit: Evaluation
+    prior_value: float
+    cost: float  # conjugate of lam · penalty at the gradient
+    degree: float  # q
+
+    def best(self) -> float:
+        """Best of a few trials, among them 1, which is the best at the optimum."""
+        best, scale = self._value(1.0), 1.0
+        if self.cost > self.fit.value:
+            # Begin where the power is no larger than the misfit.
+            scale = float((self.fit.value / self.cost) ** (1.0 / self._power))
+        for _ in range(1 if self.degree == 2.0 else TRIALS):
+            scale = self._improve(scale)
+            if scale <= 0:
+                break
+            best = max(best, self._value(scale))
+        return best
+
+    def _improve(self, scale: float) -> float:
+        """Scale that is best where the square of equal slope stands for the power.
+
+        The loss knows that one. Damping by q − 1 makes the step exact where the
+        power outweighs all else, where undamped steps would oscillate.
+        """
+        if scale <= 0:
+            return 0.0
+        r = self._power
+        square = 0.5 * r * self.cost * scale ** (r - 2.0)
+        found = self.fit.best_scale(float("inf"), self.prior_value + square)
+        if found <= 0:
+            return 0.0
+        damping = self.degree - 1.0
+        return scale ** (1.0 - damping) * found**damping
+
+    def _value(self, scale: float) -> float:
+        quadratic = self.fit.dual_value(scale) - scale**2 * self.prior_value
+        return float(quadratic - scale**self._power * self.cost)
+
+    @property
+    def _power(self) -> float:
+        return self.degree / (self.degree - 1.0)

@@ -1,19 +1,25 @@
-"""How it is minimised: methods as start and step, run by one loop."""
+"""Solvers: methods as ``start`` and ``step``, run by one loop."""
 
 from priormtl.solvers.block_newton import BlockNewton
 from priormtl.solvers.choose import METHODS, default_method, method_by_name
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
-from priormtl.solvers.history import History
 from priormtl.solvers.loop import (
     Callback,
+    History,
     Method,
     Progress,
     Solution,
     StopReason,
     StopRule,
+    diverged,
+    gap_below,
     iterate,
+    max_iter,
+    max_seconds,
+    no_progress,
     settle,
     solve,
+    stalled,
 )
 from priormtl.solvers.newton import Newton
 from priormtl.solvers.nuclear import NuclearNewton, NuclearSplitting
@@ -21,15 +27,6 @@ from priormtl.solvers.path import lam_grid, solve_path
 from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.row_descent import RowDescent
 from priormtl.solvers.splitting import Splitting
-from priormtl.solvers.stopping import (
-    diverged,
-    gap_below,
-    max_iter,
-    max_seconds,
-    no_progress,
-    small_change,
-    stalled,
-)
 from priormtl.solvers.working_set import WorkingSet
 
 __all__ = [
@@ -64,7 +61,6 @@ __all__ = [
     "method_by_name",
     "no_progress",
     "settle",
-    "small_change",
     "solve",
     "solve_path",
     "stalled",

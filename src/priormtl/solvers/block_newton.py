@@ -1,62 +1,78 @@
-"""BlockNewton: sweeps over rows find which are zero, Newton steps do the rest."""
+"""Block Newton: block coordinate descent finds the zero rows, Newton steps do the rest.
+
+For a quadratic f (squared loss with its prior) and a penalty of rows, Σ_j lam_j ‖q^j‖.
+Block coordinate descent minimises over one row while all others stay, exactly, and soon
+leaves the right rows at zero (`kernels.rows`). On the other rows the objective is
+smooth; with unit vectors u and bend = lam/‖q‖ of the rows, Newton's equations are
+
+    (H + bend (I − u uᵀ)) V = −∇f − lam u,
+
+solved inexactly by preconditioned conjugate gradients (`newton_step`). With few rows a
+Newton step follows wherever sweeps converge slowly. With many, sweeps are extrapolated
+(`descend_extrapolated`; Anderson acceleration of coordinate descent as in Bertrand and
+Massias, AISTATS 2021), and Newton steps help only where these are stuck. Features take
+part once their gradient is too long for a row of zeros. How data are kept is the matter
+of `layouts`.
+"""
 
 from dataclasses import dataclass, replace
-from operator import is_
-from typing import TYPE_CHECKING, ClassVar
+from math import sqrt
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl.problem import BlockQuadratic, Point, Problem
-from priormtl.solvers.descent import descend_jumping
 
 if TYPE_CHECKING:
-    from priormtl.solvers.engines import Engine
+    from priormtl.solvers.layouts import Layout
 
-__all__ = ["BlockNewton"]
-
-WORTH_LEAVING_OUT = 0.7  # share of features in play, up to which others are left out
-NEARLY = 0.7  # of lam: a zero row with such a gradient is in play from the start
+WORTH_LEAVING_OUT = 0.7  # share of features in use, up to which others are left out
+NEARLY = 0.7  # of lam: a zero row with such a gradient is used from the start
 FEW_ROWS = 64  # a Newton step costs less than a few sweeps
 SLOW = 0.4  # shrinkage of moves beyond which it pays with few rows
 STUCK = 0.8  # share of the gap that sweeps leave, beyond which it pays with many
 MEMO = "layout of block Newton"
+# Anderson extrapolation.
+N_SWEEPS = 8  # from one check of the gap to the next
+WINDOW = 5  # sweeps that are combined
+FIRST, PERIOD = 4, 2  # extrapolations, in sweeps: the first sweeps only find the rows
+ANDERSON_RIDGE = 1e-10
+# Newton steps.
+MOST_DAMPING, LEAST_DAMPING = 0.1, 1e-8
+LOOSEST, TIGHTEST = 0.1, 1e-6  # relative errors of Newton directions
+TIE_RIDGE = 16.0 * float(np.finfo(np.float64).eps)
+RIDGE = 50.0 * float(np.finfo(np.float64).eps)  # relative, times 10 + rows
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
-    """Features in play, laid out for compiled loops."""
+class Laid:
+    """Features in use, laid out for compiled loops."""
 
-    # Not the problem, whose memo holds the layout: in a circle, matrices of many
-    # megabytes would stay until the garbage collector finds them.
-    source: tuple[object, ...]
+    # Fit, prior and penalty. Not the problem, whose memo holds this: in a circle,
+    # matrices of many megabytes would stay until the garbage collector finds them.
+    source: tuple[object, object, object]
     whole: BlockQuadratic  # of all features
-    features: Index  # those in play; all others are zero
+    features: Index  # those in use; all others are zero
     blocks: BlockQuadratic  # of these
-    engine: "Engine"
+    layout: "Layout"
 
-    def newton_step(self, Q: Array, gradient: Array) -> None:
-        """Newton step on the rows that are not zero."""
-        from priormtl.solvers.engines import newton_step  # noqa: PLC0415
-
-        newton_step(self.engine, Q, gradient)
-
-    def holds(self, in_play: NDArray[np.bool_]) -> bool:
-        """Whether no other features are in play."""
-        return int(in_play[self.features].sum()) == int(in_play.sum())
+    def holds(self, in_use: NDArray[np.bool_]) -> bool:
+        """Whether no other features are in use."""
+        return int(in_use[self.features].sum()) == int(in_use.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class BlockNewtonState:
-    """Where the method stands."""
+    """State of block Newton."""
 
     point: Point
-    layout: Layout
+    laid: Laid
     Q: Array  # (k, m) rows, those of tied intercepts first
     mu: Array  # (k,) lam/‖row‖ of the last sweep, where the next one starts
     n_steps: int
-    gap: float = np.inf  # looked at with many rows only
+    gap: float = np.inf  # computed with many rows only
     is_stuck: bool = False  # whether the last step has hardly closed it
 
 
@@ -64,116 +80,186 @@ class BlockNewtonState:
 class BlockNewton:
     """For squared loss with row penalties, on Gram matrices or samples.
 
-    A step is a few sweeps of exact row updates, which end with the right rows at
-    zero. With few rows a Newton step on the others follows, by preconditioned
-    conjugate gradients; with many, sweeps are extrapolated, and Newton helps only
-    where they are stuck. Features come into play when the gradient calls them.
+    A step is at least ``sweeps`` sweeps of exact row updates (``first_sweeps`` in the
+    first step), and a Newton step where these are slow.
     """
 
     sweeps: int = 2
     first_sweeps: int = 6
 
-    look_every: ClassVar[int] = 1
+    check_every: ClassVar[int] = 1
 
     def start(self, problem: Problem, point: Point) -> BlockNewtonState:
-        """Write the problem out, tied intercepts at their best."""
-        layout = _recall(problem)
-        whole = BlockQuadratic.from_problem(problem) if layout is None else layout.whole
-        called = _row_norms(point.gradient) > NEARLY * whole.lam[whole.n_intercepts :]
-        in_play = called | point.coef.any(axis=1)
-        if layout is None or not layout.holds(in_play):
-            layout = _lay_out(problem, whole, in_play)
-        return _stand(problem, point, layout)
+        """Lay the problem out, unless it was at another lam."""
+        laid = problem.memo.get(MEMO)
+        if laid is not None:
+            fit, prior, penalty = laid.source
+            same = fit is problem.fit and prior is problem.prior
+            laid = laid if same and penalty is problem.penalty else None
+        if laid is None:
+            whole = BlockQuadratic.from_problem(problem)
+        else:
+            from priormtl.solvers.layouts import at_other_lam  # noqa: PLC0415
+
+            whole = laid.whole.at_lam(problem)
+            first = whole.n_intercepts
+            rows = np.concatenate([np.arange(first), first + laid.features])
+            blocks = replace(laid.blocks, lam=whole.lam[rows])
+            layout = at_other_lam(laid.layout, blocks)
+            laid = replace(laid, whole=whole, blocks=blocks, layout=layout)
+        lam = whole.lam[whole.n_intercepts :]
+        in_use = (_row_norms(point.gradient) > NEARLY * lam) | point.coef.any(axis=1)
+        if laid is None or not laid.holds(in_use):
+            laid = _lay_out(problem, whole, in_use)
+        return _start_from(problem, point, laid)
 
     def step(self, problem: Problem, state: BlockNewtonState) -> BlockNewtonState:
-        """Sweep, then go to the minimum of the model on the rows that are not zero."""
-        state = _call_in(problem, state)
-        layout, Q, mu = state.layout, state.Q.copy(), state.mu.copy()
-        descent = layout.engine.descend(Q, _gradient(state), mu)
+        """Sweep, then take a Newton step on the rows that are not zero."""
+        laid, whole = state.laid, state.laid.whole
+        if len(laid.features) < problem.shape[0]:
+            # Add features whose gradient is too long for a row of zeros.
+            lam = whole.lam[whole.n_intercepts :]
+            called = _row_norms(state.point.gradient) > lam
+            if not laid.holds(called):
+                called[laid.features] = True
+                laid = _lay_out(problem, whole, called)
+                state = _start_from(problem, state.point, laid)
+        Q, mu, layout = state.Q.copy(), state.mu.copy(), laid.layout
+        if laid.blocks.n_intercepts:
+            gradient = layout.gradient(Q)
+        else:
+            gradient = np.array(state.point.gradient[laid.features], order="C")
+        descent = layout.descend(Q, gradient, mu)
         few = len(Q) <= FEW_ROWS
         if few:
             least = self.sweeps if state.n_steps else self.first_sweeps
             is_slow = descent.run(least, SLOW) > SLOW
         else:
-            is_slow = not descend_jumping(descent) or state.is_stuck
+            is_slow = not descend_extrapolated(descent) or state.is_stuck
         if is_slow:
-            layout.newton_step(Q, descent.gradient())
+            newton_step(layout, Q, descent.gradient())
         coef = np.zeros(problem.shape)
-        coef[layout.features] = Q[layout.blocks.n_intercepts :]
+        coef[laid.features] = Q[laid.blocks.n_intercepts :]
         point = problem.at(coef, near=state.point)
         gap = np.inf if few else problem.certify(point).gap
         stuck = gap > STUCK * state.gap
-        return BlockNewtonState(point, layout, Q, mu, state.n_steps + 1, gap, stuck)
+        return BlockNewtonState(point, laid, Q, mu, state.n_steps + 1, gap, stuck)
 
 
 def _lay_out(
-    problem: Problem, whole: BlockQuadratic, in_play: NDArray[np.bool_]
-) -> Layout:
-    """Lay out the features in play, or all where few or none would be left."""
-    # Compiled code loads slowly: only those who need it should wait.
-    from priormtl.solvers.engines import choose_engine  # noqa: PLC0415
+    problem: Problem, whole: BlockQuadratic, in_use: NDArray[np.bool_]
+) -> Laid:
+    """Lay out the features in use, or all where few or none would be left out."""
+    # Numba takes long to load: only those who need it should wait.
+    from priormtl.solvers.layouts import choose_layout  # noqa: PLC0415
 
-    few = 0 < np.count_nonzero(in_play) <= WORTH_LEAVING_OUT * len(in_play)
-    features = np.flatnonzero(in_play) if few else np.arange(len(in_play))
+    few = 0 < np.count_nonzero(in_use) <= WORTH_LEAVING_OUT * len(in_use)
+    features = np.flatnonzero(in_use) if few else np.arange(len(in_use))
     blocks = whole.restrict(features)
-    engine = choose_engine(blocks)
-    layout = Layout(_source(problem), whole, features, blocks, engine)
-    problem.memo[MEMO] = layout
-    return layout
+    source = problem.fit, problem.prior, problem.penalty
+    laid = Laid(source, whole, features, blocks, choose_layout(blocks))
+    problem.memo[MEMO] = laid
+    return laid
 
 
-def _recall(problem: Problem) -> Layout | None:
-    """Layout of the same problem at another lam, if there was one."""
-    known = problem.memo.get(MEMO)
-    if known is None or not _same(known.source, _source(problem)):
-        return None
-    from priormtl.solvers.engines import at_other_lam  # noqa: PLC0415
-
-    whole = known.whole.at_lam(problem)
-    first = whole.n_intercepts
-    rows = np.concatenate([np.arange(first), first + known.features])
-    blocks = replace(known.blocks, lam=whole.lam[rows])
-    engine = at_other_lam(known.engine, blocks)
-    return Layout(known.source, whole, known.features, blocks, engine)
-
-
-def _source(problem: Problem) -> tuple[object, ...]:
-    """What layouts are made of, beside lam."""
-    return problem.fit, problem.prior, problem.penalty
-
-
-def _same(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
-    return all(map(is_, a, b))
-
-
-def _stand(problem: Problem, point: Point, layout: Layout) -> BlockNewtonState:
-    """Rows at a point, in a layout."""
-    blocks = layout.blocks
+def _start_from(problem: Problem, point: Point, laid: Laid) -> BlockNewtonState:
+    """State at a point, tied intercepts at their best."""
+    blocks = laid.blocks
     Q = np.zeros((len(blocks.lam), problem.shape[1]))
-    Q[blocks.n_intercepts :] = point.coef[layout.features]
+    Q[blocks.n_intercepts :] = point.coef[laid.features]
     if blocks.n_intercepts:
         Q[0] = problem.fit.intercept(point.coef)
-    return BlockNewtonState(point, layout, Q, np.full(len(Q), -1.0), 0)
-
-
-def _call_in(problem: Problem, state: BlockNewtonState) -> BlockNewtonState:
-    """Add features whose gradient is too long for a row of zeros."""
-    layout, whole = state.layout, state.layout.whole
-    if len(layout.features) == problem.shape[0]:
-        return state
-    called = _row_norms(state.point.gradient) > whole.lam[whole.n_intercepts :]
-    if layout.holds(called):
-        return state
-    called[layout.features] = True
-    return _stand(problem, state.point, _lay_out(problem, whole, called))
-
-
-def _gradient(state: BlockNewtonState) -> Array:
-    """Gradient of the quadratic part; known, but for rows of intercepts."""
-    if state.layout.blocks.n_intercepts:
-        return state.layout.engine.gradient(state.Q)
-    return np.array(state.point.gradient[state.layout.features], order="C")
+    return BlockNewtonState(point, laid, Q, np.full(len(Q), -1.0), 0)
 
 
 def _row_norms(P: Array) -> Array:
     return np.sqrt(np.einsum("ij,ij->i", P, P))
+
+
+# Anderson extrapolation of sweeps.
+
+
+class Sweeps(Protocol):
+    """What extrapolation needs of block coordinate descent."""
+
+    @property
+    def trail(self) -> tuple[Array, ...]:
+        """Rows, and all that is kept for them and affine in them."""
+
+    def sweep(self) -> float:
+        """Minimise over one row after the other; how far rows moved, squared."""
+
+    def value(self) -> float:
+        """Objective, but for a constant."""
+
+
+def descend_extrapolated(descent: Sweeps) -> bool:
+    """Sweep, and extrapolate every few sweeps; whether rows still move."""
+    trail = descent.trail
+    moves = np.empty((WINDOW, trail[0].size))  # of the last sweeps
+    places = [np.empty((WINDOW, array.size)) for array in trail]  # where they led
+    known = 0
+
+    def move_to(weights: Array) -> None:
+        for place, array in zip(places, trail, strict=True):
+            array[:] = (weights @ place[: len(weights)]).reshape(array.shape)
+
+    for count in range(1, N_SWEEPS + 1):
+        last, rows = known % WINDOW, trail[0]
+        moves[last] = rows.ravel()
+        if descent.sweep() == 0.0:
+            return False
+        np.subtract(rows.ravel(), moves[last], out=moves[last])
+        for place, array in zip(places, trail, strict=True):
+            place[last] = array.ravel()
+        known += 1
+        if count >= FIRST and (count - FIRST) % PERIOD == 0:
+            before, n = descent.value(), min(known, WINDOW)
+            move_to(anderson_weights(moves[:n]))
+            if not descent.value() < before:
+                # Not better: go back and forget.
+                here = np.zeros(n)
+                here[last] = 1.0
+                move_to(here)
+                known = 0
+    return True
+
+
+def anderson_weights(moves: Array) -> Array:
+    """Weights, with sum 1, of the moves whose combination is shortest."""
+    products = moves @ moves.T
+    products.flat[:: len(products) + 1] += ANDERSON_RIDGE * np.trace(products)
+    weights = np.linalg.solve(products, np.ones(len(products)))
+    return weights / weights.sum()
+
+
+# Newton steps, whatever the layout.
+
+
+def newton_step(layout: "Layout", Q: Array, gradient: Array) -> None:
+    """Move the rows of Q that are not zero towards the minimum of their model.
+
+    The penalty has no curvature along a row; with more rows than the data can tell
+    apart (one task above all) the model would have no minimum. So rows are damped also
+    along themselves, less and less towards the optimum. Where lam is tiny, collinear
+    rows have no curvature but a few rounding errors: a ridge of that size,
+    bend (I − keep² u uᵀ) + ridge I = bend' (I − u' u'ᵀ), keeps them from running away.
+    """
+    from priormtl.solvers.kernels import newton  # noqa: PLC0415
+    from priormtl.solvers.layouts import ActiveRows  # noqa: PLC0415
+
+    lam = layout.system.lam
+    place, bend, unit = newton.find_rows(lam, Q)
+    if not len(place):
+        return
+    downhill, slope = newton.descent_direction(lam, place, unit, gradient)
+    rows = ActiveRows(place, bend, unit, layout.system.tie[place])
+    ridge = RIDGE * (10 + len(place)) * layout.curvature[place]
+    ridge = ridge + TIE_RIDGE * rows.tie * layout.graph.degree.mean()
+    keep = 1.0 - min(MOST_DAMPING, max(LEAST_DAMPING, slope))
+    stiff = bend + ridge
+    share = np.sqrt(keep * bend / np.where(stiff > 0, stiff, 1.0))
+    damped = rows._replace(bend=stiff, unit=share[:, np.newaxis] * unit)
+    tol = min(LOOSEST, max(TIGHTEST, 0.3 * sqrt(slope)))
+    step = layout.direction(damped, downhill, tol)
+    newton.move_rows(lam, place, Q, gradient, step, layout.multiply(rows, step))

@@ -16,8 +16,6 @@ from priormtl.solvers.row_descent import RowDescent
 from priormtl.solvers.splitting import Splitting
 from priormtl.solvers.working_set import WorkingSet
 
-__all__ = ["METHODS", "default_method", "method_by_name"]
-
 FEW_FEATURES = 256  # up to here a working set gains nothing
 MOST_MODES = 256  # features whose modes cost less than the steps they save
 FEW_AXES = 64  # features whose axes are found in less time than steps of Newton's
@@ -40,16 +38,19 @@ def default_method(problem: Problem) -> Method[Any]:
 
     No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices or samples,
     for many features, or statistics too large to hold, inside a working set. Nuclear
-    norm: Newton along matrices of one rank, on Gram matrices, after exchanges where
-    these are small. Dirty norm: row by row on
-    small Gram matrices. Other norms of dirty, robust or separate tasks: splitting.
+    norm: Newton along matrices of one rank, on Gram matrices, after ADMM where these
+    are small. Dirty norm: row by row on small Gram matrices. Other norms of dirty,
+    robust or separate tasks: splitting.
     Logistic loss: these inside proximal Newton. Gram matrices too large to hold, and
     nuclear norms of very many features: FISTA.
     """
     if problem.lam == 0:
         return Newton()
     by_rows = is_by_rows(problem.penalty)
-    if by_rows and _is_too_large(problem):
+    size, rows = problem.fit.normal_size, problem.fit.rows_per_task
+    # Gram matrices are all there is, and only parts of them can be held.
+    too_large = size is not None and rows is None and size > MOST_GRAM_NUMBERS
+    if by_rows and too_large:
         return WorkingSet(_method_for_all_rows, whole=1.0)
     if by_rows and problem.shape[0] > FEW_FEATURES:
         return WorkingSet(_method_for_all_rows)
@@ -101,12 +102,6 @@ def _gram_pays(problem: Problem) -> bool:
     size = problem.fit.normal_size or m * d * d
     share = max(FEW_GRAM_NUMBERS, MOST_GRAM_SHARE * problem.fit.size)
     return size <= min(MOST_GRAM_NUMBERS, share)
-
-
-def _is_too_large(problem: Problem) -> bool:
-    """Whether only parts of the Gram matrices, which are all there is, can be held."""
-    size, rows = problem.fit.normal_size, problem.fit.rows_per_task
-    return size is not None and rows is None and size > MOST_GRAM_NUMBERS
 
 
 def method_by_name(name: str, problem: Problem) -> Method[Any]:

@@ -37,20 +37,6 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.problem import Constants, Point, Problem, exact_constants
 
-__all__ = [
-    "AcceleratedState",
-    "Fista",
-    "Gd",
-    "Ista",
-    "IstaReverse",
-    "Linear",
-    "ProximalState",
-    "backtrack",
-    "fits_model",
-    "initial_curvature",
-    "proximal_step",
-]
-
 ROUNDING = 1e-12  # relative, in comparing the objective with its model
 SMALLEST_SHARE = 1e-6  # of L; along a flat direction any step would be admissible
 VANISHING = 1e-10  # σ/L below which the problem does not count as strongly convex
@@ -70,7 +56,7 @@ class Gd:
 
     constants: Constants = exact_constants
 
-    look_every: ClassVar[int] = 10
+    check_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> ProximalState:
         """Compute L."""
@@ -88,7 +74,7 @@ class Ista:
 
     growth: float = 2.0
 
-    look_every: ClassVar[int] = 10
+    check_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> ProximalState:
         """Begin with the curvature along the gradient."""
@@ -121,7 +107,7 @@ class IstaReverse:
     shrink: float = 0.8
     constants: Constants = exact_constants
 
-    look_every: ClassVar[int] = 10
+    check_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> IstaReverseState:
         """Compute L."""
@@ -164,7 +150,7 @@ class Fista:
     restart: bool = False
     growth: float = 2.0
 
-    look_every: ClassVar[int] = 10
+    check_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> AcceleratedState:
         """Begin with the curvature along the gradient and no momentum."""
@@ -189,7 +175,7 @@ class Linear:
 
     constants: Constants = exact_constants
 
-    look_every: ClassVar[int] = 10
+    check_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> AcceleratedState:
         """Compute L and σ, and from them the momentum."""

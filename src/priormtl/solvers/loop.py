@@ -1,10 +1,16 @@
-"""The one loop: every method is ``start`` and ``step``, all else happens here."""
+"""The one loop of all solvers, its stopping rules and its records.
+
+A method is ``start`` and ``step``. The loop (`iterate`, `solve`) runs steps, measures
+time, calls back and asks the stopping rules, which see the run as `Progress`: state,
+objective, and the certificate, computed once per step and only if a rule asks for it.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import isfinite
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,18 +18,9 @@ from priormtl._arrays import Array
 from priormtl._lazy import cached_property
 from priormtl.problem import Certificate, Point, Problem
 
-__all__ = [
-    "Callback",
-    "Method",
-    "Progress",
-    "Solution",
-    "State",
-    "StopReason",
-    "StopRule",
-    "iterate",
-    "settle",
-    "solve",
-]
+INEXACT_SHARE = 0.05  # of the gap at the start, at which an inner problem is left
+MOST_STEPS = 1000
+MOST_NEWTON_STEPS = 50
 
 
 class StopReason(Enum):
@@ -44,7 +41,7 @@ class State(Protocol):
 
     @property
     def point(self) -> Point:
-        """Where it stands."""
+        """Current iterate."""
 
 
 S = TypeVar("S", bound=State)
@@ -54,8 +51,8 @@ class Method(Protocol[S]):
     """A way to minimise: where to start, and how to take one step."""
 
     @property
-    def look_every(self) -> int:
-        """Steps after which a look at the certificate is worth its price."""
+    def check_every(self) -> int:
+        """Steps from one check of the certificate to the next."""
 
     def start(self, problem: Problem, point: Point) -> S:
         """State before the first step."""
@@ -66,7 +63,7 @@ class Method(Protocol[S]):
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """How far a run has come."""
+    """State of a run, as stopping rules and callbacks see it."""
 
     problem: Problem
     state: Any
@@ -76,7 +73,6 @@ class Progress:
 
     @cached_property
     def objective(self) -> float:
-        """Objective where the method stands."""
         return self.problem.objective(self.state.point)
 
     @cached_property
@@ -99,7 +95,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What a run ended with."""
+    """Result of a run."""
 
     coef: Array  # P (d, m)
     intercept: Array  # (m,)
@@ -116,7 +112,7 @@ Callback = Callable[[Progress], None]
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where a run stands before any method has begun."""
+    """State before any method has begun."""
 
     point: Point
 
@@ -126,7 +122,10 @@ def iterate(
 ) -> Iterator[Progress]:
     """Run a method for ever, from ``coef`` or zero; the clock counts steps only."""
     begin = perf_counter()
-    state, before = method.start(problem, _origin(problem, coef)), None
+    if coef is None:
+        coef = problem.null_point
+    point = coef if isinstance(coef, Point) else problem.at(coef)
+    state, before = method.start(problem, point), None
     seconds = perf_counter() - begin
     n_iter = 0
     while True:
@@ -147,7 +146,7 @@ def solve(
 ) -> Solution:
     """Run a method until a rule stops it, from ``coef`` or zero.
 
-    A Point of the same problem, lam aside, spares the look at the start.
+    A Point of the same problem, lam aside, saves the evaluation at the start.
     """
     # A diverging run overflows before its rule sees it; the rule tells, not NumPy.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -180,14 +179,12 @@ def settle(
     return replace(solution, n_iter=part.n_iter, seconds=part.seconds)
 
 
-def _origin(problem: Problem, coef: Array | Point | None) -> Point:
-    if coef is None:
-        return problem.null_point
-    return coef if isinstance(coef, Point) else problem.at(coef)
-
-
 def _first_reason(progress: Progress, stop: Sequence[StopRule]) -> StopReason | None:
-    return next(filter(None, (rule(progress) for rule in stop)), None)
+    for rule in stop:
+        reason = rule(progress)
+        if reason is not None:
+            return reason
+    return None
 
 
 def _conclude(progress: Progress, reason: StopReason) -> Solution:
@@ -201,3 +198,166 @@ def _conclude(progress: Progress, reason: StopReason) -> Solution:
         reason,
         point,
     )
+
+
+# Stopping rules: callable values, with small letters as they are used like functions.
+
+
+class Rule(Protocol):
+    """A stopping rule as a value."""
+
+    def __call__(self, progress: Progress) -> StopReason | None:
+        """Reason to stop here, if there is one."""
+
+
+@dataclass(frozen=True)
+class gap_below(Rule):  # noqa: N801
+    """Stop at gap ≤ tol · (objective at P = 0), checked every few steps."""
+
+    tol: float
+    every: int = 10
+
+    def __call__(self, progress: Progress) -> StopReason | None:
+        if progress.n_iter % self.every:
+            return None
+        problem, point = progress.problem, progress.state.point
+        limit = self.tol * problem.null_objective
+        noise = problem.fit.noise
+        wide = progress.certificate.gap > max(limit, noise)
+        if wide and not problem.is_nearly_smooth(point, limit):
+            return None
+        # Rounding is bounded only where it may decide.
+        gap = progress.rounded.gap
+        if gap <= limit:
+            return StopReason.GAP
+        # No step could show that it has gained anything.
+        hidden = progress.certificate.gap <= progress.rounded.rounding
+        return StopReason.ROUNDING if gap <= noise or hidden else None
+
+
+@dataclass(frozen=True)
+class stalled(Rule):  # noqa: N801
+    """Stop when a step has changed nothing, to the bit."""
+
+    def __call__(self, progress: Progress) -> StopReason | None:
+        if progress.before is None:
+            return None
+        here, there = progress.state.point.coef, progress.before.point.coef
+        return StopReason.STALLED if np.array_equal(here, there) else None
+
+
+@dataclass
+class no_progress(Rule):  # noqa: N801
+    """Stop when the smallest gap has not halved for so many checks.
+
+    For methods whose every step should shrink it: what is left is badly conditioned.
+    A rule keeps count, so that every run needs its own.
+    """
+
+    checks: int
+    best: float = float("inf")
+    since: int = 0
+
+    def __call__(self, progress: Progress) -> StopReason | None:
+        gap = progress.certificate.gap
+        if gap < 0.5 * self.best:
+            self.best, self.since = gap, 0
+            return None
+        self.since += 1
+        return StopReason.NO_PROGRESS if self.since >= self.checks else None
+
+
+@dataclass(frozen=True)
+class max_iter(Rule):  # noqa: N801
+    """Stop after ``n`` steps."""
+
+    n: int
+
+    def __call__(self, progress: Progress) -> StopReason | None:
+        return StopReason.MAX_ITER if progress.n_iter >= self.n else None
+
+
+@dataclass(frozen=True)
+class max_seconds(Rule):  # noqa: N801
+    """Stop when the steps have taken this long."""
+
+    seconds: float
+
+    def __call__(self, progress: Progress) -> StopReason | None:
+        return StopReason.MAX_SECONDS if progress.seconds >= self.seconds else None
+
+
+@dataclass(frozen=True)
+class diverged(Rule):  # noqa: N801
+    """Stop when the objective exceeds ``factor`` times that at P = 0.
+
+    Checked every few steps, where objectives are expensive.
+    """
+
+    factor: float = 10.0
+    every: int = 1
+
+    def __call__(self, progress: Progress) -> StopReason | None:
+        if progress.n_iter % self.every:
+            return None
+        if not isfinite(progress.objective):
+            return StopReason.DIVERGED
+        # A warm start may begin above the limit, and come down from there.
+        above = progress.objective > self.factor * progress.problem.null_objective
+        return StopReason.DIVERGED if above and progress.rise > 0 else None
+
+
+# A callback that records a run.
+
+
+class Row(NamedTuple):
+    """One iteration of a run."""
+
+    n_iter: int
+    seconds: float
+    objective: float
+    gap: float | None  # None if History was told not to compute gaps
+
+
+@dataclass
+class History:
+    """Record objective, gap and time of every few iterations.
+
+    Parameters
+    ----------
+    every : int
+        Number of iterations from one row to the next.
+    gaps : bool
+        Whether to compute the duality gap for each row.
+
+    Examples
+    --------
+    >>> history = History(every=5)  # then solve(..., callbacks=[history])
+    >>> history.rows
+    []
+    """
+
+    every: int = 1
+    gaps: bool = True
+    rows: list[Row] = field(default_factory=list)
+
+    def __call__(self, progress: Progress) -> None:
+        """Add a row."""
+        if progress.n_iter % self.every == 0:
+            gap = progress.certificate.gap if self.gaps else None
+            row = Row(progress.n_iter, progress.seconds, progress.objective, gap)
+            self.rows.append(row)
+
+
+# Problems inside methods.
+
+
+def solve_inexactly(problem: Problem, method: Method[Any], coef: Array) -> Solution:
+    """Close all but a small share of the gap at ``coef``: an outer method goes on."""
+    point = problem.at(coef)
+    gap = problem.certify_rounded(point, problem.certify(point)).gap
+    unit = problem.null_objective
+    tol = INEXACT_SHARE * gap / unit if unit > 0 else 0.0
+    most = MOST_STEPS if method.check_every > 1 else MOST_NEWTON_STEPS
+    rules = [gap_below(tol, method.check_every), stalled(), max_iter(most)]
+    return solve(problem, method, coef=point, stop=rules)

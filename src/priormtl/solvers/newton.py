@@ -7,15 +7,13 @@ import numpy as np
 
 from priormtl.problem import Point, Problem
 
-__all__ = ["Newton"]
-
 MOST_HALVINGS = 40
 ROUNDING = 1e-16
 
 
 @dataclass(frozen=True, eq=False)
 class NewtonState:
-    """Where Newton's method stands."""
+    """State of Newton's method."""
 
     point: Point
 
@@ -27,7 +25,7 @@ class Newton:
     Squared loss is solved in one step. The penalty must be absent.
     """
 
-    look_every: ClassVar[int] = 1
+    check_every: ClassVar[int] = 1
 
     def start(self, problem: Problem, point: Point) -> NewtonState:
         """Check that the problem is smooth."""

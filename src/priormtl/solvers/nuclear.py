@@ -29,15 +29,6 @@ from priormtl.solvers.splitting import Iterate, Splitting, adapt_rho
 if TYPE_CHECKING:
     from priormtl.solvers.kernels import nuclear as kernels
 
-__all__ = [
-    "Direction",
-    "NuclearNewton",
-    "NuclearSplitting",
-    "Quadratic",
-    "find_direction",
-    "lay_out",
-]
-
 # The method.
 DECREASE = 0.1  # lam of one stage over that of the stage before
 SETTLED = 1.0  # relative slope at which a stage ends
@@ -90,7 +81,7 @@ class NuclearNewton:
     lam is approached in stages of larger ones.
     """
 
-    look_every: ClassVar[int] = 1
+    check_every: ClassVar[int] = 1
 
     @staticmethod
     def fits(problem: Problem) -> bool:
@@ -381,7 +372,7 @@ def _invert_positive(blocks: Array) -> Array:
 
 def lay_out(problem: Problem) -> Quadratic:
     """Hessian of a squared fit with its prior; tied intercepts are minimised out."""
-    from priormtl.solvers.engines.base import graph_of  # noqa: PLC0415
+    from priormtl.solvers.kernels.rows import lay_out_graph  # noqa: PLC0415
 
     prior, form = problem.prior, problem.fit.normal_form()
     d, m = problem.shape
@@ -404,7 +395,7 @@ def lay_out(problem: Problem) -> Quadratic:
     weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
     tie = np.zeros(d) if prior.laplacian.is_zero else prior.epsilon * weights
     gram = np.require(gram, requirements=["C", "W"])
-    graph_arrays = graph_of(prior.laplacian)
+    graph_arrays = lay_out_graph(prior.laplacian)
     layout = _load().Quadratic(gram, tie, graph_arrays, means, coupling)
     return Quadratic(layout, prior.laplacian)
 
@@ -444,7 +435,7 @@ class NuclearSplitting:
     from any other start.
     """
 
-    look_every: ClassVar[int] = 1
+    check_every: ClassVar[int] = 1
 
     @staticmethod
     def fits(problem: Problem) -> bool:

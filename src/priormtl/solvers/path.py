@@ -1,4 +1,10 @@
-"""Regularisation paths: lam from large to small, each start where the last ended."""
+"""Regularisation paths: lam from large to small, each fit warm-started by the last.
+
+Features that cannot be identified from the data are left out of the path, and each fit
+begins with the features that the strong rule keeps (Tibshirani et al., "Strong rules
+for discarding predictors in lasso-type problems", JRSS B 74, 2012). What these leave
+out wrongly shows in the gap of the whole problem, and is put right there.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.penalties import is_by_rows
+from priormtl.penalties import Dirty, is_by_rows
 from priormtl.problem import Point, Problem
 from priormtl.solvers.choose import default_method
 from priormtl.solvers.loop import (
@@ -18,11 +24,10 @@ from priormtl.solvers.loop import (
     settle,
     solve,
 )
-from priormtl.solvers.visible import visible_features
-
-__all__ = ["lam_grid", "solve_path"]
 
 MOST_KEPT = 0.5  # share of the features beyond which screening saves nothing
+GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
+NOISE = 1e-12  # relative size up to which rounding may have made a product
 
 Choose = Callable[[Problem], Method[Any]]
 Rules = Callable[[Method[Any]], Sequence[StopRule]]
@@ -48,7 +53,7 @@ def solve_path(
     ``rules`` makes fresh rules for a method. Orders other than decreasing are right
     too, but slower.
     """
-    features = visible_features(problem)
+    features = identifiable_features(problem)
     if features is None:
         return list(_follow(problem, lams, choose, rules))
     part = problem.restrict(features)
@@ -103,7 +108,9 @@ def _solve_next(
     features = _screen(problem, point, last)
     if features is None:
         return solve(problem, method, coef=point, stop=rules(method))
-    part = _solve_part(problem, point, features, choose, rules)
+    small = problem.restrict(features)
+    inner = choose(small)
+    part = solve(small, inner, coef=point.coef[features], stop=rules(inner))
     whole = problem.at(_embed(part.coef, features, problem.shape[0]), near=point)
     # What the rule left out wrongly shows in the gap of the whole problem.
     done = settle(problem, whole, rules(method), part)
@@ -123,15 +130,30 @@ def _screen(problem: Problem, point: Point, last: float) -> Index | None:
     return np.flatnonzero(kept) if 0 < kept.sum() <= MOST_KEPT * len(kept) else None
 
 
-def _solve_part(
-    problem: Problem, point: Point, features: Index, choose: Choose, rules: Rules
-) -> Solution:
-    part = problem.restrict(features)
-    method = choose(part)
-    return solve(part, method, coef=point.coef[features], stop=rules(method))
-
-
 def _embed(coef: Array, features: Index, d: int) -> Array:
     whole = np.zeros((d, coef.shape[1]))
     whole[features] = coef
     return whole
+
+
+def identifiable_features(problem: Problem) -> Index | None:
+    """Features that vary within some task; None: all, or not asked.
+
+    All others have no product with any feature or target, and stay at zero. Penalties
+    of rows leave them out by themselves, and relations of features could move them.
+    """
+    prior, fit = problem.prior, problem.fit
+    related = prior.theta > 0 and prior.D.nnz > 0
+    by_rows = is_by_rows(problem.penalty) or isinstance(problem.penalty, Dirty)
+    if related or by_rows or not fit.is_quadratic:
+        return None
+    d, m = problem.shape
+    # Fixed numbers of no pattern, so that products do not cancel.
+    probe = (np.arange(1.0, d * m + 1.0) * GOLDEN_RATIO).reshape(d, m) % 1.0
+    curved = np.abs(fit.majorant(probe)).max(axis=1, initial=0.0)
+    sloped = np.abs(problem.null_point.fit.gradient).max(axis=1, initial=0.0)
+    kept = curved > NOISE * curved.max(initial=0.0)
+    kept |= sloped > NOISE * sloped.max(initial=0.0)
+    if kept.all() or not kept.any():
+        return None
+    return np.flatnonzero(kept)

@@ -1,4 +1,10 @@
-"""ProximalNewton: quadratic models of the loss, solved by the methods for those."""
+"""Proximal Newton: quadratic models of the loss, minimised with the penalty.
+
+Each step minimises a quadratic model of the fit at the present point plus prior and
+penalty, inexactly, and searches along the way there (Lee, Sun and Saunders, "Proximal
+Newton-type methods for minimizing composite functions", SIAM Journal on Optimization
+24, 2014).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,10 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from priormtl.problem import Point, Problem
-from priormtl.solvers.loop import Method
-from priormtl.solvers.partly import solve_partly
-
-__all__ = ["ProximalNewton"]
+from priormtl.solvers.loop import Method, solve_inexactly
 
 MOST_HALVINGS = 30
 ROUNDING = 1e-14
@@ -18,7 +21,7 @@ ROUNDING = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class ProximalNewtonState:
-    """Where the method stands."""
+    """State of proximal Newton."""
 
     point: Point
 
@@ -33,7 +36,7 @@ class ProximalNewton:
 
     inner: Callable[[Problem], Method[Any]]
 
-    look_every: ClassVar[int] = 1
+    check_every: ClassVar[int] = 1
 
     def start(self, problem: Problem, point: Point) -> ProximalNewtonState:
         """Nothing to prepare."""
@@ -43,7 +46,7 @@ class ProximalNewton:
         """Minimise the model, then take as much of the way as lowers the objective."""
         point = state.point
         model = replace(problem, fit=problem.fit.quadratic_model(point.fit))
-        solution = solve_partly(model, self.inner(model), point.coef)
+        solution = solve_inexactly(model, self.inner(model), point.coef)
         return ProximalNewtonState(_search(problem, point, solution.coef))
 
 
@@ -55,12 +58,12 @@ def _search(problem: Problem, point: Point, coef: np.ndarray) -> Point:
     penalties = problem.lam * (
         problem.penalty.value(coef) - problem.penalty.value(point.coef)
     )
-    promised = float(np.vdot(point.gradient, move)) + penalties
+    predicted = float(np.vdot(point.gradient, move)) + penalties
     # Near the optimum objectives have no digits left, but the model's step has.
     noise = ROUNDING * abs(before)
     for halvings in range(MOST_HALVINGS):
         size = 0.5**halvings
         trial = end if halvings == 0 else problem.extrapolate(end, point, size - 1.0)
-        if problem.objective(trial) <= before + 1e-4 * size * promised + noise:
+        if problem.objective(trial) <= before + 1e-4 * size * predicted + noise:
             return trial
     return point

@@ -12,12 +12,10 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.penalties import Dirty
 from priormtl.problem import Point, Problem
-from priormtl.solvers.descent import descend_jumping
+from priormtl.solvers.block_newton import descend_extrapolated
 
 if TYPE_CHECKING:
     from priormtl.solvers.kernels.dirty import DirtyRows
-
-__all__ = ["RowDescent"]
 
 MOST_BATCHES = 4  # of sweeps, from one check of the gap to the next
 MEMO = "layout of row descent"
@@ -39,7 +37,7 @@ class RowDescent:
     Works on Gram matrices, without prior and tied intercepts.
     """
 
-    look_every: ClassVar[int] = 1
+    check_every: ClassVar[int] = 1
 
     @staticmethod
     def fits(problem: Problem) -> bool:
@@ -77,7 +75,7 @@ class RowDescent:
         linear = -problem.null_point.gradient
         sweeps = DirtySweeps(state.rows, state.point, linear)
         for _ in range(state.n_batches):
-            if not descend_jumping(sweeps):
+            if not descend_extrapolated(sweeps):
                 break
         point = problem.at(sweeps.trail[0], near=state.point)
         n_batches = min(MOST_BATCHES, 2 * state.n_batches)

@@ -26,8 +26,6 @@ from priormtl._arrays import Array
 from priormtl.problem import Point, Problem
 from priormtl.solvers.first_order import initial_curvature
 
-__all__ = ["RELAXATION", "Iterate", "Splitting", "adapt_rho"]
-
 N_ITERATIONS = 10  # from one check of the gap to the next
 RELAXATION = 1.6  # α
 MOST_ADAPTED = 30  # steps after which rho stays, so that the method converges
@@ -63,7 +61,7 @@ class Splitting:
     the method is a fixed number of iterations.
     """
 
-    look_every: ClassVar[int] = 1
+    check_every: ClassVar[int] = 1
 
     @staticmethod
     def fits(problem: Problem) -> bool:

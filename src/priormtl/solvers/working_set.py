@@ -1,4 +1,8 @@
-"""WorkingSet: solve small problems over the features that matter, and grow them."""
+"""Working sets: solve small problems over the features that matter, and grow them.
+
+Features outside the set stay at zero. After each inner solve the gradient of the whole
+problem tells which features come next; the certificate is that of the whole problem.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,18 +13,14 @@ import numpy as np
 from priormtl._arrays import Index
 from priormtl.penalties import is_by_rows
 from priormtl.problem import Point, Problem
-from priormtl.solvers.loop import Method
-from priormtl.solvers.partly import solve_partly
-
-__all__ = ["WorkingSet"]
-
+from priormtl.solvers.loop import Method, solve_inexactly
 
 GROWTH = 4  # times as many features as before, at most
 
 
 @dataclass(frozen=True, eq=False)
 class WorkingSetState:
-    """Where the method stands."""
+    """State of the working set method."""
 
     point: Point
     size: int  # features in the last working set
@@ -28,7 +28,7 @@ class WorkingSetState:
 
 @dataclass(frozen=True)
 class WorkingSet:
-    """Features not in the set stay at zero until the whole gradient calls them in.
+    """Working sets of features, for penalties of rows.
 
     ``inner`` chooses a method for each small problem. From a share ``whole`` of the
     features on, the set might as well hold all. The certificate is always that of the
@@ -39,19 +39,19 @@ class WorkingSet:
     initial_size: int = 32
     whole: float = 0.5
 
-    look_every: ClassVar[int] = 1
+    check_every: ClassVar[int] = 1
 
     def start(self, problem: Problem, point: Point) -> WorkingSetState:
         """Begin with what is not zero and a few more."""
         if not is_by_rows(problem.penalty):
-            raise TypeError("a working set needs a penalty of rows.")
+            raise TypeError("WorkingSet needs a penalty of rows.")
         return WorkingSetState(point, self.initial_size)
 
     def step(self, problem: Problem, state: WorkingSetState) -> WorkingSetState:
-        """Choose features, solve for them, look at all features again."""
+        """Choose features, solve for them, then evaluate at all features again."""
         features = self._choose(problem, state)
         small = problem.restrict(features)
-        solution = solve_partly(small, self.inner(small), state.point.coef[features])
+        solution = solve_inexactly(small, self.inner(small), state.point.coef[features])
         coef = np.zeros(problem.shape)
         coef[features] = solution.coef
         return WorkingSetState(problem.at(coef, near=state.point), len(features))

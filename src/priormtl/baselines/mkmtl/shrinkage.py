@@ -3,7 +3,7 @@
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.solvers.compile import compiled
+from priormtl.solvers.kernels import compiled
 
 __all__ = ["block_slopes", "power_norms", "power_shares"]
 

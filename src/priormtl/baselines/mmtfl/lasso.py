@@ -9,7 +9,7 @@ Features without curvature are not changed.
 from typing import Any, NamedTuple
 
 from priormtl._arrays import Array, Index
-from priormtl.solvers.compile import compiled, inlined
+from priormtl.solvers.kernels import compiled, inlined
 
 __all__ = ["Samples", "lasso_by_gram", "lasso_by_samples"]
 

@@ -8,9 +8,7 @@ lam · ratio: the scaled form of the projection in `penalties.Dirty.prox`.
 from typing import NamedTuple
 
 from priormtl._arrays import Array
-from priormtl.solvers.compile import compiled
-
-__all__ = ["DirtyRows", "find_threshold", "sweep"]
+from priormtl.solvers.kernels import compiled
 
 MOST_STEPS = 200
 ROUNDING = 1e-15

@@ -1,4 +1,9 @@
-"""Newton steps on the rows that are not zero."""
+"""Newton steps on the rows that are not zero.
+
+Newton's equations are solved by conjugate gradients, preconditioned in one of two ways:
+by each task's own block, or, where ties dominate, by modes of the mean task's block
+with tasks tied exactly. The step is halved until it lowers the objective.
+"""
 
 from math import sqrt
 from typing import Any, NamedTuple
@@ -6,22 +11,62 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.solvers.compile import compiled, inlined
-from priormtl.solvers.kernels.graph import Graph, add_ties
-from priormtl.solvers.kernels.vectors import inner
-
-__all__ = [
-    "Rows",
-    "curve",
-    "find_rows",
-    "look_downhill",
-    "move_rows",
-    "search",
-]
+from priormtl.solvers.kernels import compiled, inlined
+from priormtl.solvers.kernels.rows import Graph, add_ties, factor_row, solve_row
 
 MOST_HALVINGS = 30
 ROUNDING = 1e-15
 TINY = 1e-300
+SMALLEST_PIVOT = 1e-12  # relative to the diagonal
+
+
+# Vectors (rows, tasks) of conjugate gradients, moved in place.
+
+
+@compiled
+def inner(x: Array, y: Array) -> float:
+    """⟨x, y⟩."""
+    total = 0.0
+    for r in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            total += x[r, i] * y[r, i]
+    return total
+
+
+@compiled
+def advance(x: Array, factor: float, y: Array) -> None:
+    """Add factor · y, in place."""
+    for r in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            x[r, i] += factor * y[r, i]
+
+
+@inlined
+def blend(x: Array, factor: float, y: Array) -> None:
+    """Factor · x + y, in place of x."""
+    for r in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            x[r, i] = factor * x[r, i] + y[r, i]
+
+
+@inlined
+def step_along(x: Array, rest: Array, p: Array, product: Array, old: float) -> bool:
+    """Take the step of conjugate gradients along p; False where nothing curves.
+
+    ``product`` is the matrix times p, and ``old`` what the last step left.
+    """
+    bowl = inner(p, product)
+    if bowl <= 0.0:
+        return False
+    size = old / bowl
+    for r in range(x.shape[0]):
+        for i in range(x.shape[1]):
+            x[r, i] += size * p[r, i]
+            rest[r, i] -= size * product[r, i]
+    return True
+
+
+# The step.
 
 
 class Rows(NamedTuple):
@@ -107,7 +152,7 @@ def find_rows(lam: Array, Q: Array) -> tuple[Index, Array, Array]:
 
 
 @compiled
-def look_downhill(
+def descent_direction(
     lam: Array, place: Index, unit: Array, gradient: Array
 ) -> tuple[Array, float]:
     """Negative gradient of the whole objective on rows, and its size against lam."""
@@ -116,9 +161,9 @@ def look_downhill(
         weight = lam[place[r]]
         unit_force += weight * weight
         for i in range(unit.shape[1]):
-            pull = -(gradient[place[r], i] + weight * unit[r, i])
-            downhill[r, i] = pull
-            force += pull * pull
+            value = -(gradient[place[r], i] + weight * unit[r, i])
+            downhill[r, i] = value
+            force += value * value
     return downhill, sqrt(force / unit_force)
 
 
@@ -139,3 +184,238 @@ def move_rows(
         for r in range(a):
             for i in range(step.shape[1]):
                 Q[place[r], i] += size * step[r, i]
+
+
+# Preconditioned by each task's own block.
+
+
+@inlined
+def fill_blocks(rows: Any) -> Array:
+    """Lower half of all tasks' blocks, ties on the diagonal only."""
+    a, m = rows.unit.shape
+    blocks = np.empty((a, a, m))
+    for r in range(a):
+        for c in range(r + 1):
+            source, here = rows.gram[rows.place[r], rows.place[c]], blocks[r, c]
+            for i in range(m):
+                here[i] = source[i]
+        own = blocks[r, r]
+        for i in range(m):
+            own[i] += rows.bend[r] + rows.tie[r] * rows.graph.degree[i]
+    return blocks
+
+
+@compiled
+def subtract_products(left: Array, right: Array, out: Array) -> None:
+    """Subtract Σ_q left_q · right_q from ``out``, four at a time: fewer stores."""
+    n, m = left.shape
+    whole = n - n % 4
+    for q in range(0, whole, 4):
+        a, b, c, d = left[q], left[q + 1], left[q + 2], left[q + 3]
+        e, f, g, h = right[q], right[q + 1], right[q + 2], right[q + 3]
+        for i in range(m):
+            out[i] -= a[i] * e[i] + b[i] * f[i] + c[i] * g[i] + d[i] * h[i]
+    for q in range(whole, n):
+        a, e = left[q], right[q]
+        for i in range(m):
+            out[i] -= a[i] * e[i]
+
+
+@inlined
+def factor_tasks(rows: Any) -> Array:
+    """Cholesky factors of all tasks' blocks at once, mirrored; inverse diagonals.
+
+    Blocks that hardly curve in some direction get a little curvature there.
+    """
+    factor = fill_blocks(rows)
+    a, _, m = factor.shape
+    floor = np.empty(m)
+    for c in range(a):
+        own = factor[c, c]
+        for i in range(m):
+            floor[i] = SMALLEST_PIVOT * own[i]
+        for r in range(c, a):
+            subtract_products(factor[r, :c], factor[c, :c], factor[r, c])
+        for i in range(m):
+            own[i] = 1.0 / sqrt(max(own[i], floor[i])) if floor[i] > 0.0 else 0.0
+        for r in range(c + 1, a):
+            here, mirror = factor[r, c], factor[c, r]
+            for i in range(m):
+                here[i] *= own[i]
+                mirror[i] = here[i]
+    return factor
+
+
+@compiled
+def solve_tasks(factor: Array, rhs: Array) -> Array:
+    """Solve all tasks' blocks by their Cholesky factors."""
+    a, m = rhs.shape
+    x = rhs.copy()
+    for r in range(a):
+        here, own = x[r], factor[r, r]
+        subtract_products(factor[r, :r], x[:r], here)
+        for i in range(m):
+            here[i] *= own[i]
+    for r in range(a - 1, -1, -1):
+        here, own = x[r], factor[r, r]
+        subtract_products(factor[r, r + 1 :], x[r + 1 :], here)
+        for i in range(m):
+            here[i] *= own[i]
+    return x
+
+
+@inlined
+def add_unfactored(rows: Any, x: Array, out: Array) -> None:
+    """Add what ``fill_blocks`` leaves out of the Hessian, times x."""
+    for r in range(x.shape[0]):
+        here, there, unit, tie = x[r], out[r], rows.unit[r], rows.tie[r]
+        along = 0.0
+        for i in range(len(here)):
+            along += unit[i] * here[i]
+        along *= rows.bend[r]
+        for i in range(len(here)):
+            there[i] -= along * unit[i]
+        if tie > 0.0:
+            add_ties(rows.graph, tie, here, there)
+            for i in range(len(here)):
+                there[i] -= tie * rows.graph.degree[i] * here[i]
+
+
+@compiled
+def solve_by_tasks(rows: Any, rhs: Array, tol: float, most: int) -> Array:
+    """Solve Hessian · x = rhs to a relative error of ``tol``.
+
+    Blocks are never multiplied: ``solved`` is the right side to which their factors
+    answer p, and follows from step to step.
+    """
+    factor = factor_tasks(rows)
+    x, rest, solved = np.zeros(rhs.shape), rhs.copy(), rhs.copy()
+    p = solve_tasks(factor, rest)
+    old, steps = inner(rest, p), 0
+    goal = tol * tol * old
+    while steps < most and old > goal:
+        product = solved.copy()
+        add_unfactored(rows, p, product)
+        if not step_along(x, rest, p, product, old):
+            break
+        z = solve_tasks(factor, rest)
+        new = inner(rest, z)
+        advance(z, new / old, p)
+        blend(solved, new / old, rest)
+        p, old = z, new
+        steps += 1
+    return x
+
+
+# Preconditioned by modes of the mean block.
+
+
+class Modes(NamedTuple):
+    """Modes of the mean task's block, tasks tied exactly.
+
+    In modes of the features each mode's system over tasks is one of a single row, or
+    is diagonal in modes of the tasks.
+    """
+
+    basis: Array  # (a, a) modes of the features
+    tie: float  # strength of L in every mode
+    parts: Array  # (a, 3, m) factors of each mode's system
+    left: Array  # (a,)
+    modes: Array  # (m, m) modes of the tasks, or empty
+
+
+@compiled
+def factor_modes(
+    graph: Any, tie: float, stiffness: Array, parts: Array, left: Array
+) -> None:
+    """Factorise stiffness + tie · L for each mode of the features."""
+    kind, band, own = graph.kind, graph.band, np.zeros(parts.shape[2])
+    for r in range(len(stiffness)):
+        left[r] = factor_row(kind, band, tie, own, stiffness[r], parts[r])
+
+
+@compiled
+def turn(basis: Array, x: Array, back: bool) -> Array:
+    """Basis · x, or with its transpose."""
+    a, m = x.shape
+    out = np.zeros((a, m))
+    for r in range(a):
+        here = out[r]
+        for c in range(a):
+            factor, there = basis[r, c] if back else basis[c, r], x[c]
+            for i in range(m):
+                here[i] += factor * there[i]
+    return out
+
+
+@compiled
+def solve_dense_modes(modes: Array, parts: Array, x: Array) -> None:
+    """Multiply by 1/stiffness in modes of the tasks, in place."""
+    m = len(modes)
+    turned = np.empty(m)
+    for r in range(len(x)):
+        row = x[r]
+        for k in range(m):
+            total = 0.0
+            for i in range(m):
+                total += row[i] * modes[i, k]
+            turned[k] = total * parts[r, 0, k]
+        for i in range(m):
+            total = 0.0
+            for k in range(m):
+                total += modes[i, k] * turned[k]
+            row[i] = total
+
+
+@compiled
+def solve_modes(graph: Any, modes: Any, rhs: Array) -> Array:
+    """Solve in modes of the features, tasks tied by a row's system or in modes too."""
+    turned = turn(modes.basis, rhs, False)
+    if len(modes.modes) > 0:
+        solve_dense_modes(modes.modes, modes.parts, turned)
+    else:
+        right = np.empty(rhs.shape[1])
+        for r in range(len(turned)):
+            for i in range(len(right)):
+                right[i] = turned[r, i]
+            solve_row(
+                graph.kind,
+                graph.band,
+                modes.tie,
+                modes.parts[r],
+                modes.left[r],
+                right,
+                turned[r],
+            )
+    return turn(modes.basis, turned, True)
+
+
+@compiled
+def add_bend(rows: Any, x: Array, out: Array) -> None:
+    """Add the penalty's curvature times x."""
+    for r in range(x.shape[0]):
+        along = 0.0
+        for i in range(x.shape[1]):
+            along += rows.unit[r, i] * x[r, i]
+        for i in range(x.shape[1]):
+            out[r, i] += rows.bend[r] * (x[r, i] - along * rows.unit[r, i])
+
+
+@compiled
+def solve_by_modes(rows: Any, modes: Any, rhs: Array, tol: float, most: int) -> Array:
+    """Solve Hessian · x = rhs to a relative error of ``tol``."""
+    x, rest = np.zeros(rhs.shape), rhs.copy()
+    p = solve_modes(rows.graph, modes, rest)
+    old, steps = inner(rest, p), 0
+    goal = tol * tol * old
+    while steps < most and old > goal:
+        product = curve(rows, p)
+        add_bend(rows, p, product)
+        if not step_along(x, rest, p, product, old):
+            break
+        z = solve_modes(rows.graph, modes, rest)
+        new = inner(rest, z)
+        advance(z, new / old, p)
+        p, old = z, new
+        steps += 1
+    return x

@@ -11,22 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.solvers.compile import compiled
-from priormtl.solvers.kernels.graph import MAIN, OFF, Graph
-from priormtl.solvers.kernels.vectors import advance, inner
+from priormtl.solvers.kernels import compiled
+from priormtl.solvers.kernels.newton import advance, inner
+from priormtl.solvers.kernels.rows import MAIN, OFF, Graph
 from priormtl.solvers.splitting import RELAXATION
-
-__all__ = [
-    "Admm",
-    "BasePoint",
-    "Preconditioner",
-    "Quadratic",
-    "conjugate_gradients",
-    "hessian_product",
-    "invert_positive",
-    "iterate_admm",
-    "multiply",
-]
 
 MOST_STEPS = 300
 LEAST_SHARE = 1e-5  # of the largest singular value, that squares can still tell

@@ -1,24 +1,396 @@
-"""Sweeps over rows: each is minimised while all others stay."""
+"""Block coordinate descent over rows: each row is minimised while all others stay.
 
+A row x of one feature over all tasks minimises ½ xᵀT x − target·x + lam ‖x‖ with
+T = diag(own) + tie · L. With mu = lam/‖x‖ the solution is (T + mu)⁻¹ target, and
+Newton's method finds mu (`shrink_row`). Rows of a chain are tridiagonal systems, those
+of one group are diagonal but for a rank-one term; for other graphs T is bounded by a
+diagonal.
+"""
+
+from functools import lru_cache
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.solvers.compile import compiled, inlined
-from priormtl.solvers.descent import MOST_SWEEPS
-from priormtl.solvers.kernels.graph import Graph, add_ties
-from priormtl.solvers.kernels.row import Row, norm, update_row
+from priormtl.graphs import Laplacian
+from priormtl.solvers.kernels import compiled, inlined
 
-__all__ = [
-    "System",
-    "descend",
-    "full_gradient",
-    "pick_row",
-    "shared_sweep",
-    "squared_size",
-    "sweep",
-]
+LOOSE, CHAIN, GROUP = 0, 1, 2
+MAIN, OFF, DEGREE, TOGETHER = 0, 1, 2, 3  # what the rows of a band hold
+MOST_SECULAR_STEPS = 60
+ROUNDING, NEARLY = 1e-14, 1e-4  # relative errors of lam/‖x‖
+TINY = 1e-300  # a pivot that vanishes
+MOST_SWEEPS = 10  # in a step with few rows
+
+
+# Task graphs.
+
+
+class Graph(NamedTuple):
+    """L = a tridiagonal band + other edges − U Uᵀ, the last two sparse by rows."""
+
+    kind: int  # what one row's system is: CHAIN, GROUP, or LOOSE: only bounded
+    band: Array  # (4, m) its diagonal, its entries (i, i + 1) and a last zero; the
+    #              diagonal of L; U where L ties all tasks as one group
+    degree: Array  # (m,) diagonal of L
+    edge_start: Index  # (m + 1,)
+    edge_task: Index
+    edge_value: Array
+    group_start: Index  # (m + 1,)
+    group_number: Index
+    group_value: Array
+    n_groups: int
+
+
+@lru_cache(maxsize=8)
+def lay_out_graph(laplacian: Laplacian) -> Graph:
+    """A task graph as plain arrays, laid out once."""
+    coo, groups = laplacian.edges.tocoo(), laplacian.groups
+    m = laplacian.m
+    main, off = laplacian.edges.diagonal(), np.zeros(m)
+    above = coo.col - coo.row == 1
+    off[coo.row[above]] = coo.data[above]
+    rest = np.abs(coo.col - coo.row) > 1
+    counts = np.bincount(coo.row[rest], minlength=m)
+    order = np.argsort(coo.row[rest], kind="stable")
+    kind, degree = LOOSE, laplacian.degree
+    if laplacian.is_one_group:
+        kind = GROUP
+    elif off.any() and not rest.any() and not groups.nnz:
+        kind = CHAIN
+    together = groups.data if kind == GROUP else np.zeros(m)
+    return Graph(
+        kind,
+        np.array([main, off, degree, together]),
+        degree,
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
+        coo.col[rest][order].astype(np.intp),
+        coo.data[rest][order],
+        groups.indptr.astype(np.intp),
+        groups.indices.astype(np.intp),
+        groups.data,
+        int(groups.shape[1]),
+    )
+
+
+@inlined
+def add_edges(graph: Any, tie: float, x: Array, out: Array) -> None:
+    """Add what edges off the band contribute."""
+    for i in range(len(x)):
+        for k in range(graph.edge_start[i], graph.edge_start[i + 1]):
+            out[i] += tie * graph.edge_value[k] * x[graph.edge_task[k]]
+
+
+@inlined
+def add_groups(graph: Any, tie: float, x: Array, out: Array) -> None:
+    """Subtract tie · U Uᵀ x."""
+    sums = np.zeros(graph.n_groups)
+    for i in range(len(x)):
+        for k in range(graph.group_start[i], graph.group_start[i + 1]):
+            sums[graph.group_number[k]] += graph.group_value[k] * x[i]
+    for i in range(len(x)):
+        for k in range(graph.group_start[i], graph.group_start[i + 1]):
+            out[i] -= tie * graph.group_value[k] * sums[graph.group_number[k]]
+
+
+@compiled
+def add_band(band: Array, tie: float, x: Array, out: Array) -> None:
+    """Add what the band contributes to tie · L x."""
+    main, off, m = band[MAIN], band[OFF], len(x)
+    for i in range(m):
+        out[i] += tie * main[i] * x[i]
+    for i in range(m - 1):
+        out[i] += tie * off[i] * x[i + 1]
+    for i in range(m - 1):
+        out[i + 1] += tie * off[i] * x[i]
+
+
+@compiled
+def add_row_ties(kind: int, band: Array, tie: float, x: Array, out: Array) -> None:
+    """Add tie · L x for a chain or one group of all."""
+    add_band(band, tie, x, out)
+    if kind == GROUP:
+        together, along = band[TOGETHER], 0.0
+        for i in range(len(x)):
+            along += together[i] * x[i]
+        for i in range(len(x)):
+            out[i] -= tie * along * together[i]
+
+
+@compiled
+def add_loose_ties(graph: Any, tie: float, x: Array, out: Array) -> None:
+    """Add tie · L x for any graph."""
+    add_band(graph.band, tie, x, out)
+    if len(graph.edge_task) > 0:
+        add_edges(graph, tie, x, out)
+    if graph.n_groups > 0:
+        add_groups(graph, tie, x, out)
+
+
+@inlined
+def add_ties(graph: Any, tie: float, x: Array, out: Array) -> None:
+    """Add tie · L x."""
+    if graph.kind == LOOSE:
+        add_loose_ties(graph, tie, x, out)
+    else:
+        add_row_ties(graph.kind, graph.band, tie, x, out)
+
+
+# One row.
+
+
+class Row(NamedTuple):
+    """What one row's minimum depends on: T = diag(own) + tie · L, or a bound on it.
+
+    Few arrays: a call counts the references to each, which may take longer than a
+    row's arithmetic.
+    """
+
+    own: Array  # (m,)
+    band: Array  # (4, m) of the graph
+    kind: int  # the graph's, or LOOSE: ties count twice their diagonal
+    tie: float
+    lam: float
+    steepest: float  # bound on T
+
+
+@compiled
+def norm(x: Array) -> float:
+    """Euclidean length."""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * x[i]
+    return sqrt(total)
+
+
+@inlined
+def factor_chain(
+    band: Array, tie: float, own: Array, shift: float, parts: Array
+) -> None:
+    """Factorise a tridiagonal row from both ends, which meet in the middle.
+
+    Two chains of divisions that do not wait for each other take half the time of one.
+    Parts: inverted pivots, and these times the links outwards and inwards.
+    """
+    main, off = band[MAIN], band[OFF]
+    pivot, outer, inner = parts[0], parts[1], parts[2]
+    m = len(own)
+    middle = m // 2
+    top, bottom = 0.0, 0.0  # the last pivots
+    for i in range(middle):
+        j = m - 1 - i
+        up = tie * off[i - 1] if i > 0 else 0.0
+        value = own[i] + shift + tie * main[i] - up * up * top
+        top = 1.0 / value if value > TINY else 0.0
+        pivot[i] = top
+        if j > middle:
+            down = tie * off[j]
+            value = own[j] + shift + tie * main[j] - down * down * bottom
+            bottom = 1.0 / value if value > TINY else 0.0
+            pivot[j] = bottom
+    up = tie * off[middle - 1] if middle > 0 else 0.0
+    down = tie * off[middle]
+    value = own[middle] + shift + tie * main[middle]
+    value -= up * up * top + down * down * bottom
+    pivot[middle] = 1.0 / value if value > TINY else 0.0
+    for i in range(middle):
+        outer[i] = pivot[i] * tie * off[i - 1] if i > 0 else 0.0
+        inner[i] = pivot[i] * tie * off[i]
+    for i in range(middle, m):
+        outer[i] = pivot[i] * tie * off[i]
+        inner[i] = pivot[i] * tie * off[i - 1] if i > 0 else 0.0
+
+
+@compiled
+def solve_chain(parts: Array, rhs: Array, out: Array) -> None:
+    """Solve by the factors of ``factor_chain``: inwards, then outwards."""
+    pivot, outer, inner = parts[0], parts[1], parts[2]
+    m = len(rhs)
+    middle = m // 2
+    top, bottom = 0.0, 0.0
+    for i in range(m):
+        out[i] = pivot[i] * rhs[i]
+    for i in range(middle):
+        j = m - 1 - i
+        top = out[i] - outer[i] * top
+        out[i] = top
+        if j > middle:
+            bottom = out[j] - outer[j] * bottom
+            out[j] = bottom
+    out[middle] -= inner[middle] * top + outer[middle] * bottom
+    top, bottom = out[middle], out[middle]
+    for i in range(middle - 1, -1, -1):
+        j = m - 1 - i
+        top = out[i] - inner[i] * top
+        out[i] = top
+        if j > middle:
+            bottom = out[j] - inner[j] * bottom
+            out[j] = bottom
+
+
+@compiled
+def factor_row(
+    kind: int, band: Array, tie: float, own: Array, shift: float, parts: Array
+) -> float:
+    """Factorise diag(own + shift) + tie · L, or a bound on it, into ``parts`` (3, m).
+
+    ``kind`` is the graph's, or LOOSE: then ties count twice their diagonal.
+    Returns what a group leaves of the mean, 1 − tie uᵀ(…)⁻¹u, in a form that does
+    not cancel. Pivots that vanish are left out of the solution.
+    """
+    m = len(own)
+    if kind == CHAIN and tie > 0.0:
+        factor_chain(band, tie, own, shift, parts)
+        return 1.0
+    diagonal, factor = band[MAIN], tie
+    if kind == LOOSE:
+        diagonal, factor = band[DEGREE], 2.0 * tie
+    pivot, left = parts[0], 0.0
+    for i in range(m):
+        value = own[i] + shift + factor * diagonal[i]
+        inverse = 1.0 / value if value > TINY else 0.0
+        pivot[i] = inverse
+        left += (own[i] + shift) * inverse
+    return left / m
+
+
+@compiled
+def solve_row(
+    kind: int,
+    band: Array,
+    tie: float,
+    parts: Array,
+    left: float,
+    rhs: Array,
+    out: Array,
+) -> None:
+    """Solve by the factors of ``factor_row``."""
+    if kind == CHAIN and tie > 0.0:
+        solve_chain(parts, rhs, out)
+        return
+    m, pivot = len(rhs), parts[0]
+    for i in range(m):
+        out[i] = rhs[i] * pivot[i]
+    if kind == GROUP and tie > 0.0 and left > 0.0:
+        together, along = band[TOGETHER], 0.0
+        for i in range(m):
+            along += together[i] * out[i]
+        along *= tie / left
+        for i in range(m):
+            out[i] += along * together[i] * pivot[i]
+
+
+@inlined
+def probe_loose_row(
+    row: Any, mu: float, target: Array, work: Array
+) -> tuple[float, float]:
+    """As ``probe_row``, where ties count twice their diagonal."""
+    own, degree, double = row.own, row.band[DEGREE], 2.0 * row.tie
+    x, turned, size, slope = work[0], work[1], 0.0, 0.0
+    for i in range(len(own)):
+        value = own[i] + mu + double * degree[i]
+        inverse = 1.0 / value if value > TINY else 0.0
+        here = target[i] * inverse
+        x[i], turned[i] = here, here * inverse
+        size += here * here
+        slope += here * here * inverse
+    return size, slope
+
+
+@inlined
+def probe_row(row: Any, mu: float, target: Array, work: Array) -> tuple[float, float]:
+    """x = (T + mu)⁻¹ target and (T + mu)⁻¹ x into ``work``; ‖x‖² and their product."""
+    if row.kind == LOOSE:
+        return probe_loose_row(row, mu, target, work)
+    kind, band, tie = row.kind, row.band, row.tie
+    x, turned, parts = work[0], work[1], work[2:5]
+    left = factor_row(kind, band, tie, row.own, mu, parts)
+    solve_row(kind, band, tie, parts, left, target, x)
+    solve_row(kind, band, tie, parts, left, x, turned)
+    size, slope = 0.0, 0.0
+    for i in range(len(x)):
+        size += x[i] * x[i]
+        slope += x[i] * turned[i]
+    return size, slope
+
+
+@inlined
+def shrink_row(
+    row: Any, target: Array, length: float, guess: float, work: Array
+) -> float:
+    """Minimise ½ xᵀT x − target·x + lam ‖x‖ for ‖target‖ = length > lam; lam/‖x‖.
+
+    With mu = lam/‖x‖ the solution is (T + mu)⁻¹ target; Newton on 1/‖x‖ − mu/lam
+    finds mu, inside a bracket that always holds it. The last step moves x along its
+    tangent. ``work`` (5, m) begins with x.
+    """
+    lam = row.lam
+    low, high = 0.0, lam * row.steepest / (length - lam)
+    mu = guess if 0.0 < guess < high else high
+    for _ in range(MOST_SECULAR_STEPS):
+        square, slope = probe_row(row, mu, target, work)
+        size = sqrt(square)
+        if abs(mu * size - lam) <= ROUNDING * lam:
+            break
+        if mu * size > lam:
+            high = mu
+        else:
+            low = mu
+        step = (mu - lam / size) / (lam * slope / size**3 - 1.0)
+        if abs(step) <= NEARLY * mu:  # what is left is of second order
+            x, turned = work[0], work[1]
+            for i in range(len(x)):
+                x[i] -= step * turned[i]
+            return mu + step
+        mu = mu + step if low < mu + step < high else 0.5 * (low + high)
+    return mu
+
+
+@inlined
+def find_target(row: Any, x: Array, slope: Array, target: Array) -> None:
+    """T x − slope: what the minimum over a row depends on."""
+    own = row.own
+    if row.kind == LOOSE:
+        degree, double = row.band[DEGREE], 2.0 * row.tie
+        for i in range(len(x)):
+            target[i] = (own[i] + double * degree[i]) * x[i] - slope[i]
+        return
+    for i in range(len(x)):
+        target[i] = own[i] * x[i] - slope[i]
+    add_row_ties(row.kind, row.band, row.tie, x, target)
+
+
+@compiled
+def update_row(
+    row: Any, x: Array, slope: Array, guess: float, work: Array
+) -> tuple[float, bool]:
+    """Minimise over x, or a bound on it, where the gradient is ``slope``.
+
+    Returns lam/‖x‖, −1 if x = 0, and whether x moved. ``work`` (6, m) then begins with
+    the move.
+    """
+    if guess < 0.0 and norm(x) == 0.0 and norm(slope) <= row.lam:
+        return guess, False
+    move, target = work[0], work[5]
+    find_target(row, x, slope, target)
+    length, mu = norm(target), -1.0
+    if length <= row.lam:
+        for i in range(len(x)):
+            move[i] = 0.0
+    else:
+        mu = shrink_row(row, target, length, guess, work)
+    moved = False
+    for i in range(len(x)):
+        new = move[i]
+        move[i] = new - x[i]
+        x[i] = new
+        moved = moved or move[i] != 0.0
+    return mu, moved
+
+
+# Sweeps over all rows.
 
 
 class System(NamedTuple):

@@ -5,14 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.solvers.compile import compiled
-from priormtl.solvers.kernels.graph import add_ties
-from priormtl.solvers.kernels.row import update_row
-from priormtl.solvers.kernels.rows import pick_row, squared_size
+from priormtl.solvers.kernels import compiled
+from priormtl.solvers.kernels.rows import add_ties, pick_row, squared_size, update_row
 
-__all__ = ["Relation", "lay_out_neighbours", "sample_sweep", "shared_sample_sweep"]
-
-BLOCK = 32  # rows between two looks at the residuals
+BLOCK = 32  # rows between two products with the residuals
 
 
 class Relation(NamedTuple):
@@ -107,19 +103,19 @@ def shared_sample_sweep(
     move = work[0]
     for start in range(0, k, BLOCK):
         end = min(start + BLOCK, k)
-        pull = np.dot(system.gram[start:end], rest.T)
+        slopes = np.dot(system.gram[start:end], rest.T)
         steps, any_moved = np.zeros((end - start, m)), False
         for j in range(start, end):
             slope = gradient[j]
             prior_slope(system, relation, j, Q, slope)
-            slope += pull[j - start]
+            slope += slopes[j - start]
             row = pick_row(system, j)
             mu[j], moves = update_row(row, Q[j], slope, mu[j], work)
             if moves:
                 moved += squared_size(row.own, move)
                 steps[j - start], any_moved = move, True
                 for r in range(j + 1, end):
-                    pull[r - start] += neighbours[j, r - start] * move
+                    slopes[r - start] += neighbours[j, r - start] * move
         if any_moved:
             rest += np.dot(steps.T, system.gram[start:end])
     return moved

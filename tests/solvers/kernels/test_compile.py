@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numba
 
-from priormtl.solvers import compile as compiling
+from priormtl.solvers import kernels as compiling
 
 
 def test_compiles_without_a_place_for_the_cache(monkeypatch):

@@ -1,0 +1,553 @@
+"""Data layouts of block Newton: how a quadratic is kept, and its compiled operations.
+
+=================  ============================  =======================================
+layout             data                          Newton direction
+=================  ============================  =======================================
+`TaskBlocks`       a Gram matrix per task        compiled conjugate gradients
+`SharedBlock`      one Gram matrix for all       conjugate gradients on BLAS solves
+`TaskSamples`      samples per task, n < d       the same, inverses of the samples' size
+`SharedSamples`    the same samples for all      the same, one inverse for all tasks
+=================  ============================  =======================================
+
+A layout gives gradients, sweeps over rows from a point on (`Layout.descend`), products
+with the Hessian and Newton directions on the rows that are not zero. This module loads
+Numba: only `block_newton` imports it, when a fit needs it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
+from priormtl.problem import BlockQuadratic, NormalForm, SampleForm
+from priormtl.solvers.kernels import newton, samples
+from priormtl.solvers.kernels import rows as row_kernels
+from priormtl.solvers.kernels.rows import (
+    LOOSE,
+    MOST_SWEEPS,
+    Graph,
+    System,
+    lay_out_graph,
+)
+
+MOST_STEPS = 200  # of conjugate gradients
+LOOSE_TIE = 1e-9  # of a row that is not tied, against the data's curvature
+WEAK_TIES = 0.05  # against the data's curvature: a bound on a row is as good
+STRONG_TIES = 5.0  # against the data's curvature: modes precondition if most are such
+RIGID_TIES = 1e3  # if any is such: blocks of tasks hardly see what moves together
+LIGHTEST = 1e-9  # weight against the data's curvature, below which inverses lose digits
+
+Solver = Callable[[Array], Array]
+
+
+class ActiveRows(NamedTuple):
+    """Rows that are not zero, with the penalty's curvature bend (I − unit unitᵀ)."""
+
+    place: Index  # (a,)
+    bend: Array  # (a,) lam/‖row‖
+    unit: Array  # (a, m) row/‖row‖
+    tie: Array  # (a,)
+
+    def straighten(self, x: Array) -> Array:
+        """What ``unit`` takes from bend · x."""
+        along = np.einsum("ij,ij->i", self.unit, x) * self.bend
+        return along[:, np.newaxis] * self.unit
+
+
+class Descent(Protocol):
+    """Sweeps from a point on."""
+
+    @property
+    def trail(self) -> tuple[Array, ...]:
+        """Q, and all that is kept for it and affine in it."""
+
+    def sweep(self) -> float:
+        """Minimise over one row after the other; how far rows moved, squared."""
+
+    def run(self, least: int, limit: float) -> float:
+        """Sweep at least so often, and on while moves shrink faster than ``limit``.
+
+        Returns by what factor they shrink from one sweep to the next, about; 1 where
+        nothing moves any more.
+        """
+
+    def value(self) -> float:
+        """Objective at Q, but for a constant."""
+
+    def gradient(self) -> Array:
+        """Gradient of the quadratic part at Q."""
+
+
+class Layout(Protocol):
+    """A quadratic in rows, kept in one of several ways."""
+
+    blocks: BlockQuadratic
+    system: System
+    graph: Graph
+    curvature: Array  # (k,) mean over tasks of each row's Hessian, ties not counted
+
+    def gradient(self, Q: Array) -> Array:
+        """Gradient of the quadratic part (k, m)."""
+
+    def descend(self, Q: Array, gradient: Array, mu: Array) -> Descent:
+        """Begin sweeps from Q, which all move in place."""
+
+    def multiply(self, rows: ActiveRows, x: Array) -> Array:
+        """Hessian of the quadratic part on these rows, times x."""
+
+    def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
+        """Newton direction on these rows."""
+
+
+def choose_layout(blocks: BlockQuadratic) -> Layout:
+    """By what is kept, Gram matrices or samples, and whether tasks share it."""
+    form = blocks.form
+    if isinstance(form, SampleForm):
+        shared = form.target.ndim == 2
+        return SharedSamples(blocks, form) if shared else TaskSamples(blocks, form)
+    shared = len(form.gram) == 1 and blocks.laplacian.m > 1
+    return SharedBlock(blocks, form) if shared else TaskBlocks(blocks, form)
+
+
+L = TypeVar("L", bound=Layout)
+
+
+def at_other_lam(layout: L, blocks: BlockQuadratic) -> L:
+    """Same layout for blocks that differ in lam only."""
+    other = copy(layout)
+    other.blocks = blocks
+    other.system = layout.system._replace(lam=blocks.lam)
+    return other
+
+
+# What layouts share.
+
+
+def lay_out_system(
+    blocks: BlockQuadratic, data: Array, linear: Array, own: Array
+) -> System:
+    """Arrays for sweeps; weak ties are only bounded there."""
+    graph = lay_out_graph(blocks.laplacian)
+    weak = blocks.tie * graph.degree.mean() <= WEAK_TIES * own.mean(axis=1)
+    kind = np.where(weak, LOOSE, graph.kind).astype(np.intp)
+    steepest = np.max(own + 2.0 * np.outer(blocks.tie, graph.degree), axis=1)
+    return System(data, linear, own, blocks.lam, blocks.tie, steepest, kind, graph)
+
+
+def run_sweeps(sweep: Callable[[], float], least: int, limit: float) -> float:
+    """Sweep at least so often, and on while moves shrink faster than ``limit``."""
+    first, rate = 0.0, 1.0
+    for count in range(MOST_SWEEPS):
+        last = sweep()
+        if last == 0.0:
+            return 1.0
+        if count == 0:
+            first = last
+        else:
+            rate = (last / first) ** (0.5 / count)
+        if count + 1 >= least and rate > limit:
+            break
+    return rate
+
+
+def penalty(lam: Array, Q: Array) -> float:
+    """Σ lam ‖q‖ over rows."""
+    return float(lam @ np.sqrt(np.einsum("ij,ij->i", Q, Q)))
+
+
+def feature_modes(block: Array, rows: ActiveRows) -> tuple[Array, Array]:
+    """Stiffness and modes of a tied block: basisᵀ (block + bend) basis = stiffness.
+
+    The modes are scaled so that ties of any strengths become basisᵀ tie basis = 1:
+    every mode is tied alike. Rows that are not tied count as hardly tied.
+    """
+    bent = block + np.diag(rows.bend)
+    diagonal = bent.diagonal()
+    least = LOOSE_TIE * np.where(diagonal > 0, diagonal, 1.0)
+    scale = 1.0 / np.sqrt(np.maximum(rows.tie, least))
+    own, basis = np.linalg.eigh(scale[:, np.newaxis] * bent * scale)
+    return np.maximum(own, 1e-12 * own[-1]), scale[:, np.newaxis] * basis
+
+
+def conjugate_gradients(
+    solve: Solver, correct: Callable[[Array], Array], rhs: Array, tol: float
+) -> Array:
+    """Solve (M + correct) x = rhs to a relative error of ``tol``; ``solve`` inverts M.
+
+    M times a direction follows from M times the last one: M is never multiplied.
+    """
+    x, rest = np.zeros_like(rhs), rhs.copy()
+    z = solve(rest)
+    p, Mp, old = z, rest.copy(), float(np.vdot(rest, z))
+    goal = tol * tol * old
+    for _ in range(MOST_STEPS):
+        if old <= goal:
+            break
+        product = Mp + correct(p)
+        bowl = float(np.vdot(p, product))
+        if bowl <= 0.0:
+            break
+        x += (old / bowl) * p
+        rest -= (old / bowl) * product
+        z = solve(rest)
+        new = float(np.vdot(rest, z))
+        p, Mp, old = z + (new / old) * p, rest + (new / old) * Mp, new
+    return x
+
+
+# Gram matrices: sweeps keep the gradient.
+
+
+@dataclass(eq=False)
+class GramDescent:
+    """Sweeps where one Gram matrix serves all tasks."""
+
+    system: System
+    trail: tuple[Array, Array]  # Q and its gradient
+    mu: Array
+
+    def sweep(self) -> float:
+        return row_kernels.shared_sweep(self.system, *self.trail, self.mu)
+
+    def run(self, least: int, limit: float) -> float:
+        return run_sweeps(self.sweep, least, limit)
+
+    def value(self) -> float:
+        """½ ⟨Q, gradient − linear⟩ + penalty."""
+        Q, gradient = self.trail
+        smooth = 0.5 * float(np.vdot(Q, gradient) - np.vdot(Q, self.system.linear))
+        return smooth + penalty(self.system.lam, Q)
+
+    def gradient(self) -> Array:
+        return self.trail[1]
+
+
+class TaskDescent(GramDescent):
+    """Sweeps on a Gram matrix per task, in one compiled loop."""
+
+    def sweep(self) -> float:
+        return row_kernels.sweep(self.system, *self.trail, self.mu)
+
+    def run(self, least: int, limit: float) -> float:
+        return row_kernels.descend(self.system, *self.trail, self.mu, least, limit)
+
+
+class TaskBlocks:
+    """A Gram matrix per task, in compiled loops with tasks last."""
+
+    def __init__(self, blocks: BlockQuadratic, form: NormalForm) -> None:
+        gram = np.ascontiguousarray(blocks.gram.transpose(1, 2, 0))
+        own = np.ascontiguousarray(np.einsum("jji->ji", gram))
+        self.blocks = blocks
+        self.system = lay_out_system(
+            blocks, gram, np.ascontiguousarray(form.linear), own
+        )
+        self.graph = self.system.graph
+        self.curvature = own.mean(axis=1)
+        tied = blocks.tie * float(self.graph.degree.mean())
+        self._strongly_tied = tied > STRONG_TIES * self.curvature
+        # Against the mean: rows that the data do not see at all are no trouble.
+        self._rigidly_tied = tied > RIGID_TIES * self.curvature.mean()
+
+    def gradient(self, Q: Array) -> Array:
+        return row_kernels.full_gradient(self.system, Q)
+
+    def descend(self, Q: Array, gradient: Array, mu: Array) -> TaskDescent:
+        return TaskDescent(self.system, (Q, gradient), mu)
+
+    def multiply(self, rows: ActiveRows, x: Array) -> Array:
+        return newton.curve(newton.Rows(self.system.gram, *rows, self.graph), x)
+
+    def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
+        """Conjugate gradients, preconditioned by blocks of tasks or by modes."""
+        layout = newton.Rows(self.system.gram, *rows, self.graph)
+        modes = self._modes(rows)
+        if modes is None:
+            return newton.solve_by_tasks(layout, downhill, tol, MOST_STEPS)
+        return newton.solve_by_modes(layout, modes, downhill, tol, MOST_STEPS)
+
+    @cached_property
+    def _mean_block(self) -> Array:
+        """Gram matrix of the mean task (k, k)."""
+        return self.system.gram.mean(axis=2)
+
+    def _modes(self, rows: ActiveRows) -> newton.Modes | None:
+        """Modes of the mean block with ties, if ties dominate."""
+        strong = int(np.count_nonzero(self._strongly_tied[rows.place]))
+        is_any_rigid = bool(self._rigidly_tied[rows.place].any())
+        if not is_any_rigid and 2 * strong <= len(rows.place):
+            return None
+        loose = self.graph.kind == LOOSE
+        modes = self.blocks.laplacian.modes if loose else None
+        if loose and modes is None:
+            return None
+        mean = self._mean_block[rows.place[:, np.newaxis], rows.place]
+        own, basis = feature_modes(mean, rows)
+        parts = np.empty((len(own), 3, rows.unit.shape[1]))
+        left = np.ones(len(own))
+        vectors = np.zeros((0, 0))
+        if modes is None:
+            newton.factor_modes(self.graph, 1.0, own, parts, left)
+        else:
+            parts[:, 0] = 1.0 / (own[:, np.newaxis] + modes[0])
+            vectors = modes[1]
+        return newton.Modes(basis, 1.0, parts, left, vectors)
+
+
+class SharedBlock:
+    """One Gram matrix for all tasks, by BLAS."""
+
+    def __init__(self, blocks: BlockQuadratic, form: NormalForm) -> None:
+        self.blocks = blocks
+        self.gram = np.require(blocks.gram[0], requirements=["C", "W"])
+        linear = np.ascontiguousarray(form.linear)
+        own = np.repeat(self.gram.diagonal()[:, np.newaxis], linear.shape[1], axis=1)
+        self.system = lay_out_system(blocks, self.gram, linear, own)
+        self.graph = self.system.graph
+        self.curvature = own.mean(axis=1)
+        self.has_ties = not blocks.laplacian.is_zero and bool(blocks.tie.any())
+
+    def gradient(self, Q: Array) -> Array:
+        used = Q.any(axis=1)
+        product = self.gram[:, used] @ Q[used] - self.system.linear
+        return product + self._tied(self.blocks.tie, Q)
+
+    def descend(self, Q: Array, gradient: Array, mu: Array) -> GramDescent:
+        return GramDescent(self.system, (Q, gradient), mu)
+
+    def multiply(self, rows: ActiveRows, x: Array) -> Array:
+        return self._block(rows) @ x + self._tied(rows.tie, x)
+
+    def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
+        """Conjugate gradients on what the penalty takes from an exact solver."""
+        block = self._block(rows)
+        modes = self.blocks.laplacian.modes if self.has_ties else None
+        if modes is not None:
+            # Exact, but for rows that are not tied at all.
+            values, vectors = modes
+            own, basis = feature_modes(block, rows)
+            stiffness = own[:, np.newaxis] + values
+            return conjugate_gradients(
+                lambda r: basis @ ((basis.T @ r @ vectors) / stiffness) @ vectors.T,
+                lambda x: -rows.straighten(x),
+                downhill,
+                tol,
+            )
+        seen = (rows.tie * self.graph.degree.mean())[:, np.newaxis]
+        bent = block + np.diag(rows.bend + seen[:, 0])
+        factor = cho_factor(bent, lower=True, overwrite_a=True, check_finite=False)
+        return conjugate_gradients(
+            lambda r: cho_solve(factor, r, check_finite=False),
+            lambda x: self._tied(rows.tie, x) - seen * x - rows.straighten(x),
+            downhill,
+            tol,
+        )
+
+    def _block(self, rows: ActiveRows) -> Array:
+        if len(rows.place) == len(self.gram):
+            return self.gram
+        return self.gram[rows.place[:, np.newaxis], rows.place]
+
+    def _tied(self, tie: Array, x: Array) -> Array | float:
+        if not self.has_ties:
+            return 0.0
+        return tie[:, np.newaxis] * self.blocks.laplacian.times(x)
+
+
+# Samples instead of Gram matrices, for n < d: sweeps keep the residuals.
+
+
+class SampleDescent:
+    """Sweeps on samples."""
+
+    def __init__(self, layout: "Samples", Q: Array, gradient: Array, mu: Array) -> None:
+        self.trail = (Q, layout.residuals(Q))
+        self._layout, self._gradient, self._mu = layout, gradient, mu
+
+    def sweep(self) -> float:
+        Q, rest = self.trail
+        return self._layout.sweep(rest, Q, self._gradient, self._mu)
+
+    def run(self, least: int, limit: float) -> float:
+        return run_sweeps(self.sweep, least, limit)
+
+    def value(self) -> float:
+        """½ ‖residuals‖² + priors + penalty."""
+        (Q, rest), layout = self.trail, self._layout
+        squares = float(np.vdot(rest, rest))
+        squares += float(np.vdot(Q, layout.prior_gradient(Q)))
+        return 0.5 * squares + penalty(layout.blocks.lam, Q)
+
+    def gradient(self) -> Array:
+        """By one product with the samples."""
+        (Q, rest), layout = self.trail, self._layout
+        return layout.adjoint(layout.rows, rest) + layout.prior_gradient(Q)
+
+
+class Samples(ABC):
+    """Samples (k, n), features first; what both layouts share."""
+
+    def __init__(self, blocks: BlockQuadratic, form: SampleForm) -> None:
+        relation = blocks.relation
+        self.blocks, self.rows, self.target = blocks, form.rows, form.target
+        self.starts = form.starts
+        self.relation = samples.Relation(
+            relation.indptr.astype(np.intp),
+            relation.indices.astype(np.intp),
+            np.asarray(relation.data, dtype=np.float64),
+        )
+        own = self._squares() + relation.diagonal()[:, np.newaxis]
+        self.system = lay_out_system(blocks, form.rows, np.zeros((0, 0)), own)
+        self.graph = self.system.graph
+        self.degree = self.graph.degree  # diagonal of L as the inverse sees it
+        self.curvature = own.mean(axis=1)
+
+    @abstractmethod
+    def _squares(self) -> Array:
+        """Σ z² of each row and task (k, m)."""
+
+    @abstractmethod
+    def _fit(self, rows: Array, x: Array) -> Array:
+        """Fitted values of some rows' coefficients."""
+
+    @abstractmethod
+    def adjoint(self, rows: Array, rest: Array) -> Array:
+        """Sums of z · rest over each task's samples."""
+
+    @abstractmethod
+    def sweep(self, rest: Array, Q: Array, gradient: Array, mu: Array) -> float:
+        """Compiled sweep."""
+
+    @abstractmethod
+    def _inverse(self, rows: Array, weight: Array) -> Solver:
+        """Inverse of each task's rows · rowsᵀ + diag(weight)."""
+
+    def gradient(self, Q: Array) -> Array:
+        return self.adjoint(self.rows, self.residuals(Q)) + self.prior_gradient(Q)
+
+    def descend(self, Q: Array, gradient: Array, mu: Array) -> SampleDescent:
+        return SampleDescent(self, Q, gradient, mu)
+
+    def multiply(self, rows: ActiveRows, x: Array) -> Array:
+        part = self.rows[rows.place]
+        related = self.blocks.relation[rows.place][:, rows.place] @ x
+        product = self.adjoint(part, self._fit(part, x))
+        return product + related + self._tied(rows.tie, x)
+
+    def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
+        """Conjugate gradients on what an inverse for each task leaves out."""
+        relation = self.blocks.relation[rows.place][:, rows.place]
+        stiff = relation.diagonal()[:, np.newaxis]
+        ties = np.outer(rows.tie, self.degree)
+        weight = np.maximum(
+            rows.bend[:, np.newaxis] + stiff + ties, LIGHTEST * self.system.own.max()
+        )
+        solve = self._inverse(self.rows[rows.place], weight)
+        excess = rows.bend[:, np.newaxis] - weight
+
+        def correct(x: Array) -> Array:
+            prior = self._tied(rows.tie, x) + excess * x
+            if relation.nnz:
+                prior = prior + relation @ x
+            return prior - rows.straighten(x)
+
+        return conjugate_gradients(solve, correct, downhill, tol)
+
+    def residuals(self, Q: Array) -> Array:
+        """Fitted values − targets."""
+        used = np.flatnonzero(Q.any(axis=1))
+        return self._fit(self.rows[used], Q[used]) - self.target
+
+    def _tied(self, tie: Array, x: Array) -> Array:
+        if not tie.any() or self.blocks.laplacian.is_zero:
+            return np.zeros_like(x)
+        return tie[:, np.newaxis] * self.blocks.laplacian.times(x)
+
+    def prior_gradient(self, Q: Array) -> Array:
+        """Gradient of both priors."""
+        related = self.blocks.relation @ Q if self.blocks.relation.nnz else 0.0
+        return related + self._tied(self.blocks.tie, Q)
+
+
+class TaskSamples(Samples):
+    """Samples per task, task after task."""
+
+    def _squares(self) -> Array:
+        parts = [self.rows[:, part] for part in self._slices()]
+        return np.column_stack([np.einsum("ij,ij->i", z, z) for z in parts])
+
+    def _fit(self, rows: Array, x: Array) -> Array:
+        fitted = np.empty(rows.shape[1])
+        for i, part in enumerate(self._slices()):
+            fitted[part] = x[:, i] @ rows[:, part]
+        return fitted
+
+    def adjoint(self, rows: Array, rest: Array) -> Array:
+        sums = np.empty((len(rows), len(self.starts) - 1))
+        for i, part in enumerate(self._slices()):
+            sums[:, i] = rows[:, part] @ rest[part]
+        return sums
+
+    def sweep(self, rest: Array, Q: Array, gradient: Array, mu: Array) -> float:
+        arrays: Any = self.relation, self.starts, rest, Q, gradient, mu
+        return samples.sample_sweep(self.system, *arrays)
+
+    def _inverse(self, rows: Array, weight: Array) -> Solver:
+        parts = [np.ascontiguousarray(rows[:, part]) for part in self._slices()]
+        solvers = [invert(part, weight[:, i]) for i, part in enumerate(parts)]
+        return lambda r: np.column_stack(
+            [solve(r[:, i]) for i, solve in enumerate(solvers)]
+        )
+
+    def _slices(self) -> list[slice]:
+        return [slice(a, b) for a, b in pairwise(self.starts.tolist())]
+
+
+class SharedSamples(Samples):
+    """The same samples for all tasks; targets are (m, n)."""
+
+    def __init__(self, blocks: BlockQuadratic, form: SampleForm) -> None:
+        super().__init__(blocks, form)
+        self.degree = np.full_like(self.degree, self.degree.mean())
+
+    def _squares(self) -> Array:
+        squares = np.einsum("ij,ij->i", self.rows, self.rows)
+        return np.repeat(squares[:, np.newaxis], len(self.target), axis=1)
+
+    def _fit(self, rows: Array, x: Array) -> Array:
+        return np.ascontiguousarray(x.T @ rows)
+
+    def adjoint(self, rows: Array, rest: Array) -> Array:
+        return rows @ rest.T
+
+    def sweep(self, rest: Array, Q: Array, gradient: Array, mu: Array) -> float:
+        arrays: Any = self.relation, self._neighbours, rest, Q, gradient, mu
+        return samples.shared_sample_sweep(self.system, *arrays)
+
+    @cached_property
+    def _neighbours(self) -> Array:
+        return samples.lay_out_neighbours(self.rows)
+
+    def _inverse(self, rows: Array, weight: Array) -> Solver:
+        return invert(rows, weight[:, 0])
+
+
+def invert(rows: Array, weight: Array) -> Solver:
+    """Inverse of rows · rowsᵀ + diag(weight), by a system of the samples' size."""
+    light = rows / weight[:, np.newaxis]
+    small = rows.T @ light
+    small.flat[:: len(small) + 1] += 1.0
+    factor = cho_factor(small, lower=True, overwrite_a=True, check_finite=False)
+
+    def solve(r: Array) -> Array:
+        inner = cho_solve(factor, light.T @ r, check_finite=False)
+        return (r.T / weight).T - light @ inner
+
+    return solve
