@@ -34,8 +34,6 @@ from priormtl.problem import Problem
 from priormtl.selection import Split
 from priormtl.solvers import Solution
 
-__all__ = ["Statement", "audit_prior", "describe_rows", "list_ties"]
-
 MOST_TERMS = 6  # of a combination that are written out
 MOST_FEATURES = 200  # whose joint variance is computed
 MOST_CELLS = 2**22  # numbers in all tasks' Gram matrices: 32 MB

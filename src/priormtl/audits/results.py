@@ -18,8 +18,6 @@ from priormtl._arrays import Array
 from priormtl.data import build_frame, find_frame_library
 from priormtl.tables import Table, Tabled, build_table, in_latex, in_markdown
 
-__all__ = ["PriorAudit", "PriorBenefit", "RelationAudit", "TaskBenefit"]
-
 MOST_ROWS = 20  # of a table that is shown; frames and JSON hold all
 MOST_NAMES = 5  # of contradicted relations in a sentence
 HEADER = ("relation", "verdict", "statistic", "p", "before", "after", "share")

@@ -23,20 +23,6 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import TaskData, TaskStatistics, condense, pooled_scale
 from priormtl.estimators import MultiTaskEstimator, check_choice, task_array
 
-__all__ = [
-    "Baseline",
-    "Distinct",
-    "LinearModel",
-    "Outcome",
-    "Prepared",
-    "RescaledModel",
-    "Settings",
-    "TaskModel",
-    "crossed",
-    "find_distinct",
-    "to_user_units",
-]
-
 Settings = Mapping[str, Any]
 
 TASK_WEIGHTS = ("sum", "mean")

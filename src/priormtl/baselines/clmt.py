@@ -56,8 +56,6 @@ from priormtl.solvers import (
     no_progress,
 )
 
-__all__ = ["CLMT", "CLMTClassifier"]
-
 PENALTIES = ("frobenius", "trace", "schatten", "fixed")
 PERTURBATION = 1e-8  # added to each eigenvalue of WᵀW, as in the authors' code
 SMALL_CHANGE = 1e-4  # of the objective, at which their alternation stops

@@ -50,18 +50,6 @@ from priormtl.estimators import (
 from priormtl.metrics import auc, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
 
-__all__ = [
-    "OURS",
-    "SMALLER_IS_BETTER",
-    "Comparison",
-    "are_classes",
-    "compare",
-    "list_methods",
-    "make_methods",
-    "make_ours",
-    "read_comparison",
-]
-
 REGRESSION = ("rmse", "variance_explained", "variance_explained_by_task")
 CLASSIFICATION = ("auc", "accuracy")
 SMALLER_IS_BETTER = ("rmse",)

@@ -22,21 +22,6 @@ from priormtl.losses import DataFit
 from priormtl.problem import Point, Problem
 from priormtl.solvers import Progress, StopReason, StopRule
 
-__all__ = [
-    "MOST_ALTERNATIONS",
-    "Alternation",
-    "CoupledRidge",
-    "KernelRidge",
-    "PrimalRidge",
-    "SharedRidge",
-    "check_alternation",
-    "coupled_ridge",
-    "decades",
-    "kernel_from",
-    "map_eigenvalues",
-    "settled",
-]
-
 SOLVERS = ("fista", "alternating")
 MOST_UNKNOWNS = 6000  # of a linear system that is written out
 MOST_ALTERNATIONS = 200

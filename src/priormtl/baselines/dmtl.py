@@ -30,8 +30,6 @@ from priormtl.penalties import Dirty
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
 
-__all__ = ["DMTL", "DMTLClassifier"]
-
 EXPONENTS = (0.5, 0.25, 0.75, 1.0, 0.0)  # of m, in ratios worth trying
 
 

@@ -50,8 +50,6 @@ from priormtl.solvers import (
     no_progress,
 )
 
-__all__ = ["MTRL", "MTRLClassifier", "relationship_step", "task_covariance"]
-
 DECADES = 5.0  # of both strengths, from ten times the gradient's largest singular value
 BLUR = 1e-6  # share of the mean eigenvalue of WᵀW that is added to each
 

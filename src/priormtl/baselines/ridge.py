@@ -21,13 +21,6 @@ from priormtl.data import StackedRows, TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks, check_strength
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
 
-__all__ = [
-    "PooledRidge",
-    "PooledRidgeClassifier",
-    "SingleTaskRidge",
-    "SingleTaskRidgeClassifier",
-]
-
 LARGEST, SMALLEST = 1.0, 1e-5  # strengths worth trying, by the largest curvature
 EMPTY = 1e-14  # of the largest curvature, per feature: what counts as none
 

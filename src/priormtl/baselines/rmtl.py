@@ -29,8 +29,6 @@ from priormtl.penalties import Columns, Nuclear, Penalty, Robust, halve
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
 
-__all__ = ["RMTL", "RMTLClassifier"]
-
 EXPONENTS = (0.25, 0.125, 0.375, 0.0, 0.5)  # of m, in ratios worth trying
 
 

@@ -62,23 +62,6 @@ from priormtl.selection import (
     task_places,
 )
 
-__all__ = [
-    "BASELINES",
-    "CLASSIFIERS",
-    "DEFAULT_SETTINGS",
-    "REFERENCES",
-    "REFERENCE_CLASSIFIERS",
-    "Fold",
-    "TunedClassifier",
-    "TunedRegressor",
-    "find_baseline",
-    "group_paths",
-    "match_method",
-    "score_samples",
-    "search_settings",
-    "tuned",
-]
-
 BASELINES: Mapping[str, type[Baseline]] = {
     kind.__name__.lower(): kind
     for kind in (FedEM, DMTL, MTFL, MMTFL, MTRL, RMTL, CLMT, MKMTL)

@@ -10,19 +10,6 @@ from priormtl.cli.words import read_categories, split_names, word_option
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
-__all__ = [
-    "Categories",
-    "Data",
-    "Features",
-    "Json",
-    "Missing",
-    "Target",
-    "Task",
-    "Weight",
-    "Where",
-    "read_schema",
-]
-
 Data = Annotated[
     Path, Argument(metavar="DATA", help="CSV, Parquet or Arrow file, or a folder.")
 ]

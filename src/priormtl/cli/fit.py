@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from priormtl.engines import Schema, SourceRows
     from priormtl.estimators import ModelSummary
 
-__all__ = ["fit"]
-
 NATURAL = "natural"
 MOST_FEATURES = 8  # that are listed
 EFFECTS = ("mean", "lowest", "highest")

@@ -18,17 +18,6 @@ from typer.main import get_command
 
 from priormtl import __version__
 
-__all__ = [
-    "COMMANDS",
-    "SETTINGS",
-    "app",
-    "check_output",
-    "exit_on_error",
-    "print_json",
-    "print_warnings",
-    "require_extra",
-]
-
 COMMANDS = {
     "demo": "demo",
     "fit": "fit",

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from priormtl.data import Encoding
 
-__all__ = ["predict"]
-
 WRITTEN = ("prediction", "probability")  # columns that are added
 ENDINGS = (".csv", ".parquet")
 

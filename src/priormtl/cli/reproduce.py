@@ -18,8 +18,6 @@ from priormtl.cli.main import (
 )
 from priormtl.cli.words import word_of
 
-__all__ = ["reproduce"]
-
 BETWEEN_LINES = 10.0  # seconds from line to line where there is no terminal
 INTERRUPTED = 130
 PARTS = ("table1", "table2", "figure1", "figure2", "figure3", "curves", "all")

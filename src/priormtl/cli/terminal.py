@@ -19,8 +19,6 @@ from time import monotonic
 from types import FrameType
 from typing import Any
 
-__all__ = ["Heartbeat", "guard_streams", "handle_signals", "heartbeat", "write_ascii"]
-
 BROKEN_PIPE = 128 + 13  # as if SIGPIPE had ended the command
 INTERRUPTED = 128 + signal.SIGINT
 ENDING = {

@@ -8,8 +8,6 @@ from typer import BadParameter, Option
 
 from priormtl.exceptions import unknown_name
 
-__all__ = ["read_categories", "split_names", "word_of", "word_option"]
-
 
 def word_of(known: tuple[str, ...]) -> Callable[[str], str]:
     """Build a parser of one of these words, which suggests the nearest for others."""

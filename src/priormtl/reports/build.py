@@ -36,8 +36,6 @@ from priormtl.reports.tables import (
 )
 from priormtl.tables import count_words
 
-__all__ = ["Report", "build_content", "report"]
-
 PENALTIES = {
     "l21": "ℓ2,1 norm: features enter or leave in all tasks at once",
     "nuclear": "nuclear norm: tasks share a subspace",

@@ -20,15 +20,6 @@ from priormtl.metrics import task_aucs
 from priormtl.reports.content import spell_label
 from priormtl.selection import validation_errors
 
-__all__ = [
-    "TRAINING_ROWS",
-    "FittedModel",
-    "Scores",
-    "row_norms",
-    "score_rows",
-    "score_training",
-]
-
 GIVEN_ROWS = "the given rows"
 TRAINING_ROWS = "the training rows"
 

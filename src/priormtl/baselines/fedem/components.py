@@ -23,16 +23,6 @@ from priormtl._arrays import Array, Matrix
 from priormtl._lazy import cached_property
 from priormtl.baselines.fedem.samples import Features, Response, Samples
 
-__all__ = [
-    "LinearComponents",
-    "LinearFamily",
-    "NetworkComponents",
-    "NetworkFamily",
-    "check_networks",
-    "conjugate_gradients",
-    "network_scores",
-]
-
 # Linear components
 DIRECT_SIZE = 2000  # coordinates up to which normal equations are written out
 MOST_PRODUCTS = 30  # Hessian products per Newton step

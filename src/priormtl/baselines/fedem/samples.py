@@ -18,18 +18,6 @@ from priormtl._lazy import cached_property
 from priormtl.baselines.base import find_distinct
 from priormtl.data import StackedRows, TaskData
 
-__all__ = [
-    "Bernoulli",
-    "BoundSamples",
-    "Features",
-    "Gaussian",
-    "Response",
-    "Samples",
-    "gather_samples",
-    "plain_features",
-    "rotated_features",
-]
-
 LARGEST_DENSE = 10**7  # numbers up to which sparse features are made dense
 SVD_WORK = 3e8  # multiplications up to which a singular value decomposition is used
 VARIANCE_FLOOR = 1e-6  # of the targets' variance: smallest variance of the noise

@@ -23,18 +23,6 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 
-__all__ = [
-    "ADMMResult",
-    "ADMMState",
-    "LowRankNorm",
-    "Norm",
-    "RotatedTasks",
-    "SharedNorm",
-    "SplitProblem",
-    "decreasing_root",
-    "minimise",
-]
-
 RELAXATION = 1.7
 CHECK_EVERY = 10
 LEAST_CHANGE = 1.4  # factor of rho below which it is left as it is

@@ -27,26 +27,6 @@ from priormtl.baselines.base import find_distinct
 from priormtl.baselines.mkmtl.admm import RotatedTasks
 from priormtl.data import SharedRows, StackedRows, TaskData
 
-__all__ = [
-    "BaseKernel",
-    "Gaussian",
-    "KernelFeatures",
-    "KernelModel",
-    "KernelSet",
-    "KernelTasks",
-    "Linear",
-    "Polynomial",
-    "TaskRows",
-    "check_kernels",
-    "choose_landmarks",
-    "common_features",
-    "default_kernels",
-    "gather_tasks",
-    "inverse_roots",
-    "merge_rows",
-    "own_features",
-]
-
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # in root mean square distances
 DEGREES = (2, 3)
 SMALLEST_EIGENVALUE = 1e-10  # of the largest one of a kernel, below which it is noise

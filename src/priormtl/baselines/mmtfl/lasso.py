@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from priormtl._arrays import Array, Index
 from priormtl.solvers.compile import compiled, inlined
 
-__all__ = ["Samples", "lasso_by_gram", "lasso_by_samples"]
-
 LAST_GAIN = 0.1  # stop when a pass gains less than this share of the mean gain
 
 

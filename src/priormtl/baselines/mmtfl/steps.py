@@ -22,8 +22,6 @@ from priormtl._lazy import cached_property
 from priormtl.data import SharedRows, StackedRows, TaskData, TaskStatistics
 from priormtl.losses import DataFit, Evaluation, SampleForm, SquaredFit
 
-__all__ = ["LassoStep", "RidgeStep", "Step", "Subproblem", "as_own_rows", "ridge_step"]
-
 # Ridge steps
 MOST_WORK = 1e9  # multiplications of one step by factorisation
 MOST_GRAM_NUMBERS = 2**24

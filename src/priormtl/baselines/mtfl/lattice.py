@@ -24,17 +24,6 @@ from scipy.cluster.hierarchy import linkage
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 
-__all__ = [
-    "LatticeNorm",
-    "Levels",
-    "TaskGroups",
-    "all_groups",
-    "membership",
-    "named_groups",
-    "single_groups",
-    "tree_groups",
-]
-
 MOST_TASKS_OF_ALL = 10  # 1023 groups
 MOST_GROUPS = 1023
 LEAST_SHARE = 1e-14  # of Ω that weights leave to a group, so that it can return

@@ -30,19 +30,6 @@ from priormtl.baselines.mtfl.lattice import (
 )
 from priormtl.losses import SquaredFit
 
-__all__ = [
-    "Grown",
-    "LatticePoint",
-    "LatticeProblem",
-    "RidgeSolution",
-    "TaskCurvature",
-    "extrapolate",
-    "grow_groups",
-    "reweight",
-    "rotate_fit",
-    "solve_ridge",
-]
-
 LARGEST_GRAM = 3 * 10**7  # numbers in all XᵀX, up to which they are computed
 VANISHING = 1e-14  # relative to the largest, below which curvature counts as zero
 ROUNDING = 1e-13  # relative to the objective at zero: gaps below are rounding
