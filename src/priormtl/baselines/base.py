@@ -10,7 +10,7 @@ own.
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -92,16 +92,22 @@ class Prepared(NamedTuple):
     scale: Array  # (d,) what features were divided by
 
 
+@dataclass(eq=False, repr=False)
 class Baseline(MultiTaskEstimator):
-    """A compared method; subclasses define its settings and its three steps."""
+    """A compared method; subclasses define its settings and its three steps.
+
+    Settings are fields, from which ``dataclass`` makes the constructor that
+    scikit-learn reads. Subclasses of one loss set ``loss``; others have it as a field.
+    """
 
     followed: ClassVar[str]  # the setting that varies along a path
-    loss: str
-    fit_intercept: bool | str
-    task_weight: str
-    standardize: bool
-    objective_: float
-    n_iter_: int
+    loss: ClassVar[str]
+
+    _: KW_ONLY
+    fit_intercept: bool = True
+    task_weight: str = "sum"
+    standardize: bool = False
+    task: Any = None
 
     @abstractmethod
     def _bind(self, data: TaskData) -> Any:

@@ -8,9 +8,9 @@ Problems. Technometrics 1970.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -58,25 +58,12 @@ class _Bound(NamedTuple):
         return np.hstack(parts)
 
 
+@dataclass(eq=False, repr=False)
 class _Ridge(Baseline):
-    followed: ClassVar[str] = "lam"
+    followed = "lam"
     pooled: ClassVar[bool] = False  # whether all tasks are one
-    residual_: float
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        task: Any = None,
-    ) -> None:
-        self.lam = lam
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.task = task
+    lam: float = 1.0
 
     def _bind(self, data: TaskData) -> _Bound:
         m, constant = data.shape[1], 0.0

@@ -10,8 +10,8 @@ variance, which is learned.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
@@ -105,47 +105,23 @@ class MixtureModel:
         return np.asarray(positive - logsumexp(weights + log_expit(-scores), axis=0))
 
 
+@dataclass(eq=False, repr=False)
 class _FedEM(Baseline):
-    followed: ClassVar[str] = "ridge"
-    fit_intercept: bool | str
-    components_: Array | list[Any]
+    followed = "ridge"
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        ridge: float = 0.1,
-        *,
-        mode: str = "exact",
-        component: str = "linear",
-        hidden: tuple[int, ...] = (100,),
-        n_init: int = 3,
-        learning_rate: float = 0.1,
-        epochs: int = 1,
-        batch_size: int = 128,
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 2000,
-        random_state: Any = 0,
-        task: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.ridge = ridge
-        self.mode = mode
-        self.component = component
-        self.hidden = hidden
-        self.n_init = n_init
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.task = task
+    n_components: int = 2
+    ridge: float = 0.1
+    _: KW_ONLY
+    mode: str = "exact"
+    component: str = "linear"
+    hidden: tuple[int, ...] = (100,)
+    n_init: int = 3
+    learning_rate: float = 0.1
+    epochs: int = 1
+    batch_size: int = 128
+    tol: float = 1e-6
+    max_iter: int = 2000
+    random_state: Any = 0
 
     def _bind(self, data: TaskData) -> BoundSamples:
         response = Gaussian() if self.loss == "squared" else Bernoulli()

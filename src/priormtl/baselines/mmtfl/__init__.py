@@ -20,7 +20,7 @@ majoriser lowers the objective.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Self
@@ -226,34 +226,16 @@ def stationarity(fit: DataFit[Any], penalty: JointPenalty, W: Array) -> float:
     return total / unit if unit > 0 else 0.0
 
 
+@dataclass(eq=False, repr=False)
 class _MMTFL(Baseline):
     followed = "lam"
-    dual_gap_: float
-    residual_: float
-    shared_: Array
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        p: int = 2,
-        k: int = 1,
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        task: Any = None,
-    ) -> None:
-        self.lam = lam
-        self.p = p
-        self.k = k
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
+    lam: float = 1.0
+    _: KW_ONLY
+    p: int = 2
+    k: int = 1
+    tol: float = 1e-6
+    max_iter: int = 1000
 
     def _bind(self, data: TaskData) -> Any:
         if _check_exponent("p", self.p) == 1:
@@ -395,6 +377,7 @@ class MMTFL(RegressionTasks, _MMTFL):
     loss = "squared"
 
 
+@dataclass(eq=False, repr=False)
 class MMTFLClassifier(ClassificationTasks, _MMTFL):
     """Multiplicative multi-task feature learning, for two classes per task.
 
@@ -426,29 +409,5 @@ class MMTFLClassifier(ClassificationTasks, _MMTFL):
     True
     """
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        p: int = 2,
-        k: int = 1,
-        loss: str = "logistic",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        task: Any = None,
-    ) -> None:
-        super().__init__(
-            lam,
-            p=p,
-            k=k,
-            fit_intercept=fit_intercept,
-            task_weight=task_weight,
-            standardize=standardize,
-            tol=tol,
-            max_iter=max_iter,
-            task=task,
-        )
-        self.loss = loss
+    _: KW_ONLY
+    loss: str = "logistic"

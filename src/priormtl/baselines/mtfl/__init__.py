@@ -12,6 +12,7 @@ solved by reweighted ridge regressions (``reweighting``).
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -136,40 +137,20 @@ class _Bound(NamedTuple):
     choice: str
 
 
+@dataclass(eq=False, repr=False)
 class _MTFL(Baseline):
     followed = "C"
-    fit_intercept: bool | str
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        mean_share: float = 0.1,
-        growth: float = 1.5,
-        p: float = 1.5,
-        q: float = 1.5,
-        blocks: Any = None,
-        groups: Any = "auto",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        task: Any = None,
-    ) -> None:
-        self.C = C
-        self.mean_share = mean_share
-        self.growth = growth
-        self.p = p
-        self.q = q
-        self.blocks = blocks
-        self.groups = groups
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
+    C: float = 1.0
+    _: KW_ONLY
+    mean_share: float = 0.1
+    growth: float = 1.5
+    p: float = 1.5
+    q: float = 1.5
+    blocks: Any = None
+    groups: Any = "auto"
+    tol: float = 1e-6
+    max_iter: int = 1000
 
     def _bind(self, data: TaskData) -> _Bound:
         intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
