@@ -47,7 +47,6 @@ class LinearModel:
     intercept: Array  # (m,)
 
     def scores(self, X: Matrix, i: int) -> Array:
-        """X p_i + b_i."""
         return np.asarray(X @ self.coef[i] + self.intercept[i])
 
 
@@ -59,7 +58,6 @@ class RescaledModel:
     scale: Array  # (d,)
 
     def scores(self, X: Matrix, i: int) -> Array:
-        """Scores of the scaled features."""
         if issparse(X):
             return self.model.scores(csr_array(X @ diags_array(1.0 / self.scale)), i)
         return self.model.scores(X / self.scale, i)

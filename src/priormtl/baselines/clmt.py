@@ -149,7 +149,6 @@ class _CLMT(Baseline):
 
     @property
     def _kernel_penalty(self) -> EigenvaluePenalty:
-        """Penalty of A."""
         power = 1.0 if self.penalty == "trace" else 2.0
         if self.penalty == "schatten":
             power = check_strength("power", self.power)

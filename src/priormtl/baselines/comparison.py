@@ -303,17 +303,14 @@ class Comparison:
 
     @property
     def rows_per_task(self) -> float:
-        """Mean number of measured targets of a task."""
         return float(self.table.measured().sum()) / len(self.table.tasks)
 
     def fit(self, model: Any, number: int) -> Any:
-        """Fit a model on the training rows of a split."""
         rows = self.splits[number].train
         X, y = take_rows(self.X, rows), take_rows(self.y, rows)
         return model.fit(X, y, **self._task_argument(rows))
 
     def score(self, model: Any, number: int) -> Array:
-        """Metrics of a model on the held-out rows of a split."""
         test = take_test(self.table, self.splits[number], number)
         # The same rows as ``test`` has: those with a measured target.
         rows = self.splits[number].test

@@ -44,7 +44,6 @@ class PrimalRidge:
 
     @classmethod
     def of_fit(cls, fit: DataFit[Any]) -> Self:
-        """From Gram matrices, one per task."""
         form, (d, m) = fit.normal_form(), fit.shape
         return cls(np.broadcast_to(form.gram, (m, d, d)), form.linear)
 
@@ -70,7 +69,6 @@ class KernelRidge:
 
     @classmethod
     def of_fit(cls, fit: DataFit[Any]) -> Self:
-        """From samples, task after task."""
         form = fit.sample_form()
         return cls(form.rows, form.target, form.starts)
 
@@ -94,7 +92,6 @@ class SharedRidge:
 
     @classmethod
     def of_fit(cls, fit: DataFit[Any]) -> Self:
-        """From the one Gram matrix."""
         form = fit.normal_form()
         values, vectors = np.linalg.eigh(form.gram[0])
         return cls(np.maximum(values, 0.0), vectors, form.linear)
@@ -152,11 +149,9 @@ class Alternation:
     look_every: ClassVar[int] = 1
 
     def start(self, problem: Problem, point: Point) -> AlternationState:
-        """Start with the first kernel, at any coefficients."""
         return AlternationState(point, self.first)
 
     def step(self, problem: Problem, state: AlternationState) -> AlternationState:
-        """One update of both."""
         W = self.ridge.solve(state.kernel)
         return AlternationState(problem.at(W), self.update(W))
 

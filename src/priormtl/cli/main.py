@@ -68,12 +68,10 @@ class LazyGroup(TyperGroup):
         self.commands = LazyCommands()
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        """Parse what comes before the command."""
         with one_line_usage():
             return super().make_context(*args, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        """Find the command, parse its options and run it."""
         with one_line_usage():
             return super().invoke(ctx)
 

@@ -125,7 +125,6 @@ class Predictor(NamedTuple):
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns of features that hold text."""
         return [c.name for c in self.encoding.columns if c.values is not None]
 
     def used_columns(self, names: list[str]) -> tuple[str, ...]:

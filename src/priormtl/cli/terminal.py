@@ -88,11 +88,9 @@ class GuardedWriter(io.RawIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Whether the stream is a terminal."""
         return self.stream is not None and self.stream.isatty()
 
     def fileno(self) -> int:
-        """File descriptor of the stream."""
         if self.stream is None:
             raise io.UnsupportedOperation("fileno")
         return self.stream.fileno()

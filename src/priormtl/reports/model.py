@@ -60,7 +60,6 @@ class FittedModel:
 
     @property
     def is_classifier(self) -> bool:
-        """Whether targets are classes."""
         return hasattr(self.model, "classes_")
 
     @cached_property

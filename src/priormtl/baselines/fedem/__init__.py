@@ -72,7 +72,6 @@ class LinearScorer:
     intercept: Array  # (M,)
 
     def __call__(self, X: Matrix) -> Array:
-        """X θ_k + b_k (M, n)."""
         return np.asarray((X @ self.coef.T + self.intercept).T)
 
 
@@ -83,7 +82,6 @@ class NetworkScorer:
     networks: tuple[Any, ...]
 
     def __call__(self, X: Matrix) -> Array:
-        """What each network predicts (M, n)."""
         return np.array([network_scores(network, X) for network in self.networks])
 
 

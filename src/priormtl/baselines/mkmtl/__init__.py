@@ -74,7 +74,6 @@ class PlannedFeatures:
     cache: dict[Plan, KernelFeatures] = field(default_factory=dict)
 
     def of(self, plan: Plan) -> KernelFeatures:
-        """Features of a plan."""
         if plan not in self.cache:
             if plan.landmarks is not None:
                 landmarks = choose_landmarks(self.data.rows.shape[0], *plan.landmarks)

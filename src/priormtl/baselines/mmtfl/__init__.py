@@ -89,7 +89,6 @@ class JointPenalty:
         return self.lam * factor * self._sums(W) ** (k / (k + p))
 
     def value(self, W: Array) -> float:
-        """Sum over the rows."""
         return float(self.row_values(W).sum())
 
     def shared(self, W: Array) -> Array:
@@ -118,7 +117,6 @@ class State:
     converged: bool = False
 
     def full_coef(self, d: int) -> Array:
-        """Coefficients of all features (d, m)."""
         W = np.zeros((d, self.coef.shape[1]))
         W[self.features] = self.coef
         return W

@@ -27,7 +27,6 @@ class Samples(NamedTuple):
 
 @inlined
 def soft_threshold(value: float, amount: float) -> float:
-    """Soft thresholding."""
     if value > amount:
         return value - amount
     if value < -amount:

@@ -69,7 +69,6 @@ class RidgeStep:
         return problem.coef + v * change
 
     def restrict(self, features: Index) -> "RidgeStep":
-        """The cheapest method for these features only."""
         part = self.fit.restrict(features)
         if isinstance(part, SquaredFit) and isinstance(part.moments, TaskStatistics):
             # Products read each task's moments faster in one piece.
@@ -184,7 +183,6 @@ class LassoStep:
         return lasso.descend(problem, weight, limits)
 
     def restrict(self, features: Index) -> Self:
-        """Same for these features only."""
         return type(self)(self.fit.restrict(features))
 
     @cached_property

@@ -261,12 +261,10 @@ class LatticePoint:
 
     @property
     def gap(self) -> float:
-        """Duality gap."""
         return max(0.0, self.objective - self.dual)
 
     @property
     def relative_gap(self) -> float:
-        """Duality gap over the objective."""
         return self.gap / self.objective if self.objective > 0 else 0.0
 
 
