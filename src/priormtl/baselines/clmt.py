@@ -17,12 +17,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
-from priormtl.baselines.convex import (
-    bind_loss,
-    describe,
-    solve_strengths,
-    stop_rules,
-)
+from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
 from priormtl.baselines.coupling import (
     MOST_ALTERNATIONS,
     MOST_IDLE_STEPS,

@@ -82,8 +82,7 @@ def fit(
         ),
     ] = "chain",
     penalty: Annotated[
-        str,
-        word_option("l21", "nuclear", help="Tasks share features, or a subspace."),
+        str, word_option("l21", "nuclear", help="Tasks share features, or a subspace.")
     ] = "l21",
     lam: Annotated[
         float | None,
@@ -125,8 +124,7 @@ def fit(
     shards: Annotated[
         Path | None,
         Option(
-            file_okay=False,
-            help="New folder for statistics that do not fit in memory.",
+            file_okay=False, help="New folder for statistics that do not fit in memory."
         ),
     ] = None,
     from_stats: Annotated[

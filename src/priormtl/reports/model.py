@@ -212,12 +212,7 @@ def _targets(fitted: FittedModel, y: Any, codes: Index | None) -> Array:
 
 
 def _r2_scores(
-    where: str,
-    rows: Array,
-    errors: Any,
-    spread: Any,
-    total: Any,
-    error: Any = None,
+    where: str, rows: Array, errors: Any, spread: Any, total: Any, error: Any = None
 ) -> Scores:
     """R² and root mean squared errors from sums of squares by task and over all."""
     error = errors.sum() if error is None else error

@@ -29,19 +29,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
-from priormtl.baselines.base import (
-    Baseline,
-    LinearModel,
-    Outcome,
-    Settings,
-    crossed,
-)
-from priormtl.baselines.convex import (
-    bind_loss,
-    describe,
-    solve_strengths,
-    stop_rules,
-)
+from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
+from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
 from priormtl.baselines.mmtfl.steps import (
     LassoStep,
     Step,

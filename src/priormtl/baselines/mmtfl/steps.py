@@ -217,10 +217,7 @@ class _SampleLasso:
     def descend(
         self, problem: Subproblem, weight: Array, limits: tuple[float, int]
     ) -> Array:
-        from priormtl.baselines.mmtfl.lasso import (  # noqa: PLC0415
-            Samples,
-            lasso_by_samples,
-        )
+        from priormtl.baselines.mmtfl.lasso import Samples, lasso_by_samples  # noqa: PLC0415
 
         W = np.array(problem.coef.T, order="C")
         # Scores from the features in use only.

@@ -19,13 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Index
-from priormtl.baselines.base import (
-    Baseline,
-    LinearModel,
-    Outcome,
-    Settings,
-    crossed,
-)
+from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
 from priormtl.baselines.mtfl.lattice import (
     MOST_TASKS_OF_ALL,
     LatticeNorm,
