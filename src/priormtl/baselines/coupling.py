@@ -12,7 +12,7 @@ has three forms: one unknown per coefficient (``PrimalRidge``), one per sample
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -26,13 +26,6 @@ SOLVERS = ("fista", "alternating")
 MOST_UNKNOWNS = 6000  # of a linear system that is written out
 MOST_ALTERNATIONS = 200
 MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
-
-
-class CoupledRidge(Protocol):
-    """Squared loss of all tasks, ready to be solved for any kernel."""
-
-    def solve(self, A: Array) -> Array:
-        """Minimiser (d, m) of fit(W) + ½ tr(W A⁻¹ Wᵀ), rows in the range of A."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +96,11 @@ class SharedRidge:
         share = a / (self.values[:, np.newaxis] * a + 1.0)
         inside = self.vectors.T @ self.linear @ U
         return np.asarray(self.vectors @ (inside * share) @ U.T)
+
+
+# Squared loss of all tasks; solve(A) minimises fit(W) + ½ tr(W A⁻¹ Wᵀ), with rows of W
+# in the range of A.
+CoupledRidge = PrimalRidge | KernelRidge | SharedRidge
 
 
 def coupled_ridge(problem: Problem) -> CoupledRidge | None:

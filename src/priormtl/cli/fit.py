@@ -23,6 +23,7 @@ from priormtl.cli.columns import (
     Weight,
     Where,
     read_schema,
+    word_option,
 )
 from priormtl.cli.main import (
     check_output,
@@ -31,7 +32,6 @@ from priormtl.cli.main import (
     print_warnings,
     require_extra,
 )
-from priormtl.cli.words import word_option
 from priormtl.exceptions import FoldsError, suggest
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ NATURAL = "natural"
 MOST_FEATURES = 8  # that are listed
 EFFECTS = ("mean", "lowest", "highest")
 ROUNDING = 1e-9  # of sums over many rows
+
+
+def _strength_option(what: str) -> Any:
+    words = f"Strength of the {what}; tuned if not given."
+    return Option(min=0.0, metavar="NUMBER", help=words)
 
 
 def fit(
@@ -84,30 +89,9 @@ def fit(
     penalty: Annotated[
         str, word_option("l21", "nuclear", help="Tasks share features, or a subspace.")
     ] = "l21",
-    lam: Annotated[
-        float | None,
-        Option(
-            min=0.0,
-            metavar="NUMBER",
-            help="Strength of the penalty; tuned if not given.",
-        ),
-    ] = None,
-    theta: Annotated[
-        float | None,
-        Option(
-            min=0.0,
-            metavar="NUMBER",
-            help="Strength of the feature prior; tuned if not given.",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        Option(
-            min=0.0,
-            metavar="NUMBER",
-            help="Strength of the task prior; tuned if not given.",
-        ),
-    ] = None,
+    lam: Annotated[float | None, _strength_option("penalty")] = None,
+    theta: Annotated[float | None, _strength_option("feature prior")] = None,
+    epsilon: Annotated[float | None, _strength_option("task prior")] = None,
     folds: Annotated[int, Option(min=2, help="Number of cross-validation folds.")] = 5,
     key: Annotated[
         str | None,
@@ -178,10 +162,10 @@ def fit(
         )
         if from_stats:
             given: dict[str, Any] = {"DATA": data, "--task": task, "--target": target}
-            given |= {"--key": key}
-            given |= {"--classify": classify, "--where": where, "--weight": weight}
-            given |= {"--features": features, "--categories": categories}
-            given |= {"--missing": missing != "error", "--shards": shards}
+            given |= {"--key": key, "--classify": classify, "--where": where}
+            given |= {"--weight": weight, "--features": features}
+            given |= {"--categories": categories, "--missing": missing != "error"}
+            given |= {"--shards": shards}
             for option, value in given.items():
                 if value:
                     raise ValueError(

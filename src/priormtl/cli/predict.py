@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import Data, Json, Where
+from priormtl.cli.columns import Data, Json, Where, word_option
 from priormtl.cli.main import (
     check_output,
     exit_on_error,
@@ -19,7 +19,6 @@ from priormtl.cli.main import (
     print_warnings,
     require_extra,
 )
-from priormtl.cli.words import word_option
 from priormtl.exceptions import DataFileError, unknown_name
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Exit, Option, echo
 
+from priormtl.cli.columns import Json, word_of
 from priormtl.cli.main import exit_on_error, print_json, print_warnings, require_extra
-from priormtl.cli.words import word_of
 
 BETWEEN_LINES = 10.0  # seconds from line to line where there is no terminal
 INTERRUPTED = 130
@@ -52,7 +52,7 @@ def reproduce(
     page: Annotated[
         Path | None, Option(dir_okay=False, help="Page of all results; else in OUT.")
     ] = None,
-    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Compute the paper's tables and figures, and compare them with the paper's.
 

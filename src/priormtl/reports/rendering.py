@@ -131,14 +131,7 @@ def _dump(
         for table in content.tables
     }
     findings = [
-        {
-            "key": finding.key,
-            "question": finding.question,
-            "value": finding.value,
-            "sentence": finding.sentence,
-            "note": finding.note,
-            "numbers": dict(finding.numbers or {}),
-        }
+        vars(finding) | {"numbers": dict(finding.numbers or {})}
         for finding in content.findings
     ]
     left_out = {

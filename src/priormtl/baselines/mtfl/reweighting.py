@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -385,18 +384,13 @@ def extrapolate(points: deque[Array], steps: deque[Array], importance: Array) ->
 Solve = Callable[[LatticeProblem, LatticePoint | None], tuple[LatticePoint, int]]
 
 
-class Grown(NamedTuple):
-    """The problem with all groups that were added, and its solution."""
-
-    problem: LatticeProblem
-    point: LatticePoint
-    n_iter: int
-
-
-def grow_groups(problem: LatticeProblem, solve: Solve) -> Grown:
+def grow_groups(
+    problem: LatticeProblem, solve: Solve
+) -> tuple[LatticeProblem, LatticePoint, int]:
     """Active-set rule: solve, then add groups g with ‖(√D_jg)_j‖ > Ω d_g.
 
-    Only groups all of whose proper subsets are present are candidates.
+    Only groups all of whose proper subsets are present are candidates. Returns the
+    problem with all groups that were added, its solution and the iterations.
     """
     point, n_iter = solve(problem, None)
     while True:
@@ -421,4 +415,4 @@ def grow_groups(problem: LatticeProblem, solve: Solve) -> Grown:
         problem = replace(problem, norm=grown)
         point, n = solve(problem, replace(point, weights=weights))
         n_iter += n
-    return Grown(problem, point, n_iter)
+    return problem, point, n_iter
