@@ -99,10 +99,9 @@ class Baseline(MultiTaskEstimator):
     """
 
     followed: ClassVar[str]  # the setting that varies along a path
-    loss: ClassVar[str]
 
     _: KW_ONLY
-    fit_intercept: bool = True
+    fit_intercept: bool | str = True
     task_weight: str = "sum"
     standardize: bool = False
     task: Any = None
