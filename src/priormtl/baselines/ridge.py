@@ -150,14 +150,8 @@ class SingleTaskRidge(RegressionTasks, _Ridge):
     ----------
     lam : float
         Strength of the ridge penalty.
-    fit_intercept : bool
-        Whether to fit an unpenalised intercept for each task.
-    task_weight : {"sum", "mean"}
-        Whether losses of rows are summed or averaged within each task.
-    standardize : bool
-        Whether to divide features by their pooled standard deviation before fitting.
-    task : str or int, optional
-        Column of X that holds the task.
+    fit_intercept, task_weight, standardize, task
+        As in :class:`DMTL`.
 
     Attributes
     ----------

@@ -260,10 +260,8 @@ class FedEM(RegressionTasks, _FedEM):
         Passes over the rows per federated round, or per M-step of networks.
     fit_intercept : bool
         Whether components have an intercept, which is not penalised.
-    task_weight : {"sum", "mean"}
-        Whether the loss of each task is summed or averaged over its rows.
-    standardize : bool
-        Whether to divide features by their pooled standard deviation inside the fit.
+    task_weight, standardize, task
+        As in :class:`DMTL`.
     tol : float
         Stop when a step changes the log-likelihood per sample by at most ``tol``.
     max_iter : int
@@ -271,8 +269,6 @@ class FedEM(RegressionTasks, _FedEM):
         paper).
     random_state : int, Generator or None
         Seed of starts, batches and networks.
-    task : str or int, optional
-        Column of X that holds the task, as in :class:`MultiTaskRegressor`.
 
     Attributes
     ----------

@@ -243,10 +243,8 @@ class MKMTL(RegressionTasks, _MKMTL):
         rows. "auto": 64 if there are too many rows, with an ApproximationWarning.
     fit_intercept : bool
         Whether to centre targets per task.
-    task_weight : {"sum", "mean"}
-        Whether the loss of each task is summed or averaged over its rows.
-    standardize : bool
-        Whether to divide features by their pooled standard deviation inside the fit.
+    task_weight, standardize, task
+        As in :class:`DMTL`.
     tol : float
         Stop at a duality gap of ``tol`` times the objective.
     max_iter : int
@@ -254,8 +252,6 @@ class MKMTL(RegressionTasks, _MKMTL):
         ConvergenceWarning names the gap.
     random_state : int
         Seed of the landmarks.
-    task : str or int, optional
-        Column of X that holds the task.
 
     Attributes
     ----------

@@ -320,20 +320,13 @@ class MMTFL(RegressionTasks, _MMTFL):
         few features that all tasks use, (1, 2) few features with few tasks each. The
         last three are not convex: W and v are updated alternately from v = 1 until a
         local minimum is reached.
-    fit_intercept : bool
-        Whether to fit an unpenalised intercept for each task.
-    task_weight : {"sum", "mean"}
-        Whether the loss of each task is summed or averaged over its rows.
-    standardize : bool
-        Whether to divide features by their pooled standard deviation inside the fit.
-        The penalty depends on the units of the features.
+    fit_intercept, task_weight, standardize, task
+        As in :class:`DMTL`. The penalty depends on the units of the features.
     tol : float
         Stop when an iteration lowers the objective by less than ``tol`` times itself;
         for p = k = 2 at a duality gap of ``tol`` times the objective at W = 0.
     max_iter : int
         Maximum number of iterations.
-    task : str or int, optional
-        Column of X that holds the task.
 
     Attributes
     ----------

@@ -266,12 +266,8 @@ class MTFL(RegressionTasks, _MTFL):
         "active": starts with single tasks and adds groups that violate a necessary
         optimality condition and whose proper subsets are all present, up to 1023
         groups. "auto": "all" for up to 10 tasks, else "tree".
-    fit_intercept : bool
-        Whether to fit an unpenalised intercept for each task.
-    task_weight : {"sum", "mean"}
-        Whether the loss of each task is summed or averaged over its rows.
-    standardize, task
-        As in :class:`MultiTaskRegressor`.
+    fit_intercept, task_weight, standardize, task
+        As in :class:`DMTL`.
     tol : float
         Stop at a duality gap of ``tol`` times the objective.
     max_iter : int
