@@ -65,37 +65,20 @@ WIDEST, NARROWEST = 10.0, 1e-5  # range of ridges to try, times the mean curvatu
 
 
 @dataclass(frozen=True, eq=False)
-class LinearScorer:
-    """Scores of M linear components."""
-
-    coef: Array  # (M, d)
-    intercept: Array  # (M,)
-
-    def __call__(self, X: Matrix) -> Array:
-        return np.asarray((X @ self.coef.T + self.intercept).T)
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkScorer:
-    """Scores of M networks."""
-
-    networks: tuple[Any, ...]
-
-    def __call__(self, X: Matrix) -> Array:
-        return np.array([network_scores(network, X) for network in self.networks])
-
-
-@dataclass(frozen=True, eq=False)
 class MixtureModel:
     """Means of targets or of probabilities, by each task's mixing weights."""
 
-    scorer: LinearScorer | NetworkScorer
+    components: LinearModel | tuple[Any, ...]  # M linear models, or M networks
     weights: Array  # π (m, M)
     has_classes: bool
 
     def scores(self, X: Matrix, i: int) -> Array:
         """Σ π_k s_k, or for classes the log-odds of Σ π_k expit(s_k)."""
-        scores = self.scorer(X)
+        if isinstance(self.components, LinearModel):
+            coef, intercept = self.components.coef, self.components.intercept
+            scores = np.asarray((X @ coef.T + intercept).T)
+        else:
+            scores = np.array([network_scores(net, X) for net in self.components])
         if not self.has_classes:
             return np.asarray(self.weights[i] @ scores)
         weights = log_weights(self.weights[i])[:, np.newaxis]
@@ -168,7 +151,7 @@ class _FedEM(Baseline):
             epochs = check_count("epochs", self.epochs)
             run = self._run_em(NetworkFamily(samples, response, ridge, hidden, epochs))
             networks, weights = run.mixture.components.networks, run.mixture.weights
-            model = MixtureModel(NetworkScorer(networks), weights, has_classes)
+            model = MixtureModel(networks, weights, has_classes)
             learned = {"components_": list(networks)}
         else:
             family = LinearFamily(samples, bound.features, response, ridge)
@@ -178,7 +161,7 @@ class _FedEM(Baseline):
             parts["components_"] = coef
             learned = {"component_intercepts_": intercept}
             if has_classes:
-                model = MixtureModel(LinearScorer(coef, intercept), weights, True)
+                model = MixtureModel(LinearModel(coef, intercept), weights, True)
             else:
                 model = LinearModel(weights @ coef, weights @ intercept)
         learned |= {
@@ -188,7 +171,15 @@ class _FedEM(Baseline):
         }
         if not has_classes:
             learned["noise_variance_"] = run.mixture.components.variance
-        objective, shortfall = run.expectation.objective, self._shortfall(run)
+        shortfall = None
+        # The number of federated rounds is a setting, not a limit.
+        if not self._is_federated and abs(run.gain) > self.tol:
+            shortfall = (
+                f"the last of {run.n_iter} EM steps changed the log-likelihood per "
+                f"sample by {abs(run.gain):.3g}, above tol={self.tol:g}; raise "
+                "max_iter or tol."
+            )
+        objective = run.expectation.objective
         return Outcome(model, objective, run.n_iter, learned, shortfall, parts)
 
     def _run_em(self, family: Family[Any]) -> Fitted[Any]:
@@ -210,15 +201,6 @@ class _FedEM(Baseline):
         start = random_mixture(family, count, rng)
         rounds = check_count("max_iter", self.max_iter)
         return fit_federated(family, start, sgd, rounds, rng)
-
-    def _shortfall(self, run: Fitted[Any]) -> str | None:
-        # The number of federated rounds is a setting, not a limit.
-        if self._is_federated or abs(run.gain) <= self.tol:
-            return None
-        return (
-            f"the last of {run.n_iter} EM steps changed the log-likelihood per sample "
-            f"by {abs(run.gain):.3g}, above tol={self.tol:g}; raise max_iter or tol."
-        )
 
 
 class FedEM(RegressionTasks, _FedEM):
