@@ -912,7 +912,7 @@ def report_cases() -> Iterator[Case]:
         model.fit(**given)
         X, y, task = (given[name] for name in ("X", "y", "task"))
         scored = {"X": X, "y": y, "task": task} if rows else {}
-        page = json.loads(priormtl.report(model, **scored).json())
+        page = json.loads(priormtl.report(model, **scored).to_json())
         found = findings(page) | numbers(page["coefficients"], "coefficient")
         for name, table in page["tables"].items():
             for k, column in enumerate(table["columns"]):

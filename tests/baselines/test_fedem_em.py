@@ -8,10 +8,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from golden import golden_rows
 from mixed_tasks import family_of, labelled, planted, random_mixture
+from priormtl.baselines.base import LinearModel
 from priormtl.baselines.fedem import (
     FedEM,
     FedEMClassifier,
-    LinearScorer,
     MixtureModel,
     components,
     samples,
@@ -385,10 +385,10 @@ def test_assuming_too_much_noise_blurs_components():
 
 
 def test_targets_or_probabilities_are_averaged_not_scores():
-    scorer = LinearScorer(np.array([[1.0, 0.0], [0.0, -2.0]]), np.array([0.5, 0.0]))
+    linear = LinearModel(np.array([[1.0, 0.0], [0.0, -2.0]]), np.array([0.5, 0.0]))
     weights = np.array([[0.3, 0.7], [1.0, 0.0]])
     X = np.random.default_rng(0).standard_normal((6, 2))
-    numbers, classes = (MixtureModel(scorer, weights, c) for c in (False, True))
+    numbers, classes = (MixtureModel(linear, weights, c) for c in (False, True))
     expected = 0.3 * (X[:, 0] + 0.5) - 1.4 * X[:, 1]
     np.testing.assert_allclose(numbers.scores(X, 0), expected)
     expected = 0.3 * expit(X[:, 0] + 0.5) + 0.7 * expit(-2 * X[:, 1])

@@ -130,6 +130,21 @@ def test_frames_and_arrays_are_the_same(kind, rows):
 
 
 @BOTH
+def test_free_intercepts_leave_no_mean_residual_far_from_the_origin(kind, rows):
+    X, y, task = rows
+    X = X + np.arange(5.0)
+    model = fit(kind, X, y, task)
+    if not hasattr(model, "coef_") or isinstance(model, baselines.FedEM):
+        return  # no intercepts of single tasks
+    target = np.where(y > 0, 1.0, -1.0) if is_classifier(model) else y
+    predicted = scores_of(model, X, task)
+    if model.loss == "logistic":
+        target, predicted = target > 0, model.predict_proba(X, task=task)[:, 1]
+    sums = np.bincount(task, predicted - target)
+    np.testing.assert_allclose(sums, 0.0, atol=1e-4 * len(y))
+
+
+@BOTH
 def test_sparse_and_dense_are_the_same(kind, rows):
     X, y, task = rows
     thin = np.where(np.abs(X) > 0.5, X, 0.0)

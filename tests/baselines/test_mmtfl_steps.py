@@ -18,11 +18,10 @@ from priormtl.baselines.mmtfl import (
 from priormtl.baselines.mmtfl.steps import (
     LassoStep,
     RidgeStep,
+    Samples,
     Subproblem,
-    _GramLasso,
-    _make_lasso,
-    _SampleLasso,
     as_own_rows,
+    lasso_form,
     ridge_step,
 )
 from priormtl.data import from_columns, from_labels
@@ -211,8 +210,8 @@ def test_steps_lead_to_the_lasso_of_each_task(shape, intercept):
     v = WEIGHTS[: shape[1]]
     kind = FreeIntercepts() if intercept else NoIntercepts()
     fit = Squared().bind(from_labels(X, y, task), kind)
-    layout = _GramLasso if shape == (60, 5) else _SampleLasso
-    assert isinstance(_make_lasso(fit), layout)
+    layout = np.ndarray if shape == (60, 5) else Samples
+    assert isinstance(lasso_form(fit), layout)
     W = lasso(fit, v, LAM)
     for i in range(3):
         rows = task == i

@@ -113,6 +113,25 @@ def test_without_strength_the_shortest_solution_is_taken(kind, d):
 
 
 @BOTH
+def test_residual_is_the_gradient_relative_to_that_at_zero(kind, monkeypatch):
+    X, y, task, _ = rows()
+    bound = kind()._bind(from_labels(X, y, task))
+    P = 1.1 * bound.solve(0.7)
+    monkeypatch.setattr(type(bound), "solve", lambda self, lam: P)
+    (outcome,) = kind()._follow(bound, [0.7])
+    # The gradient is affine and zero at the solution: a tenth too far, it is a tenth.
+    assert outcome.learned["residual_"] == pytest.approx(0.1)
+
+
+@BOTH
+def test_targets_without_a_slope_leave_no_residual(kind):
+    X, _, task, _ = rows()
+    model = kind().fit(X, np.full(len(X), 2.0), task=task)
+    assert model.residual_ == 0.0
+    assert not model.coef_.any()
+
+
+@BOTH
 def test_constant_columns_and_targets_do_no_harm(kind):
     X, y, task, _ = rows()
     X = np.column_stack([X, np.full(len(X), 1e6), np.zeros(len(X))])

@@ -133,6 +133,50 @@ def test_the_task_may_be_a_column(rows):
     )
 
 
+@pytest.mark.parametrize("scoring", [None, "r2"])
+@pytest.mark.parametrize("method", ["ridge-single", "mkmtl"])
+def test_held_out_rows_are_scored_in_the_users_units(rows, method, scoring):
+    X, y, task = rows
+    units = np.array([1e-3, 1e3, 1.0, 50.0, 0.1, 7.0])
+    settings = {"n_settings": 3, "cv": 3, "scoring": scoring, "standardize": True}
+    plain, scaled = (
+        tuned(method, **settings).fit(table, y, task=task) for table in (X, X * units)
+    )
+    found = [model.cv_results_["mean_test_score"] for model in (plain, scaled)]
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    assert np.ptp(found[0]) > 0
+
+
+@pytest.mark.parametrize("scoring", ["r2", "neg_mean_absolute_error"])
+def test_tasks_absent_from_a_fold_are_scored_by_their_own_coefficients(rows, scoring):
+    X, y, task = rows
+    test = np.flatnonzero((task == 1) | (task == 3))[::2]
+    train = np.setdiff1d(np.arange(len(y)), test)
+    model = tuned("ridge-single", settings=[{}], cv=[(train, test)], scoring=scoring)
+    found = model.fit(X, y, task=task).best_score_
+    alone = SingleTaskRidge(task=6).fit(np.column_stack([X, task])[train], y[train])
+    expected = get_scorer(scoring)(alone, np.column_stack([X, task])[test], y[test])
+    assert found == pytest.approx(expected, rel=1e-10)
+
+
+def test_scorers_need_every_target_of_shared_rows(rows):
+    Y = rows.y.reshape(5, 15).T.copy()
+    Y[0, 0] = np.nan
+    with pytest.raises(ValueError, match="scoring='r2' needs every target"):
+        tuned("ridge-single", n_settings=2, cv=3, scoring="r2").fit(rows.X[:15], Y)
+
+
+def test_scores_that_are_never_defined_are_refused(rows):
+    X, y, task = rows
+    labels = y > 0
+    # One held-out row of one class in each task has no area under a curve.
+    test = np.array([np.flatnonzero((task == i) & labels)[0] for i in range(5)])
+    train = np.setdiff1d(np.arange(len(y)), test)
+    model = tuned("ridge-single", classify=True, n_settings=2, cv=[(train, test)])
+    with pytest.raises(ValueError, match="no setting has a score on any split"):
+        model.fit(X, labels, task=task)
+
+
 def test_splitters_are_heeded(rows):
     X, y, task = rows
     cv = KFold(4, shuffle=True, random_state=0)

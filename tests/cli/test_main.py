@@ -11,6 +11,7 @@ from typer import BadParameter, Exit
 from typer.testing import CliRunner
 
 from priormtl import __version__
+from priormtl.cli.columns import read_categories, split_names, word_of
 from priormtl.cli.main import (
     COMMANDS,
     LazyCommands,
@@ -19,7 +20,6 @@ from priormtl.cli.main import (
     exit_on_error,
     print_warnings,
 )
-from priormtl.cli.words import read_categories, split_names, word_of
 from refusals import assert_refused
 
 

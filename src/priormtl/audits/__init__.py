@@ -6,12 +6,7 @@ from priormtl.audits.refits import (
     ResampledCoefficients,
     resample_coefficients,
 )
-from priormtl.audits.results import (
-    PriorAudit,
-    PriorBenefit,
-    RelationAudit,
-    TaskBenefit,
-)
+from priormtl.audits.results import PriorAudit, PriorBenefit, RelationAudit, TaskBenefit
 
 __all__ = [
     "CoefficientBand",

@@ -34,8 +34,6 @@ from priormtl.problem import Problem
 from priormtl.selection import Split
 from priormtl.solvers import Solution
 
-__all__ = ["Statement", "audit_prior", "describe_rows", "list_ties"]
-
 MOST_TERMS = 6  # of a combination that are written out
 MOST_FEATURES = 200  # whose joint variance is computed
 MOST_CELLS = 2**22  # numbers in all tasks' Gram matrices: 32 MB
@@ -179,13 +177,7 @@ def audit_prior(
             # Of a search all lams that it tried, the chosen one among them.
             lams = np.unique(model._result.grid.lams) if tuned else np.array([lam])
             found = hold_out(
-                fitted.plain,
-                table,
-                splits,
-                rounds,
-                lams,
-                chosen=tuned,
-                advance=advance,
+                fitted.plain, table, splits, rounds, lams, chosen=tuned, advance=advance
             )
             helped = found.at(lam)
             helped_tuned = found.at_own() if tuned else None
@@ -266,11 +258,7 @@ def _test_relations(weighted: _Weighted, before: Array) -> list[WaldTest]:
     tests = [UNKNOWN] * D.shape[0]
     if len(inside):
         estimate = estimate_coefficients(
-            weighted.problem,
-            before,
-            features,
-            weighted.feature_scale,
-            weighted.degrees,
+            weighted.problem, before, features, weighted.feature_scale, weighted.degrees
         )
         part = csr_array(D[inside][:, features])
         for k, test in zip(inside, feature_tests(part, estimate), strict=True):

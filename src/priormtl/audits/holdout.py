@@ -28,15 +28,6 @@ from priormtl.selection import (
     task_places,
 )
 
-__all__ = [
-    "Holdout",
-    "benefit_of_search",
-    "deal_splits",
-    "hold_out",
-    "judge_benefit",
-    "judge_tasks",
-]
-
 NEGLIGIBLE = 1e-4  # relative change within the tolerances of solvers
 ROWS_METHOD = (
     "Both were fitted on the same {splits} splits at {lam}; differences are paired by "

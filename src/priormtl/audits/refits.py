@@ -29,16 +29,6 @@ from priormtl.problem import Problem
 from priormtl.selection import pose_outliers
 from priormtl.solvers import Solution, solve
 
-__all__ = [
-    "TUNED",
-    "CoefficientBand",
-    "FittedProblem",
-    "ResampledCoefficients",
-    "read_problem",
-    "read_rows",
-    "resample_coefficients",
-]
-
 FIXED = (MultiTaskRegressor, MultiTaskClassifier)
 TUNED = (MultiTaskRegressorCV, MultiTaskClassifierCV)
 

@@ -6,19 +6,15 @@ whether the prior helped, and which relations the data contradict.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from html import escape
 from math import isnan
 from typing import Any
 
-import numpy as np
-
 from priormtl._arrays import Array
 from priormtl.data import build_frame, find_frame_library
 from priormtl.tables import Table, Tabled, build_table, in_latex, in_markdown
-
-__all__ = ["PriorAudit", "PriorBenefit", "RelationAudit", "TaskBenefit"]
+from priormtl.tables import to_json as dump_json
 
 MOST_ROWS = 20  # of a table that is shown; frames and JSON hold all
 MOST_NAMES = 5  # of contradicted relations in a sentence
@@ -124,6 +120,11 @@ class PriorAudit(Tabled):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; None in place of numbers that are not finite."""
+        plain: dict[str, Any] = json.loads(self.to_json())
+        return plain
+
+    def to_json(self) -> str:
+        """All values as JSON text."""
         values = {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -133,11 +134,7 @@ class PriorAudit(Tabled):
         for name in ("helped", "helped_tuned"):
             benefit = getattr(self, name)
             values[name] = None if benefit is None else asdict(benefit)
-        return {name: _plain(value) for name, value in values.items()}
-
-    def to_json(self) -> str:
-        """All values as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        return dump_json(values, ensure_ascii=False)
 
     def _tables(self) -> list[Table]:
         """One table for each kind of relation."""
@@ -210,16 +207,3 @@ def _row(relation: RelationAudit) -> tuple[str, ...]:
         f"{relation.violation_after:.2f}",
         f"{100 * relation.share:.0f} %",
     )
-
-
-def _plain(value: Any) -> Any:
-    """Lists and numbers that JSON knows."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

@@ -29,19 +29,6 @@ from priormtl.graphs import Laplacian
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Point, Problem
 
-__all__ = [
-    "UNKNOWN",
-    "Curvature",
-    "Estimate",
-    "Tie",
-    "WaldTest",
-    "estimate_coefficients",
-    "feature_tests",
-    "task_grams",
-    "tie_tests",
-    "verdicts",
-]
-
 GRID = 10.0 ** np.arange(-4.0, 2.5)  # ridges and ties, in units of the rows' curvature
 FEWEST_LEFT = 0.1  # share of degrees of freedom that must remain to estimate the noise
 MOST_MODES = 16  # distinct eigenvalues of the task graph for which systems are solved

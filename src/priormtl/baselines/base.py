@@ -10,7 +10,7 @@ own.
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -22,20 +22,6 @@ from sklearn.exceptions import ConvergenceWarning
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import TaskData, TaskStatistics, condense, pooled_scale
 from priormtl.estimators import MultiTaskEstimator, check_choice, task_array
-
-__all__ = [
-    "Baseline",
-    "Distinct",
-    "LinearModel",
-    "Outcome",
-    "Prepared",
-    "RescaledModel",
-    "Settings",
-    "TaskModel",
-    "crossed",
-    "find_distinct",
-    "to_user_units",
-]
 
 Settings = Mapping[str, Any]
 
@@ -61,7 +47,6 @@ class LinearModel:
     intercept: Array  # (m,)
 
     def scores(self, X: Matrix, i: int) -> Array:
-        """X p_i + b_i."""
         return np.asarray(X @ self.coef[i] + self.intercept[i])
 
 
@@ -73,7 +58,6 @@ class RescaledModel:
     scale: Array  # (d,)
 
     def scores(self, X: Matrix, i: int) -> Array:
-        """Scores of the scaled features."""
         if issparse(X):
             return self.model.scores(csr_array(X @ diags_array(1.0 / self.scale)), i)
         return self.model.scores(X / self.scale, i)
@@ -106,16 +90,21 @@ class Prepared(NamedTuple):
     scale: Array  # (d,) what features were divided by
 
 
+@dataclass(eq=False, repr=False)
 class Baseline(MultiTaskEstimator):
-    """A compared method; subclasses define its settings and its three steps."""
+    """A compared method; subclasses define its settings and its three steps.
+
+    Settings are fields, from which ``dataclass`` makes the constructor that
+    scikit-learn reads. Subclasses of one loss set ``loss``; others have it as a field.
+    """
 
     followed: ClassVar[str]  # the setting that varies along a path
-    loss: str
-    fit_intercept: bool | str
-    task_weight: str
-    standardize: bool
-    objective_: float
-    n_iter_: int
+
+    _: KW_ONLY
+    fit_intercept: bool | str = True
+    task_weight: str = "sum"
+    standardize: bool = False
+    task: Any = None
 
     @abstractmethod
     def _bind(self, data: TaskData) -> Any:

@@ -10,19 +10,14 @@ in W alone, and A follows. The authors' alternation of W and A is offered too.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
-from priormtl.baselines.convex import (
-    bind_loss,
-    describe,
-    solve_strengths,
-    stop_rules,
-)
+from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
 from priormtl.baselines.coupling import (
     MOST_ALTERNATIONS,
     MOST_IDLE_STEPS,
@@ -55,8 +50,6 @@ from priormtl.solvers import (
     max_iter,
     no_progress,
 )
-
-__all__ = ["CLMT", "CLMTClassifier"]
 
 PENALTIES = ("frobenius", "trace", "schatten", "fixed")
 PERTURBATION = 1e-8  # added to each eigenvalue of WᵀW, as in the authors' code
@@ -127,39 +120,19 @@ def check_output_kernel(value: Any, m: int) -> Array:
     return A
 
 
+@dataclass(eq=False, repr=False)
 class _CLMT(Baseline):
     followed = "lam"
-    output_kernel_: Array
-    dual_gap_: float
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        gamma: float | None = None,
-        *,
-        penalty: str = "frobenius",
-        power: float = 2.0,
-        output_kernel: Any = None,
-        solver: str = "fista",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-    ) -> None:
-        self.lam = lam
-        self.gamma = gamma
-        self.penalty = penalty
-        self.power = power
-        self.output_kernel = output_kernel
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
+    lam: float = 1.0
+    gamma: float | None = None
+    _: KW_ONLY
+    penalty: str = "frobenius"
+    power: float = 2.0
+    output_kernel: Any = None
+    solver: str = "fista"
+    tol: float = 1e-6
+    max_iter: int = 10_000
 
     @property
     def _alternates(self) -> bool:
@@ -171,7 +144,6 @@ class _CLMT(Baseline):
 
     @property
     def _kernel_penalty(self) -> EigenvaluePenalty:
-        """Penalty of A."""
         power = 1.0 if self.penalty == "trace" else 2.0
         if self.penalty == "schatten":
             power = check_strength("power", self.power)
@@ -323,6 +295,7 @@ class CLMT(RegressionTasks, _CLMT):
     loss = "squared"
 
 
+@dataclass(eq=False, repr=False)
 class CLMTClassifier(ClassificationTasks, _CLMT):
     """Convex learning of binary tasks and their structure.
 
@@ -348,35 +321,5 @@ class CLMTClassifier(ClassificationTasks, _CLMT):
     (120, 2)
     """
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        gamma: float | None = None,
-        *,
-        loss: str = "logistic",
-        penalty: str = "frobenius",
-        power: float = 2.0,
-        output_kernel: Any = None,
-        solver: str = "fista",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-    ) -> None:
-        super().__init__(
-            lam,
-            gamma,
-            penalty=penalty,
-            power=power,
-            output_kernel=output_kernel,
-            solver=solver,
-            fit_intercept=fit_intercept,
-            task_weight=task_weight,
-            standardize=standardize,
-            tol=tol,
-            max_iter=max_iter,
-            task=task,
-        )
-        self.loss = loss
+    _: KW_ONLY
+    loss: str = "logistic"

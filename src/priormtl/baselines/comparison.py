@@ -50,18 +50,6 @@ from priormtl.estimators import (
 from priormtl.metrics import auc, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
 
-__all__ = [
-    "OURS",
-    "SMALLER_IS_BETTER",
-    "Comparison",
-    "are_classes",
-    "compare",
-    "list_methods",
-    "make_methods",
-    "make_ours",
-    "read_comparison",
-]
-
 REGRESSION = ("rmse", "variance_explained", "variance_explained_by_task")
 CLASSIFICATION = ("auc", "accuracy")
 SMALLER_IS_BETTER = ("rmse",)
@@ -315,17 +303,14 @@ class Comparison:
 
     @property
     def rows_per_task(self) -> float:
-        """Mean number of measured targets of a task."""
         return float(self.table.measured().sum()) / len(self.table.tasks)
 
     def fit(self, model: Any, number: int) -> Any:
-        """Fit a model on the training rows of a split."""
         rows = self.splits[number].train
         X, y = take_rows(self.X, rows), take_rows(self.y, rows)
         return model.fit(X, y, **self._task_argument(rows))
 
     def score(self, model: Any, number: int) -> Array:
-        """Metrics of a model on the held-out rows of a split."""
         test = take_test(self.table, self.splits[number], number)
         # The same rows as ``test`` has: those with a measured target.
         rows = self.splits[number].test
@@ -348,7 +333,9 @@ class Comparison:
         if hasattr(model, "decision_function"):
             scores = ask(model.decision_function)
         elif hasattr(model, "predict_proba"):
-            scores = ask(self._second_probability(model))
+            # Probabilities of both classes for labelled rows, else of the second.
+            shares = np.asarray(model.predict_proba(X, **argument))
+            scores = self._match(shares if task is None else shares[:, 1], test)
         truth = np.where(test.y > 0, classes[..., 1], classes[..., 0])
         right = (predicted == truth)[measured]
         return np.array([auc(test.y, _finite(scores), task=task), right.mean()])
@@ -357,15 +344,6 @@ class Comparison:
         """Task of each held-out target among all tasks."""
         places = task_places(test.tasks, self.table.tasks)
         return places if test.codes is None else places[test.codes]
-
-    def _second_probability(self, model: Any) -> Callable[..., np.ndarray]:
-        """Probabilities of the second class, by the conventions of scikit-learn."""
-
-        def ask(X: Any, **argument: Any) -> np.ndarray:
-            shares = np.asarray(model.predict_proba(X, **argument))
-            return shares if self.table.codes is None else shares[:, 1]
-
-        return ask
 
     def _task_argument(self, rows: Index) -> Mapping[str, Any]:
         return {} if self.labels is None else {"task": take_rows(self.labels, rows)}
@@ -441,7 +419,18 @@ def make_methods(
 ) -> dict[str, Any]:
     """Estimators by name: named methods tuned, those of users as they are."""
     if isinstance(methods, Mapping):
-        return {name: _check_estimator(name, model) for name, model in methods.items()}
+        found = {}
+        for name, model in methods.items():
+            if not (hasattr(model, "fit") and hasattr(model, "predict")):
+                raise TypeError(
+                    "methods must map names to estimators with fit and predict: "
+                    f"{name!r} is {model!r}."
+                )
+            found[name] = clone(model)
+            # The task is passed as labels, whatever column held it.
+            if "task" in found[name].get_params(deep=False):
+                found[name].set_params(task=None)
+        return found
     known = list_methods()
     if isinstance(methods, str):
         methods = known if methods.casefold() == "all" else [methods]
@@ -493,16 +482,3 @@ def make_ours(
         task_prior=task_prior,
         standardize=True,
     )
-
-
-def _check_estimator(name: str, model: Any) -> Any:
-    if not (hasattr(model, "fit") and hasattr(model, "predict")):
-        raise TypeError(
-            "methods must map names to estimators with fit and predict: "
-            f"{name!r} is {model!r}."
-        )
-    model = clone(model)
-    # The task is passed as labels, whatever column held it.
-    if "task" in model.get_params(deep=False):
-        model.set_params(task=None)
-    return model

@@ -36,15 +36,6 @@ from priormtl.solvers import (
     stalled,
 )
 
-__all__ = [
-    "bind_loss",
-    "check_ratio",
-    "cross_ratios",
-    "describe",
-    "solve_strengths",
-    "stop_rules",
-]
-
 FEW_GRAM_NUMBERS = 2**20  # 8 MB
 
 LOWEST = 1e-3  # last lam of a path, as a share of the first

@@ -12,7 +12,7 @@ has three forms: one unknown per coefficient (``PrimalRidge``), one per sample
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -22,32 +22,10 @@ from priormtl.losses import DataFit
 from priormtl.problem import Point, Problem
 from priormtl.solvers import Progress, StopReason, StopRule
 
-__all__ = [
-    "MOST_ALTERNATIONS",
-    "Alternation",
-    "CoupledRidge",
-    "KernelRidge",
-    "PrimalRidge",
-    "SharedRidge",
-    "check_alternation",
-    "coupled_ridge",
-    "decades",
-    "kernel_from",
-    "map_eigenvalues",
-    "settled",
-]
-
 SOLVERS = ("fista", "alternating")
 MOST_UNKNOWNS = 6000  # of a linear system that is written out
 MOST_ALTERNATIONS = 200
 MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
-
-
-class CoupledRidge(Protocol):
-    """Squared loss of all tasks, ready to be solved for any kernel."""
-
-    def solve(self, A: Array) -> Array:
-        """Minimiser (d, m) of fit(W) + ½ tr(W A⁻¹ Wᵀ), rows in the range of A."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +37,6 @@ class PrimalRidge:
 
     @classmethod
     def of_fit(cls, fit: DataFit[Any]) -> Self:
-        """From Gram matrices, one per task."""
         form, (d, m) = fit.normal_form(), fit.shape
         return cls(np.broadcast_to(form.gram, (m, d, d)), form.linear)
 
@@ -85,7 +62,6 @@ class KernelRidge:
 
     @classmethod
     def of_fit(cls, fit: DataFit[Any]) -> Self:
-        """From samples, task after task."""
         form = fit.sample_form()
         return cls(form.rows, form.target, form.starts)
 
@@ -109,7 +85,6 @@ class SharedRidge:
 
     @classmethod
     def of_fit(cls, fit: DataFit[Any]) -> Self:
-        """From the one Gram matrix."""
         form = fit.normal_form()
         values, vectors = np.linalg.eigh(form.gram[0])
         return cls(np.maximum(values, 0.0), vectors, form.linear)
@@ -121,6 +96,11 @@ class SharedRidge:
         share = a / (self.values[:, np.newaxis] * a + 1.0)
         inside = self.vectors.T @ self.linear @ U
         return np.asarray(self.vectors @ (inside * share) @ U.T)
+
+
+# Squared loss of all tasks; solve(A) minimises fit(W) + ½ tr(W A⁻¹ Wᵀ), with rows of W
+# in the range of A.
+CoupledRidge = PrimalRidge | KernelRidge | SharedRidge
 
 
 def coupled_ridge(problem: Problem) -> CoupledRidge | None:
@@ -167,11 +147,9 @@ class Alternation:
     check_every: ClassVar[int] = 1
 
     def start(self, problem: Problem, point: Point) -> AlternationState:
-        """Start with the first kernel, at any coefficients."""
         return AlternationState(point, self.first)
 
     def step(self, problem: Problem, state: AlternationState) -> AlternationState:
-        """One update of both."""
         W = self.ridge.solve(state.kernel)
         return AlternationState(problem.at(W), self.update(W))
 

@@ -9,6 +9,7 @@ The minimum of tr(W Ω⁻¹ Wᵀ) over covariances Ω of trace one is ‖W‖_*�
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
 
@@ -50,39 +51,20 @@ from priormtl.solvers import (
     no_progress,
 )
 
-__all__ = ["MTRL", "MTRLClassifier", "relationship_step", "task_covariance"]
-
 DECADES = 5.0  # of both strengths, from ten times the gradient's largest singular value
 BLUR = 1e-6  # share of the mean eigenvalue of WᵀW that is added to each
 
 
+@dataclass(eq=False, repr=False)
 class _MTRL(Baseline):
     followed = "lam"
-    task_covariance_: Array
-    dual_gap_: float
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        ridge: float = 1.0,
-        *,
-        solver: str = "fista",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-    ) -> None:
-        self.lam = lam
-        self.ridge = ridge
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
+    lam: float = 1.0
+    ridge: float = 1.0
+    _: KW_ONLY
+    solver: str = "fista"
+    tol: float = 1e-6
+    max_iter: int = 10_000
 
     @property
     def _alternates(self) -> bool:
@@ -218,6 +200,7 @@ class MTRL(RegressionTasks, _MTRL):
     loss = "squared"
 
 
+@dataclass(eq=False, repr=False)
 class MTRLClassifier(ClassificationTasks, _MTRL):
     """Task relationship learning for two classes in every task.
 
@@ -241,29 +224,5 @@ class MTRLClassifier(ClassificationTasks, _MTRL):
     (120, 2)
     """
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        ridge: float = 1.0,
-        *,
-        loss: str = "logistic",
-        solver: str = "fista",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-    ) -> None:
-        super().__init__(
-            lam,
-            ridge,
-            solver=solver,
-            fit_intercept=fit_intercept,
-            task_weight=task_weight,
-            standardize=standardize,
-            tol=tol,
-            max_iter=max_iter,
-            task=task,
-        )
-        self.loss = loss
+    _: KW_ONLY
+    loss: str = "logistic"

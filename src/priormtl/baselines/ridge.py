@@ -8,9 +8,9 @@ Problems. Technometrics 1970.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -20,13 +20,6 @@ from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, cr
 from priormtl.data import StackedRows, TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks, check_strength
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
-
-__all__ = [
-    "PooledRidge",
-    "PooledRidgeClassifier",
-    "SingleTaskRidge",
-    "SingleTaskRidgeClassifier",
-]
 
 LARGEST, SMALLEST = 1.0, 1e-5  # strengths worth trying, by the largest curvature
 EMPTY = 1e-14  # of the largest curvature, per feature: what counts as none
@@ -65,25 +58,12 @@ class _Bound(NamedTuple):
         return np.hstack(parts)
 
 
+@dataclass(eq=False, repr=False)
 class _Ridge(Baseline):
-    followed: ClassVar[str] = "lam"
+    followed = "lam"
     pooled: ClassVar[bool] = False  # whether all tasks are one
-    residual_: float
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        task: Any = None,
-    ) -> None:
-        self.lam = lam
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.task = task
+    lam: float = 1.0
 
     def _bind(self, data: TaskData) -> _Bound:
         m, constant = data.shape[1], 0.0
@@ -108,7 +88,7 @@ class _Ridge(Baseline):
             rest = float(np.linalg.norm(point.gradient + lam * P))
             objective = point.value + 0.5 * lam * float(np.vdot(P, P)) + bound.constant
             model = LinearModel(
-                np.tile(P.T, (copies, 1)), np.tile(fit.intercept(P), copies)
+                np.tile(P.T, (copies, 1)), np.tile(fit.intercept_at_zero(P), copies)
             )
             learned = {"residual_": rest / unit if unit > 0 else 0.0}
             yield Outcome(model, objective, 1, learned)
@@ -170,14 +150,8 @@ class SingleTaskRidge(RegressionTasks, _Ridge):
     ----------
     lam : float
         Strength of the ridge penalty.
-    fit_intercept : bool
-        Whether to fit an unpenalised intercept for each task.
-    task_weight : {"sum", "mean"}
-        Whether losses of rows are summed or averaged within each task.
-    standardize : bool
-        Whether to divide features by their pooled standard deviation before fitting.
-    task : str or int, optional
-        Column of X that holds the task.
+    fit_intercept, task_weight, standardize, task
+        As in :class:`DMTL`.
 
     Attributes
     ----------

@@ -8,11 +8,11 @@ where one of them must be zero, because ‖S‖_* ≤ Σ‖s_i‖ ≤ √m ‖S�
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
-from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome, Settings
 from priormtl.baselines.convex import (
     bind_loss,
@@ -29,37 +29,18 @@ from priormtl.penalties import Columns, Nuclear, Penalty, Robust, halve
 from priormtl.priors import QuadraticPrior
 from priormtl.problem import Problem
 
-__all__ = ["RMTL", "RMTLClassifier"]
-
 EXPONENTS = (0.25, 0.125, 0.375, 0.0, 0.5)  # of m, in ratios worth trying
 
 
+@dataclass(eq=False, repr=False)
 class _RMTL(Baseline):
     followed = "lam"
-    low_rank_: Array
-    outliers_: Array
-    dual_gap_: float
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        ratio: float | None = None,
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-    ) -> None:
-        self.lam = lam
-        self.ratio = ratio
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
+    lam: float = 1.0
+    _: KW_ONLY
+    ratio: float | None = None
+    tol: float = 1e-6
+    max_iter: int = 10_000
 
     def _bind(self, data: TaskData) -> DataFit[Any]:
         return bind_loss(self, data)
@@ -143,6 +124,7 @@ class RMTL(RegressionTasks, _RMTL):
     loss = "squared"
 
 
+@dataclass(eq=False, repr=False)
 class RMTLClassifier(ClassificationTasks, _RMTL):
     """Robust multi-task learning for two classes in every task.
 
@@ -163,27 +145,5 @@ class RMTLClassifier(ClassificationTasks, _RMTL):
     dtype('bool')
     """
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        ratio: float | None = None,
-        loss: str = "logistic",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-    ) -> None:
-        super().__init__(
-            lam,
-            ratio=ratio,
-            fit_intercept=fit_intercept,
-            task_weight=task_weight,
-            standardize=standardize,
-            tol=tol,
-            max_iter=max_iter,
-            task=task,
-        )
-        self.loss = loss
+    _: KW_ONLY
+    loss: str = "logistic"

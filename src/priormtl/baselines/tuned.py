@@ -8,6 +8,7 @@ and refit the best one on all rows.
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import groupby
 from time import perf_counter
@@ -62,40 +63,26 @@ from priormtl.selection import (
     task_places,
 )
 
-__all__ = [
-    "BASELINES",
-    "CLASSIFIERS",
-    "DEFAULT_SETTINGS",
-    "REFERENCES",
-    "REFERENCE_CLASSIFIERS",
-    "Fold",
-    "TunedClassifier",
-    "TunedRegressor",
-    "find_baseline",
-    "group_paths",
-    "match_method",
-    "score_samples",
-    "search_settings",
-    "tuned",
-]
-
 BASELINES: Mapping[str, type[Baseline]] = {
-    kind.__name__.lower(): kind
-    for kind in (FedEM, DMTL, MTFL, MMTFL, MTRL, RMTL, CLMT, MKMTL)
+    "fedem": FedEM,
+    "dmtl": DMTL,
+    "mtfl": MTFL,
+    "mmtfl": MMTFL,
+    "mtrl": MTRL,
+    "rmtl": RMTL,
+    "clmt": CLMT,
+    "mkmtl": MKMTL,
 }
 
 CLASSIFIERS: Mapping[str, type[Baseline]] = {
-    kind.__name__.removesuffix("Classifier").lower(): kind
-    for kind in (
-        FedEMClassifier,
-        DMTLClassifier,
-        MTFLClassifier,
-        MMTFLClassifier,
-        MTRLClassifier,
-        RMTLClassifier,
-        CLMTClassifier,
-        MKMTLClassifier,
-    )
+    "fedem": FedEMClassifier,
+    "dmtl": DMTLClassifier,
+    "mtfl": MTFLClassifier,
+    "mmtfl": MMTFLClassifier,
+    "mtrl": MTRLClassifier,
+    "rmtl": RMTLClassifier,
+    "clmt": CLMTClassifier,
+    "mkmtl": MKMTLClassifier,
 }
 
 REFERENCES: Mapping[str, type[Baseline]] = {
@@ -229,35 +216,20 @@ def score_samples(model: TaskModel, data: TaskData, places: Index) -> Array:
 # Estimators.
 
 
+@dataclass(eq=False, repr=False)
 class _Tuned(MultiTaskEstimator):
     """A compared method whose settings are chosen on held-out rows."""
 
     _classifies: ClassVar[bool]
-    estimator_: Baseline
-    best_params_: dict[str, Any]
-    best_score_: float
-    best_index_: int
-    n_splits_: int
-    cv_results_: dict[str, Any]
 
-    def __init__(
-        self,
-        method: Any = "clmt",
-        settings: Any = None,
-        *,
-        n_settings: int = DEFAULT_SETTINGS,
-        cv: Any = DEFAULT_FOLDS,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        task: Any = None,
-    ) -> None:
-        self.method = method
-        self.settings = settings
-        self.n_settings = n_settings
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.task = task
+    method: Any = "clmt"
+    settings: Any = None
+    _: KW_ONLY
+    n_settings: int = DEFAULT_SETTINGS
+    cv: Any = DEFAULT_FOLDS
+    scoring: Any = None
+    n_jobs: int | None = None
+    task: Any = None
 
     def fit(
         self,

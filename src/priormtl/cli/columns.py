@@ -1,27 +1,36 @@
-"""Options that say what the columns of a table mean, shared by all commands."""
+"""Options that say what the columns of a table mean, shared by all commands.
 
+Some options take one of a few words, others lists of names.
+"""
+
+import csv
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
-from priormtl.cli.words import read_categories, split_names, word_option
+from priormtl.exceptions import unknown_name
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
-__all__ = [
-    "Categories",
-    "Data",
-    "Features",
-    "Json",
-    "Missing",
-    "Target",
-    "Task",
-    "Weight",
-    "Where",
-    "read_schema",
-]
+
+def word_of(known: tuple[str, ...]) -> Callable[[str], str]:
+    """Build a parser of one of these words, which suggests the nearest for others."""
+
+    def word(text: str) -> str:
+        if text not in known:
+            raise BadParameter(str(unknown_name("value", text, known)))
+        return text
+
+    return word
+
+
+def word_option(*known: str, help: str) -> Any:
+    """Build an option that takes one of these words."""
+    return Option(parser=word_of(known), metavar="|".join(known), help=help)
+
 
 Data = Annotated[
     Path, Argument(metavar="DATA", help="CSV, Parquet or Arrow file, or a folder.")
@@ -70,3 +79,22 @@ def read_schema(
         read_categories(categories),
         missing,
     )
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Split names at commas; names in double quotes may contain commas."""
+    if names is None:
+        return None
+    found = next(csv.reader([names], skipinitialspace=True), [])
+    return [name.strip() for name in found if name.strip()]
+
+
+def read_categories(texts: list[str] | None) -> dict[str, list[str]]:
+    """Columns and their values, from texts such as sex=f,m."""
+    found = {}
+    for text in texts or []:
+        name, equals, values = text.partition("=")
+        if not equals or not values:
+            raise ValueError(f"--categories must look like COL=A,B: got {text!r}.")
+        found[name] = split_names(values) or []
+    return found

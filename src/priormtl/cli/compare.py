@@ -20,8 +20,6 @@ from priormtl.cli.main import (
     require_extra,
 )
 
-__all__ = ["compare"]
-
 COLUMNS = ("method", "metric", "mean", "sd", "seconds")
 DECIMALS = 3  # where no deviation says how many matter
 

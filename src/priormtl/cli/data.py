@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
     from priormtl.datasets import Finding
 
-__all__ = [
-    "FEATURES",
-    "NEW",
-    "PATIENTS",
-    "RELATIONS",
-    "app",
-    "read_patients",
-    "write_example",
-]
-
 app = Typer(no_args_is_help=False, **SETTINGS)
 STYLES = {"found": "green", "missing": "yellow", "changed": "red", "damaged": "red"}
 

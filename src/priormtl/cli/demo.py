@@ -7,8 +7,6 @@ from typer import Option
 
 from priormtl.cli.main import exit_on_error, require_extra
 
-__all__ = ["demo"]
-
 
 def demo(
     out: Annotated[

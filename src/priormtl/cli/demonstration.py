@@ -37,8 +37,6 @@ from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV, sav
 from priormtl.priors import FeaturePrior
 from priormtl.reports import report
 
-__all__ = ["show_demonstration"]
-
 REPEATS = 3
 FOLDS = 3
 TASK = 0  # task labels are in the first column of X

@@ -23,6 +23,7 @@ from priormtl.cli.columns import (
     Weight,
     Where,
     read_schema,
+    word_option,
 )
 from priormtl.cli.main import (
     check_output,
@@ -31,7 +32,6 @@ from priormtl.cli.main import (
     print_warnings,
     require_extra,
 )
-from priormtl.cli.words import word_option
 from priormtl.exceptions import FoldsError, suggest
 
 if TYPE_CHECKING:
@@ -39,12 +39,15 @@ if TYPE_CHECKING:
     from priormtl.engines import Schema, SourceRows
     from priormtl.estimators import ModelSummary
 
-__all__ = ["fit"]
-
 NATURAL = "natural"
 MOST_FEATURES = 8  # that are listed
 EFFECTS = ("mean", "lowest", "highest")
 ROUNDING = 1e-9  # of sums over many rows
+
+
+def _strength_option(what: str) -> Any:
+    words = f"Strength of the {what}; tuned if not given."
+    return Option(min=0.0, metavar="NUMBER", help=words)
 
 
 def fit(
@@ -84,33 +87,11 @@ def fit(
         ),
     ] = "chain",
     penalty: Annotated[
-        str,
-        word_option("l21", "nuclear", help="Tasks share features, or a subspace."),
+        str, word_option("l21", "nuclear", help="Tasks share features, or a subspace.")
     ] = "l21",
-    lam: Annotated[
-        float | None,
-        Option(
-            min=0.0,
-            metavar="NUMBER",
-            help="Strength of the penalty; tuned if not given.",
-        ),
-    ] = None,
-    theta: Annotated[
-        float | None,
-        Option(
-            min=0.0,
-            metavar="NUMBER",
-            help="Strength of the feature prior; tuned if not given.",
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        Option(
-            min=0.0,
-            metavar="NUMBER",
-            help="Strength of the task prior; tuned if not given.",
-        ),
-    ] = None,
+    lam: Annotated[float | None, _strength_option("penalty")] = None,
+    theta: Annotated[float | None, _strength_option("feature prior")] = None,
+    epsilon: Annotated[float | None, _strength_option("task prior")] = None,
     folds: Annotated[int, Option(min=2, help="Number of cross-validation folds.")] = 5,
     key: Annotated[
         str | None,
@@ -127,8 +108,7 @@ def fit(
     shards: Annotated[
         Path | None,
         Option(
-            file_okay=False,
-            help="New folder for statistics that do not fit in memory.",
+            file_okay=False, help="New folder for statistics that do not fit in memory."
         ),
     ] = None,
     from_stats: Annotated[
@@ -182,10 +162,10 @@ def fit(
         )
         if from_stats:
             given: dict[str, Any] = {"DATA": data, "--task": task, "--target": target}
-            given |= {"--key": key}
-            given |= {"--classify": classify, "--where": where, "--weight": weight}
-            given |= {"--features": features, "--categories": categories}
-            given |= {"--missing": missing != "error", "--shards": shards}
+            given |= {"--key": key, "--classify": classify, "--where": where}
+            given |= {"--weight": weight, "--features": features}
+            given |= {"--categories": categories, "--missing": missing != "error"}
+            given |= {"--shards": shards}
             for option, value in given.items():
                 if value:
                     raise ValueError(

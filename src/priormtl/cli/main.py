@@ -18,17 +18,6 @@ from typer.main import get_command
 
 from priormtl import __version__
 
-__all__ = [
-    "COMMANDS",
-    "SETTINGS",
-    "app",
-    "check_output",
-    "exit_on_error",
-    "print_json",
-    "print_warnings",
-    "require_extra",
-]
-
 COMMANDS = {
     "demo": "demo",
     "fit": "fit",
@@ -79,12 +68,10 @@ class LazyGroup(TyperGroup):
         self.commands = LazyCommands()
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        """Parse what comes before the command."""
         with one_line_usage():
             return super().make_context(*args, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        """Find the command, parse its options and run it."""
         with one_line_usage():
             return super().invoke(ctx)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import Data, Json, Where
+from priormtl.cli.columns import Data, Json, Where, word_option
 from priormtl.cli.main import (
     check_output,
     exit_on_error,
@@ -19,15 +19,12 @@ from priormtl.cli.main import (
     print_warnings,
     require_extra,
 )
-from priormtl.cli.words import word_option
 from priormtl.exceptions import DataFileError, unknown_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from priormtl.data import Encoding
-
-__all__ = ["predict"]
 
 WRITTEN = ("prediction", "probability")  # columns that are added
 ENDINGS = (".csv", ".parquet")
@@ -127,7 +124,6 @@ class Predictor(NamedTuple):
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns of features that hold text."""
         return [c.name for c in self.encoding.columns if c.values is not None]
 
     def used_columns(self, names: list[str]) -> tuple[str, ...]:

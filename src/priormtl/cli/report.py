@@ -22,8 +22,6 @@ from priormtl.exceptions import DataFileError, unknown_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["report"]
-
 LARGEST_TARGET = 1e100  # as in fits
 
 

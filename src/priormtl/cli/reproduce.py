@@ -10,15 +10,8 @@ from typing import Annotated, Any
 
 from typer import Argument, Exit, Option, echo
 
-from priormtl.cli.main import (
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
-from priormtl.cli.words import word_of
-
-__all__ = ["reproduce"]
+from priormtl.cli.columns import Json, word_of
+from priormtl.cli.main import exit_on_error, print_json, print_warnings, require_extra
 
 BETWEEN_LINES = 10.0  # seconds from line to line where there is no terminal
 INTERRUPTED = 130
@@ -29,14 +22,11 @@ def reproduce(
     what: Annotated[
         str,
         Argument(
-            parser=word_of(PARTS),
-            metavar="WHAT",
-            help=f"One of: {', '.join(PARTS)}.",
+            parser=word_of(PARTS), metavar="WHAT", help=f"One of: {', '.join(PARTS)}."
         ),
     ],
     quick: Annotated[
-        bool,
-        Option("--quick", help="Few repeats, settings and images; takes minutes."),
+        bool, Option("--quick", help="Few repeats, settings and images; takes minutes.")
     ] = False,
     jobs: Annotated[
         int, Option(min=1, help="Number of processes; results are the same.")
@@ -60,10 +50,9 @@ def reproduce(
         bool, Option("--skip-missing", help="Leave out missing data sets.")
     ] = False,
     page: Annotated[
-        Path | None,
-        Option(dir_okay=False, help="Page of all results; else in OUT."),
+        Path | None, Option(dir_okay=False, help="Page of all results; else in OUT.")
     ] = None,
-    as_json: Annotated[bool, Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Compute the paper's tables and figures, and compare them with the paper's.
 

@@ -34,8 +34,6 @@ from priormtl.cli.main import (
 if TYPE_CHECKING:
     from priormtl.data import TaskStatistics
 
-__all__ = ["add_sites", "merge", "read_sites", "stats"]
-
 DIGEST_BYTES = 32  # at the end of each file
 MOST_NAMES = 8
 

@@ -19,8 +19,6 @@ from time import monotonic
 from types import FrameType
 from typing import Any
 
-__all__ = ["Heartbeat", "guard_streams", "handle_signals", "heartbeat", "write_ascii"]
-
 BROKEN_PIPE = 128 + 13  # as if SIGPIPE had ended the command
 INTERRUPTED = 128 + signal.SIGINT
 ENDING = {
@@ -90,11 +88,9 @@ class GuardedWriter(io.RawIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Whether the stream is a terminal."""
         return self.stream is not None and self.stream.isatty()
 
     def fileno(self) -> int:
-        """File descriptor of the stream."""
         if self.stream is None:
             raise io.UnsupportedOperation("fileno")
         return self.stream.fileno()

@@ -26,16 +26,6 @@ from priormtl.reports.model import TRAINING_ROWS, FittedModel, Scores, row_norms
 from priormtl.reports.tables import feature_note, sign_agreement
 from priormtl.tables import count_words
 
-__all__ = [
-    "answer_benefit",
-    "answer_certificate",
-    "answer_features",
-    "answer_outliers",
-    "answer_quality",
-    "compare_without",
-    "far_tasks",
-]
-
 QUALITY = "How good is it?"
 FEATURES = "Which features matter?"
 BENEFIT = "Did the prior help?"

@@ -19,12 +19,7 @@ from priormtl.reports.answers import (
 )
 from priormtl.reports.content import Content, spell, spell_label
 from priormtl.reports.model import FittedModel, Scores, score_rows, score_training
-from priormtl.reports.rendering import (
-    save_coefficients,
-    to_json,
-    to_markdown,
-    to_page,
-)
+from priormtl.reports.rendering import save_coefficients, to_json, to_markdown, to_page
 from priormtl.reports.tables import (
     cut_block,
     feature_table,
@@ -35,8 +30,6 @@ from priormtl.reports.tables import (
     task_table,
 )
 from priormtl.tables import count_words
-
-__all__ = ["Report", "build_content", "report"]
 
 PENALTIES = {
     "l21": "ℓ2,1 norm: features enter or leave in all tasks at once",

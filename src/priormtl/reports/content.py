@@ -15,19 +15,6 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.tables import spell_number
 
-__all__ = [
-    "Block",
-    "Column",
-    "Content",
-    "Finding",
-    "Number",
-    "Table",
-    "join_names",
-    "percent",
-    "spell",
-    "spell_label",
-]
-
 Number = float | int | str | None
 LONGEST_LABEL = 120  # characters; longer names are cut
 MINUS = "\N{MINUS SIGN}"

@@ -20,15 +20,6 @@ from priormtl.metrics import task_aucs
 from priormtl.reports.content import spell_label
 from priormtl.selection import validation_errors
 
-__all__ = [
-    "TRAINING_ROWS",
-    "FittedModel",
-    "Scores",
-    "row_norms",
-    "score_rows",
-    "score_training",
-]
-
 GIVEN_ROWS = "the given rows"
 TRAINING_ROWS = "the training rows"
 
@@ -69,7 +60,6 @@ class FittedModel:
 
     @property
     def is_classifier(self) -> bool:
-        """Whether targets are classes."""
         return hasattr(self.model, "classes_")
 
     @cached_property
@@ -222,12 +212,7 @@ def _targets(fitted: FittedModel, y: Any, codes: Index | None) -> Array:
 
 
 def _r2_scores(
-    where: str,
-    rows: Array,
-    errors: Any,
-    spread: Any,
-    total: Any,
-    error: Any = None,
+    where: str, rows: Array, errors: Any, spread: Any, total: Any, error: Any = None
 ) -> Scores:
     """R² and root mean squared errors from sums of squares by task and over all."""
     error = errors.sum() if error is None else error

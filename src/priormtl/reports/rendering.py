@@ -26,15 +26,6 @@ from priormtl.reports.model import FittedModel
 from priormtl.tables import in_markdown
 from priormtl.tables import to_json as dump_json
 
-__all__ = [
-    "pack_numbers",
-    "save_coefficients",
-    "to_json",
-    "to_markdown",
-    "to_page",
-    "to_page_data",
-]
-
 SCRIPTS = ("data", "shapes", "tables", "heatmap", "charts", "page")
 FORMAT = 1  # of the JSON, raised when its fields change their meaning
 MOST_TASKS = 12  # columns of Markdown's table of coefficients
@@ -140,14 +131,7 @@ def _dump(
         for table in content.tables
     }
     findings = [
-        {
-            "key": finding.key,
-            "question": finding.question,
-            "value": finding.value,
-            "sentence": finding.sentence,
-            "note": finding.note,
-            "numbers": dict(finding.numbers or {}),
-        }
+        vars(finding) | {"numbers": dict(finding.numbers or {})}
         for finding in content.findings
     ]
     left_out = {

@@ -18,19 +18,6 @@ from priormtl.priors import measure_violations
 from priormtl.reports.content import Block, Column, Table, spell_label
 from priormtl.reports.model import FittedModel, Scores, row_norms
 
-__all__ = [
-    "MOST_BYTES",
-    "cut_block",
-    "feature_note",
-    "feature_table",
-    "pick_rows",
-    "pick_tasks",
-    "relation_table",
-    "search_table",
-    "sign_agreement",
-    "task_table",
-]
-
 MOST_BYTES = 1_500_000  # of a page
 NUMBER_BYTES = 11  # of a number as the page holds it
 TABLE_BYTES = {

@@ -10,8 +10,8 @@ variance, which is learned.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import log_expit, logsumexp
@@ -65,39 +65,20 @@ WIDEST, NARROWEST = 10.0, 1e-5  # range of ridges to try, times the mean curvatu
 
 
 @dataclass(frozen=True, eq=False)
-class LinearScorer:
-    """Scores of M linear components."""
-
-    coef: Array  # (M, d)
-    intercept: Array  # (M,)
-
-    def __call__(self, X: Matrix) -> Array:
-        """X θ_k + b_k (M, n)."""
-        return np.asarray((X @ self.coef.T + self.intercept).T)
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkScorer:
-    """Scores of M networks."""
-
-    networks: tuple[Any, ...]
-
-    def __call__(self, X: Matrix) -> Array:
-        """What each network predicts (M, n)."""
-        return np.array([network_scores(network, X) for network in self.networks])
-
-
-@dataclass(frozen=True, eq=False)
 class MixtureModel:
     """Means of targets or of probabilities, by each task's mixing weights."""
 
-    scorer: LinearScorer | NetworkScorer
+    components: LinearModel | tuple[Any, ...]  # M linear models, or M networks
     weights: Array  # π (m, M)
     has_classes: bool
 
     def scores(self, X: Matrix, i: int) -> Array:
         """Σ π_k s_k, or for classes the log-odds of Σ π_k expit(s_k)."""
-        scores = self.scorer(X)
+        if isinstance(self.components, LinearModel):
+            coef, intercept = self.components.coef, self.components.intercept
+            scores = np.asarray((X @ coef.T + intercept).T)
+        else:
+            scores = np.array([network_scores(net, X) for net in self.components])
         if not self.has_classes:
             return np.asarray(self.weights[i] @ scores)
         weights = log_weights(self.weights[i])[:, np.newaxis]
@@ -105,47 +86,23 @@ class MixtureModel:
         return np.asarray(positive - logsumexp(weights + log_expit(-scores), axis=0))
 
 
+@dataclass(eq=False, repr=False)
 class _FedEM(Baseline):
-    followed: ClassVar[str] = "ridge"
-    fit_intercept: bool | str
-    components_: Array | list[Any]
+    followed = "ridge"
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        ridge: float = 0.1,
-        *,
-        mode: str = "exact",
-        component: str = "linear",
-        hidden: tuple[int, ...] = (100,),
-        n_init: int = 3,
-        learning_rate: float = 0.1,
-        epochs: int = 1,
-        batch_size: int = 128,
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 2000,
-        random_state: Any = 0,
-        task: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.ridge = ridge
-        self.mode = mode
-        self.component = component
-        self.hidden = hidden
-        self.n_init = n_init
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.task = task
+    n_components: int = 2
+    ridge: float = 0.1
+    _: KW_ONLY
+    mode: str = "exact"
+    component: str = "linear"
+    hidden: tuple[int, ...] = (100,)
+    n_init: int = 3
+    learning_rate: float = 0.1
+    epochs: int = 1
+    batch_size: int = 128
+    tol: float = 1e-6
+    max_iter: int = 2000
+    random_state: Any = 0
 
     def _bind(self, data: TaskData) -> BoundSamples:
         response = Gaussian() if self.loss == "squared" else Bernoulli()
@@ -194,7 +151,7 @@ class _FedEM(Baseline):
             epochs = check_count("epochs", self.epochs)
             run = self._run_em(NetworkFamily(samples, response, ridge, hidden, epochs))
             networks, weights = run.mixture.components.networks, run.mixture.weights
-            model = MixtureModel(NetworkScorer(networks), weights, has_classes)
+            model = MixtureModel(networks, weights, has_classes)
             learned = {"components_": list(networks)}
         else:
             family = LinearFamily(samples, bound.features, response, ridge)
@@ -204,7 +161,7 @@ class _FedEM(Baseline):
             parts["components_"] = coef
             learned = {"component_intercepts_": intercept}
             if has_classes:
-                model = MixtureModel(LinearScorer(coef, intercept), weights, True)
+                model = MixtureModel(LinearModel(coef, intercept), weights, True)
             else:
                 model = LinearModel(weights @ coef, weights @ intercept)
         learned |= {
@@ -214,7 +171,15 @@ class _FedEM(Baseline):
         }
         if not has_classes:
             learned["noise_variance_"] = run.mixture.components.variance
-        objective, shortfall = run.expectation.objective, self._shortfall(run)
+        shortfall = None
+        # The number of federated rounds is a setting, not a limit.
+        if not self._is_federated and abs(run.gain) > self.tol:
+            shortfall = (
+                f"the last of {run.n_iter} EM steps changed the log-likelihood per "
+                f"sample by {abs(run.gain):.3g}, above tol={self.tol:g}; raise "
+                "max_iter or tol."
+            )
+        objective = run.expectation.objective
         return Outcome(model, objective, run.n_iter, learned, shortfall, parts)
 
     def _run_em(self, family: Family[Any]) -> Fitted[Any]:
@@ -236,15 +201,6 @@ class _FedEM(Baseline):
         start = random_mixture(family, count, rng)
         rounds = check_count("max_iter", self.max_iter)
         return fit_federated(family, start, sgd, rounds, rng)
-
-    def _shortfall(self, run: Fitted[Any]) -> str | None:
-        # The number of federated rounds is a setting, not a limit.
-        if self._is_federated or abs(run.gain) <= self.tol:
-            return None
-        return (
-            f"the last of {run.n_iter} EM steps changed the log-likelihood per sample "
-            f"by {abs(run.gain):.3g}, above tol={self.tol:g}; raise max_iter or tol."
-        )
 
 
 class FedEM(RegressionTasks, _FedEM):
@@ -286,10 +242,8 @@ class FedEM(RegressionTasks, _FedEM):
         Passes over the rows per federated round, or per M-step of networks.
     fit_intercept : bool
         Whether components have an intercept, which is not penalised.
-    task_weight : {"sum", "mean"}
-        Whether the loss of each task is summed or averaged over its rows.
-    standardize : bool
-        Whether to divide features by their pooled standard deviation inside the fit.
+    task_weight, standardize, task
+        As in :class:`DMTL`.
     tol : float
         Stop when a step changes the log-likelihood per sample by at most ``tol``.
     max_iter : int
@@ -297,8 +251,6 @@ class FedEM(RegressionTasks, _FedEM):
         paper).
     random_state : int, Generator or None
         Seed of starts, batches and networks.
-    task : str or int, optional
-        Column of X that holds the task, as in :class:`MultiTaskRegressor`.
 
     Attributes
     ----------

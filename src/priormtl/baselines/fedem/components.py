@@ -23,16 +23,6 @@ from priormtl._arrays import Array, Matrix
 from priormtl._lazy import cached_property
 from priormtl.baselines.fedem.samples import Features, Response, Samples
 
-__all__ = [
-    "LinearComponents",
-    "LinearFamily",
-    "NetworkComponents",
-    "NetworkFamily",
-    "check_networks",
-    "conjugate_gradients",
-    "network_scores",
-]
-
 # Linear components
 DIRECT_SIZE = 2000  # coordinates up to which normal equations are written out
 MOST_PRODUCTS = 30  # Hessian products per Newton step
@@ -77,11 +67,9 @@ class LinearFamily:
     ridge: float
 
     def at(self, coef: Array, variance: float = 1.0) -> LinearComponents:
-        """Components with these coefficients."""
         return LinearComponents(coef, self._multiply(coef), variance)
 
     def log_density(self, components: LinearComponents) -> Array:
-        """log p(y | x, θ_k) of every sample (M, N)."""
         scores, variance = components.scores, components.variance
         return self.response.log_density(self.samples, scores, variance)
 
@@ -140,7 +128,6 @@ class LinearFamily:
     def learn_variance(
         self, components: LinearComponents, responsibility: Array
     ) -> LinearComponents:
-        """M-step of the noise variance."""
         scores = components.scores
         found = self.response.learn_variance(self.samples, scores, responsibility)
         return replace(components, variance=found)
@@ -300,7 +287,6 @@ class NetworkFamily:
     epochs: int
 
     def log_density(self, components: NetworkComponents) -> Array:
-        """log p(y | x, network k) of every sample (M, N)."""
         scores, variance = components.scores, components.variance
         return self.response.log_density(self.samples, scores, variance)
 

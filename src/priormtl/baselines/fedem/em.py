@@ -23,23 +23,6 @@ from priormtl._arrays import Array, Index
 from priormtl.baselines.fedem.components import LinearComponents, LinearFamily
 from priormtl.baselines.fedem.samples import Samples
 
-__all__ = [
-    "SGD",
-    "Expectation",
-    "Family",
-    "Fitted",
-    "Mixture",
-    "e_step",
-    "federated_round",
-    "fit_federated",
-    "fit_mixture",
-    "log_weights",
-    "m_step",
-    "mixing_weights",
-    "random_mixture",
-    "start_mixtures",
-]
-
 SHORT = 10  # steps after which starts are compared
 
 S = TypeVar("S")

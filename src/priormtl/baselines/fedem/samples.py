@@ -18,18 +18,6 @@ from priormtl._lazy import cached_property
 from priormtl.baselines.base import find_distinct
 from priormtl.data import StackedRows, TaskData
 
-__all__ = [
-    "Bernoulli",
-    "BoundSamples",
-    "Features",
-    "Gaussian",
-    "Response",
-    "Samples",
-    "gather_samples",
-    "plain_features",
-    "rotated_features",
-]
-
 LARGEST_DENSE = 10**7  # numbers up to which sparse features are made dense
 SVD_WORK = 3e8  # multiplications up to which a singular value decomposition is used
 VARIANCE_FLOOR = 1e-6  # of the targets' variance: smallest variance of the noise
@@ -48,17 +36,14 @@ class Samples:
 
     @cached_property
     def total(self) -> float:
-        """Weight of all samples."""
         return float(self.weight.sum())
 
     @cached_property
     def row_weight(self) -> Array:
-        """Weight of each distinct row, over all tasks (r,)."""
         return self.sum_by_row(self.weight[np.newaxis])[0]
 
     @cached_property
     def task_weight(self) -> Array:
-        """Weight of each task (m,)."""
         return self.sum_by_task(self.weight[np.newaxis])[0]
 
     def sum_by_row(self, values: Array) -> Array:
@@ -104,7 +89,6 @@ class Features:
 
     @property
     def has_constant(self) -> bool:
-        """Whether components have an intercept."""
         return bool(self.penalised[-1] == 0)
 
     def to_features(self, coef: Array) -> tuple[Array, Array]:
@@ -125,7 +109,6 @@ class Features:
 
 
 def plain_features(samples: Samples, *, fit_intercept: bool) -> Features:
-    """The features as they are."""
     shift = np.zeros(samples.X.shape[1])
     return _with_constant(samples, samples.X, None, shift, fit_intercept)
 
@@ -184,19 +167,15 @@ class Gaussian:
     is_quadratic = True
 
     def targets(self, samples: Samples) -> Array:
-        """The targets themselves."""
         return samples.y
 
     def log_partition(self, scores: Array) -> Array:
-        """s²/2."""
         return 0.5 * scores**2
 
     def mean(self, scores: Array) -> Array:
-        """The score itself."""
         return scores
 
     def curvature(self, scores: Array) -> Array:
-        """One."""
         return np.ones_like(scores)
 
     def log_density(self, samples: Samples, scores: Array, variance: float) -> Array:
@@ -224,19 +203,15 @@ class Bernoulli:
     is_quadratic = False
 
     def targets(self, samples: Samples) -> Array:
-        """One for the positive class."""
         return (samples.y > 0).astype(float)
 
     def log_partition(self, scores: Array) -> Array:
-        """log(1 + exp(s))."""
         return np.asarray(-log_expit(-scores))
 
     def mean(self, scores: Array) -> Array:
-        """Probability of the positive class."""
         return np.asarray(expit(scores))
 
     def curvature(self, scores: Array) -> Array:
-        """Variance of the class."""
         return np.asarray(expit(scores) * expit(-scores))
 
     def log_density(self, samples: Samples, scores: Array, variance: float) -> Array:
@@ -248,7 +223,6 @@ class Bernoulli:
     def learn_variance(
         self, samples: Samples, scores: Array, responsibility: Array
     ) -> float:
-        """One: there is no noise variance."""
         return 1.0
 
 

@@ -11,8 +11,8 @@ to a duality gap by ADMM (``admm``).
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from priormtl.estimators import (
 )
 from priormtl.exceptions import ApproximationWarning
 
-__all__ = ["MKMTL", "MKMTLClassifier"]
+__all__ = ["MKMTL", "Array", "MKMTLClassifier"]
 
 VARIANTS = ("auto", "shared", "low-rank")
 LARGEST_TABLE = 10_000_000  # numbers in the features that "auto" computes: 80 MB
@@ -74,7 +74,6 @@ class PlannedFeatures:
     cache: dict[Plan, KernelFeatures] = field(default_factory=dict)
 
     def of(self, plan: Plan) -> KernelFeatures:
-        """Features of a plan."""
         if plan not in self.cache:
             if plan.landmarks is not None:
                 landmarks = choose_landmarks(self.data.rows.shape[0], *plan.landmarks)
@@ -112,47 +111,23 @@ def choose_plan(
     return Plan(chosen, (LANDMARKS, seed))
 
 
+@dataclass(eq=False, repr=False)
 class _MKMTL(Baseline):
-    followed: ClassVar[str] = "C"
+    followed = "C"
     loss = "squared"
-    fit_intercept: bool | str
-    dual_gap_: float
-    kernel_weights_: Array
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        variant: str = "auto",
-        p: float = 2.0,
-        q: float = 1.5,
-        kernels: Any = None,
-        normalize: bool = True,
-        max_rows: int = 3000,
-        n_landmarks: Any = "auto",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-4,
-        max_iter: int = 10_000,
-        random_state: int = 0,
-        task: Any = None,
-    ) -> None:
-        self.C = C
-        self.variant = variant
-        self.p = p
-        self.q = q
-        self.kernels = kernels
-        self.normalize = normalize
-        self.max_rows = max_rows
-        self.n_landmarks = n_landmarks
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.task = task
+    C: float = 1.0
+    _: KW_ONLY
+    variant: str = "auto"
+    p: float = 2.0
+    q: float = 1.5
+    kernels: Any = None
+    normalize: bool = True
+    max_rows: int = 3000
+    n_landmarks: Any = "auto"
+    tol: float = 1e-4
+    max_iter: int = 10_000
+    random_state: int = 0
 
     def _bind(self, data: TaskData) -> PlannedFeatures:
         normalize, centred = bool(self.normalize), bool(self.fit_intercept)
@@ -268,10 +243,8 @@ class MKMTL(RegressionTasks, _MKMTL):
         rows. "auto": 64 if there are too many rows, with an ApproximationWarning.
     fit_intercept : bool
         Whether to centre targets per task.
-    task_weight : {"sum", "mean"}
-        Whether the loss of each task is summed or averaged over its rows.
-    standardize : bool
-        Whether to divide features by their pooled standard deviation inside the fit.
+    task_weight, standardize, task
+        As in :class:`DMTL`.
     tol : float
         Stop at a duality gap of ``tol`` times the objective.
     max_iter : int
@@ -279,8 +252,6 @@ class MKMTL(RegressionTasks, _MKMTL):
         ConvergenceWarning names the gap.
     random_state : int
         Seed of the landmarks.
-    task : str or int, optional
-        Column of X that holds the task.
 
     Attributes
     ----------

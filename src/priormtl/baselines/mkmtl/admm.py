@@ -23,18 +23,6 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 
-__all__ = [
-    "ADMMResult",
-    "ADMMState",
-    "LowRankNorm",
-    "Norm",
-    "RotatedTasks",
-    "SharedNorm",
-    "SplitProblem",
-    "decreasing_root",
-    "minimise",
-]
-
 RELAXATION = 1.7
 CHECK_EVERY = 10
 LEAST_CHANGE = 1.4  # factor of rho below which it is left as it is
@@ -83,7 +71,6 @@ class SharedNorm:
     p: float
 
     def value(self, F: Array) -> float:
-        """The norm."""
         return float(_power_norms(_lengths(F), self.p).sum())
 
     def dual_norm(self, Z: Array) -> float:
@@ -185,7 +172,6 @@ class LowRankNorm:
     q: float
 
     def value(self, F: Array) -> float:
-        """The norm."""
         return _power_norm(_sums(F), self.q)
 
     def dual_norm(self, Z: Array) -> float:
@@ -296,7 +282,6 @@ class ADMMState:
 
     @classmethod
     def zero(cls, shape: tuple[int, int, int]) -> Self:
-        """Start from zero."""
         return cls(np.zeros(shape), np.zeros(shape), 1.0, 0.0)
 
     def with_rho(self, rho: float) -> Self:
@@ -321,7 +306,6 @@ class ADMMResult(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """Duality gap."""
         return max(self.primal - self.dual, 0.0)
 
     def join(self, other: Self) -> Self:
@@ -357,7 +341,6 @@ class SplitProblem:
         return ADMMState(coef, aim - coef, state.rho, level)
 
     def primal(self, F: Array) -> float:
-        """The objective."""
         misfit = sum(_square(g.target - g.forward(F)) for g in self.groups)
         return 0.5 * self.c * misfit + 0.5 * self.norm.value(F) ** 2
 

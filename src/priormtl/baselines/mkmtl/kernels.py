@@ -27,26 +27,6 @@ from priormtl.baselines.base import find_distinct
 from priormtl.baselines.mkmtl.admm import RotatedTasks
 from priormtl.data import SharedRows, StackedRows, TaskData
 
-__all__ = [
-    "BaseKernel",
-    "Gaussian",
-    "KernelFeatures",
-    "KernelModel",
-    "KernelSet",
-    "KernelTasks",
-    "Linear",
-    "Polynomial",
-    "TaskRows",
-    "check_kernels",
-    "choose_landmarks",
-    "common_features",
-    "default_kernels",
-    "gather_tasks",
-    "inverse_roots",
-    "merge_rows",
-    "own_features",
-]
-
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # in root mean square distances
 DEGREES = (2, 3)
 SMALLEST_EIGENVALUE = 1e-10  # of the largest one of a kernel, below which it is noise
@@ -67,7 +47,6 @@ class Pairs:
         return self._kept["products"]
 
     def distances(self) -> Array:
-        """Squared distances (n, u)."""
         if "distances" not in self._kept:
             # About a centre: far from the origin, squares would cancel.
             X, Z = (
@@ -104,11 +83,9 @@ class Gaussian:
     width: float
 
     def values(self, pairs: Pairs) -> Array:
-        """Kernel of every pair of rows (n, u)."""
         return np.asarray(np.exp(pairs.distances() / (-2.0 * self.width**2)))
 
     def diagonal(self, X: Matrix) -> Array:
-        """Kernel of each row with itself: one."""
         return np.ones(X.shape[0])
 
 
@@ -119,11 +96,9 @@ class Polynomial:
     degree: int
 
     def values(self, pairs: Pairs) -> Array:
-        """Kernel of every pair of rows (n, u)."""
         return np.asarray((pairs.products() + 1.0) ** self.degree)
 
     def diagonal(self, X: Matrix) -> Array:
-        """Kernel of each row with itself (n,)."""
         return np.asarray((_squares(X) / X.shape[1] + 1.0) ** self.degree)
 
 
@@ -132,11 +107,9 @@ class Linear:
     """xᵀz / d, d the number of features."""
 
     def values(self, pairs: Pairs) -> Array:
-        """Kernel of every pair of rows (n, u)."""
         return pairs.products()
 
     def diagonal(self, X: Matrix) -> Array:
-        """Kernel of each row with itself (n,)."""
         return np.asarray(_squares(X) / X.shape[1])
 
 
@@ -181,7 +154,6 @@ class KernelSet:
         return (self.kernels[j].values(pairs) / self.unit[j] for j in which.tolist())
 
     def grams(self, X: Matrix, Z: Matrix) -> Array:
-        """Values of all kernels (k, n, u)."""
         return np.stack(list(self.each(X, Z, np.arange(len(self)))))
 
 
@@ -212,7 +184,6 @@ def check_kernels(value: Any) -> tuple[BaseKernel, ...] | None:
 
 
 def _squares(X: Matrix) -> Array:
-    """Squared length of each row."""
     if issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1)).ravel()
     return np.asarray(np.einsum("ij,ij->i", X, X))
@@ -247,7 +218,6 @@ class KernelTasks:
 
     @property
     def sizes(self) -> Index:
-        """Number of distinct rows of each task (m,)."""
         return np.array([len(task.y) for task in self.tasks])
 
     @property

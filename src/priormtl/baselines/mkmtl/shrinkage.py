@@ -5,8 +5,6 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.solvers.kernels import compiled
 
-__all__ = ["block_slopes", "power_norms", "power_shares"]
-
 MOST_STEPS = 100
 CLOSE = 1e-12  # relative step; the last Newton step is then accurate to rounding
 

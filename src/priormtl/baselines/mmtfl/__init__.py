@@ -20,7 +20,7 @@ majoriser lowers the objective.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Self
@@ -29,19 +29,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
-from priormtl.baselines.base import (
-    Baseline,
-    LinearModel,
-    Outcome,
-    Settings,
-    crossed,
-)
-from priormtl.baselines.convex import (
-    bind_loss,
-    describe,
-    solve_strengths,
-    stop_rules,
-)
+from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
+from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
 from priormtl.baselines.mmtfl.steps import (
     LassoStep,
     Step,
@@ -89,7 +78,6 @@ class JointPenalty:
         return self.lam * factor * self._sums(W) ** (k / (k + p))
 
     def value(self, W: Array) -> float:
-        """Sum over the rows."""
         return float(self.row_values(W).sum())
 
     def shared(self, W: Array) -> Array:
@@ -118,7 +106,6 @@ class State:
     converged: bool = False
 
     def full_coef(self, d: int) -> Array:
-        """Coefficients of all features (d, m)."""
         W = np.zeros((d, self.coef.shape[1]))
         W[self.features] = self.coef
         return W
@@ -226,34 +213,16 @@ def stationarity(fit: DataFit[Any], penalty: JointPenalty, W: Array) -> float:
     return total / unit if unit > 0 else 0.0
 
 
+@dataclass(eq=False, repr=False)
 class _MMTFL(Baseline):
     followed = "lam"
-    dual_gap_: float
-    residual_: float
-    shared_: Array
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        p: int = 2,
-        k: int = 1,
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        task: Any = None,
-    ) -> None:
-        self.lam = lam
-        self.p = p
-        self.k = k
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
+    lam: float = 1.0
+    _: KW_ONLY
+    p: int = 2
+    k: int = 1
+    tol: float = 1e-6
+    max_iter: int = 1000
 
     def _bind(self, data: TaskData) -> Any:
         if _check_exponent("p", self.p) == 1:
@@ -310,7 +279,7 @@ class _MMTFL(Baseline):
             "shared_": penalty.shared(W),
             "residual_": stationarity(fit, penalty, W),
         }
-        model = LinearModel(np.ascontiguousarray(W.T), fit.intercept(W))
+        model = LinearModel(np.ascontiguousarray(W.T), fit.intercept_at_zero(W))
         return Outcome(model, state.objective, n_iter, learned, shortfall)
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
@@ -351,20 +320,13 @@ class MMTFL(RegressionTasks, _MMTFL):
         few features that all tasks use, (1, 2) few features with few tasks each. The
         last three are not convex: W and v are updated alternately from v = 1 until a
         local minimum is reached.
-    fit_intercept : bool
-        Whether to fit an unpenalised intercept for each task.
-    task_weight : {"sum", "mean"}
-        Whether the loss of each task is summed or averaged over its rows.
-    standardize : bool
-        Whether to divide features by their pooled standard deviation inside the fit.
-        The penalty depends on the units of the features.
+    fit_intercept, task_weight, standardize, task
+        As in :class:`DMTL`. The penalty depends on the units of the features.
     tol : float
         Stop when an iteration lowers the objective by less than ``tol`` times itself;
         for p = k = 2 at a duality gap of ``tol`` times the objective at W = 0.
     max_iter : int
         Maximum number of iterations.
-    task : str or int, optional
-        Column of X that holds the task.
 
     Attributes
     ----------
@@ -395,6 +357,7 @@ class MMTFL(RegressionTasks, _MMTFL):
     loss = "squared"
 
 
+@dataclass(eq=False, repr=False)
 class MMTFLClassifier(ClassificationTasks, _MMTFL):
     """Multiplicative multi-task feature learning, for two classes per task.
 
@@ -426,29 +389,5 @@ class MMTFLClassifier(ClassificationTasks, _MMTFL):
     True
     """
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        *,
-        p: int = 2,
-        k: int = 1,
-        loss: str = "logistic",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        task: Any = None,
-    ) -> None:
-        super().__init__(
-            lam,
-            p=p,
-            k=k,
-            fit_intercept=fit_intercept,
-            task_weight=task_weight,
-            standardize=standardize,
-            tol=tol,
-            max_iter=max_iter,
-            task=task,
-        )
-        self.loss = loss
+    _: KW_ONLY
+    loss: str = "logistic"

@@ -6,30 +6,16 @@ features gains at most ``accuracy``, or a small share of the mean gain of a pass
 Features without curvature are not changed.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array
 from priormtl.solvers.kernels import compiled, inlined
-
-__all__ = ["Samples", "lasso_by_gram", "lasso_by_samples"]
 
 LAST_GAIN = 0.1  # stop when a pass gains less than this share of the mean gain
 
 
-class Samples(NamedTuple):
-    """Samples of all tasks, and their residuals."""
-
-    rows: Array  # (d, n), contiguous per feature
-    residual: Array  # scores minus targets, task after task; updated in place
-    first: Index  # (m,) first column of each task in ``rows``
-    place: Index  # (m,) first entry of each task in ``residual``
-    length: Index  # (m,) samples of each task
-    curvature: Array  # (m, d) squared lengths of the features
-
-
 @inlined
 def soft_threshold(value: float, amount: float) -> float:
-    """Soft thresholding."""
     if value > amount:
         return value - amount
     if value < -amount:

@@ -22,8 +22,6 @@ from priormtl._lazy import cached_property
 from priormtl.data import SharedRows, StackedRows, TaskData, TaskStatistics
 from priormtl.losses import DataFit, Evaluation, SampleForm, SquaredFit
 
-__all__ = ["LassoStep", "RidgeStep", "Step", "Subproblem", "as_own_rows", "ridge_step"]
-
 # Ridge steps
 MOST_WORK = 1e9  # multiplications of one step by factorisation
 MOST_GRAM_NUMBERS = 2**24
@@ -71,7 +69,6 @@ class RidgeStep:
         return problem.coef + v * change
 
     def restrict(self, features: Index) -> "RidgeStep":
-        """The cheapest method for these features only."""
         part = self.fit.restrict(features)
         if isinstance(part, SquaredFit) and isinstance(part.moments, TaskStatistics):
             # Products read each task's moments faster in one piece.
@@ -168,6 +165,17 @@ def _divide(a: Array, b: Array) -> Array:
 # The lasso
 
 
+class Samples(NamedTuple):
+    """Samples of all tasks, and their residuals."""
+
+    rows: Array  # (d, n), contiguous per feature
+    residual: Array  # scores minus targets, task after task; updated in place
+    first: Index  # (m,) first column of each task in ``rows``
+    place: Index  # (m,) first entry of each task in ``residual``
+    length: Index  # (m,) samples of each task
+    curvature: Array  # (m, d) squared lengths of the features
+
+
 @dataclass(frozen=True, eq=False)
 class LassoStep:
     """One lasso per task, warm started, by coordinate descent in compiled loops."""
@@ -176,84 +184,55 @@ class LassoStep:
 
     def improve(self, problem: Subproblem) -> Array:
         """Minimise the quadratic model until passes gain little."""
+        from priormtl.baselines.mmtfl import lasso  # noqa: PLC0415
+
         with np.errstate(divide="ignore", over="ignore"):
             weight = problem.lam / problem.shared
         limits = (problem.accuracy / problem.coef.shape[1], MOST_PASSES)
         if self.fit.is_quadratic:
-            lasso = self._lasso
+            form = self._form
         else:
-            lasso = _make_lasso(self.fit.quadratic_model(problem.point))
-        return lasso.descend(problem, weight, limits)
+            form = lasso_form(self.fit.quadratic_model(problem.point))
+        W = np.array(problem.coef.T, order="C")
+        if not isinstance(form, Samples):
+            slope = np.array(problem.point.gradient.T, order="C")
+            lasso.lasso_by_gram(form, slope, W, weight, limits)
+            return np.ascontiguousarray(W.T)
+        # At W = 0 residuals are minus the targets; scores from the features in use.
+        used = W.any(axis=0)
+        rows, ends = form.rows[used], form.first + form.length
+        parts = zip(W[:, used], form.first.tolist(), ends.tolist(), strict=True)
+        scores = np.concatenate([w @ rows[:, a:b] for w, a, b in parts])
+        form = form._replace(residual=scores + form.residual)
+        lasso.lasso_by_samples(form, W, weight, limits)
+        return np.ascontiguousarray(W.T)
 
     def restrict(self, features: Index) -> Self:
-        """Same for these features only."""
         return type(self)(self.fit.restrict(features))
 
     @cached_property
-    def _lasso(self) -> "_GramLasso | _SampleLasso":
-        return _make_lasso(self.fit)
+    def _form(self) -> Array | Samples:
+        return lasso_form(self.fit)
 
 
-@dataclass(frozen=True, eq=False)
-class _GramLasso:
-    gram: Array  # (m, d, d) or (1, d, d)
+def lasso_form(fit: DataFit[Any]) -> Array | Samples:
+    """Gram matrices (m or 1, d, d) where these are small or all there is; or samples.
 
-    def descend(
-        self, problem: Subproblem, weight: Array, limits: tuple[float, int]
-    ) -> Array:
-        from priormtl.baselines.mmtfl.lasso import lasso_by_gram  # noqa: PLC0415
-
-        W = np.array(problem.coef.T, order="C")
-        slope = np.array(problem.point.gradient.T, order="C")
-        lasso_by_gram(self.gram, slope, W, weight, limits)
-        return np.ascontiguousarray(W.T)
-
-
-@dataclass(frozen=True, eq=False)
-class _SampleLasso:
-    rows: Array  # (d, n)
-    target: Array  # task after task
-    first: Index  # (m,) first column of each task in ``rows``
-    place: Index  # (m,) first entry of each task in ``target``
-    length: Index  # (m,) samples of each task
-    curvature: Array  # (m, d)
-
-    def descend(
-        self, problem: Subproblem, weight: Array, limits: tuple[float, int]
-    ) -> Array:
-        from priormtl.baselines.mmtfl.lasso import (  # noqa: PLC0415
-            Samples,
-            lasso_by_samples,
-        )
-
-        W = np.array(problem.coef.T, order="C")
-        # Scores from the features in use only.
-        used = W.any(axis=0)
-        rows, ends = self.rows[used], self.first + self.length
-        parts = zip(W[:, used], self.first.tolist(), ends.tolist(), strict=True)
-        residual = np.concatenate([w @ rows[:, a:b] for w, a, b in parts]) - self.target
-        samples = Samples(
-            self.rows, residual, self.first, self.place, self.length, self.curvature
-        )
-        lasso_by_samples(samples, W, weight, limits)
-        return np.ascontiguousarray(W.T)
-
-
-def _make_lasso(fit: DataFit[Any]) -> _GramLasso | _SampleLasso:
-    """Gram matrices where they are small or all there is, else samples."""
+    The residuals of the samples are those of W = 0.
+    """
     n_rows, size = fit.rows_per_task, fit.normal_size or 0
     if n_rows is None or (size <= FEW_GRAM_NUMBERS and fit.shape[0] <= 2 * n_rows):
-        return _GramLasso(np.ascontiguousarray(fit.normal_form().gram))
+        return np.ascontiguousarray(fit.normal_form().gram)
     rows, target, starts, *_ = fit.sample_form()
     squares = rows**2
     if len(starts):
         first, count = starts[:-1], np.diff(starts)
         curvature = np.ascontiguousarray(np.add.reduceat(squares, first, axis=1).T)
-        return _SampleLasso(rows, target, first, first, count, curvature)
+        return Samples(rows, -target, first, first, count, curvature)
     m, n = target.shape
     curvature = np.tile(squares.sum(axis=1), (m, 1))
     count, place = np.full(m, n, np.intp), n * np.arange(m, dtype=np.intp)
-    return _SampleLasso(rows, target.ravel(), 0 * place, place, count, curvature)
+    return Samples(rows, -target.ravel(), 0 * place, place, count, curvature)
 
 
 Step = RidgeStep | LassoStep

@@ -12,19 +12,14 @@ solved by reweighted ridge regressions (``reweighting``).
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from priormtl._arrays import Index
-from priormtl.baselines.base import (
-    Baseline,
-    LinearModel,
-    Outcome,
-    Settings,
-    crossed,
-)
+from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
 from priormtl.baselines.mtfl.lattice import (
     MOST_TASKS_OF_ALL,
     LatticeNorm,
@@ -136,40 +131,20 @@ class _Bound(NamedTuple):
     choice: str
 
 
+@dataclass(eq=False, repr=False)
 class _MTFL(Baseline):
     followed = "C"
-    fit_intercept: bool | str
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        mean_share: float = 0.1,
-        growth: float = 1.5,
-        p: float = 1.5,
-        q: float = 1.5,
-        blocks: Any = None,
-        groups: Any = "auto",
-        fit_intercept: bool = True,
-        task_weight: str = "sum",
-        standardize: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        task: Any = None,
-    ) -> None:
-        self.C = C
-        self.mean_share = mean_share
-        self.growth = growth
-        self.p = p
-        self.q = q
-        self.blocks = blocks
-        self.groups = groups
-        self.fit_intercept = fit_intercept
-        self.task_weight = task_weight
-        self.standardize = standardize
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
+    C: float = 1.0
+    _: KW_ONLY
+    mean_share: float = 0.1
+    growth: float = 1.5
+    p: float = 1.5
+    q: float = 1.5
+    blocks: Any = None
+    groups: Any = "auto"
+    tol: float = 1e-6
+    max_iter: int = 1000
 
     def _bind(self, data: TaskData) -> _Bound:
         intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
@@ -228,7 +203,7 @@ class _MTFL(Baseline):
                 f"objective {point.objective:.3g}, after {n_iter} iterations; raise "
                 "max_iter or tol."
             )
-        model = LinearModel(coef, bound.fit.intercept(coef.T))
+        model = LinearModel(coef, bound.fit.intercept_at_zero(coef.T))
         return Outcome(model, point.objective, n_iter, learned, shortfall)
 
     def _suggest(self, bound: _Bound, n: int) -> list[Settings]:
@@ -291,12 +266,8 @@ class MTFL(RegressionTasks, _MTFL):
         "active": starts with single tasks and adds groups that violate a necessary
         optimality condition and whose proper subsets are all present, up to 1023
         groups. "auto": "all" for up to 10 tasks, else "tree".
-    fit_intercept : bool
-        Whether to fit an unpenalised intercept for each task.
-    task_weight : {"sum", "mean"}
-        Whether the loss of each task is summed or averaged over its rows.
-    standardize, task
-        As in :class:`MultiTaskRegressor`.
+    fit_intercept, task_weight, standardize, task
+        As in :class:`DMTL`.
     tol : float
         Stop at a duality gap of ``tol`` times the objective.
     max_iter : int

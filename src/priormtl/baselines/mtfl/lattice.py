@@ -24,17 +24,6 @@ from scipy.cluster.hierarchy import linkage
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 
-__all__ = [
-    "LatticeNorm",
-    "Levels",
-    "TaskGroups",
-    "all_groups",
-    "membership",
-    "named_groups",
-    "single_groups",
-    "tree_groups",
-]
-
 MOST_TASKS_OF_ALL = 10  # 1023 groups
 MOST_GROUPS = 1023
 LEAST_SHARE = 1e-14  # of Ω that weights leave to a group, so that it can return
@@ -68,7 +57,6 @@ class TaskGroups:
 
     @cached_property
     def sizes(self) -> Array:
-        """Number of tasks in each group (g,)."""
         return self.member.sum(axis=1)
 
     @cached_property
@@ -78,15 +66,12 @@ class TaskGroups:
         return (shared == self.sizes[:, np.newaxis]).astype(np.float64)
 
     def named(self, tasks: Sequence[Hashable]) -> list[tuple[Hashable, ...]]:
-        """Groups as tuples of task names."""
         return [tuple(tasks[i] for i in group) for group in self.sets()]
 
     def sets(self) -> list[tuple[int, ...]]:
-        """Positions of the tasks of each group."""
         return [tuple(np.flatnonzero(row).tolist()) for row in self.member]
 
     def add(self, groups: Iterable[tuple[int, ...]]) -> "TaskGroups":
-        """These groups too."""
         return TaskGroups.of([*self.sets(), *groups], self.member.shape[1])
 
     def find(self, others: "TaskGroups") -> Index:
@@ -109,7 +94,6 @@ class TaskGroups:
 
 
 def single_groups(m: int) -> TaskGroups:
-    """Each task alone."""
     return TaskGroups(np.eye(m))
 
 
@@ -222,7 +206,6 @@ class LatticeNorm:
         return Levels(top * group, top * above, total)
 
     def value(self, lengths: Array) -> float:
-        """Ω of lengths Θ."""
         return self.levels(lengths).total
 
     def weights(self, lengths: Array, least: float = LEAST_SHARE) -> Array:

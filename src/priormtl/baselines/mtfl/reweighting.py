@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,19 +28,6 @@ from priormtl.baselines.mtfl.lattice import (
     membership,
 )
 from priormtl.losses import SquaredFit
-
-__all__ = [
-    "Grown",
-    "LatticePoint",
-    "LatticeProblem",
-    "RidgeSolution",
-    "TaskCurvature",
-    "extrapolate",
-    "grow_groups",
-    "reweight",
-    "rotate_fit",
-    "solve_ridge",
-]
 
 LARGEST_GRAM = 3 * 10**7  # numbers in all XᵀX, up to which they are computed
 VANISHING = 1e-14  # relative to the largest, below which curvature counts as zero
@@ -274,12 +260,10 @@ class LatticePoint:
 
     @property
     def gap(self) -> float:
-        """Duality gap."""
         return max(0.0, self.objective - self.dual)
 
     @property
     def relative_gap(self) -> float:
-        """Duality gap over the objective."""
         return self.gap / self.objective if self.objective > 0 else 0.0
 
 
@@ -400,18 +384,13 @@ def extrapolate(points: deque[Array], steps: deque[Array], importance: Array) ->
 Solve = Callable[[LatticeProblem, LatticePoint | None], tuple[LatticePoint, int]]
 
 
-class Grown(NamedTuple):
-    """The problem with all groups that were added, and its solution."""
-
-    problem: LatticeProblem
-    point: LatticePoint
-    n_iter: int
-
-
-def grow_groups(problem: LatticeProblem, solve: Solve) -> Grown:
+def grow_groups(
+    problem: LatticeProblem, solve: Solve
+) -> tuple[LatticeProblem, LatticePoint, int]:
     """Active-set rule: solve, then add groups g with ‖(√D_jg)_j‖ > Ω d_g.
 
-    Only groups all of whose proper subsets are present are candidates.
+    Only groups all of whose proper subsets are present are candidates. Returns the
+    problem with all groups that were added, its solution and the iterations.
     """
     point, n_iter = solve(problem, None)
     while True:
@@ -436,4 +415,4 @@ def grow_groups(problem: LatticeProblem, solve: Solve) -> Grown:
         problem = replace(problem, norm=grown)
         point, n = solve(problem, replace(point, weights=weights))
         n_iter += n
-    return Grown(problem, point, n_iter)
+    return problem, point, n_iter
