@@ -28,8 +28,6 @@ from scipy.sparse.linalg import LinearOperator, eigsh, splu
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 
-__all__ = ["Cosines", "Laplacian"]
-
 DENSE_SIZE = 500  # tasks up to which matrices (m, m) are formed
 FEW_TASKS = 64  # up to here dense solves beat sparse ones
 
@@ -47,7 +45,6 @@ class Laplacian:
 
     @classmethod
     def empty(cls, m: int) -> Self:
-        """No ties at all."""
         return cls(csr_array((m, m)), csr_array((m, 0)))
 
     @classmethod
@@ -73,19 +70,16 @@ class Laplacian:
         return cls(csr_array(diags_array(count)), groups)
 
     def __add__(self, other: Self) -> Self:
-        """Both graphs at once."""
         sides = [[csr_array(self.groups), csr_array(other.groups)]]
         edges = csr_array(self.edges + other.edges)
         return type(self)(edges, csr_array(block_array(sides)))
 
     @property
     def m(self) -> int:
-        """Number of tasks."""
         return int(self.edges.shape[0])
 
     @property
     def is_zero(self) -> bool:
-        """Whether nothing is tied."""
         return self.edges.nnz == 0 and self.groups.nnz == 0
 
     def pairs(self) -> list[tuple[int, int, float]]:
@@ -141,7 +135,6 @@ class Laplacian:
 
     @cached_property
     def _circle_weight(self) -> Array:
-        """Weight of each group (k,)."""
         return np.asarray(self.groups.multiply(self.groups).sum(axis=0)).ravel()
 
     def dense(self) -> Array:
@@ -167,7 +160,6 @@ class Laplacian:
 
     @cached_property
     def largest_eigenvalue(self) -> float:
-        """Largest eigenvalue of L."""
         if self.is_zero:
             return 0.0
         if self.m <= DENSE_SIZE:
@@ -305,12 +297,10 @@ class Cosines:
         return np.asarray(dct(X, type=3 if self._transposed else 2, norm="ortho"))
 
     def copy(self) -> Array:
-        """The table (m, m) as an array that the caller owns."""
         table = _cosine_table.__wrapped__(self.shape[0])
         return np.array(table.T if self._transposed else table)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """The table as an array."""
         return self.copy().astype(dtype or np.float64, copy=False)
 
 
@@ -325,7 +315,6 @@ def _cosine_table(m: int) -> Array:
 
 
 def _joined(parts: list[Any], dtype: type) -> np.ndarray:
-    """Concatenate arrays, also when there are none."""
     return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype)
 
 

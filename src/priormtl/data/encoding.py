@@ -17,8 +17,6 @@ from priormtl.data.labels import is_missing
 from priormtl.data.tables import as_frame, column_floats
 from priormtl.exceptions import absent_name, unknown_name
 
-__all__ = ["POLICIES", "Encoding", "RawColumn", "merge_encodings", "read_encoding"]
-
 POLICIES = ("error", "drop", "mean")  # from strict to mild
 GAP = -1  # code of a missing value
 
@@ -31,7 +29,6 @@ class RawColumn(NamedTuple):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of its features."""
         if self.values is None:
             return (self.name,)
         return tuple(f"{self.name}={value}" for value in self.values)
@@ -78,11 +75,9 @@ class Encoding:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of the features."""
         return tuple(name for column in self.columns for name in column.features)
 
     def with_means(self, means: Array) -> Self:
-        """Same columns, with means that may fill missing values."""
         return replace(self, means=tuple(np.asarray(means).tolist()))
 
     def used_columns(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -157,7 +152,6 @@ class Encoding:
         return replace(self, missing=missing, task=task, target=target, means=None)
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the encoding."""
         return {
             "columns": [
                 [name, values and list(values)] for name, values in self.columns

@@ -22,21 +22,6 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 
-__all__ = [
-    "ROUNDING",
-    "CentredRows",
-    "CentredSamples",
-    "Moments",
-    "centre_samples",
-    "pooled_means",
-    "pooled_scale",
-    "pooled_variance",
-    "refuse_tiny",
-    "refuse_tiny_weights",
-    "shift_samples",
-    "tasks_last",
-]
-
 ROUNDING = 8 * np.finfo(np.float64).eps  # relative deviation that is noise
 SMALLEST = 1e-150  # squares of smaller numbers leave the range of doubles
 MOST_DENSE_ROWS = 1000  # beyond, a sparse task's spectrum is found without a dense copy
@@ -187,51 +172,40 @@ class CentredSamples:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(d, m)."""
         return self.data.shape
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
-        """Names of the tasks."""
         return self.data.tasks
 
     @property
     def features(self) -> tuple[str, ...] | None:
-        """Names of the features."""
         return self.data.features
 
     @property
     def weight(self) -> Array:
-        """Total weight of each task (m,)."""
         return self.data.task_weight
 
     @cached_property
     def xy(self) -> Array:
-        """Centred Xᵀy of each task (m, d)."""
         return self._adjoint(self.data.weight * self.data.y).T
 
     @cached_property
     def yy(self) -> Array:
-        """Centred yᵀy of each task (m,)."""
         return self.data.task_sums(self.data.weight * self.data.y**2)
 
     @property
     def size(self) -> int:
-        """Number of entries that ``gram_product`` reads."""
         return int(self.data.X.nnz if self._sparse else self.data.X.size)
 
     @property
     def gram_size(self) -> int:
-        """Number of entries of ``gram``."""
         return self._n_grams * self.shape[0] ** 2
 
     def gram(self) -> Array:
-        """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same."""
         return tasks_last(self._n_grams, self.shape[0], self._fill_gram)
 
     def raw_gram(self) -> Array:
-        """XᵀX about zero."""
-
         def fill(i: int, out: Array) -> None:
             mean = np.sqrt(self.weight[i]) * self.x_mean[i]
             if self.offset is None:
@@ -254,7 +228,6 @@ class CentredSamples:
         return float(n) if self._has_one_gram else None
 
     def rows(self) -> CentredRows:
-        """Samples about their task's mean, times the root of their weight."""
         data = self.data
         if isinstance(data, StackedRows):
             weight, starts, X = data.weight, data.starts, data.X
@@ -267,7 +240,6 @@ class CentredSamples:
         return CentredRows((X.T * root).T, (data.y.T * root).T, starts)
 
     def gram_product(self, P: Array) -> Array:
-        """Column i is the centred XᵀX of task i times column i of P."""
         return self._adjoint(self.data.weight * self._forward(P))
 
     def misfit(self, P: Array) -> tuple[float, Array]:
@@ -279,7 +251,6 @@ class CentredSamples:
         return 0.5 * float(np.vdot(weighted, rest)), self._adjoint(weighted)
 
     def squared_deviations(self) -> Array:
-        """Diagonals of the centred XᵀX (m, d)."""
         if self._sparse:
             return np.array([self._sparse_deviations(i) for i in range(self.shape[1])])
         sums = self.data.with_matrix(self.data.X**2).adjoint(self.data.weight).T
@@ -288,7 +259,6 @@ class CentredSamples:
         return np.maximum(sums - self.weight[:, np.newaxis] * self.offset**2, 0.0)
 
     def within_task_products(self, features: Index) -> Array:
-        """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
         weight = self.data.weight
         per_row = weight.sum(axis=1) if weight.ndim == 2 else weight
         X = self.data.X
@@ -303,12 +273,10 @@ class CentredSamples:
         return products - centres.T @ self.offset
 
     def task_spectra(self) -> tuple[Array, Array]:
-        """Smallest and largest eigenvalue of each task's centred XᵀX."""
         pairs = [self._spectrum(i) for i in range(len(self.tasks))]
         return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
     def restrict(self, features: Index) -> Self:
-        """Only these features."""
         return replace(
             self,
             data=self.data.restrict(features),
@@ -317,7 +285,6 @@ class CentredSamples:
         )
 
     def rescale(self, scale: Array) -> Self:
-        """Features divided by ``scale``."""
         return replace(
             self,
             data=self.data.rescale(scale),
@@ -326,7 +293,6 @@ class CentredSamples:
         )
 
     def shift(self, centre: Array) -> Self:
-        """Features less ``centre`` (d,)."""
         return replace(self, x_mean=self.x_mean - centre)
 
     @property
@@ -348,13 +314,11 @@ class CentredSamples:
             out -= self.weight[i] * np.outer(self.offset[i], self.offset[i])
 
     def _weighted_rows(self, i: int) -> Array:
-        """Dense rows of task ``i``, times the root of their weight."""
         X, _, weight = self.data.rows_of(i)
         return X if self._is_plain else X * np.sqrt(weight)[:, np.newaxis]
 
     @cached_property
     def _is_plain(self) -> bool:
-        """Whether all weights are one."""
         return bool(np.all(self.data.weight == 1.0))
 
     @property
@@ -422,7 +386,6 @@ class CentredSamples:
 
 
 def centre_samples(data: TaskData) -> CentredSamples:
-    """Centre samples about their task's mean."""
     y_mean = data.task_sums(data.weight * data.y) / data.task_weight
     y = np.where(data.weight > 0, data.y - data.spread(y_mean), 0.0)
     means = data.feature_means

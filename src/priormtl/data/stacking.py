@@ -14,8 +14,6 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from priormtl.data.tables import as_frame, take_rows
 
-__all__ = ["one_vs_one", "one_vs_rest", "stack_tasks"]
-
 
 def stack_tasks(
     X: Sequence[Any] | Mapping[Hashable, Any], y: Sequence[Any] | Mapping[Hashable, Any]

@@ -22,8 +22,6 @@ from priormtl.data.on_disk import MappedGrams
 from priormtl.exceptions import ModelFileError
 from priormtl.tables import build_table, spell_number, to_notebook
 
-__all__ = ["TaskStatistics", "align_tasks"]
-
 KIND = "task statistics"
 MOST_SHOWN = 10  # tasks, and names of features, in notebooks
 PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")  # all arrays but xx
@@ -119,7 +117,6 @@ class TaskStatistics:
         return f"TaskStatistics({m} tasks, {d} features, weight {self.weight.sum():g})"
 
     def _repr_html_(self) -> str:
-        """Contents, and weight, mean and spread of each task's target, shortened."""
         d, m = self.shape
         names = self.features or ()
         more = f", … ({d} in all)" if len(names) > MOST_SHOWN else ""
@@ -206,7 +203,6 @@ class TaskStatistics:
         return replace(self, x_mean=self.x_mean - centre, encoding=None)
 
     def __add__(self, other: "TaskStatistics") -> "TaskStatistics":
-        """Statistics of both sets of samples; tasks are matched by name."""
         if not isinstance(other, TaskStatistics):
             return NotImplemented
         a, b = self, other
@@ -276,7 +272,6 @@ class TaskStatistics:
         return loaded
 
     def check_shapes(self) -> None:
-        """Fail if shapes or types of arrays do not agree."""
         d, m = self.shape
         shapes = (m,), (m, d), (m,), (m, d), (m,), (len(self.xx), d, d)
         arrays = [*(getattr(self, name) for name in PLAIN), self.xx]

@@ -19,18 +19,6 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl.data.labels import declares_order, mark_ordered
 from priormtl.exceptions import unknown_name
 
-__all__ = [
-    "as_frame",
-    "build_frame",
-    "column_floats",
-    "column_names",
-    "find_frame_library",
-    "read_matrix",
-    "read_targets",
-    "split_task_column",
-    "take_rows",
-]
-
 LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of doubles
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
@@ -53,7 +41,6 @@ def as_frame(table: Any) -> nw.DataFrame[Any] | None:
 
 
 def column_names(table: Any) -> tuple[str, ...] | None:
-    """Column names of a data frame, where all are text."""
     frame = as_frame(table)
     if frame is None or not all(isinstance(name, str) for name in frame.columns):
         return None
@@ -93,7 +80,6 @@ def _split_array_column(X: Any, task: Hashable) -> tuple[Any, Any]:
 
 
 def read_matrix(X: Any) -> Matrix:
-    """X as finite float64 numbers, dense or in CSR format."""
     frame = as_frame(X)
     if frame is not None:
         matrix: Matrix = _frame_values(frame, "X")

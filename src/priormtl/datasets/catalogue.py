@@ -18,8 +18,6 @@ from priormtl.datasets.sarcos import SARCOS
 from priormtl.datasets.school import SCHOOL
 from priormtl.exceptions import DataFileError, MissingDataError, unknown_name
 
-__all__ = ["SOURCES", "Conversion", "Finding", "convert_original", "look_for"]
-
 SOURCES = {
     source.name: source
     for source in (SCHOOL, SARCOS, YALE, MNIST, LETTER, LETTER_UCI, ORL)

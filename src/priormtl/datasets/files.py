@@ -26,26 +26,6 @@ import numpy as np
 from priormtl._files import write_whole
 from priormtl.exceptions import DataFileError, MissingDataError
 
-__all__ = [
-    "Arrays",
-    "Expected",
-    "Folder",
-    "Source",
-    "cells",
-    "check_arrays",
-    "digest_array",
-    "find_home",
-    "first_of",
-    "flip_pixels",
-    "read_arrays",
-    "read_idx",
-    "read_lines",
-    "read_mat",
-    "take_files",
-    "to_integers",
-    "write_arrays",
-]
-
 VARIABLE = "PRIORMTL_DATA"
 MOST_BYTES = 2**28  # more than any file or original holds
 IDX_BYTES = 0x08  # the type code of unsigned bytes
@@ -81,12 +61,10 @@ class Source:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Arrays that the file must hold."""
         return tuple(name for name in self.arrays if name not in self.extras)
 
     @property
     def command(self) -> str:
-        """Command that converts the originals to the file."""
         return f"priormtl data convert {self.name} {' '.join(self.originals)}"
 
 
@@ -149,7 +127,6 @@ def check_arrays(source: Source, arrays: Arrays) -> bool:
 
 
 def write_arrays(path: Path, arrays: Arrays) -> None:
-    """Write all or nothing: the file appears complete or not at all."""
     buffer = BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_whole(path, buffer.getbuffer())
@@ -233,7 +210,6 @@ def first_of(path: Path, variables: dict[str, Any], *names: str) -> np.ndarray:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Contents of a file, unpacked if it is gzipped."""
     content = path.read_bytes()
     if content[:2] != b"\x1f\x8b":
         return content
@@ -295,7 +271,6 @@ def flip_pixels(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def cells(place: str, values: np.ndarray) -> list[Any]:
-    """Entries of a MATLAB cell array."""
     if values.dtype != object:
         raise DataFileError(f"{place} must be a cell array.")
     return values.ravel().tolist()

@@ -26,17 +26,6 @@ from priormtl.datasets.files import (
 from priormtl.datasets.task_set import TaskSet, name_pixels, pair_tasks
 from priormtl.exceptions import DataFileError
 
-__all__ = [
-    "MNIST",
-    "ORL",
-    "YALE",
-    "convert_faces",
-    "convert_mnist",
-    "load_mnist",
-    "load_orl",
-    "load_yale",
-]
-
 FACE_SIDE = 32
 DIGIT_SIDE = 28
 FACES = "Deng Cai's face data, cad.zju.edu.cn/home/dengcai/Data/FaceData.html"

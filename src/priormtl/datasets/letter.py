@@ -28,15 +28,6 @@ from priormtl.datasets.files import (
 from priormtl.datasets.task_set import TaskSet, name_pixels, pair_tasks
 from priormtl.exceptions import DataFileError
 
-__all__ = [
-    "LETTER",
-    "LETTER_UCI",
-    "convert_letter",
-    "convert_letter_uci",
-    "load_letter",
-    "load_letter_uci",
-]
-
 SHAPE = (16, 8)
 PIXELS = 16 * 8
 ALPHABET = np.array(list("abcdefghijklmnopqrstuvwxyz"))

@@ -18,8 +18,6 @@ from priormtl.datasets.files import (
 from priormtl.datasets.task_set import TaskSet
 from priormtl.exceptions import DataFileError
 
-__all__ = ["SARCOS", "convert_sarcos", "load_sarcos", "load_sarcos_one"]
-
 JOINTS = 7
 FEATURES = tuple(
     f"{what} {joint}"

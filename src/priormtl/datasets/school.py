@@ -20,8 +20,6 @@ from priormtl.datasets.files import (
 from priormtl.datasets.task_set import TaskSet
 from priormtl.exceptions import DataFileError
 
-__all__ = ["SCHOOL", "convert_school", "load_school"]
-
 ETHNIC = (
     *("eswi", "african", "arab", "bangladeshi", "caribbean", "greek", "indian"),
     *("pakistani", "se_asian", "turkish", "other"),

@@ -39,20 +39,6 @@ from priormtl.engines.columns import (
 from priormtl.engines.partial import Partial
 from priormtl.engines.schema import Column, Layout, Schema, refuse_many
 
-__all__ = [
-    "Reading",
-    "accumulate_batches",
-    "arrange_features",
-    "choose_rows",
-    "enough_rows",
-    "fill_slots",
-    "find_usable",
-    "read_batch",
-    "regroup",
-    "summarize_batch",
-    "summarize_rows",
-]
-
 CELLS = 2**21  # numbers in a piece: 16 MB
 FIRST_ROWS = 4096  # of the first piece, before the number of features is known
 FEWEST_ROWS = 256
@@ -68,7 +54,6 @@ class SortedRows(NamedTuple):
     weight: Array  # of each row
 
     def row_counts(self) -> Index:
-        """Number of rows of each task."""
         return np.bincount(self.codes, minlength=len(self.tasks)).astype(np.intp)
 
 
@@ -139,7 +124,6 @@ def _no_rows(tasks: tuple[Any, ...], d: int) -> TaskStatistics:
 
 
 def read_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Reading:
-    """Read and check the rows of one batch."""
     names = schema.used_columns(batch.schema.names)
     table = {name: batch.column(name) for name in names}
     ordered = declares_order(batch.schema, schema.task)

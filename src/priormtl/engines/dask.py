@@ -23,8 +23,6 @@ from priormtl.engines.partial import Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema
 from priormtl.exceptions import DataFileError
 
-__all__ = ["summarize"]
-
 FAN_IN = 8  # statistics that are merged at a time
 WAITING = (
     "client must wait for results: got an asynchronous one; create another client of "
@@ -184,7 +182,6 @@ def _join(group: Sequence[tuple[Span, Any]], merge: Any) -> tuple[Span, Any]:
 
 
 def name_columns(rows: Any) -> list[str]:
-    """Names of the columns of the first partition."""
     with naming_partition("partition 0"):
         return _check_names(_to_frame(rows).columns)
 
@@ -223,7 +220,6 @@ def summarize_partition(
 
 
 def merge_partitions(spans: Sequence[Sequence[int]], *contents: bytes) -> bytes:
-    """Merge statistics of neighbouring partitions."""
     total, done = from_bytes(contents[0]), Span(*spans[0])
     for span, content in zip(spans[1:], contents[1:], strict=True):
         part, new = from_bytes(content), Span(*span)
@@ -234,7 +230,6 @@ def merge_partitions(spans: Sequence[Sequence[int]], *contents: bytes) -> bytes:
 
 
 def _to_frame(rows: Any) -> Any:
-    """View a partition as a data frame."""
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     frame = as_frame(rows)
@@ -259,7 +254,6 @@ def _check_names(columns: Iterable[Any]) -> list[str]:
 
 @contextmanager
 def naming_partition(place: str) -> Iterator[None]:
-    """Say in errors in which partition something is wrong."""
     try:
         yield
     except (pa.ArrowException, TypeError) as error:
@@ -269,7 +263,6 @@ def naming_partition(place: str) -> Iterator[None]:
 
 
 def one_line(error: Exception) -> str:
-    """Message of an error of another library, on one line."""
     lines = "\n".join(map(str, error.args)).splitlines()
     told = " ".join(line for line in lines if line.strip("+- "))
     return shorten(told or type(error).__name__)
@@ -310,5 +303,4 @@ def _name_file(part: Any) -> str:
     return f" ({files.pop()})" if len(files) == 1 else ""
 
 
-def _touch(_: Any) -> None:
-    """Do nothing, once the argument has been made."""
+def _touch(_: Any) -> None: ...

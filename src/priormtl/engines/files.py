@@ -23,15 +23,6 @@ from pyarrow import csv
 
 from priormtl.exceptions import DataFileError, FoldsError, suggest_file, unknown_name
 
-__all__ = [
-    "naming",
-    "open_files",
-    "read_filter",
-    "repeated_name",
-    "shorten",
-    "unreadable",
-]
-
 SUFFIXES = {
     ".parquet": "Parquet",
     ".pq": "Parquet",
@@ -107,7 +98,6 @@ def _list_files(folder: Path) -> list[Path]:
 
 
 def _suffix(file: Path) -> str:
-    """Suffix of a name; CSV files may be compressed."""
     name = file.name.lower()
     return ".csv" if name.endswith((".csv.gz", ".csv.bz2")) else Path(name).suffix
 
@@ -204,7 +194,6 @@ def read_filter(text: str, names: Sequence[str]) -> Any:
         raise refusal
 
     def operand(node: ast.expr) -> Any:
-        """Column or value."""
         name = node.id if isinstance(node, ast.Name) else None
         if isinstance(node, ast.List) and len(node.elts) == 1:
             name = str(getattr(node.elts[0], "value", ""))
@@ -237,7 +226,6 @@ def read_filter(text: str, names: Sequence[str]) -> Any:
 
 @contextmanager
 def naming(file: str) -> Iterator[None]:
-    """Say in errors in which file something is wrong."""
     try:
         yield
     except FoldsError as error:
@@ -267,7 +255,6 @@ def unreadable(file: str, error: Exception, names: Sequence[str] = ()) -> DataFi
 
 
 def repeated_name(file: str, name: str) -> DataFileError:
-    """Build the error for columns that cannot be told apart."""
     return DataFileError(
         f"{file}: several columns have the name {name!r}; rename all but one."
     )

@@ -37,17 +37,6 @@ from priormtl.engines.schema import Schema
 from priormtl.engines.sources import Piece, Source, open_source, prefetch
 from priormtl.exceptions import DataFileError
 
-__all__ = [
-    "Advance",
-    "SourceRows",
-    "count_threads",
-    "memory_limit",
-    "read_rows",
-    "report_bytes",
-    "summarize",
-    "summarize_source",
-]
-
 MOST_THREADS = 4
 LARGE = 2**26  # bytes of statistics of which only one piece is summarised at a time
 HELD = 3  # statistics held at a time: a sum, a part, and their sum
@@ -123,7 +112,6 @@ def summarize_source(
     batch_rows: int | None = None,
     advance: Advance | None = None,
 ) -> Partial:
-    """Partial statistics of all rows of a source."""
     total: Partial | None = None
     waiting: deque[_Job] = deque()
 

@@ -34,15 +34,6 @@ from priormtl.data import (
 from priormtl.engines.schema import Column, Layout, Schema, join_layouts
 from priormtl.exceptions import FoldsError, ModelFileError
 
-__all__ = [
-    "Partial",
-    "Summary",
-    "from_bytes",
-    "no_rows_left",
-    "refuse_nothing",
-    "to_bytes",
-]
-
 KIND = "partial statistics"
 PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")
 
@@ -97,16 +88,13 @@ class Partial:
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
-        """Tasks seen so far, sorted."""
         return self.parts[0].tasks
 
     @property
     def fold_weight(self) -> Array:
-        """Weight of the rows of each fold (k,)."""
         return np.array([part.weight.sum() for part in self.parts])
 
     def __add__(self, other: "Partial") -> "Partial":
-        """Statistics of both sets of rows."""
         if not isinstance(other, Partial):
             return NotImplemented
         if len(self.parts) != len(other.parts):
@@ -224,28 +212,22 @@ class Read(Protocol):
     """What is known of all rows that were read: a Partial, or a survey of rows."""
 
     @property
-    def tasks(self) -> tuple[Hashable, ...]:
-        """Tasks of the rows that count."""
+    def tasks(self) -> tuple[Hashable, ...]: ...
 
     @property
-    def layout(self) -> Layout:
-        """Feature columns."""
+    def layout(self) -> Layout: ...
 
     @property
-    def observed(self) -> Array:
-        """Weight of the rows that have a value, for each column."""
+    def observed(self) -> Array: ...
 
     @property
-    def fold_weight(self) -> Array:
-        """Weight of the rows of each fold (k,)."""
+    def fold_weight(self) -> Array: ...
 
     @property
-    def rows(self) -> int:
-        """Number of rows read."""
+    def rows(self) -> int: ...
 
     @property
-    def dropped(self) -> int:
-        """Number of these that were dropped for missing values."""
+    def dropped(self) -> int: ...
 
 
 def refuse_nothing(found: Read) -> None:
@@ -263,7 +245,6 @@ def refuse_nothing(found: Read) -> None:
 
 
 def no_rows_left(read: int, dropped: int) -> ValueError:
-    """Build the error for rows of which none is left."""
     others = read - dropped
     zero = f" and {others} have weight zero" if others else ""
     return ValueError(

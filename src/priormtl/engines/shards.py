@@ -60,8 +60,6 @@ from priormtl.engines.schema import Layout, Schema, Slot, join_layouts
 from priormtl.engines.sources import Piece, open_source, prefetch
 from priormtl.exceptions import DataFileError, ModelFileError
 
-__all__ = ["open_shards", "summarize_sharded"]
-
 BUCKETS = 64  # per fold: fewer tasks are summarised at a time, and share a bucket
 MOST_BUCKETS = 192  # some systems let a process open 256 files
 COPIES = 5  # of a shard's statistics: sum, part, their sum, and rows of as many cells
@@ -220,7 +218,6 @@ class Survey:
 
     @classmethod
     def of(cls, reading: Reading, n: int, folds: int = 1) -> Self:
-        """Survey of the n rows of a batch."""
         rows, observed = reading.rows, []
         sums: dict[Slot, float] = {}
         names = [column.name for column in reading.layout.columns]
@@ -240,7 +237,6 @@ class Survey:
         return cls(layout, sums, seen, rows.tasks, counts, held, n, reading.dropped)
 
     def __add__(self, other: "Survey") -> "Survey":
-        """Survey of both sets of rows."""
         if not isinstance(other, Survey):
             return NotImplemented
         sums = dict(self.sums)
@@ -317,7 +313,6 @@ class Buckets:
             yield table.slice(rows[0], len(rows)) if len(rows) else table.slice(0, 0)
 
     def drop(self, bucket: int) -> None:
-        """Forget the rows of a bucket."""
         self._spill.drop(bucket)
 
 
@@ -335,7 +330,6 @@ class Spill:
             self._opened = stack.pop_all()
 
     def write(self, bucket: int, table: pa.Table) -> None:
-        """Append some rows to a bucket."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
@@ -353,7 +347,6 @@ class Spill:
         self.size += LENGTH.size + content.size
 
     def read(self, bucket: int) -> Iterator[pa.Table]:
-        """Rows of a bucket, from its beginning, piece by piece."""
         file = self._files[bucket]
         file.seek(0)
         while header := file.read(LENGTH.size):
@@ -361,7 +354,6 @@ class Spill:
             yield pa.ipc.open_stream(pa.py_buffer(content)).read_all()
 
     def drop(self, bucket: int) -> None:
-        """Free the disk space of a bucket."""
         self._files[bucket].close()
 
     def __enter__(self) -> Self:

@@ -29,8 +29,6 @@ from priormtl.engines.files import (
 from priormtl.engines.schema import Schema, Wanted
 from priormtl.exceptions import DataFileError
 
-__all__ = ["Piece", "Source", "open_source", "prefetch"]
-
 PREFETCHED = 2  # batches that Arrow decodes in advance
 
 Item = TypeVar("Item")
@@ -45,12 +43,10 @@ class Piece(NamedTuple):
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns."""
         return self.table.schema
 
     @property
     def num_rows(self) -> int:
-        """Number of rows."""
         return int(self.table.num_rows)
 
 
@@ -83,7 +79,6 @@ class Source:
             return schema.wanted(self.columns)
 
     def pieces(self, schema: Schema, batch_rows: int | None = None) -> Iterator[Piece]:
-        """Rows of one file after another, in pieces."""
         yield from self.read(self.wanted(schema), batch_rows)
 
     def read(self, wanted: Wanted, batch_rows: int | None = None) -> Iterator[Piece]:
@@ -225,7 +220,6 @@ def _count_bytes(table: pa.Table, fragment: Any, size: int) -> int:
 
 
 def _file_size(fragment: Any) -> int:
-    """Bytes of a file; zero if there is none, or it is gone."""
     system = getattr(fragment, "filesystem", None)
     if system is None:
         return 0

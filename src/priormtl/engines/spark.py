@@ -24,8 +24,6 @@ from priormtl.engines.partial import Partial, Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema
 from priormtl.exceptions import DataFileError, ModelFileError
 
-__all__ = ["summarize"]
-
 # Partitions after each round of merges. Each number divides the one before, so that
 # what was merged in eight places comes together in one.
 LEVELS = (64, 8, 1)
@@ -122,7 +120,6 @@ def summarize(
 
 
 def _narrow(schema: Schema, where: Any, table: Any) -> Any:
-    """Rows that count, with the columns in use."""
     if not hasattr(table, "mapInArrow"):
         raise ValueError(
             f"table must be a Spark data frame: got {type(table).__name__}."
@@ -213,7 +210,6 @@ def _analysing(problem: str) -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """First line of the message of an error."""
     lines = [line.strip() for line in str(error).splitlines()] or [""]
     return shorten(lines[0] or type(error).__name__)
 

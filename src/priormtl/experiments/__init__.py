@@ -49,6 +49,6 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         for page in _PAGES:
             module = import_module(f"priormtl.experiments.{page}")
-            if name in module.__all__:
+            if hasattr(module, name):
                 return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

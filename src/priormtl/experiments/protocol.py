@@ -20,18 +20,6 @@ from priormtl.datasets import Rows, TaskSet
 from priormtl.metrics import auc, nmse
 from priormtl.selection import deal_rows
 
-__all__ = [
-    "PROTOCOLS",
-    "Budget",
-    "Protocol",
-    "Score",
-    "Split",
-    "find_protocol",
-    "load_rows",
-    "make_split",
-    "score_tasks",
-]
-
 TRAINING_SHARE = 0.6  # of the images, in the paper's 60/40 splits
 SCHOOL_ROWS = 20  # of each task, in the paper's split
 MOST_SHARE = 0.75  # of a task's rows that a point of a learning curve may train on
@@ -56,7 +44,6 @@ class Budget:
 
     @property
     def settings(self) -> int:
-        """Number of combinations."""
         return len(self.lams) * len(self.thetas) * len(self.epsilons)
 
 
@@ -106,7 +93,6 @@ class Score(NamedTuple):
 def make_split(
     protocol: Protocol, data: TaskSet, repeat: int, size: int | None = None
 ) -> Split:
-    """Split of one repeat, the same for every method."""
     # The seed of a data set must not change from one process to the next.
     rng = np.random.default_rng([repeat, crc32(protocol.dataset.encode())])
     count = protocol.most if size is None else size
@@ -155,7 +141,6 @@ def draw_per_task(
 
 
 def _codes(data: TaskSet) -> Index:
-    """Task of each row; zero for all rows where tasks share X."""
     return np.zeros(len(data.sample), np.intp) if data.code is None else data.code
 
 
@@ -265,5 +250,4 @@ def find_protocol(dataset: str, *, quick: bool = False) -> Protocol:
 
 @cache
 def load_rows(dataset: str) -> TaskSet:
-    """The data set, read once per process."""
     return getattr(datasets, f"load_{dataset}")()

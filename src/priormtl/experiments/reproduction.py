@@ -66,8 +66,6 @@ from priormtl.experiments.units import (
     school_in_sample,
 )
 
-__all__ = ["EVERYTHING", "PLANS", "Report", "Request", "plan", "reproduce"]
-
 # Plans.
 
 REPEATS = 10
@@ -118,7 +116,6 @@ def plan(what: str, *, quick: bool = False, without: Sequence[str] = ()) -> list
 
 
 def needed_sets(what: str) -> tuple[str, ...]:
-    """Data sets that a part of the paper reads."""
     wanted = chain.from_iterable(part.datasets for part in _find_plans(what))
     return tuple(name for name in dict.fromkeys(wanted) if name in PROTOCOLS)
 
@@ -268,7 +265,6 @@ def _missing_sets(request: Request) -> tuple[str, ...]:
 def _join_rows(
     units: Sequence[Unit], tables: Sequence[pa.Table | None]
 ) -> dict[str, pa.Table]:
-    """Rows by kind, in the order of the plan."""
     parts: dict[str, list[pa.Table]] = {kind: [] for kind in KINDS}
     for unit, table in zip(units, tables, strict=True):
         if table is not None:
@@ -280,7 +276,6 @@ def _join_rows(
 
 
 def _write_rows(out: Path, rows: Mapping[str, pa.Table]) -> list[Path]:
-    """One Parquet file per kind of rows."""
     out.mkdir(parents=True, exist_ok=True)
     present = {kind: table for kind, table in rows.items() if table.num_rows}
     paths = [out / f"{kind}.parquet" for kind in present]
@@ -334,7 +329,6 @@ def _facts(request: Request) -> Facts:
 
 
 def describe_protocol(*, quick: bool) -> str:
-    """Splits, scales, tuning, accuracy and intervals, for the page of results."""
     protocols = [find_protocol(name, quick=quick) for name in PROTOCOLS]
     most = {p.most for p in protocols if p.most is not None}
     cut = f" (cut to {max(most)} per class in this quick run)" if most else ""

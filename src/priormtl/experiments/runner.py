@@ -30,20 +30,6 @@ from threadpoolctl import threadpool_limits
 from priormtl._files import remove_leftovers, write_whole
 from priormtl._processes import leaving_interrupts
 
-__all__ = [
-    "Clock",
-    "Elapsed",
-    "Event",
-    "Failure",
-    "Outcome",
-    "Store",
-    "Unit",
-    "collect",
-    "read_elapsed",
-    "run",
-    "write_table",
-]
-
 
 class Unit(Protocol):
     """A piece of work whose rows depend on its settings and on nothing else."""
@@ -76,13 +62,11 @@ class Store:
     folder: Path
 
     def path(self, settings: Mapping[str, Any]) -> Path:
-        """File of the unit with these settings."""
         text = _spell_settings(settings).encode()
         name = blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
         return self.folder / f"{name}.parquet"
 
     def read(self, settings: Mapping[str, Any]) -> pa.Table | None:
-        """Rows of a finished unit, else None."""
         try:
             table = pq.read_table(self.path(settings))
         except (FileNotFoundError, pa.ArrowInvalid, OSError):
@@ -91,13 +75,11 @@ class Store:
         return table.replace_schema_metadata(None)
 
     def write(self, settings: Mapping[str, Any], table: pa.Table) -> None:
-        """Store the rows of a finished unit, with its settings as metadata."""
         self.folder.mkdir(parents=True, exist_ok=True)
         metadata = {METADATA_KEY: _spell_settings(settings)}
         write_table(self.path(settings), table.replace_schema_metadata(metadata))
 
     def remove(self, settings: Mapping[str, Any]) -> None:
-        """Remove a unit, if it is there, so that it is computed anew."""
         self.path(settings).unlink(missing_ok=True)
 
 
@@ -199,7 +181,6 @@ def run(
 
 
 def collect(units: Sequence[Unit], store: Store) -> list[pa.Table | None]:
-    """Rows of each unit, None where there are none; computes nothing."""
     return [store.read(unit.settings()) for unit in units]
 
 
@@ -264,7 +245,6 @@ def _failure_reason(future: Future[_Work], limit: float | None) -> str | None:
 
 
 def _compute(unit: Unit, store: Store) -> _Work:
-    """Compute and store a unit, in a process of the pool."""
     begin = time.monotonic()
     # One BLAS thread whatever the number of processes, for identical bits.
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
@@ -303,7 +283,6 @@ class Elapsed(NamedTuple):
 
 
 def read_elapsed(folder: Path) -> Elapsed:
-    """Time that was noted in a folder; zero before the first run."""
     try:
         noted = json.loads((folder / CLOCK_FILE).read_text())
     except FileNotFoundError:
@@ -326,13 +305,11 @@ class Clock:
         self._last = self.begin
 
     def note(self) -> None:
-        """Write the time so far."""
         self._last = time.monotonic()
         elapsed = Elapsed(self._before + self._last - self.begin, self._most)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / CLOCK_FILE, json.dumps(elapsed._asdict()).encode())
 
     def note_sometimes(self) -> None:
-        """Write the time so far, unless that was done a moment ago."""
         if time.monotonic() - self._last >= BETWEEN_NOTES:
             self.note()

@@ -43,16 +43,6 @@ from priormtl.problem import Problem
 from priormtl.solvers import METHODS as SOLVERS
 from priormtl.solvers import gap_below, iterate, method_by_name, solve, stalled
 
-__all__ = [
-    "KINDS",
-    "ConvergenceUnit",
-    "InSample",
-    "RocUnit",
-    "ScoreUnit",
-    "SurfaceUnit",
-    "school_in_sample",
-]
-
 # Scores.
 
 SCORES = pa.schema(
@@ -88,18 +78,15 @@ class ScoreUnit:
 
     @property
     def label(self) -> str:
-        """Name for messages."""
         size = "" if self.size is None else f", size {self.size}"
         wrong = "" if self.wrong is None else f", {self.wrong:.0%} wrong"
         return f"{self.dataset}, {self.method}{size}{wrong}, repeat {self.repeat}"
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Units of one family take about the same time."""
         return (self.dataset, self.method, str(self.size))
 
     def settings(self) -> dict[str, Any]:
-        """Everything the rows depend on."""
         return {
             "kind": "scores",
             "method": self.method,
@@ -111,7 +98,6 @@ class ScoreUnit:
         }
 
     def prepare(self) -> tuple[TaskSet, Split, Training]:
-        """Data, split, and what the method may use."""
         protocol = find_protocol(self.dataset, quick=self.quick)
         data = load_rows(self.dataset)
         split = make_split(protocol, data, self.repeat, self.size)
@@ -127,7 +113,6 @@ class ScoreUnit:
         return data, split, training
 
     def compute(self) -> pa.Table:
-        """Tune, fit and score."""
         data, split, training = self.prepare()
         begin = process_time()
         fitted = fit_method(METHODS[self.method], training, split)
@@ -174,12 +159,10 @@ class RocUnit:
 
     @property
     def label(self) -> str:
-        """Name for messages."""
         return f"{self.dataset}, ROC curves of {self.method}"
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Units of one family take about the same time."""
         return self._scores.family
 
     @property
@@ -187,11 +170,9 @@ class RocUnit:
         return ScoreUnit(self.dataset, self.method, self.repeat, quick=self.quick)
 
     def settings(self) -> dict[str, Any]:
-        """Everything the rows depend on."""
         return self._scores.settings() | {"kind": "roc", "points": POINTS}
 
     def compute(self) -> pa.Table:
-        """Tune, fit, and compute each task's curve on a common grid."""
         data, split, training = self._scores.prepare()
         scores = fit_method(METHODS[self.method], training, split).scores
         y, task = split.test.y, split.test.task
@@ -245,12 +226,10 @@ class SurfaceUnit:
 
     @property
     def label(self) -> str:
-        """Name for messages."""
         return f"{self.dataset}, surface over strengths, repeat {self.repeat}"
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Units of one family take about the same time."""
         return ("surface", self.dataset)
 
     @property
@@ -258,7 +237,6 @@ class SurfaceUnit:
         return FEW_STRENGTHS if self.quick else STRENGTHS
 
     def settings(self) -> dict[str, Any]:
-        """Everything the rows depend on."""
         return {
             "kind": "surfaces",
             "repeat": self.repeat,
@@ -268,7 +246,6 @@ class SurfaceUnit:
         }
 
     def compute(self) -> pa.Table:
-        """Fit and score all combinations of strengths."""
         protocol = find_protocol(self.dataset, quick=self.quick)
         data = load_rows(self.dataset)
         split = make_split(protocol, data, self.repeat)
@@ -303,7 +280,6 @@ class SurfaceUnit:
 
 
 def _predict(split: Split, tasks: np.ndarray, coef: Array, intercept: Array) -> Array:
-    """Scores of the test rows for coefficients (m, d)."""
     test = split.test
     if test.task is None:
         return test.X @ coef.T + intercept
@@ -345,12 +321,10 @@ class ConvergenceUnit:
 
     @property
     def label(self) -> str:
-        """Name for messages."""
         return f"convergence on {self.problem}"
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Units of one family take about the same time."""
         return ("convergence", self.problem)
 
     @property
@@ -358,7 +332,6 @@ class ConvergenceUnit:
         return 300 if self.quick else 3000
 
     def settings(self) -> dict[str, Any]:
-        """Everything the rows depend on, except the times."""
         source = SOURCES.get(self.problem)
         return {
             "kind": "convergence",
@@ -373,7 +346,6 @@ class ConvergenceUnit:
         }
 
     def compute(self) -> pa.Table:
-        """Run all solvers from zero."""
         problem = _pose_problem(self.problem)
         # The optimum is that of the default solver, to the last digits.
         method = method_by_name("auto", problem)
@@ -450,7 +422,6 @@ class InSample(NamedTuple):
 
 
 def school_in_sample() -> InSample:
-    """Fit all pupils of School at once, without and with an effect of the school."""
     X, y, task = load_rows("school")
     schools = (task[:, np.newaxis] == np.unique(task)).astype(np.float64)
     explained = []

@@ -22,8 +22,6 @@ from priormtl.plotting.style import (
 )
 from priormtl.tables import count_words
 
-__all__ = ["plot_coefficients", "plot_over_tasks"]
-
 FEW = 4
 MOST_MARKERS = 40
 
@@ -102,7 +100,6 @@ def plot_coefficients(
 
 
 def _title(learned: Learned, n_shown: int, *, chosen: bool) -> str:
-    """Say which features are shown."""
     d, n_active = len(learned.P), len(rank_rows(learned.P))
     if not chosen and n_shown < n_active:
         others = "" if n_active == d else f" with a coefficient, {d} in all"

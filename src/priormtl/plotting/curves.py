@@ -23,15 +23,6 @@ from priormtl.plotting.style import (
     tick_few_decades,
 )
 
-__all__ = [
-    "Curve",
-    "Descent",
-    "plot_convergence",
-    "plot_curves",
-    "plot_learning_curve",
-    "plot_level",
-]
-
 # Values with bands.
 
 
@@ -319,7 +310,6 @@ def plot_convergence(
 
 
 def _list_runs(runs: Any) -> list[Any]:
-    """List of runs, all of one kind since they share an axis."""
     if isinstance(runs, Descent | FitTrace):
         return [runs]
     if not isinstance(runs, Iterable) or isinstance(runs, str):

@@ -15,8 +15,6 @@ from priormtl.data import from_plain, name_features, pooled_scale
 from priormtl.exceptions import suggest, unknown_name
 from priormtl.priors import as_task_prior
 
-__all__ = ["Learned", "Per", "find_places", "rank_rows", "read_model"]
-
 Per = Literal["unit", "deviation"]
 PER = {
     "unit": "per unit of the feature",
@@ -52,7 +50,6 @@ class Learned:
 
 
 def read_model(model: Any, per: Per = "unit") -> Learned:
-    """Coefficients of any fitted model that has ``coef_`` (m, d)."""
     if not hasattr(model, "coef_"):
         raise TypeError(
             "model must be a fitted linear model, with coef_: got "
@@ -130,7 +127,6 @@ def find_places(
 
 
 def _to_plain(labels: Any) -> list[Any]:
-    """Labels as Python values; a single name is a list of one."""
     if isinstance(labels, str):
         return [labels]
     return [x.item() if isinstance(x, np.generic) else x for x in labels]

@@ -38,8 +38,6 @@ from priormtl.priors import (
 )
 from priormtl.tables import count_words
 
-__all__ = ["plot_prior"]
-
 LONGEST, MOST_NAMED = 20, 80
 KINDS = ("feature", "task")
 LEAST_HEIGHT = 1.8  # in lengths of an edge
@@ -162,7 +160,6 @@ def read_relations(source: Any, audit: Any, kind: str) -> tuple[list[Relation], 
 
 
 def _read_audit(audit: Any, kind: str) -> list[Relation]:
-    """Relations of an audit, with their disagreement without the prior."""
     if not hasattr(audit, "relations"):
         raise TypeError(
             "audit must be what audit_prior(model, X, y, task=task) returns: got "
@@ -346,7 +343,6 @@ def _draw_nodes(ax: Axes, graph: _Graph) -> None:
 def _add_legend(
     ax: Axes, relations: Sequence[Relation], lines: Any, label: str
 ) -> None:
-    """Legend of the line styles that occur, and the colour bar."""
     if lines.get_array() is not None:
         ax.figure.colorbar(lines, ax=ax, label=fold_words(label, ax))
     signs = [sign for sign in LINES if any(r.sign == sign for r in relations)]

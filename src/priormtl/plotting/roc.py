@@ -19,8 +19,6 @@ from priormtl.plotting.style import (
 )
 from priormtl.tables import count_words
 
-__all__ = ["plot_roc", "plot_roc_curves"]
-
 CORNER = 0.2  # side of the enlarged corner, where curves are steep
 # Zero twice: curves begin at the lower end of their rise there.
 COMMON_RATES = np.append(0.0, np.linspace(0.0, 1.0, 501))
@@ -191,7 +189,6 @@ def _draw_many(ax: Axes, fpr: Array, tpr: Array) -> None:
 
 
 def _open_corner(ax: Axes, side: float) -> Axes:
-    """Inset axes that enlarge the upper left corner."""
     corner: Axes = ax.inset_axes((0.44, 0.1, 0.52, 0.52))
     margin = 0.02 * side
     corner.set(xlim=(-margin, side), ylim=(1.0 - side, 1.0 + margin))

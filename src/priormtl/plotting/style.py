@@ -32,33 +32,7 @@ from numpy.typing import NDArray
 from priormtl._arrays import Array, Index
 from priormtl._files import write_whole
 
-__all__ = [
-    "DISAGREEMENT",
-    "LINE_STYLES",
-    "REFERENCE_STYLE",
-    "SIGNED",
-    "VALUES",
-    "Axes",
-    "Figure",
-    "LineStyle",
-    "add_legend",
-    "choose_styles",
-    "even_places",
-    "fold_words",
-    "format_number",
-    "mpl",
-    "name_ticks",
-    "new_axes",
-    "new_figure",
-    "read_numbers",
-    "save_figure",
-    "share_legend",
-    "shorten",
-    "show_missing",
-    "styled",
-    "tick_few_decades",
-    "withStroke",
-]
+__all__ = ["Axes", "Figure", "mpl", "withStroke"]  # for figures of other modules
 
 
 class LineStyle(NamedTuple):
@@ -129,7 +103,6 @@ def new_axes(ax: Axes | None, width: float = 5.5, height: float = 3.6) -> Axes:
 
 
 def show_missing(ax: Axes, words: str) -> Axes:
-    """Say in an empty panel why it is empty."""
     ax.set_axis_off()
     ax.text(0.5, 0.5, words, ha="center", va="center", transform=ax.transAxes)
     return ax

@@ -25,8 +25,6 @@ from priormtl.plotting.style import (
 )
 from priormtl.tables import count_words
 
-__all__ = ["plot_path", "plot_search", "plot_surface"]
-
 # Regularization paths.
 
 OTHERS = "#b8b8b8"
@@ -194,7 +192,6 @@ class _Search:
 
     @property
     def chosen(self) -> Mapping[str, Any]:
-        """Parameters of the chosen candidate."""
         return self.params[self.best]
 
     @property
@@ -283,7 +280,6 @@ def _draw_scores(ax: Axes, search: _Search, x: str, y: str, *, legend: bool) -> 
 
 
 def _draw_line(ax: Axes, search: _Search, name: str) -> None:
-    """Scores with standard errors along one parameter."""
     known = search.values(name)
     log = all(isinstance(v, int | float) and v > 0 for v in known) and len(known) > 1
     places = np.array(known, float) if log else np.arange(len(known), dtype=float)

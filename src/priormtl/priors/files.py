@@ -31,8 +31,6 @@ from typing import Any, NamedTuple
 
 from priormtl.exceptions import DataFileError, suggest_file, unknown_name
 
-__all__ = ["PriorFile", "Relation", "read_prior_file"]
-
 KINDS = ("similar", "opposite", "group")
 
 TOML_KEYS = ("features", "weight", "name")
@@ -144,7 +142,6 @@ class _Token(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its text without quotes."""
         if self.text[:1] not in {'"', "'"}:
             return self.text
         return str(tomllib.loads(f"name = {self.text}")["name"])
@@ -160,12 +157,10 @@ class TomlTable:
 
     @cached_property
     def keys(self) -> dict[str, list[int]]:
-        """Lines of its settings."""
         return _by_name(word for word in self.words if word.kind == "key")
 
     @cached_property
     def texts(self) -> dict[str, list[int]]:
-        """Lines of its texts."""
         return _by_name(word for word in self.words if word.kind in TEXTS)
 
     def line_of_key(self, key: str) -> int:

@@ -18,26 +18,12 @@ from unicodedata import combining, decomposition, east_asian_width, normalize
 
 from priormtl.tables.table import Cell, Shown, TableRow
 
-__all__ = [
-    "Tabled",
-    "in_latex",
-    "in_markdown",
-    "to_html",
-    "to_html_page",
-    "to_json",
-    "to_latex",
-    "to_markdown",
-    "to_notebook",
-    "to_text",
-]
-
 
 class Tabled(ABC):
     """Base of results that are shown as tables; methods are named as in pandas."""
 
     @abstractmethod
-    def _tables(self) -> Sequence[Shown]:
-        """Tables in reading order."""
+    def _tables(self) -> Sequence[Shown]: ...
 
     def to_text(self) -> str:
         """Plain text, for terminals."""

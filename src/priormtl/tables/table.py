@@ -10,18 +10,6 @@ from dataclasses import dataclass
 from math import isfinite, isnan
 from typing import Any, Protocol
 
-__all__ = [
-    "NOTHING",
-    "Cell",
-    "Shown",
-    "Table",
-    "TableRow",
-    "TextCell",
-    "build_table",
-    "count_words",
-    "spell_number",
-]
-
 NOTHING = "–"
 
 

@@ -42,8 +42,6 @@ from priormtl.experiments.rendering.text import (
 from priormtl.plotting import Figure, save_figure
 from priormtl.tables import to_html_page, to_latex, to_markdown
 
-__all__ = ["Facts", "Results", "render", "render_page", "results_page"]
-
 REGRESSION = ("school", "sarcos")
 
 
@@ -73,7 +71,6 @@ def render(what: str, results: Results, out: Path) -> list[Path]:
 
 
 def _write_tables(stem: Path, tables: Sequence[Table]) -> list[Path]:
-    """One file per layout."""
     texts = {
         stem.with_suffix(".md"): "\n\n".join(map(to_markdown, tables)) + "\n",
         stem.with_suffix(".tex"): "\n\n".join(map(to_latex, tables)) + "\n",
@@ -159,7 +156,6 @@ class Facts:
 
 
 def render_page(results: Results, facts: Facts, out: Path, page: Path) -> Path:
-    """Write the page of results, with links to the figures in ``out``."""
     page.parent.mkdir(parents=True, exist_ok=True)
     links = {
         name: Path(os.path.relpath(out / f"{name}.svg", page.parent)).as_posix()

@@ -7,18 +7,6 @@ of Zhang & Liu (2023).
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = [
-    "DATASETS",
-    "MAIN_METRICS",
-    "METRICS",
-    "PAPER_LABELS",
-    "TABLE_1",
-    "TABLE_2",
-    "Estimate",
-    "Metric",
-    "paper_estimate",
-]
-
 
 class Estimate(NamedTuple):
     """Mean and standard deviation over splits, per cent."""

@@ -22,20 +22,8 @@ from priormtl.experiments.rendering.tables import (
     compare_with_none,
 )
 
-__all__ = [
-    "Agreement",
-    "compare_with_paper",
-    "describe_agreement",
-    "describe_ceiling",
-    "describe_compared",
-    "describe_priors",
-    "describe_robustness",
-    "join_words",
-]
-
 
 def join_words(words: Iterable[str]) -> str:
-    """Join by commas and a final "and"."""
     *first, last = list(words) or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -65,7 +53,6 @@ class Agreement(NamedTuple):
 
     @property
     def ours_is_better(self) -> bool:
-        """Whether our number is on the better side."""
         higher = METRICS[self.metric].higher_is_better
         return (self.ours.mean > self.paper.mean) == higher
 
@@ -85,7 +72,6 @@ def compare_with_paper(measurements: Measurements) -> list[Agreement]:
 
 
 def describe_agreement(measurements: Measurements) -> list[str]:
-    """Say how many numbers agree, which do, and how far off the others are."""
     pairs = compare_with_paper(measurements)
     if not pairs:
         return ["None of the paper's figures has been measured yet."]
@@ -146,7 +132,6 @@ K = TypeVar("K")
 
 
 def _known(verdicts: Mapping[K, Verdict]) -> dict[K, Verdict]:
-    """Verdicts of comparisons that were measured."""
     return {key: v for key, v in verdicts.items() if v is not Verdict.UNKNOWN}
 
 
@@ -195,7 +180,6 @@ def describe_compared(
 
 
 def describe_priors(measurements: Measurements) -> list[str]:
-    """Count where priors helped and where they harmed, and name the places."""
     datasets = measurements.datasets()
     smallest = [
         (name, size)
@@ -251,7 +235,6 @@ def _count_priors(
 
 
 def _describe_points(measurements: Measurements, prior: str) -> list[str]:
-    """Say at which points of its learning curves a prior won or lost."""
     verdicts = _known(
         {
             (name, size): compare_with_none(measurements, name, size, prior).verdict
@@ -270,7 +253,6 @@ def _describe_points(measurements: Measurements, prior: str) -> list[str]:
 
 
 def _name_points(points: Sequence[tuple[str, int]]) -> str:
-    """Number of points, and the sizes at which they are, set by set."""
     sizes: dict[str, list[str]] = {}
     for dataset, size in points:
         sizes.setdefault(DATASETS[dataset], []).append(str(size))
@@ -281,7 +263,6 @@ def _name_points(points: Sequence[tuple[str, int]]) -> str:
 
 
 def describe_robustness(measurements: Measurements) -> list[str]:
-    """Say whether a prior with the most wrong relations did harm."""
     # The setting of each robustness curve with the largest share of wrong relations.
     order = list(DATASETS)
     wrong = sorted(
