@@ -70,7 +70,6 @@ class Encoding:
 
     @classmethod
     def of_numbers(cls, names: Sequence[str]) -> Self:
-        """Encoding of columns that are features as they are."""
         return cls(tuple(map(RawColumn, names)))
 
     @property
@@ -164,7 +163,6 @@ class Encoding:
 
     @classmethod
     def from_plain(cls, plain: Any) -> Self:
-        """Encoding from what ``to_plain`` made; anything else is an error."""
         columns = []
         for name, values in plain["columns"]:
             if not all(isinstance(text, str) for text in (name, *(values or ()))):
@@ -185,20 +183,12 @@ class Encoding:
 
 
 def read_encoding(plain: Any, features: tuple[str, ...] | None) -> Encoding | None:
-    """Encoding of exactly these features from plain values, if there are any."""
     if plain is None:
         return None
     encoding = Encoding.from_plain(plain)
     if encoding.features != features:
         raise ValueError("encoding of other features")
     return encoding
-
-
-def merge_encodings(a: Encoding | None, b: Encoding | None) -> Encoding | None:
-    """Encoding of both; rows that were numbers already have none of their own."""
-    if a is None or b is None:
-        return a or b
-    return a + b
 
 
 def _write_features(

@@ -81,13 +81,11 @@ def declares_order(schema: Any, column: str) -> bool:
 
 
 def mark_ordered(labels: Any) -> Any:
-    """Same Arrow array, of a type that says that its categories are ordered."""
     pa, kind = get_pyarrow(), labels.type
     return labels.cast(pa.dictionary(kind.index_type, kind.value_type, ordered=True))
 
 
 def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
-    """Position of each row's task among ``tasks``; unknown labels are an error."""
     codes, unknown = place_labels(labels, tasks, n)
     if unknown:
         raise unknown_names("task", unknown, tasks)
@@ -281,7 +279,6 @@ def declared_order(tasks: Sequence[Hashable]) -> tuple[Hashable, ...] | None:
 def keep_tasks(
     tasks: Sequence[Hashable], kept: Iterable[Hashable]
 ) -> tuple[Hashable, ...]:
-    """Some of ``tasks``, with the order that was declared for all."""
     declared = declared_order(tasks)
     return tuple(kept) if declared is None else TaskOrder(kept, declared)
 

@@ -37,48 +37,30 @@ class CentredRows(NamedTuple):
 
 
 class Moments(Protocol):
-    """Weights, means and centred second moments of each task."""
+    """Weights, means and centred second moments of each of m tasks."""
 
     @property
-    def tasks(self) -> tuple[Hashable, ...]:
-        """Names of the m tasks."""
-
+    def tasks(self) -> tuple[Hashable, ...]: ...
     @property
-    def features(self) -> tuple[str, ...] | None:
-        """Names of the d features, where known."""
-
+    def features(self) -> tuple[str, ...] | None: ...  # d names, where known
     @property
-    def weight(self) -> Array:
-        """Total weight of each task (m,)."""
-
+    def weight(self) -> Array: ...  # (m,) total of each task
     @property
-    def x_mean(self) -> Array:
-        """Feature means of each task (m, d)."""
-
+    def x_mean(self) -> Array: ...  # (m, d)
     @property
-    def y_mean(self) -> Array:
-        """Target mean of each task (m,)."""
-
+    def y_mean(self) -> Array: ...  # (m,)
     @property
-    def xy(self) -> Array:
-        """Centred Xᵀy of each task (m, d)."""
-
+    def xy(self) -> Array: ...  # (m, d) centred Xᵀy
     @property
-    def yy(self) -> Array:
-        """Centred yᵀy of each task (m,)."""
-
+    def yy(self) -> Array: ...  # (m,) centred yᵀy
     @property
-    def shape(self) -> tuple[int, int]:
-        """(d, m)."""
-
+    def shape(self) -> tuple[int, int]: ...  # (d, m)
     @property
-    def size(self) -> int:
-        """Number of entries that ``gram_product`` reads."""
-
+    def size(self) -> int: ...  # number of entries that gram_product reads
     @property
-    def gram_size(self) -> int:
-        """Number of entries of ``gram``."""
-
+    def gram_size(self) -> int: ...  # number of entries of gram
+    @property
+    def rows_per_task(self) -> float | None: ...  # mean of rows; None without them
     def gram(self) -> Array:
         """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same.
 
@@ -87,10 +69,6 @@ class Moments(Protocol):
 
     def raw_gram(self) -> Array:
         """XᵀX about zero, as an array that the caller owns."""
-
-    @property
-    def rows_per_task(self) -> float | None:
-        """Mean number of ``rows`` per task; None if there are none."""
 
     def rows(self) -> CentredRows:
         """The samples themselves, if they are kept."""
@@ -107,9 +85,7 @@ class Moments(Protocol):
     def task_spectra(self) -> tuple[Array, Array]:
         """Smallest and largest eigenvalue of each task's centred XᵀX (m,), (m,)."""
 
-    def restrict(self, features: Index) -> "Moments":
-        """Only these features."""
-
+    def restrict(self, features: Index) -> "Moments": ...
     def rescale(self, scale: Array) -> Self:
         """Features divided by ``scale``."""
 
@@ -139,7 +115,6 @@ def pooled_means(moments: Moments) -> Array:
 
 
 def pooled_variance(moments: Moments) -> Array:
-    """Variance of each feature over all rows of all tasks (d,)."""
     weight = moments.weight / moments.weight.sum()
     centre = weight @ moments.x_mean
     between = weight @ (moments.x_mean - centre) ** 2
@@ -438,15 +413,6 @@ def refuse_tiny(*parts: Moments) -> None:
 
     Their sums of squares would be zero, as if they were constant. Deviations are only
     computed where a mean is suspicious.
-
-    Examples
-    --------
-    >>> from priormtl.data import summarize
-    >>> summarize([[1e-200], [3e-200]], [1.0, 2.0])
-    Traceback (most recent call last):
-    ...
-    ValueError: feature 0 must reach 1e-150, or sums of squares vanish: it is about
-    2e-200. Multiply it, for example by 1e200.
     """
     sizes = _largest(*(np.abs(part.x_mean) for part in parts))
     suspects = np.flatnonzero((sizes > 0) & (sizes < SMALLEST))
@@ -474,7 +440,6 @@ def refuse_tiny_weights(moments: Moments) -> None:
 
 
 def _largest(*columns: Array) -> Array:
-    """Largest value of each column, over tasks and parts."""
     return np.max([part.max(axis=0, initial=0.0) for part in columns], axis=0)
 
 

@@ -57,7 +57,6 @@ class MappedGrams:
 
     @classmethod
     def of(cls, matrices: Array, weight: Array, x_mean: Array) -> Self:
-        """One part; a matrix that all tasks share is repeated."""
         m, d = x_mean.shape
         plain = np.broadcast_to(np.asarray(matrices), (m, d, d))
         return cls((m, d, d), (GramPart(plain, weight, x_mean),))
@@ -97,7 +96,6 @@ class MappedGrams:
         return replace(self, parts=tuple(part for part in kept if part.weight.any()))
 
     def blocks(self, numbers: int) -> Iterator[slice]:
-        """Tasks to be read together, of so many numbers each."""
         count = max(1, BLOCK_NUMBERS // max(1, numbers))
         for start in range(0, len(self), count):
             yield slice(start, min(start + count, len(self)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl.archive import read_archive, write_archive
-from priormtl.data.encoding import Encoding, merge_encodings, read_encoding
+from priormtl.data.encoding import Encoding, read_encoding
 from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
 from priormtl.data.moments import CentredRows
 from priormtl.data.on_disk import MappedGrams
@@ -92,7 +92,6 @@ class TaskStatistics:
         return MappedGrams.of(self.xx, self.weight, self.x_mean)
 
     def _held(self) -> Array:
-        """XᵀX as an array; a sum of parts on disk is computed."""
         return np.asarray(self.xx) if isinstance(self.xx, MappedGrams) else self.xx
 
     def raw_gram(self) -> Array:
@@ -211,7 +210,10 @@ class TaskStatistics:
                 "statistics can only be added over the same features: got "
                 f"{a.shape[0]} {a.features or ''} and {b.shape[0]} {b.features or ''}."
             )
-        encoding = merge_encodings(a.encoding, b.encoding)
+        # Rows that were numbers already have no encoding of their own.
+        encoding = a.encoding or b.encoding
+        if a.encoding is not None and b.encoding is not None:
+            encoding = a.encoding + b.encoding
         alike = (a.is_shared and b.is_shared) or (a.is_mapped and b.is_mapped)
         if not (alike and a.tasks == b.tasks):
             tasks = merge_tasks(a.tasks, b.tasks)

@@ -53,12 +53,7 @@ def statistics_pay(data: TaskData) -> bool:
 
 
 def summarize(
-    X: Any,
-    y: Any,
-    task: Any = None,
-    sample_weight: Any = None,
-    *,
-    min_rows: int = 1,
+    X: Any, y: Any, task: Any = None, sample_weight: Any = None, *, min_rows: int = 1
 ) -> TaskStatistics:
     """Read samples once into statistics that merge by ``+``.
 
@@ -106,13 +101,7 @@ def check_min_rows(value: Any) -> int:
 def large_tasks(
     tasks: tuple[Hashable, ...], counts: Iterable[float], min_rows: int
 ) -> tuple[Hashable, ...]:
-    """Tasks with at least ``min_rows`` rows, in their order; an error if none is left.
-
-    Examples
-    --------
-    >>> large_tasks(("north", "south"), [25, 3], min_rows=20)
-    ('north',)
-    """
+    """Tasks with at least ``min_rows`` rows, in order; an error if none is left."""
     least = check_min_rows(min_rows)
     kept = [task for task, n in zip(tasks, counts, strict=True) if n >= least]
     if not kept:
@@ -273,7 +262,6 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
 
 
 def _centre_tasks(table: Array, weight: Array, starts: Index, total: Array) -> Array:
-    """Centre each task and multiply by root weights, in place; returns the means."""
     counts = np.diff(starts)
     share = weight / np.repeat(total, counts)
     mean = np.add.reduceat(table * share[:, np.newaxis], starts[:-1], axis=0)

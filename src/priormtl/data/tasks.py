@@ -71,12 +71,10 @@ class TaskData(ABC):
         return replace(self, features=None if features is None else tuple(features))
 
     def restrict(self, features: Index) -> Self:
-        """Only these features."""
         names = self.features and tuple(self.features[j] for j in features)
         return replace(self, X=take_columns(self.X, features), features=names)
 
     def rescale(self, scale: Array) -> Self:
-        """Features divided by ``scale``."""
         if issparse(self.X):
             return self.with_matrix(csr_array(self.X @ diags_array(1.0 / scale)))
         return self.with_matrix(self.X / scale)
@@ -234,7 +232,6 @@ def from_codes(
     tasks: tuple[Hashable, ...],
     weight: Array | None = None,
 ) -> StackedRows:
-    """Stacked rows, each with the position of its task among ``tasks``."""
     n = int(X.shape[0])
     _check_length(y, n)
     _refuse_not_finite(y)
@@ -337,7 +334,6 @@ class Table:
         return int(self.X.shape[0])
 
     def to_tasks(self) -> TaskData:
-        """Rows sorted by task; those of weight zero are dropped."""
         if self.codes is None:
             return from_columns(self.X, self.y, self.weight, self.tasks, self.features)
         data = from_codes(self.X, self.y, self.codes, self.tasks, self.weight)

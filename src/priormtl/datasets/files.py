@@ -43,6 +43,15 @@ class Expected:
     digest: str
 
 
+def read_expected(table: str) -> dict[str, Expected]:
+    """Arrays of a file from lines of name, shape such as 165x1024, dtype and digest."""
+    rows = (line.split() for line in table.strip().splitlines())
+    return {
+        name: Expected(tuple(map(int, shape.split("x"))), dtype, digest)
+        for name, shape, dtype, digest in rows
+    }
+
+
 @dataclass(frozen=True)
 class Source:
     """A data set: its file, the originals it is made from, and what it holds."""
@@ -117,7 +126,6 @@ def digest_array(array: np.ndarray) -> str:
 
 
 def check_arrays(source: Source, arrays: Arrays) -> bool:
-    """Whether digests match; a wrong shape or dtype is an error."""
     for name, array in arrays.items():
         _check(name, array, source.arrays[name], verify=False)
     return all(
@@ -186,7 +194,6 @@ def take_files(originals: Sequence[Path], count: int, names: str) -> list[Path]:
 
 
 def read_mat(path: Path) -> dict[str, Any]:
-    """Variables of a MATLAB file (up to version 7.2)."""
     from scipy.io import loadmat  # noqa: PLC0415 (not needed to load data sets)
 
     try:
@@ -224,7 +231,6 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Lines of a text that are not blank, without white space around them."""
     try:
         lines = read_bytes(path).decode("ascii").splitlines()
     except UnicodeDecodeError:

@@ -23,7 +23,6 @@ class Bunch:
     """
 
     def __iter__(self) -> Iterator[Any]:
-        """X, y, task."""
         return (getattr(self, name) for name in UNPACKED)
 
     def keys(self) -> tuple[str, ...]:

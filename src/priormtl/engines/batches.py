@@ -78,25 +78,8 @@ class Slots(NamedTuple):
 def summarize_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Partial:
     """Statistics of the rows of one batch.
 
-    Parameters
-    ----------
-    schema : Schema
-        What the columns mean.
-    batch : pyarrow.RecordBatch or pyarrow.Table
-        Some rows. Columns that the schema does not use are ignored.
-
-    Returns
-    -------
-    Partial
-        Can be added to those of other batches.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> rows = pa.table({"x": [1.0, 3.0], "y": [0.0, 1.0], "t": ["u", "u"]})
-    >>> summary = summarize_batch(Schema("t", "y"), rows).finish()
-    >>> summary.whole.tasks, summary.whole.x_mean
-    (('u',), array([[2.]]))
+    Columns that the schema does not use are ignored. Partial statistics of batches can
+    be added.
     """
     rows, y, features, layout, dropped = read_batch(schema, batch)
     X, centre, observed = fill_slots(layout, features, rows.weight)
@@ -199,7 +182,6 @@ def find_usable(
 def arrange_features(
     schema: Schema, columns: Mapping[str, Values], order: Index
 ) -> tuple[tuple[Values, ...], Layout]:
-    """Values of some rows in this order, and the features that they become."""
     features, described = [], []
     for name, column in columns.items():
         gaps = None if column.gaps is None else column.gaps[order]
@@ -259,26 +241,16 @@ class HasRows(Protocol):
     """A table, or something around one."""
 
     @property
-    def schema(self) -> Any:
-        """Names and types of its columns."""
-
+    def schema(self) -> Any: ...
     @property
-    def num_rows(self) -> int:
-        """Number of its rows."""
+    def num_rows(self) -> int: ...
 
 
 TableLike = TypeVar("TableLike", bound=HasRows)
 
 
 def accumulate_batches(schema: Schema, batches: Iterable[Any]) -> Partial | None:
-    """Partial statistics of all batches of a partition; None if there is no batch.
-
-    Examples
-    --------
-    >>> rows = pa.table({"x": [1.0, 3.0], "y": [0.0, 1.0], "t": ["u", "u"]})
-    >>> accumulate_batches(Schema("t", "y"), rows.to_batches()).rows
-    2
-    """
+    """Partial statistics of all batches of a partition; None if there is no batch."""
     total: Partial | None = None
     tables = (
         batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
@@ -300,7 +272,6 @@ def summarize_rows(
     like: Partial | None = None,
     rows: int | None = None,
 ) -> Partial:
-    """Partial of a table, in steps of ``rows``, else of as many as suit ``like``."""
     begin, total = 0, None
     while total is None or begin < table.num_rows:
         count = rows or enough_rows(like, total)

@@ -228,7 +228,6 @@ def hash_rows(columns: Mapping[str, Any], seed: int = 0) -> Hashes:
 
 
 def _hash_array(name: str, array: Any) -> Hashes:
-    """Hashes of values; arbitrary where they are missing."""
     kind = array.type
     if pa.types.is_null(kind):
         return np.full(len(array), MISSING)

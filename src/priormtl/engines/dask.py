@@ -18,9 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from priormtl.data import as_frame, check_min_rows
 from priormtl.engines.batches import summarize_rows
-from priormtl.engines.files import read_filter, shorten
 from priormtl.engines.partial import Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema
+from priormtl.engines.sources import read_filter, shorten
 from priormtl.exceptions import DataFileError
 
 FAN_IN = 8  # statistics that are merged at a time
@@ -74,19 +74,14 @@ def summarize(
     table : dask.dataframe.DataFrame, or list of partitions
         Partitions are delayed or future tables of pandas, polars or Arrow, or (small)
         such tables themselves. Results do not depend on the partitioning.
-    schema : Schema, optional
-        What the columns mean.
+    schema, min_rows, **columns
+        As in :func:`priormtl.engines.summarize`.
     where : str or pyarrow expression, optional
         Which rows count; see ``open_source``. To make Dask read only these, filter the
         data frame instead.
-    min_rows : int
-        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
-        ``Summary.without_small``.
     client : distributed.Client, optional
         Synchronous client of the cluster that does the work; by default the current
         client or, if there is none, threads of this process.
-    **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 
     Returns
     -------
@@ -148,7 +143,6 @@ def _compute_here(step: Any) -> Any:
 def _split(
     schema: Schema, where: Any, table: Any, delayed: Any
 ) -> tuple[list[Any], Any]:
-    """Partitions, and the names of their columns where these can be known."""
     if hasattr(table, "to_delayed") and hasattr(table, "columns"):
         columns = _check_names(table.columns)
         used = schema.used_columns(columns)
@@ -189,7 +183,6 @@ def name_columns(rows: Any) -> list[str]:
 def summarize_partition(
     schema: Schema, where: Any, columns: Sequence[str] | None, number: int, rows: Any
 ) -> bytes:
-    """Summarise one partition, of a table with these columns (the map step)."""
     with naming_partition(f"partition {number}"):
         frame = _to_frame(rows)
         names = _check_names(frame.columns)

@@ -31,10 +31,9 @@ from priormtl.engines.batches import (
     summarize_rows,
 )
 from priormtl.engines.columns import Values, find_gaps, read_column, read_weights
-from priormtl.engines.files import naming
 from priormtl.engines.partial import Partial, Summary, no_rows_left
 from priormtl.engines.schema import Schema
-from priormtl.engines.sources import Piece, Source, open_source, prefetch
+from priormtl.engines.sources import Piece, Source, naming, open_source, prefetch
 from priormtl.exceptions import DataFileError
 
 MOST_THREADS = 4
@@ -217,16 +216,10 @@ def memory_limit(root: Path = Path("/")) -> int | None:
         group = base / path.lstrip("/")
         for folder in (group, *group.parents):
             if folder.is_relative_to(base):
-                limits += _read_limit(folder / name)
+                with suppress(OSError, UnicodeError):
+                    text = (folder / name).read_text().strip()
+                    limits += [int(text)] if text.isdecimal() else []  # "max": none
     return min(limits, default=None)
-
-
-def _read_limit(file: Path) -> list[int]:
-    try:
-        text = file.read_text().strip()
-    except (OSError, UnicodeError):
-        return []
-    return [int(text)] if text.isdecimal() else []  # "max": no limit
 
 
 # Rows.
@@ -254,16 +247,8 @@ def read_rows(
 ) -> SourceRows:
     """Read all rows of tables in files into memory.
 
-    Parameters
-    ----------
-    source, where
-        Files, and a filter of their rows; see ``open_source``.
-    schema : Schema, optional
-        What the columns mean. Targets may be of any type; there are no folds.
-    advance : callable, optional
-        Called with the number of bytes that were read since its last call.
-    **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
+    Parameters are those of :func:`summarize`. Targets may be of any type; there are no
+    folds.
 
     Examples
     --------
@@ -293,7 +278,6 @@ def read_rows(
 
 
 def _encode(schema: Schema, table: pa.Table) -> SourceRows:
-    """Rows that count, with their columns encoded as features."""
     declared = schema.categories or {}
     columns = {
         name: read_column(name, table[name], declared.get(name))

@@ -127,15 +127,6 @@ class Partial:
 
         With the schema by which rows were read, statistics know how columns became
         features, so that models can predict tables.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> from priormtl.engines import Schema, summarize_batch
-        >>> rows = {"t": ["u", "u"], "y": [1.0, 0.0], "colour": ["red", "blue"]}
-        >>> partial = summarize_batch(Schema("t", "y"), pa.table(rows))
-        >>> partial.finish().whole.features
-        ('colour=blue', 'colour=red')
         """
         refuse_nothing(self)
         counts = dict(zip(self.tasks, self.counts.tolist(), strict=True))
@@ -151,7 +142,6 @@ class Partial:
     def without_indicators(
         self, schema: Schema | None = None
     ) -> tuple[TaskStatistics, ...]:
-        """Named statistics of the features."""
         names, kept = self.layout.features(), self.layout.kept()
         whole = len(kept) == len(self.centre)
         encoding = None if schema is None else self.layout.encoding(schema)
@@ -213,19 +203,14 @@ class Read(Protocol):
 
     @property
     def tasks(self) -> tuple[Hashable, ...]: ...
-
     @property
     def layout(self) -> Layout: ...
-
     @property
     def observed(self) -> Array: ...
-
     @property
     def fold_weight(self) -> Array: ...
-
     @property
     def rows(self) -> int: ...
-
     @property
     def dropped(self) -> int: ...
 
@@ -257,17 +242,7 @@ def no_rows_left(read: int, dropped: int) -> ValueError:
 
 
 def to_bytes(partial: Partial) -> bytes:
-    """Serialise partial statistics, to send them between processes or machines.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from priormtl.engines import Schema, from_bytes, summarize_batch, to_bytes
-    >>> rows = pa.table({"x": [1.0, 3.0], "y": [0.0, 1.0], "t": ["u", "u"]})
-    >>> partial = summarize_batch(Schema("t", "y"), rows)
-    >>> from_bytes(to_bytes(partial)).rows
-    2
-    """
+    """Serialise partial statistics, to send them between processes or machines."""
     settings = {
         "columns": [list(column) for column in partial.layout.columns],
         **tasks_to_plain(partial.tasks),

@@ -129,7 +129,6 @@ class Schema:
         return tuple(found)
 
     def used_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        """All columns that are read, each once."""
         special = [self.task, self.target, self.weight, self.key]
         used = [name for name in special if name is not None]
         for name in used:
@@ -138,7 +137,6 @@ class Schema:
         return tuple(dict.fromkeys([*used, *self.feature_columns(names)]))
 
     def wanted(self, names: Sequence[str]) -> Wanted:
-        """What to read from files with these columns."""
         exact = {self.task, self.key, *(self.categories or {})} - {None}
         columns = self.used_columns(names)
         return Wanted(columns, frozenset(map(str, exact)), self.features is None)
@@ -191,7 +189,6 @@ class Layout(NamedTuple):
         return [0, *np.cumsum(widths, dtype=int).tolist()]
 
     def filled(self) -> Filled:
-        """Find the slots whose missing values are filled."""
         starts = self.starts()[:-1]
         found = [
             (start + i, start + column.width, number)

@@ -6,29 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from priormtl.experiments.methods import METHODS, Method, Training
-    from priormtl.experiments.reproduction import (
-        EVERYTHING,
-        PLANS,
-        Report,
-        Request,
-        plan,
-        reproduce,
-    )
-    from priormtl.experiments.runner import Event, Outcome, Store, Unit, collect, run
+    from priormtl.experiments.reproduction import PLANS, Request, plan, reproduce
+    from priormtl.experiments.runner import Store, run
 
 __all__ = [
-    "EVERYTHING",
     "METHODS",
     "PLANS",
-    "Event",
     "Method",
-    "Outcome",
-    "Report",
     "Request",
     "Store",
     "Training",
-    "Unit",
-    "collect",
     "plan",
     "reproduce",
     "run",

@@ -109,7 +109,6 @@ def fit_method(method: Method, training: Training, split: Split) -> Fitted:
 
 
 def _score_rows(model: Any, X: Array, task: np.ndarray | None) -> Array:
-    """Decision values where the model has them, else predictions."""
     classifies = hasattr(model, "decision_function")
     predict = model.decision_function if classifies else model.predict
     return predict(X, task=task)
@@ -245,15 +244,9 @@ MOST_SETTINGS = 20  # one or two strengths need no finer grid
 LARGEST_TOL = {"fedem": 1e-3}
 LEAST_TOL = {"mkmtl": 1e-3}
 COMPARED: Mapping[str, str] = {
-    "fedem": "FedEM",
-    "dmtl": "DMTL",
-    "mtfl": "MTFL, reconstructed",
-    "mmtfl": "MMTFL",
-    "mtrl": "MTRL",
-    "rmtl": "RMTL",
-    "clmt": "CLMT",
-    "mkmtl": "MKMTL",
-}
+    name.lower(): name
+    for name in ["FedEM", "DMTL", "MTFL", "MMTFL", "MTRL", "RMTL", "CLMT", "MKMTL"]
+} | {"mtfl": "MTFL, reconstructed"}
 
 
 def build_compared(name: str, training: Training) -> Any:
@@ -325,7 +318,6 @@ class MixedModel(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Array, *, task: np.ndarray) -> Array:
-        """Fixed part plus the task's random intercept."""
         own = np.array([self.effects_[name] for name in task])
         return self.coef_[0] + X[:, self.kept_] @ self.coef_[1:] + own
 

@@ -60,7 +60,6 @@ class Protocol:
     version: int = 1  # to be raised when splits or scales change
 
     def settings(self) -> dict[str, Any]:
-        """What results depend on, as JSON values."""
         source = datasets.SOURCES[self.dataset]
         return {
             "dataset": self.dataset,
@@ -106,23 +105,21 @@ def make_split(
     if data.kind == "regression" and train.y.ndim == 2:
         spread = train.y.std(axis=0)
         unit = np.where(spread > 0, spread, 1.0)
+    if data.label is None:  # folds balanced within tasks
+        folds = deal_rows(_codes(data)[training, np.newaxis], MOST_FOLDS)
+    else:
+        # Balanced within classes, and drawn over images, so that an image is in one
+        # fold in all tasks.
+        images, place = np.unique(data.sample[training], return_inverse=True)
+        kinds = np.unique(data.label[images], return_inverse=True)[1]
+        fewest = int(np.bincount(kinds).min())
+        folds = deal_rows(kinds[:, np.newaxis], min(MOST_FOLDS, fewest))[place]
     return Split(
         Rows((train.X - centre) / scale, train.y / unit, train.task),
         Rows((test.X - centre) / scale, test.y, test.task),
         unit,
-        _deal_folds(data, training),
+        folds,
     )
-
-
-def _deal_folds(data: TaskSet, training: Index) -> Index:
-    """Fold of each training row: balanced within tasks, or within image classes."""
-    if data.label is None:
-        return deal_rows(_codes(data)[training, np.newaxis], MOST_FOLDS)
-    # Folds are drawn over images, so that an image is in one fold in all tasks.
-    images, place = np.unique(data.sample[training], return_inverse=True)
-    kinds = np.unique(data.label[images], return_inverse=True)[1]
-    fewest = int(np.bincount(kinds).min())
-    return deal_rows(kinds[:, np.newaxis], min(MOST_FOLDS, fewest))[place]
 
 
 def draw_per_task(
@@ -167,27 +164,20 @@ def draw_images(
         raise ValueError(f"data must be of labelled images: got {data.name}.")
     used = np.unique(data.sample)
     group = used if data.group is None else data.group[used]
-    training = _choose_groups(group, data.label[used], rng)
+    names, first = np.unique(group, return_index=True)
+    # Groups of several images mix classes, so these cannot be balanced.
+    alone = len(names) == len(group)
+    kind = data.label[used][first] if alone else np.zeros(len(names), dtype=np.intp)
+    chosen = np.zeros(len(names), dtype=bool)
+    for value in np.unique(kind):
+        members = rng.permutation(np.flatnonzero(kind == value))
+        chosen[members[: round(TRAINING_SHARE * len(members))]] = True
+    training = chosen[np.searchsorted(names, group)]
     train = rng.permutation(used[training])
     if size is not None:
         label = data.label[train]
         train = np.concatenate([train[label == c][:size] for c in np.unique(label)])
     return data.find(train), data.find(used[~training])
-
-
-def _choose_groups(
-    group: Index, label: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Mask of training images: 60 % of the groups of each class."""
-    names, first = np.unique(group, return_index=True)
-    # Groups of several images mix classes, so these cannot be balanced.
-    alone = len(names) == len(group)
-    kind = label[first] if alone else np.zeros(len(names), dtype=np.intp)
-    chosen = np.zeros(len(names), dtype=bool)
-    for value in np.unique(kind):
-        members = rng.permutation(np.flatnonzero(kind == value))
-        chosen[members[: round(TRAINING_SHARE * len(members))]] = True
-    return chosen[np.searchsorted(names, group)]
 
 
 def score_tasks(data: TaskSet, test: Rows, predicted: Array) -> list[Score]:

@@ -227,9 +227,28 @@ def reproduce(
             clock.note()
     # Files are made of all rows in the store, whether computed now or before.
     tables = collect(units, store)
-    rows = _join_rows(units, tables)
-    files = _write_rows(request.out, rows)
-    results = _read_results(units, rows)
+    parts: dict[str, list[pa.Table]] = {kind: [] for kind in KINDS}
+    for unit, table in zip(units, tables, strict=True):
+        if table is not None:
+            parts[str(unit.settings()["kind"])].append(table)
+    rows = {
+        kind: pa.concat_tables(found) if found else KINDS[kind].empty_table()
+        for kind, found in parts.items()
+    }
+    request.out.mkdir(parents=True, exist_ok=True)
+    files = [request.out / f"{kind}.parquet" for kind in KINDS if rows[kind].num_rows]
+    for path in files:
+        write_table(path, rows[path.stem])
+    planned = [
+        (unit.dataset, unit.method, unit.size, unit.wrong, unit.repeat)
+        for unit in units
+        if isinstance(unit, ScoreUnit)
+    ]
+    measurements = Measurements.of(
+        rows["scores"], test_to_train=overlap, labels=LABELS, planned=planned
+    )
+    others = (rows[kind] for kind in ("convergence", "roc", "surfaces"))
+    results = Results(measurements, *others)
     files += render(request.what, results, request.out)
     if request.what == "all":
         page = request.page or request.out / "results.md"
@@ -262,43 +281,8 @@ def _missing_sets(request: Request) -> tuple[str, ...]:
     return names
 
 
-def _join_rows(
-    units: Sequence[Unit], tables: Sequence[pa.Table | None]
-) -> dict[str, pa.Table]:
-    parts: dict[str, list[pa.Table]] = {kind: [] for kind in KINDS}
-    for unit, table in zip(units, tables, strict=True):
-        if table is not None:
-            parts[str(unit.settings()["kind"])].append(table)
-    return {
-        kind: pa.concat_tables(found) if found else KINDS[kind].empty_table()
-        for kind, found in parts.items()
-    }
-
-
-def _write_rows(out: Path, rows: Mapping[str, pa.Table]) -> list[Path]:
-    out.mkdir(parents=True, exist_ok=True)
-    present = {kind: table for kind, table in rows.items() if table.num_rows}
-    paths = [out / f"{kind}.parquet" for kind in present]
-    for path, table in zip(paths, present.values(), strict=True):
-        write_table(path, table)
-    return paths
-
-
-def _read_results(units: Sequence[Unit], rows: Mapping[str, pa.Table]) -> Results:
-    planned = [
-        (unit.dataset, unit.method, unit.size, unit.wrong, unit.repeat)
-        for unit in units
-        if isinstance(unit, ScoreUnit)
-    ]
-    measurements = Measurements.of(
-        rows["scores"], test_to_train=overlap, labels=LABELS, planned=planned
-    )
-    return Results(measurements, rows["convergence"], rows["roc"], rows["surfaces"])
-
-
 @cache
 def overlap(dataset: str, size: int | None) -> float:
-    """How much splits of a data set have in common, for intervals over them."""
     protocol = PROTOCOLS[dataset]
     train, test = protocol.draw(load_rows(dataset), np.random.default_rng(0), size)
     return overlap_ratio(len(train), len(test))

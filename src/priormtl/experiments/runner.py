@@ -35,18 +35,13 @@ class Unit(Protocol):
     """A piece of work whose rows depend on its settings and on nothing else."""
 
     @property
-    def label(self) -> str:
-        """Name for messages."""
-
+    def label(self) -> str: ...  # for messages
     @property
-    def family(self) -> tuple[str, ...]:
-        """Units of one family take about the same time."""
-
+    def family(self) -> tuple[str, ...]: ...  # units of one take about the same time
     def settings(self) -> Mapping[str, Any]:
         """Everything the rows depend on, as JSON values."""
 
-    def compute(self) -> pa.Table:
-        """Compute the rows."""
+    def compute(self) -> pa.Table: ...
 
 
 # Finished units.
@@ -89,7 +84,6 @@ def _spell_settings(settings: Mapping[str, Any]) -> str:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write rows as Parquet, completely or not at all."""
     buffer = BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     write_whole(path, buffer.getbuffer())
@@ -133,22 +127,11 @@ def run(
     force: Callable[[Unit], bool] = lambda unit: False,
     callback: Callable[[Event], None] = lambda event: None,
 ) -> Outcome:
-    """Compute all units that are not in the store.
+    """Compute all units that are not in the store; those with equal settings once.
 
-    Parameters
-    ----------
-    units : sequence of Unit
-        Units to compute. Units with equal settings are computed once.
-    store : Store
-        Where finished units are.
-    jobs : int
-        Number of processes. Results are bit-identical for any number.
-    limit : float, optional
-        Seconds after which a unit is given up.
-    force : callable
-        Units for which it returns True are computed again.
-    callback : callable
-        Called with an Event after each unit.
+    Results are bit-identical for any number of ``jobs`` (processes). A unit is given up
+    after ``limit`` seconds; one for which ``force`` returns True is computed again.
+    ``callback`` gets an Event after each unit.
     """
     distinct = list({store.path(unit.settings()): unit for unit in units}.values())
     remove_leftovers(store.folder)  # of a run that was killed while writing

@@ -224,7 +224,6 @@ def _count(part: Part) -> int | str:
 
 
 def _lines(part: Part, names: Sequence[str] | None) -> Iterator[Line]:
-    """Relations in words; ``names`` replace positions."""
     if isinstance(part, Pairs):
         pairs = zip(part.first, part.second, part.sign, part.weight, strict=True)
         for a, b, sign, weight in pairs:

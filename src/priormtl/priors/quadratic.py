@@ -68,7 +68,6 @@ class QuadraticPrior:
         return other
 
     def relation_spectrum(self) -> tuple[float, float]:
-        """Smallest and largest eigenvalue of DᵀD."""
         s, d = self.D.shape
         if self.D.nnz == 0:
             return 0.0, 0.0
@@ -88,7 +87,6 @@ class QuadraticPrior:
         return weight * self.laplacian.largest_eigenvalue
 
     def restrict(self, features: Index) -> Self:
-        """Only these features; all others stay at zero."""
         weights = None if self.tie_weights is None else self.tie_weights[features]
         return replace(self, D=csr_array(self.D[:, features]), tie_weights=weights)
 

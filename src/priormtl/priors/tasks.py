@@ -53,7 +53,6 @@ class Chain:
         return "chain" if self.order is None else f"chain of {len(self.order)} tasks"
 
     def laplacian(self, tasks: Tasks) -> Laplacian:
-        """Path graph in the given order."""
         walk = np.arange(len(tasks))
         if self.order is not None:
             walk = _positions(self.order, tasks)
@@ -369,7 +368,6 @@ class Neighbourhood:
         return [(keys[i], self.tasks[i]) for i in order]
 
     def _least_difference(self, label: Hashable) -> Labels:
-        """Nearest by difference, or by places among categories."""
         key: Any = label if self._places is None else self._places.get(label, label)
         try:
             place = bisect_left(self._ranked, key, key=lambda pair: pair[0])

@@ -94,7 +94,6 @@ ZOOM = 0.2  # corner that is enlarged where curves would run along the frame
 def roc_figure(
     rows: Any, datasets: Sequence[str] = ROC_DATASETS, method: str = "natural"
 ) -> Figure:
-    """Figure 2, from rows of ROC curves: a panel for each data set."""
     with styled():
         figure, axes = new_figure(1, len(datasets), width=3.4, height=3.6)
         for dataset, ax in zip(datasets, axes[0], strict=True):
@@ -202,7 +201,6 @@ def describe_sensitivity(surface: Surface) -> str:
 
 
 def surface_figure(rows: Any, surfaces: Sequence[tuple[str, str]] = SURFACES) -> Figure:
-    """Figure 3, from rows of surfaces: three slices for each data set and metric."""
     with styled():
         figure, axes = new_figure(len(surfaces), len(PAIRS), width=3.4, height=2.7)
         for (dataset, metric), line in zip(surfaces, axes, strict=True):
@@ -288,8 +286,6 @@ def learning_difference_figure(
     methods: Sequence[str] = PRIORS[1:],
     reference: str = "none",
 ) -> Figure:
-    """Paired differences to the reference along the learning curves."""
-
     def draw(panel: Panel) -> None:
         curves = {
             method: _difference_curve(

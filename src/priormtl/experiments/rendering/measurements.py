@@ -184,7 +184,6 @@ class Measurements:
         return [method for method in known if method in wanted] + others
 
     def methods(self, datasets: Iterable[str]) -> list[str]:
-        """Methods of any of the data sets at the paper's split."""
         chosen = set(datasets)
         return self.order(
             s.method
@@ -227,7 +226,6 @@ class Measurements:
         return Estimate(float(values.mean()), sd)
 
     def mean_seconds(self, setting: Setting) -> float | None:
-        """Mean CPU seconds to tune and fit; None where nothing was run."""
         times = list(self.seconds.get(setting, {}).values())
         return float(np.mean(times)) if times else None
 

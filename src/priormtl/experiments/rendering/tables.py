@@ -163,7 +163,6 @@ AVERAGE_NOTE = (
 
 
 def table_1(measurements: Measurements) -> tuple[Table, ...]:
-    """School and Sarcos: variance explained and normalised error, pooled, by task."""
     return tuple(
         score_table(
             measurements,
@@ -227,7 +226,6 @@ def _definitions(metrics: Iterable[str]) -> tuple[str, ...]:
 def _score_column(
     measurements: Measurements, column: Column, methods: Sequence[str], decimals: int
 ) -> list[ScoreCell]:
-    """Estimates of all methods, with the best and those close to it marked."""
     dataset, metric = column
     cells = [
         ScoreCell(
@@ -271,7 +269,6 @@ PAPER_NOTE = (
 
 
 def paper_table_1(measurements: Measurements) -> Table:
-    """School and Sarcos, both metrics under both averages over tasks."""
     columns = [
         (dataset, f"{figure.lower()}_{average}")
         for dataset, figure in TABLE_1
@@ -427,7 +424,6 @@ def prior_table(measurements: Measurements) -> Table | None:
 def compare_with_none(
     measurements: Measurements, dataset: str, size: int | None, prior: str
 ) -> DifferenceCell:
-    """Difference of a prior against none, by the main metric of the data set."""
     settings = Setting(dataset, prior, size), Setting(dataset, NONE, size)
     return DifferenceCell.of(measurements, *settings, MAIN_METRICS[dataset])
 
