@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 
 from priormtl.datasets import TaskSet
-from priormtl.datasets.school import COLUMNS
+from priormtl.datasets.regression import COLUMNS
 from priormtl.datasets.task_set import name_pixels, pair_classes
 
 SHAPE = (2, 3)

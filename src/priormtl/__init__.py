@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 # Rooms are loaded when they are first asked for, so that commands start at once.
-_ROOMS = (
+_ROOMS = [
     "audits",
     "baselines",
     "datasets",
@@ -63,27 +63,17 @@ _ROOMS = (
     "metrics",
     "plotting",
     "reports",
-)
-_HOMES = {
-    "audit_prior": "audits",
-    "compare": "baselines",
-    "TaskStatistics": "data",
-    "one_vs_one": "data",
-    "one_vs_rest": "data",
-    "stack_tasks": "data",
-    "summarize": "data",
-    "CopyFeatures": "estimators",
-    "MultiTaskClassifier": "estimators",
-    "MultiTaskClassifierCV": "estimators",
-    "MultiTaskRegressor": "estimators",
-    "MultiTaskRegressorCV": "estimators",
-    "load": "estimators",
-    "regularization_path": "estimators",
-    "save": "estimators",
-    "FeaturePrior": "priors",
-    "TaskPrior": "priors",
-    "report": "reports",
+]
+_FACES = {
+    "audits": "audit_prior",
+    "baselines": "compare",
+    "data": "TaskStatistics one_vs_one one_vs_rest stack_tasks summarize",
+    "estimators": "CopyFeatures MultiTaskClassifier MultiTaskClassifierCV load save "
+    "MultiTaskRegressor MultiTaskRegressorCV regularization_path",
+    "priors": "FeaturePrior TaskPrior",
+    "reports": "report",
 }
+_HOMES = {name: room for room, names in _FACES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

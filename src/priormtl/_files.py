@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["remove_leftovers", "write_aside", "write_folder", "write_whole"]
-
 PREFIX = ".priormtl-"
 
 

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 
-__all__ = ["leaving_interrupts"]
-
 
 @contextmanager
 def leaving_interrupts() -> Iterator[None]:

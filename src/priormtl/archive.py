@@ -23,8 +23,6 @@ import numpy as np
 from priormtl._files import write_aside
 from priormtl.exceptions import MissingFileError, ModelFileError, suggest_file
 
-__all__ = ["pack_archive", "read_archive", "unpack_archive", "write_archive"]
-
 FORMAT_VERSION = 1
 MOST_HEADER_BYTES = 100_000_000
 MOST_FILE_BYTES = 64 * 2**30
@@ -71,19 +69,16 @@ def read_archive(
 
 
 def pack_archive(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """Bytes of such a file."""
     return b"".join(_pieces(kind, settings, arrays))
 
 
 def unpack_archive(
     content: bytes, kind: str
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Settings and arrays in the bytes of such a file."""
     return _read(BytesIO(content), len(content), kind)
 
 
 def _pieces(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Iterator[Piece]:
-    """Header, arrays one by one, and digest."""
     meta = {"kind": kind, "version": FORMAT_VERSION, "settings": dict(settings)}
     header: dict[str, Any] = {"__metadata__": {"priormtl": _to_json(meta)}}
     offset = 0

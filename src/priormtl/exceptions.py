@@ -115,7 +115,6 @@ def _nearest(name: Hashable, names: Sequence[Hashable]) -> str:
 
 
 def _spelling(name: Hashable) -> str:
-    """Text to compare: neither capitals nor blanks around it matter."""
     return str(name)[:LONGEST_NAME_COMPARED].casefold().strip()
 
 

@@ -28,8 +28,6 @@ from scipy.sparse.linalg import LinearOperator, eigsh, splu
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 
-__all__ = ["Cosines", "Laplacian"]
-
 DENSE_SIZE = 500  # tasks up to which matrices (m, m) are formed
 FEW_TASKS = 64  # up to here dense solves beat sparse ones
 
@@ -47,7 +45,6 @@ class Laplacian:
 
     @classmethod
     def empty(cls, m: int) -> Self:
-        """No ties at all."""
         return cls(csr_array((m, m)), csr_array((m, 0)))
 
     @classmethod
@@ -73,19 +70,16 @@ class Laplacian:
         return cls(csr_array(diags_array(count)), groups)
 
     def __add__(self, other: Self) -> Self:
-        """Both graphs at once."""
         sides = [[csr_array(self.groups), csr_array(other.groups)]]
         edges = csr_array(self.edges + other.edges)
         return type(self)(edges, csr_array(block_array(sides)))
 
     @property
     def m(self) -> int:
-        """Number of tasks."""
         return int(self.edges.shape[0])
 
     @property
     def is_zero(self) -> bool:
-        """Whether nothing is tied."""
         return self.edges.nnz == 0 and self.groups.nnz == 0
 
     def pairs(self) -> list[tuple[int, int, float]]:
@@ -141,7 +135,6 @@ class Laplacian:
 
     @cached_property
     def _circle_weight(self) -> Array:
-        """Weight of each group (k,)."""
         return np.asarray(self.groups.multiply(self.groups).sum(axis=0)).ravel()
 
     def dense(self) -> Array:
@@ -150,7 +143,6 @@ class Laplacian:
 
     @property
     def degree(self) -> Array:
-        """Diagonal of L (m,)."""
         own = np.asarray(self.groups.multiply(self.groups).sum(axis=1)).ravel()
         return np.asarray(self.edges.diagonal() - own)
 
@@ -167,7 +159,6 @@ class Laplacian:
 
     @cached_property
     def largest_eigenvalue(self) -> float:
-        """Largest eigenvalue of L."""
         if self.is_zero:
             return 0.0
         if self.m <= DENSE_SIZE:
@@ -185,13 +176,11 @@ class Laplacian:
         or ask for ``V.copy()``. Other graphs are decomposed.
         """
         angles = np.pi * np.arange(self.m) / max(1, self.m)
-        chain = self._scale_of(np.arange(self.m - 1), np.arange(1, self.m))
-        if chain is not None:
+        if self._chain:
             waves: Array = 2.0 - 2.0 * np.cos(angles)
-            return chain * waves, self._cosines()
-        together = self._scale_of_one_group()
-        if together is not None:
-            return together * (angles > 0).astype(np.float64), self._cosines()
+            return self._chain * waves, self._cosines()
+        if self.is_one_group:
+            return self._one_group * (angles > 0).astype(np.float64), self._cosines()
         if self.m > DENSE_SIZE:
             return None
         values, vectors = np.linalg.eigh(self.dense())
@@ -203,24 +192,6 @@ class Laplacian:
         # Typed as an array, since it is multiplied and transposed as one.
         return cast(Array, Cosines(self.m))
 
-    def _scale_of(self, first: Index, second: Index) -> float | None:
-        """Common weight of exactly these edges, if that is what the graph is."""
-        edges = self.edges
-        if self.groups.nnz or edges.nnz != 2 * len(first) + self.m or self.m < 2:
-            return None
-        weight = -edges[first, second]
-        same = np.all(weight == weight[0]) and weight[0] > 0
-        return float(weight[0]) if same else None
-
-    def _scale_of_one_group(self) -> float | None:
-        """Weight of one group of all tasks, if that is what the graph is."""
-        diagonal, column = self.edges.diagonal(), self.groups.data
-        if self.groups.shape[1] != 1 or len(column) != self.m or self.m < 2:
-            return None
-        same = np.all(diagonal == diagonal[0]) and np.all(column == column[0])
-        alone = self.edges.nnz == self.m
-        return float(diagonal[0]) if same and alone else None
-
     @property
     def is_one_group(self) -> bool:
         """Whether all tasks, and no others, form one group."""
@@ -228,8 +199,13 @@ class Laplacian:
 
     @cached_property
     def _chain(self) -> float:
-        """Weight of the chain of all tasks in order; zero where the graph is other."""
-        return self._scale_of(np.arange(self.m - 1), np.arange(1, self.m)) or 0.0
+        """Weight of the chain of all tasks in order; zero for any other graph."""
+        edges = self.edges
+        if self.groups.nnz or edges.nnz != 3 * self.m - 2 or self.m < 2:
+            return 0.0
+        weight = -edges[np.arange(self.m - 1), np.arange(1, self.m)]
+        same = np.all(weight == weight[0]) and weight[0] > 0
+        return float(weight[0]) if same else 0.0
 
     @cached_property
     def _incidence(self) -> tuple[csr_array, Array]:
@@ -248,8 +224,12 @@ class Laplacian:
 
     @cached_property
     def _one_group(self) -> float:
-        """Weight of the group of all tasks; zero where the graph is another."""
-        return self._scale_of_one_group() or 0.0
+        """Weight of the group of all tasks; zero for any other graph."""
+        diagonal, column = self.edges.diagonal(), self.groups.data
+        if self.groups.shape[1] != 1 or len(column) != self.m or self.m < 2:
+            return 0.0
+        same = np.all(diagonal == diagonal[0]) and np.all(column == column[0])
+        return float(diagonal[0]) if same and self.edges.nnz == self.m else 0.0
 
     def shifted_solver(
         self, diagonal: Array, strength: float
@@ -280,12 +260,6 @@ class Cosines:
 
     Products are discrete cosine transforms of the rows of X, in O(m log m) each; the
     table itself is only formed by ``copy`` and ``np.asarray``.
-
-    Examples
-    --------
-    >>> x = np.array([[1.0, 2.0, 4.0]])
-    >>> np.allclose(x @ Cosines(3) @ Cosines(3).T, x)
-    True
     """
 
     __array_ufunc__ = None  # makes NumPy leave ``X @ V`` to __rmatmul__
@@ -305,12 +279,10 @@ class Cosines:
         return np.asarray(dct(X, type=3 if self._transposed else 2, norm="ortho"))
 
     def copy(self) -> Array:
-        """The table (m, m) as an array that the caller owns."""
         table = _cosine_table.__wrapped__(self.shape[0])
         return np.array(table.T if self._transposed else table)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """The table as an array."""
         return self.copy().astype(dtype or np.float64, copy=False)
 
 
@@ -325,7 +297,6 @@ def _cosine_table(m: int) -> Array:
 
 
 def _joined(parts: list[Any], dtype: type) -> np.ndarray:
-    """Concatenate arrays, also when there are none."""
     return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype)
 
 

@@ -175,27 +175,21 @@ def _task_groups(
             "y_true and y_pred must have the same shape: "
             f"got {target.shape} and {prediction.shape}."
         )
-    select = _task_masks(target, task)
-    groups = [(target[rows], prediction[rows]) for rows in select]
-    if not all(len(measured) for measured, _ in groups):
+    measured, owned = ~np.isnan(target), [np.ones(target.shape, dtype=bool)]
+    if target.ndim == 2:
+        owned = list(np.eye(target.shape[1], dtype=bool))
+    elif task is not None:
+        labels = np.asarray(task)
+        if labels.shape != target.shape:
+            raise ValueError(
+                "task must have one label per row of y_true: "
+                f"got {len(labels)} labels for {len(target)} rows."
+            )
+        owned = [labels == label for label in np.unique(labels)]
+    groups = [(target[measured & own], prediction[measured & own]) for own in owned]
+    if not all(len(known) for known, _ in groups):
         raise ValueError("y_true must hold at least one measured target per task.")
     return groups
-
-
-def _task_masks(target: Array, task: Labels | None) -> list[NDArray[np.bool_]]:
-    measured = ~np.isnan(target)
-    if target.ndim == 2:
-        columns = np.eye(target.shape[1], dtype=bool)
-        return [measured & column for column in columns]
-    if task is None:
-        return [measured]
-    labels = np.asarray(task)
-    if labels.shape != target.shape:
-        raise ValueError(
-            "task must have one label per row of y_true: "
-            f"got {len(labels)} labels for {len(target)} rows."
-        )
-    return [measured & (labels == label) for label in np.unique(labels)]
 
 
 class Interval(NamedTuple):

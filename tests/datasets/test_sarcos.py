@@ -6,7 +6,7 @@ from scipy.io import savemat
 
 from fake_originals import write_sarcos
 from priormtl.datasets import convert_original, load_sarcos, load_sarcos_one
-from priormtl.datasets.sarcos import convert_sarcos
+from priormtl.datasets.regression import convert_sarcos
 from priormtl.exceptions import DataFileError
 
 

@@ -6,7 +6,7 @@ from scipy.io import savemat
 
 from fake_originals import as_cells, write_school
 from priormtl.datasets import load_school
-from priormtl.datasets.school import COLUMNS, convert_school
+from priormtl.datasets.regression import COLUMNS, convert_school
 from priormtl.exceptions import DataFileError
 
 

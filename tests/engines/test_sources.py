@@ -10,8 +10,12 @@ import pytest
 from pyarrow import csv, feather, parquet
 
 from priormtl.engines import Schema, open_source, sources, summarize
-from priormtl.engines.files import read_filter, refuse_other_kinds, unreadable
-from priormtl.engines.sources import prefetch
+from priormtl.engines.sources import (
+    prefetch,
+    read_filter,
+    refuse_other_kinds,
+    unreadable,
+)
 from priormtl.exceptions import DataFileError
 
 TABLE = pa.table(

@@ -9,7 +9,7 @@ from plotted_models import AWKWARD, fitted, random_coef, related, with_coef
 from priormtl import MultiTaskClassifier, TaskPrior
 from priormtl.data import pooled_scale
 from priormtl.plotting import plot_coefficients, plot_over_tasks
-from priormtl.plotting.learned import find_places, rank_rows, read_model
+from priormtl.plotting.coefficients import find_places, rank_rows, read_model
 
 # Learned.
 

@@ -29,7 +29,6 @@ from priormtl.data.moments import (
     shift_samples,
 )
 from priormtl.data.on_disk import StreamedMoments
-from priormtl.data.stacking import one_vs_one, one_vs_rest, stack_tasks
 from priormtl.data.statistics import TaskStatistics, align_tasks
 from priormtl.data.summarizing import (
     check_min_rows,
@@ -44,9 +43,12 @@ from priormtl.data.tables import (
     build_frame,
     column_names,
     find_frame_library,
+    one_vs_one,
+    one_vs_rest,
     read_matrix,
     read_targets,
     split_task_column,
+    stack_tasks,
     take_rows,
 )
 from priormtl.data.tasks import (

@@ -17,8 +17,6 @@ from priormtl.data.labels import is_missing
 from priormtl.data.tables import as_frame, column_floats
 from priormtl.exceptions import absent_name, unknown_name
 
-__all__ = ["POLICIES", "Encoding", "RawColumn", "merge_encodings", "read_encoding"]
-
 POLICIES = ("error", "drop", "mean")  # from strict to mild
 GAP = -1  # code of a missing value
 
@@ -31,7 +29,6 @@ class RawColumn(NamedTuple):
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of its features."""
         if self.values is None:
             return (self.name,)
         return tuple(f"{self.name}={value}" for value in self.values)
@@ -73,16 +70,13 @@ class Encoding:
 
     @classmethod
     def of_numbers(cls, names: Sequence[str]) -> Self:
-        """Encoding of columns that are features as they are."""
         return cls(tuple(map(RawColumn, names)))
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of the features."""
         return tuple(name for column in self.columns for name in column.features)
 
     def with_means(self, means: Array) -> Self:
-        """Same columns, with means that may fill missing values."""
         return replace(self, means=tuple(np.asarray(means).tolist()))
 
     def used_columns(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -157,7 +151,6 @@ class Encoding:
         return replace(self, missing=missing, task=task, target=target, means=None)
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the encoding."""
         return {
             "columns": [
                 [name, values and list(values)] for name, values in self.columns
@@ -170,7 +163,6 @@ class Encoding:
 
     @classmethod
     def from_plain(cls, plain: Any) -> Self:
-        """Encoding from what ``to_plain`` made; anything else is an error."""
         columns = []
         for name, values in plain["columns"]:
             if not all(isinstance(text, str) for text in (name, *(values or ()))):
@@ -191,20 +183,12 @@ class Encoding:
 
 
 def read_encoding(plain: Any, features: tuple[str, ...] | None) -> Encoding | None:
-    """Encoding of exactly these features from plain values, if there are any."""
     if plain is None:
         return None
     encoding = Encoding.from_plain(plain)
     if encoding.features != features:
         raise ValueError("encoding of other features")
     return encoding
-
-
-def merge_encodings(a: Encoding | None, b: Encoding | None) -> Encoding | None:
-    """Encoding of both; rows that were numbers already have none of their own."""
-    if a is None or b is None:
-        return a or b
-    return a + b
 
 
 def _write_features(

@@ -21,29 +21,6 @@ from narwhals.stable.v2.dependencies import get_pyarrow
 from priormtl._arrays import Index
 from priormtl.exceptions import unknown_names
 
-__all__ = [
-    "TaskOrder",
-    "arrow_categories",
-    "declared_order",
-    "declares_order",
-    "encode_labels",
-    "find_labels",
-    "from_plain",
-    "is_missing",
-    "join_orders",
-    "keep_tasks",
-    "label_categories",
-    "mark_ordered",
-    "merge_tasks",
-    "name_features",
-    "place_labels",
-    "tasks_from_plain",
-    "tasks_to_plain",
-    "to_plain",
-    "unnamed_feature",
-]
-
-
 # Codes: which row belongs to which task.
 
 
@@ -104,13 +81,11 @@ def declares_order(schema: Any, column: str) -> bool:
 
 
 def mark_ordered(labels: Any) -> Any:
-    """Same Arrow array, of a type that says that its categories are ordered."""
     pa, kind = get_pyarrow(), labels.type
     return labels.cast(pa.dictionary(kind.index_type, kind.value_type, ordered=True))
 
 
 def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
-    """Position of each row's task among ``tasks``; unknown labels are an error."""
     codes, unknown = place_labels(labels, tasks, n)
     if unknown:
         raise unknown_names("task", unknown, tasks)
@@ -289,25 +264,21 @@ class TaskOrder(tuple[Hashable, ...]):
     declared: tuple[Hashable, ...]
 
     def __new__(cls, tasks: Iterable[Hashable], declared: Iterable[Hashable]) -> Self:
-        """Present tasks, and all that were declared."""
         order = super().__new__(cls, tasks)
         order.declared = tuple(declared)
         return order
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Arguments that pickle and copy rebuild it from."""
         return tuple(self), self.declared
 
 
 def declared_order(tasks: Sequence[Hashable]) -> tuple[Hashable, ...] | None:
-    """Order that was declared for these tasks and others, if any."""
     return tasks.declared if isinstance(tasks, TaskOrder) else None
 
 
 def keep_tasks(
     tasks: Sequence[Hashable], kept: Iterable[Hashable]
 ) -> tuple[Hashable, ...]:
-    """Some of ``tasks``, with the order that was declared for all."""
     declared = declared_order(tasks)
     return tuple(kept) if declared is None else TaskOrder(kept, declared)
 
@@ -406,21 +377,18 @@ def to_plain(labels: Sequence[Hashable]) -> list[Any]:
 
 
 def from_plain(values: Any) -> tuple[Hashable, ...]:
-    """Labels from what ``to_plain`` made."""
     if not isinstance(values, list):
         raise TypeError("labels must be a list")
     return tuple(map(_label, values))
 
 
 def tasks_to_plain(tasks: Sequence[Hashable]) -> dict[str, Any]:
-    """Tasks, and the order that was declared for them, as JSON values."""
     declared = declared_order(tasks)
     order = None if declared is None else to_plain(declared)
     return {"tasks": to_plain(tasks), "task_order": order}
 
 
 def tasks_from_plain(settings: Mapping[str, Any]) -> tuple[Hashable, ...]:
-    """Tasks from what ``tasks_to_plain`` made."""
     tasks, order = from_plain(settings["tasks"]), settings.get("task_order")
     if order is None:
         return tasks
@@ -438,7 +406,6 @@ def name_features(names: Sequence[Any] | None, d: int) -> tuple[str, ...]:
 
 
 def unnamed_feature(place: Any) -> str:
-    """Name of a feature that has none, as in scikit-learn."""
     return f"x{place}"
 
 

@@ -22,21 +22,6 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 
-__all__ = [
-    "ROUNDING",
-    "CentredRows",
-    "CentredSamples",
-    "Moments",
-    "centre_samples",
-    "pooled_means",
-    "pooled_scale",
-    "pooled_variance",
-    "refuse_tiny",
-    "refuse_tiny_weights",
-    "shift_samples",
-    "tasks_last",
-]
-
 ROUNDING = 8 * np.finfo(np.float64).eps  # relative deviation that is noise
 SMALLEST = 1e-150  # squares of smaller numbers leave the range of doubles
 MOST_DENSE_ROWS = 1000  # beyond, a sparse task's spectrum is found without a dense copy
@@ -52,48 +37,30 @@ class CentredRows(NamedTuple):
 
 
 class Moments(Protocol):
-    """Weights, means and centred second moments of each task."""
+    """Weights, means and centred second moments of each of m tasks."""
 
     @property
-    def tasks(self) -> tuple[Hashable, ...]:
-        """Names of the m tasks."""
-
+    def tasks(self) -> tuple[Hashable, ...]: ...
     @property
-    def features(self) -> tuple[str, ...] | None:
-        """Names of the d features, where known."""
-
+    def features(self) -> tuple[str, ...] | None: ...  # d names, where known
     @property
-    def weight(self) -> Array:
-        """Total weight of each task (m,)."""
-
+    def weight(self) -> Array: ...  # (m,) total of each task
     @property
-    def x_mean(self) -> Array:
-        """Feature means of each task (m, d)."""
-
+    def x_mean(self) -> Array: ...  # (m, d)
     @property
-    def y_mean(self) -> Array:
-        """Target mean of each task (m,)."""
-
+    def y_mean(self) -> Array: ...  # (m,)
     @property
-    def xy(self) -> Array:
-        """Centred Xᵀy of each task (m, d)."""
-
+    def xy(self) -> Array: ...  # (m, d) centred Xᵀy
     @property
-    def yy(self) -> Array:
-        """Centred yᵀy of each task (m,)."""
-
+    def yy(self) -> Array: ...  # (m,) centred yᵀy
     @property
-    def shape(self) -> tuple[int, int]:
-        """(d, m)."""
-
+    def shape(self) -> tuple[int, int]: ...  # (d, m)
     @property
-    def size(self) -> int:
-        """Number of entries that ``gram_product`` reads."""
-
+    def size(self) -> int: ...  # number of entries that gram_product reads
     @property
-    def gram_size(self) -> int:
-        """Number of entries of ``gram``."""
-
+    def gram_size(self) -> int: ...  # number of entries of gram
+    @property
+    def rows_per_task(self) -> float | None: ...  # mean of rows; None without them
     def gram(self) -> Array:
         """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same.
 
@@ -102,10 +69,6 @@ class Moments(Protocol):
 
     def raw_gram(self) -> Array:
         """XᵀX about zero, as an array that the caller owns."""
-
-    @property
-    def rows_per_task(self) -> float | None:
-        """Mean number of ``rows`` per task; None if there are none."""
 
     def rows(self) -> CentredRows:
         """The samples themselves, if they are kept."""
@@ -122,9 +85,7 @@ class Moments(Protocol):
     def task_spectra(self) -> tuple[Array, Array]:
         """Smallest and largest eigenvalue of each task's centred XᵀX (m,), (m,)."""
 
-    def restrict(self, features: Index) -> "Moments":
-        """Only these features."""
-
+    def restrict(self, features: Index) -> "Moments": ...
     def rescale(self, scale: Array) -> Self:
         """Features divided by ``scale``."""
 
@@ -154,7 +115,6 @@ def pooled_means(moments: Moments) -> Array:
 
 
 def pooled_variance(moments: Moments) -> Array:
-    """Variance of each feature over all rows of all tasks (d,)."""
     weight = moments.weight / moments.weight.sum()
     centre = weight @ moments.x_mean
     between = weight @ (moments.x_mean - centre) ** 2
@@ -187,51 +147,40 @@ class CentredSamples:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(d, m)."""
         return self.data.shape
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
-        """Names of the tasks."""
         return self.data.tasks
 
     @property
     def features(self) -> tuple[str, ...] | None:
-        """Names of the features."""
         return self.data.features
 
     @property
     def weight(self) -> Array:
-        """Total weight of each task (m,)."""
         return self.data.task_weight
 
     @cached_property
     def xy(self) -> Array:
-        """Centred Xᵀy of each task (m, d)."""
         return self._adjoint(self.data.weight * self.data.y).T
 
     @cached_property
     def yy(self) -> Array:
-        """Centred yᵀy of each task (m,)."""
         return self.data.task_sums(self.data.weight * self.data.y**2)
 
     @property
     def size(self) -> int:
-        """Number of entries that ``gram_product`` reads."""
         return int(self.data.X.nnz if self._sparse else self.data.X.size)
 
     @property
     def gram_size(self) -> int:
-        """Number of entries of ``gram``."""
         return self._n_grams * self.shape[0] ** 2
 
     def gram(self) -> Array:
-        """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same."""
         return tasks_last(self._n_grams, self.shape[0], self._fill_gram)
 
     def raw_gram(self) -> Array:
-        """XᵀX about zero."""
-
         def fill(i: int, out: Array) -> None:
             mean = np.sqrt(self.weight[i]) * self.x_mean[i]
             if self.offset is None:
@@ -254,7 +203,6 @@ class CentredSamples:
         return float(n) if self._has_one_gram else None
 
     def rows(self) -> CentredRows:
-        """Samples about their task's mean, times the root of their weight."""
         data = self.data
         if isinstance(data, StackedRows):
             weight, starts, X = data.weight, data.starts, data.X
@@ -267,7 +215,6 @@ class CentredSamples:
         return CentredRows((X.T * root).T, (data.y.T * root).T, starts)
 
     def gram_product(self, P: Array) -> Array:
-        """Column i is the centred XᵀX of task i times column i of P."""
         return self._adjoint(self.data.weight * self._forward(P))
 
     def misfit(self, P: Array) -> tuple[float, Array]:
@@ -279,7 +226,6 @@ class CentredSamples:
         return 0.5 * float(np.vdot(weighted, rest)), self._adjoint(weighted)
 
     def squared_deviations(self) -> Array:
-        """Diagonals of the centred XᵀX (m, d)."""
         if self._sparse:
             return np.array([self._sparse_deviations(i) for i in range(self.shape[1])])
         sums = self.data.with_matrix(self.data.X**2).adjoint(self.data.weight).T
@@ -288,7 +234,6 @@ class CentredSamples:
         return np.maximum(sums - self.weight[:, np.newaxis] * self.offset**2, 0.0)
 
     def within_task_products(self, features: Index) -> Array:
-        """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
         weight = self.data.weight
         per_row = weight.sum(axis=1) if weight.ndim == 2 else weight
         X = self.data.X
@@ -303,12 +248,10 @@ class CentredSamples:
         return products - centres.T @ self.offset
 
     def task_spectra(self) -> tuple[Array, Array]:
-        """Smallest and largest eigenvalue of each task's centred XᵀX."""
         pairs = [self._spectrum(i) for i in range(len(self.tasks))]
         return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
     def restrict(self, features: Index) -> Self:
-        """Only these features."""
         return replace(
             self,
             data=self.data.restrict(features),
@@ -317,7 +260,6 @@ class CentredSamples:
         )
 
     def rescale(self, scale: Array) -> Self:
-        """Features divided by ``scale``."""
         return replace(
             self,
             data=self.data.rescale(scale),
@@ -326,7 +268,6 @@ class CentredSamples:
         )
 
     def shift(self, centre: Array) -> Self:
-        """Features less ``centre`` (d,)."""
         return replace(self, x_mean=self.x_mean - centre)
 
     @property
@@ -348,13 +289,11 @@ class CentredSamples:
             out -= self.weight[i] * np.outer(self.offset[i], self.offset[i])
 
     def _weighted_rows(self, i: int) -> Array:
-        """Dense rows of task ``i``, times the root of their weight."""
         X, _, weight = self.data.rows_of(i)
         return X if self._is_plain else X * np.sqrt(weight)[:, np.newaxis]
 
     @cached_property
     def _is_plain(self) -> bool:
-        """Whether all weights are one."""
         return bool(np.all(self.data.weight == 1.0))
 
     @property
@@ -422,7 +361,6 @@ class CentredSamples:
 
 
 def centre_samples(data: TaskData) -> CentredSamples:
-    """Centre samples about their task's mean."""
     y_mean = data.task_sums(data.weight * data.y) / data.task_weight
     y = np.where(data.weight > 0, data.y - data.spread(y_mean), 0.0)
     means = data.feature_means
@@ -475,15 +413,6 @@ def refuse_tiny(*parts: Moments) -> None:
 
     Their sums of squares would be zero, as if they were constant. Deviations are only
     computed where a mean is suspicious.
-
-    Examples
-    --------
-    >>> from priormtl.data import summarize
-    >>> summarize([[1e-200], [3e-200]], [1.0, 2.0])
-    Traceback (most recent call last):
-    ...
-    ValueError: feature 0 must reach 1e-150, or sums of squares vanish: it is about
-    2e-200. Multiply it, for example by 1e200.
     """
     sizes = _largest(*(np.abs(part.x_mean) for part in parts))
     suspects = np.flatnonzero((sizes > 0) & (sizes < SMALLEST))
@@ -511,7 +440,6 @@ def refuse_tiny_weights(moments: Moments) -> None:
 
 
 def _largest(*columns: Array) -> Array:
-    """Largest value of each column, over tasks and parts."""
     return np.max([part.max(axis=0, initial=0.0) for part in columns], axis=0)
 
 

@@ -24,8 +24,6 @@ from priormtl.data.moments import CentredRows, Moments
 if TYPE_CHECKING:
     from priormtl.data.statistics import TaskStatistics
 
-__all__ = ["MOST_HELD", "MappedGrams", "StreamedMoments"]
-
 BLOCK_NUMBERS = 2**20  # read at a time: 8 MB
 MOST_HELD = 2**26  # numbers of all Gram matrices in memory: 512 MB
 EVERY = slice(None)
@@ -44,11 +42,9 @@ class GramPart(NamedTuple):
         return found if counts.all() else found * counts[:, np.newaxis, np.newaxis]
 
     def counts(self, tasks: slice) -> NDArray[np.bool_]:
-        """Which of some tasks have rows here (t,)."""
         return np.asarray(self.weight[tasks] > 0)
 
     def only(self, tasks: NDArray[np.bool_]) -> "GramPart":
-        """Same matrices, ignoring those of other tasks."""
         return self._replace(weight=np.where(tasks, self.weight, 0.0))
 
 
@@ -61,32 +57,27 @@ class MappedGrams:
 
     @classmethod
     def of(cls, matrices: Array, weight: Array, x_mean: Array) -> Self:
-        """One part; a matrix that all tasks share is repeated."""
         m, d = x_mean.shape
         plain = np.broadcast_to(np.asarray(matrices), (m, d, d))
         return cls((m, d, d), (GramPart(plain, weight, x_mean),))
 
     @property
     def size(self) -> int:
-        """Number of entries of all matrices."""
         m, d, _ = self.shape
         return m * d * d
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all matrices would take in memory."""
         return 8 * self.size
 
     @property
     def dtype(self) -> np.dtype[np.float64]:
-        """Doubles."""
         return np.dtype(np.float64)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """All matrices, in memory."""
         if copy is False:
             raise ValueError("matrices on disk cannot be read without a copy.")
         found = np.empty(self.shape, dtype or self.dtype)
@@ -95,7 +86,6 @@ class MappedGrams:
         return found
 
     def __add__(self, other: "MappedGrams") -> "MappedGrams":
-        """Gram matrices of the rows of both."""
         if not isinstance(other, MappedGrams):
             return NotImplemented
         return replace(self, parts=self.parts + other.parts)
@@ -106,7 +96,6 @@ class MappedGrams:
         return replace(self, parts=tuple(part for part in kept if part.weight.any()))
 
     def blocks(self, numbers: int) -> Iterator[slice]:
-        """Tasks to be read together, of so many numbers each."""
         count = max(1, BLOCK_NUMBERS // max(1, numbers))
         for start in range(0, len(self), count):
             yield slice(start, min(start + count, len(self)))
@@ -132,7 +121,6 @@ class MappedGrams:
         return found
 
     def diagonals(self) -> Array:
-        """Diagonals of the matrices (m, d)."""
         found = np.empty(self.shape[:2])
         for tasks in self.blocks(self.shape[1] * max(1, len(self.parts))):
             found[tasks] = np.sum(self._steps(tasks) ** 2, axis=1)
@@ -166,60 +154,49 @@ class StreamedMoments:
 
     @classmethod
     def of(cls, statistics: "TaskStatistics", most_held: int = MOST_HELD) -> Self:
-        """All features as they are."""
         d = statistics.shape[0]
         return cls(statistics, np.arange(d), np.ones(d), most_held)
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
-        """Names of the m tasks."""
         return self.statistics.tasks
 
     @property
     def features(self) -> tuple[str, ...] | None:
-        """Names of the chosen features, where known."""
         names = self.statistics.features
         return None if names is None else tuple(names[j] for j in self.chosen)
 
     @property
     def weight(self) -> Array:
-        """Total weight of each task (m,)."""
         return self.statistics.weight
 
     @cached_property
     def x_mean(self) -> Array:
-        """Feature means of each task (m, k)."""
         means = self.statistics.x_mean[:, self.chosen] / self.scale
         return means if self.centre is None else means - self.centre
 
     @property
     def y_mean(self) -> Array:
-        """Target mean of each task (m,)."""
         return self.statistics.y_mean
 
     @cached_property
     def xy(self) -> Array:
-        """Centred Xᵀy of each task (m, k)."""
         return self.statistics.xy[:, self.chosen] / self.scale
 
     @property
     def yy(self) -> Array:
-        """Centred yᵀy of each task (m,)."""
         return self.statistics.yy
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(k, m)."""
         return len(self.chosen), len(self.tasks)
 
     @property
     def size(self) -> int:
-        """Number of entries that ``gram_product`` reads."""
         return self.gram_size
 
     @property
     def gram_size(self) -> int:
-        """Number of entries of ``gram``."""
         k, m = self.shape
         return m * k * k
 
@@ -239,7 +216,6 @@ class StreamedMoments:
         return xx
 
     def raw_gram(self) -> Array:
-        """XᵀX about zero, if those of all tasks fit into memory."""
         return self._hold().raw_gram()
 
     @property
@@ -247,7 +223,6 @@ class StreamedMoments:
         """None: samples are gone."""
 
     def rows(self) -> CentredRows:
-        """Not available."""
         raise TypeError("statistics do not hold samples.")
 
     def gram_product(self, P: Array) -> Array:
@@ -269,11 +244,9 @@ class StreamedMoments:
         return (product[:, 0, self.chosen] / self.scale).T
 
     def squared_deviations(self) -> Array:
-        """Diagonals of the centred XᵀX (m, k)."""
         return self._squared_deviations
 
     def within_task_products(self, features: Index) -> Array:
-        """Rows ``features`` of the sum of the centred XᵀX over tasks (j, k)."""
         rows, d = self.chosen[features], self.statistics.shape[0]
         total = np.zeros((len(rows), d))
         for tasks in self._grams.blocks(len(rows) * d):
@@ -281,7 +254,6 @@ class StreamedMoments:
         return total[:, self.chosen] / self.scale / self.scale[features, np.newaxis]
 
     def task_spectra(self) -> tuple[Array, Array]:
-        """Smallest and largest eigenvalue of each task's centred XᵀX."""
         k, m = self.shape
         lowest, highest = np.empty(m), np.empty(m)
         for tasks in self._grams.blocks(k * self.statistics.shape[0]):
@@ -302,13 +274,11 @@ class StreamedMoments:
         return replace(self, scale=self.scale * scale, centre=centre)
 
     def shift(self, centre: Array) -> Self:
-        """Features less ``centre`` (k,)."""
         before = 0.0 if self.centre is None else self.centre
         return replace(self, centre=before + centre)
 
     @cached_property
     def _grams(self) -> MappedGrams:
-        """Matrices of all tasks over all features, as they lie on disk."""
         return self.statistics.mapped_gram()
 
     @cached_property
@@ -316,12 +286,10 @@ class StreamedMoments:
         return np.asarray(self._grams.diagonals()[:, self.chosen] / self.scale**2)
 
     def _matrices(self, tasks: slice) -> Array:
-        """Gram matrices of some tasks."""
         part = self._grams.read(tasks, self.chosen)[:, :, self.chosen]
         return part / self.scale / self.scale[:, np.newaxis]
 
     def _hold(self) -> "TaskStatistics":
-        """Statistics in memory."""
         return replace(
             self.statistics,
             x_mean=self.x_mean,

@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl.archive import read_archive, write_archive
-from priormtl.data.encoding import Encoding, merge_encodings, read_encoding
+from priormtl.data.encoding import Encoding, read_encoding
 from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
 from priormtl.data.moments import CentredRows
 from priormtl.data.on_disk import MappedGrams
 from priormtl.exceptions import ModelFileError
 from priormtl.tables import build_table, spell_number, to_notebook
-
-__all__ = ["TaskStatistics", "align_tasks"]
 
 KIND = "task statistics"
 MOST_SHOWN = 10  # tasks, and names of features, in notebooks
@@ -94,7 +92,6 @@ class TaskStatistics:
         return MappedGrams.of(self.xx, self.weight, self.x_mean)
 
     def _held(self) -> Array:
-        """XᵀX as an array; a sum of parts on disk is computed."""
         return np.asarray(self.xx) if isinstance(self.xx, MappedGrams) else self.xx
 
     def raw_gram(self) -> Array:
@@ -119,7 +116,6 @@ class TaskStatistics:
         return f"TaskStatistics({m} tasks, {d} features, weight {self.weight.sum():g})"
 
     def _repr_html_(self) -> str:
-        """Contents, and weight, mean and spread of each task's target, shortened."""
         d, m = self.shape
         names = self.features or ()
         more = f", … ({d} in all)" if len(names) > MOST_SHOWN else ""
@@ -206,7 +202,6 @@ class TaskStatistics:
         return replace(self, x_mean=self.x_mean - centre, encoding=None)
 
     def __add__(self, other: "TaskStatistics") -> "TaskStatistics":
-        """Statistics of both sets of samples; tasks are matched by name."""
         if not isinstance(other, TaskStatistics):
             return NotImplemented
         a, b = self, other
@@ -215,7 +210,10 @@ class TaskStatistics:
                 "statistics can only be added over the same features: got "
                 f"{a.shape[0]} {a.features or ''} and {b.shape[0]} {b.features or ''}."
             )
-        encoding = merge_encodings(a.encoding, b.encoding)
+        # Rows that were numbers already have no encoding of their own.
+        encoding = a.encoding or b.encoding
+        if a.encoding is not None and b.encoding is not None:
+            encoding = a.encoding + b.encoding
         alike = (a.is_shared and b.is_shared) or (a.is_mapped and b.is_mapped)
         if not (alike and a.tasks == b.tasks):
             tasks = merge_tasks(a.tasks, b.tasks)
@@ -276,7 +274,6 @@ class TaskStatistics:
         return loaded
 
     def check_shapes(self) -> None:
-        """Fail if shapes or types of arrays do not agree."""
         d, m = self.shape
         shapes = (m,), (m, d), (m,), (m, d), (m,), (len(self.xx), d, d)
         arrays = [*(getattr(self, name) for name in PLAIN), self.xx]

@@ -25,15 +25,6 @@ from priormtl.data.on_disk import StreamedMoments
 from priormtl.data.statistics import TaskStatistics, align_tasks
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData, to_tasks
 
-__all__ = [
-    "check_min_rows",
-    "condense",
-    "large_tasks",
-    "statistics_pay",
-    "summarize",
-    "summarize_tasks",
-]
-
 CHUNK_CELLS = 2**20  # numbers centred at a time: 8 MB
 CACHED_CELLS = 2**16  # numbers that stay in a processor's cache: 512 kB
 FAR = 1e-9  # spread against the mean, below which means are computed more exactly
@@ -62,12 +53,7 @@ def statistics_pay(data: TaskData) -> bool:
 
 
 def summarize(
-    X: Any,
-    y: Any,
-    task: Any = None,
-    sample_weight: Any = None,
-    *,
-    min_rows: int = 1,
+    X: Any, y: Any, task: Any = None, sample_weight: Any = None, *, min_rows: int = 1
 ) -> TaskStatistics:
     """Read samples once into statistics that merge by ``+``.
 
@@ -107,7 +93,6 @@ def summarize(
 
 
 def check_min_rows(value: Any) -> int:
-    """Smallest number of rows of a task, a positive integer."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"min_rows must be a whole number from 1 on: got {value!r}.")
     return int(value)
@@ -116,13 +101,7 @@ def check_min_rows(value: Any) -> int:
 def large_tasks(
     tasks: tuple[Hashable, ...], counts: Iterable[float], min_rows: int
 ) -> tuple[Hashable, ...]:
-    """Tasks with at least ``min_rows`` rows, in their order; an error if none is left.
-
-    Examples
-    --------
-    >>> large_tasks(("north", "south"), [25, 3], min_rows=20)
-    ('north',)
-    """
+    """Tasks with at least ``min_rows`` rows, in order; an error if none is left."""
     least = check_min_rows(min_rows)
     kept = [task for task, n in zip(tasks, counts, strict=True) if n >= least]
     if not kept:
@@ -208,7 +187,6 @@ def centred_products(X: Matrix, Y: Array, weight: Array) -> Products:
 
 
 def _one_task(products: Products) -> Products:
-    """Products of one target as those of several tasks."""
     weight, x_mean, y_mean, xx, xy, yy = products
     return Products(np.array([weight]), x_mean[None], y_mean, xx[None], xy.T, yy)
 
@@ -284,7 +262,6 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
 
 
 def _centre_tasks(table: Array, weight: Array, starts: Index, total: Array) -> Array:
-    """Centre each task and multiply by root weights, in place; returns the means."""
     counts = np.diff(starts)
     share = weight / np.repeat(total, counts)
     mean = np.add.reduceat(table * share[:, np.newaxis], starts[:-1], axis=0)
@@ -295,7 +272,6 @@ def _centre_tasks(table: Array, weight: Array, starts: Index, total: Array) -> A
 
 
 def _multiply_tasks(table: Array, starts: Index, out: Array) -> None:
-    """Products of the columns of each task (m, d + 1, d + 1)."""
     counts = np.diff(starts)
     if table.flags.c_contiguous and np.all(counts == counts[0]):
         parts = table.reshape(len(counts), counts[0], -1)

@@ -21,17 +21,6 @@ from priormtl._lazy import cached_property
 from priormtl.data.labels import encode_labels, keep_tasks
 from priormtl.data.tables import column_names, read_matrix, read_targets
 
-__all__ = [
-    "SharedRows",
-    "StackedRows",
-    "Table",
-    "TaskData",
-    "from_codes",
-    "from_columns",
-    "from_labels",
-    "to_tasks",
-]
-
 FEW = 0.2  # share of features in use, up to which others are left out of products
 
 LARGEST_WEIGHT = 1e100
@@ -76,20 +65,16 @@ class TaskData(ABC):
         """X, targets and weights of task ``i``."""
 
     def with_matrix(self, X: Matrix) -> Self:
-        """Same samples with other features."""
         return replace(self, X=X)
 
     def with_names(self, features: Sequence[str] | None) -> Self:
-        """Same samples with named features."""
         return replace(self, features=None if features is None else tuple(features))
 
     def restrict(self, features: Index) -> Self:
-        """Only these features."""
         names = self.features and tuple(self.features[j] for j in features)
         return replace(self, X=take_columns(self.X, features), features=names)
 
     def rescale(self, scale: Array) -> Self:
-        """Features divided by ``scale``."""
         if issparse(self.X):
             return self.with_matrix(csr_array(self.X @ diags_array(1.0 / scale)))
         return self.with_matrix(self.X / scale)
@@ -126,7 +111,6 @@ class StackedRows(TaskData):
     starts: Index
 
     def forward(self, P: Array) -> Array:
-        """Scores x p_i of every sample."""
         used = P.any(axis=1)
         if used.sum() <= FEW * len(P):
             columns = take_columns(self.X, np.flatnonzero(used))
@@ -141,22 +125,18 @@ class StackedRows(TaskData):
         return scores
 
     def adjoint(self, R: Array) -> Array:
-        """Sums of x r over each task's samples (d, m)."""
         sums = np.empty(self.shape[::-1])
         for block, rows, total in zip(self._blocks, self._slices, sums, strict=True):
             total[:] = R[rows] @ block
         return np.ascontiguousarray(sums.T)
 
     def task_sums(self, R: Array) -> Array:
-        """Sums of r over each task's samples (m,)."""
         return np.add.reduceat(R, self.starts[:-1])
 
     def spread(self, b: Array) -> Array:
-        """Entry of b (m,) for the task of every sample."""
         return np.repeat(b, np.diff(self.starts))
 
     def rows_of(self, i: int) -> tuple[Matrix, Array, Array]:
-        """X, targets and weights of task ``i``."""
         rows = self._slices[i]
         return self._blocks[i], self.y[rows], self.weight[rows]
 
@@ -175,26 +155,21 @@ class SharedRows(TaskData):
     """All tasks share the rows of X; y and weight are (n, m)."""
 
     def forward(self, P: Array) -> Array:
-        """Scores x p_i of every sample."""
         used = P.any(axis=1)
         if used.sum() > FEW * len(P):
             return np.asarray(self.X @ P)
         return np.asarray(take_columns(self.X, np.flatnonzero(used)) @ P[used])
 
     def adjoint(self, R: Array) -> Array:
-        """Sums of x r over each task's samples (d, m)."""
         return np.asarray(self.X.T @ R)
 
     def task_sums(self, R: Array) -> Array:
-        """Sums of r over each task's samples (m,)."""
         return np.asarray(R.sum(axis=0))
 
     def spread(self, b: Array) -> Array:
-        """Entry of b (m,) for the task of every sample, by broadcasting."""
         return b[np.newaxis, :]
 
     def rows_of(self, i: int) -> tuple[Matrix, Array, Array]:
-        """X, targets and weights of task ``i``."""
         rows = self.weight[:, i] > 0
         if rows.all():
             return self.X, self.y[:, i], self.weight[:, i]
@@ -202,7 +177,6 @@ class SharedRows(TaskData):
 
     @cached_property
     def feature_means(self) -> Array:
-        """Weighted mean of each feature in each task (m, d)."""
         if not self.has_one_gram:
             return (self.adjoint(self.weight) / self.task_weight).T
         share = self.weight[:, 0] / self.task_weight[0]
@@ -220,7 +194,6 @@ def take_columns(X: Matrix, columns: Index) -> Matrix:
 
 
 def to_tasks(X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> TaskData:
-    """Samples in any of the accepted forms as TaskData."""
     matrix, targets = read_matrix(X), read_targets(y)
     weights = None if sample_weight is None else read_targets(sample_weight, "weight")
     names = column_names(X)
@@ -259,7 +232,6 @@ def from_codes(
     tasks: tuple[Hashable, ...],
     weight: Array | None = None,
 ) -> StackedRows:
-    """Stacked rows, each with the position of its task among ``tasks``."""
     n = int(X.shape[0])
     _check_length(y, n)
     _refuse_not_finite(y)
@@ -319,7 +291,6 @@ def _refuse_not_finite(y: Array) -> None:
 
 
 def _check_weight(weight: Array | None, shape: tuple[int, ...]) -> Array:
-    """Finite, non-negative weights of this shape; ones by default."""
     if weight is None:
         return np.ones(shape)
     weights = np.asarray(weight, dtype=np.float64)
@@ -363,7 +334,6 @@ class Table:
         return int(self.X.shape[0])
 
     def to_tasks(self) -> TaskData:
-        """Rows sorted by task; those of weight zero are dropped."""
         if self.codes is None:
             return from_columns(self.X, self.y, self.weight, self.tasks, self.features)
         data = from_codes(self.X, self.y, self.codes, self.tasks, self.weight)

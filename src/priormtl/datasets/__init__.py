@@ -7,11 +7,15 @@ from priormtl.datasets.catalogue import (
     convert_original,
     look_for,
 )
+from priormtl.datasets.classification import (
+    load_letter,
+    load_letter_uci,
+    load_mnist,
+    load_orl,
+    load_yale,
+)
 from priormtl.datasets.files import Source, digest_array, find_home
-from priormtl.datasets.images import load_mnist, load_orl, load_yale
-from priormtl.datasets.letter import load_letter, load_letter_uci
-from priormtl.datasets.sarcos import load_sarcos, load_sarcos_one
-from priormtl.datasets.school import load_school
+from priormtl.datasets.regression import load_sarcos, load_sarcos_one, load_school
 from priormtl.datasets.synthetic import RelatedTasks, make_related_tasks
 from priormtl.datasets.task_set import Rows, TaskSet
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from priormtl.datasets.classification import LETTER, LETTER_UCI, MNIST, ORL, YALE
 from priormtl.datasets.files import (
     Folder,
     Source,
@@ -12,13 +13,8 @@ from priormtl.datasets.files import (
     read_arrays,
     write_arrays,
 )
-from priormtl.datasets.images import MNIST, ORL, YALE
-from priormtl.datasets.letter import LETTER, LETTER_UCI
-from priormtl.datasets.sarcos import SARCOS
-from priormtl.datasets.school import SCHOOL
+from priormtl.datasets.regression import SARCOS, SCHOOL
 from priormtl.exceptions import DataFileError, MissingDataError, unknown_name
-
-__all__ = ["SOURCES", "Conversion", "Finding", "convert_original", "look_for"]
 
 SOURCES = {
     source.name: source

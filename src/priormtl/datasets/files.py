@@ -26,26 +26,6 @@ import numpy as np
 from priormtl._files import write_whole
 from priormtl.exceptions import DataFileError, MissingDataError
 
-__all__ = [
-    "Arrays",
-    "Expected",
-    "Folder",
-    "Source",
-    "cells",
-    "check_arrays",
-    "digest_array",
-    "find_home",
-    "first_of",
-    "flip_pixels",
-    "read_arrays",
-    "read_idx",
-    "read_lines",
-    "read_mat",
-    "take_files",
-    "to_integers",
-    "write_arrays",
-]
-
 VARIABLE = "PRIORMTL_DATA"
 MOST_BYTES = 2**28  # more than any file or original holds
 IDX_BYTES = 0x08  # the type code of unsigned bytes
@@ -61,6 +41,15 @@ class Expected:
     shape: tuple[int, ...]
     dtype: str
     digest: str
+
+
+def read_expected(table: str) -> dict[str, Expected]:
+    """Arrays of a file from lines of name, shape such as 165x1024, dtype and digest."""
+    rows = (line.split() for line in table.strip().splitlines())
+    return {
+        name: Expected(tuple(map(int, shape.split("x"))), dtype, digest)
+        for name, shape, dtype, digest in rows
+    }
 
 
 @dataclass(frozen=True)
@@ -81,12 +70,10 @@ class Source:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Arrays that the file must hold."""
         return tuple(name for name in self.arrays if name not in self.extras)
 
     @property
     def command(self) -> str:
-        """Command that converts the originals to the file."""
         return f"priormtl data convert {self.name} {' '.join(self.originals)}"
 
 
@@ -139,7 +126,6 @@ def digest_array(array: np.ndarray) -> str:
 
 
 def check_arrays(source: Source, arrays: Arrays) -> bool:
-    """Whether digests match; a wrong shape or dtype is an error."""
     for name, array in arrays.items():
         _check(name, array, source.arrays[name], verify=False)
     return all(
@@ -149,7 +135,6 @@ def check_arrays(source: Source, arrays: Arrays) -> bool:
 
 
 def write_arrays(path: Path, arrays: Arrays) -> None:
-    """Write all or nothing: the file appears complete or not at all."""
     buffer = BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     write_whole(path, buffer.getbuffer())
@@ -209,7 +194,6 @@ def take_files(originals: Sequence[Path], count: int, names: str) -> list[Path]:
 
 
 def read_mat(path: Path) -> dict[str, Any]:
-    """Variables of a MATLAB file (up to version 7.2)."""
     from scipy.io import loadmat  # noqa: PLC0415 (not needed to load data sets)
 
     try:
@@ -233,7 +217,6 @@ def first_of(path: Path, variables: dict[str, Any], *names: str) -> np.ndarray:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Contents of a file, unpacked if it is gzipped."""
     content = path.read_bytes()
     if content[:2] != b"\x1f\x8b":
         return content
@@ -248,7 +231,6 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Lines of a text that are not blank, without white space around them."""
     try:
         lines = read_bytes(path).decode("ascii").splitlines()
     except UnicodeDecodeError:
@@ -295,7 +277,6 @@ def flip_pixels(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def cells(place: str, values: np.ndarray) -> list[Any]:
-    """Entries of a MATLAB cell array."""
     if values.dtype != object:
         raise DataFileError(f"{place} must be a cell array.")
     return values.ravel().tolist()

@@ -8,8 +8,6 @@ from priormtl._arrays import Array, Index
 from priormtl.datasets.task_set import Bunch
 from priormtl.priors import FeaturePrior, TaskPrior
 
-__all__ = ["RelatedTasks", "make_related_tasks"]
-
 
 @dataclass(frozen=True, eq=False)
 class RelatedTasks(Bunch):

@@ -10,8 +10,6 @@ from priormtl._arrays import Array, Index
 from priormtl.datasets.files import Source
 from priormtl.exceptions import suggest
 
-__all__ = ["Bunch", "Rows", "TaskSet", "name_pixels", "pair_classes", "pair_tasks"]
-
 Kind = Literal["regression", "classification"]
 UNPACKED = ("X", "y", "task")
 
@@ -25,7 +23,6 @@ class Bunch:
     """
 
     def __iter__(self) -> Iterator[Any]:
-        """X, y, task."""
         return (getattr(self, name) for name in UNPACKED)
 
     def keys(self) -> tuple[str, ...]:

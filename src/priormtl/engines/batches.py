@@ -39,20 +39,6 @@ from priormtl.engines.columns import (
 from priormtl.engines.partial import Partial
 from priormtl.engines.schema import Column, Layout, Schema, refuse_many
 
-__all__ = [
-    "Reading",
-    "accumulate_batches",
-    "arrange_features",
-    "choose_rows",
-    "enough_rows",
-    "fill_slots",
-    "find_usable",
-    "read_batch",
-    "regroup",
-    "summarize_batch",
-    "summarize_rows",
-]
-
 CELLS = 2**21  # numbers in a piece: 16 MB
 FIRST_ROWS = 4096  # of the first piece, before the number of features is known
 FEWEST_ROWS = 256
@@ -68,7 +54,6 @@ class SortedRows(NamedTuple):
     weight: Array  # of each row
 
     def row_counts(self) -> Index:
-        """Number of rows of each task."""
         return np.bincount(self.codes, minlength=len(self.tasks)).astype(np.intp)
 
 
@@ -93,25 +78,8 @@ class Slots(NamedTuple):
 def summarize_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Partial:
     """Statistics of the rows of one batch.
 
-    Parameters
-    ----------
-    schema : Schema
-        What the columns mean.
-    batch : pyarrow.RecordBatch or pyarrow.Table
-        Some rows. Columns that the schema does not use are ignored.
-
-    Returns
-    -------
-    Partial
-        Can be added to those of other batches.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> rows = pa.table({"x": [1.0, 3.0], "y": [0.0, 1.0], "t": ["u", "u"]})
-    >>> summary = summarize_batch(Schema("t", "y"), rows).finish()
-    >>> summary.whole.tasks, summary.whole.x_mean
-    (('u',), array([[2.]]))
+    Columns that the schema does not use are ignored. Partial statistics of batches can
+    be added.
     """
     rows, y, features, layout, dropped = read_batch(schema, batch)
     X, centre, observed = fill_slots(layout, features, rows.weight)
@@ -139,7 +107,6 @@ def _no_rows(tasks: tuple[Any, ...], d: int) -> TaskStatistics:
 
 
 def read_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Reading:
-    """Read and check the rows of one batch."""
     names = schema.used_columns(batch.schema.names)
     table = {name: batch.column(name) for name in names}
     ordered = declares_order(batch.schema, schema.task)
@@ -215,7 +182,6 @@ def find_usable(
 def arrange_features(
     schema: Schema, columns: Mapping[str, Values], order: Index
 ) -> tuple[tuple[Values, ...], Layout]:
-    """Values of some rows in this order, and the features that they become."""
     features, described = [], []
     for name, column in columns.items():
         gaps = None if column.gaps is None else column.gaps[order]
@@ -275,26 +241,16 @@ class HasRows(Protocol):
     """A table, or something around one."""
 
     @property
-    def schema(self) -> Any:
-        """Names and types of its columns."""
-
+    def schema(self) -> Any: ...
     @property
-    def num_rows(self) -> int:
-        """Number of its rows."""
+    def num_rows(self) -> int: ...
 
 
 TableLike = TypeVar("TableLike", bound=HasRows)
 
 
 def accumulate_batches(schema: Schema, batches: Iterable[Any]) -> Partial | None:
-    """Partial statistics of all batches of a partition; None if there is no batch.
-
-    Examples
-    --------
-    >>> rows = pa.table({"x": [1.0, 3.0], "y": [0.0, 1.0], "t": ["u", "u"]})
-    >>> accumulate_batches(Schema("t", "y"), rows.to_batches()).rows
-    2
-    """
+    """Partial statistics of all batches of a partition; None if there is no batch."""
     total: Partial | None = None
     tables = (
         batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
@@ -316,7 +272,6 @@ def summarize_rows(
     like: Partial | None = None,
     rows: int | None = None,
 ) -> Partial:
-    """Partial of a table, in steps of ``rows``, else of as many as suit ``like``."""
     begin, total = 0, None
     while total is None or begin < table.num_rows:
         count = rows or enough_rows(like, total)

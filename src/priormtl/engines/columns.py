@@ -20,17 +20,6 @@ from numpy.typing import NDArray
 from priormtl._arrays import Index
 from priormtl.data import TaskOrder, arrow_categories
 
-__all__ = [
-    "Values",
-    "assign_folds",
-    "find_gaps",
-    "is_textual",
-    "read_column",
-    "read_numbers",
-    "read_tasks",
-    "read_weights",
-]
-
 Hashes = NDArray[np.uint64]
 
 LARGEST_VALUE = 1e100  # sums of squares of larger numbers overflow
@@ -45,7 +34,6 @@ class Values(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """Number of missing values."""
         return 0 if self.gaps is None else int(np.count_nonzero(self.gaps))
 
 
@@ -111,7 +99,6 @@ def read_numbers(name: str, column: Any) -> Values:
 
 
 def read_weights(name: str, column: Any) -> Values:
-    """Read nonnegative numbers."""
     found = read_numbers(name, column)
     lowest = np.min(found.values, initial=0)
     if lowest < 0:
@@ -170,7 +157,6 @@ def read_tasks(name: str, column: Any, *, ordered: bool = False) -> Values:
 
 
 def is_textual(kind: Any) -> bool:
-    """Whether an Arrow type is text."""
     views = getattr(pa.types, "is_string_view", lambda _: False)
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or views(kind)
@@ -178,7 +164,6 @@ def is_textual(kind: Any) -> bool:
 
 
 def _one_array(column: Any) -> Any:
-    """Array without chunks and dictionaries."""
     array = column.combine_chunks() if hasattr(column, "chunks") else column
     if isinstance(array, pa.ChunkedArray):  # too long for one array
         array = pa.concat_arrays(array.chunks)
@@ -194,7 +179,6 @@ def _nulls(array: Any) -> NDArray[np.bool_] | None:
 
 
 def _to_numpy(array: Any) -> np.ndarray:
-    """Values, with zeros where they are missing."""
     if array.null_count:
         array = pc.fill_null(array, pa.scalar(0, array.type))
     return np.asarray(array.to_numpy(zero_copy_only=False))
@@ -227,12 +211,10 @@ LARGEST_WHOLE = 2.0**63
 
 
 def assign_folds(columns: Mapping[str, Any], folds: int, seed: int = 0) -> Index:
-    """Fold of each row of some Arrow columns."""
     return (hash_rows(columns, seed) % np.uint64(folds)).astype(np.intp)
 
 
 def hash_rows(columns: Mapping[str, Any], seed: int = 0) -> Hashes:
-    """Hash of each row of some Arrow columns."""
     total: Any = np.uint64(seed % 2**64) * np.ones(1, np.uint64)
     for name, column in columns.items():
         salt = _hash_texts(pa.array([name], pa.large_string()))
@@ -246,7 +228,6 @@ def hash_rows(columns: Mapping[str, Any], seed: int = 0) -> Hashes:
 
 
 def _hash_array(name: str, array: Any) -> Hashes:
-    """Hashes of values; arbitrary where they are missing."""
     kind = array.type
     if pa.types.is_null(kind):
         return np.full(len(array), MISSING)

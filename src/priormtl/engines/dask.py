@@ -18,12 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from priormtl.data import as_frame, check_min_rows
 from priormtl.engines.batches import summarize_rows
-from priormtl.engines.files import read_filter, shorten
 from priormtl.engines.partial import Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema
+from priormtl.engines.sources import read_filter, shorten
 from priormtl.exceptions import DataFileError
-
-__all__ = ["summarize"]
 
 FAN_IN = 8  # statistics that are merged at a time
 WAITING = (
@@ -76,19 +74,14 @@ def summarize(
     table : dask.dataframe.DataFrame, or list of partitions
         Partitions are delayed or future tables of pandas, polars or Arrow, or (small)
         such tables themselves. Results do not depend on the partitioning.
-    schema : Schema, optional
-        What the columns mean.
+    schema, min_rows, **columns
+        As in :func:`priormtl.engines.summarize`.
     where : str or pyarrow expression, optional
         Which rows count; see ``open_source``. To make Dask read only these, filter the
         data frame instead.
-    min_rows : int
-        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
-        ``Summary.without_small``.
     client : distributed.Client, optional
         Synchronous client of the cluster that does the work; by default the current
         client or, if there is none, threads of this process.
-    **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 
     Returns
     -------
@@ -150,7 +143,6 @@ def _compute_here(step: Any) -> Any:
 def _split(
     schema: Schema, where: Any, table: Any, delayed: Any
 ) -> tuple[list[Any], Any]:
-    """Partitions, and the names of their columns where these can be known."""
     if hasattr(table, "to_delayed") and hasattr(table, "columns"):
         columns = _check_names(table.columns)
         used = schema.used_columns(columns)
@@ -184,7 +176,6 @@ def _join(group: Sequence[tuple[Span, Any]], merge: Any) -> tuple[Span, Any]:
 
 
 def name_columns(rows: Any) -> list[str]:
-    """Names of the columns of the first partition."""
     with naming_partition("partition 0"):
         return _check_names(_to_frame(rows).columns)
 
@@ -192,7 +183,6 @@ def name_columns(rows: Any) -> list[str]:
 def summarize_partition(
     schema: Schema, where: Any, columns: Sequence[str] | None, number: int, rows: Any
 ) -> bytes:
-    """Summarise one partition, of a table with these columns (the map step)."""
     with naming_partition(f"partition {number}"):
         frame = _to_frame(rows)
         names = _check_names(frame.columns)
@@ -223,7 +213,6 @@ def summarize_partition(
 
 
 def merge_partitions(spans: Sequence[Sequence[int]], *contents: bytes) -> bytes:
-    """Merge statistics of neighbouring partitions."""
     total, done = from_bytes(contents[0]), Span(*spans[0])
     for span, content in zip(spans[1:], contents[1:], strict=True):
         part, new = from_bytes(content), Span(*span)
@@ -234,7 +223,6 @@ def merge_partitions(spans: Sequence[Sequence[int]], *contents: bytes) -> bytes:
 
 
 def _to_frame(rows: Any) -> Any:
-    """View a partition as a data frame."""
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     frame = as_frame(rows)
@@ -259,7 +247,6 @@ def _check_names(columns: Iterable[Any]) -> list[str]:
 
 @contextmanager
 def naming_partition(place: str) -> Iterator[None]:
-    """Say in errors in which partition something is wrong."""
     try:
         yield
     except (pa.ArrowException, TypeError) as error:
@@ -269,7 +256,6 @@ def naming_partition(place: str) -> Iterator[None]:
 
 
 def one_line(error: Exception) -> str:
-    """Message of an error of another library, on one line."""
     lines = "\n".join(map(str, error.args)).splitlines()
     told = " ".join(line for line in lines if line.strip("+- "))
     return shorten(told or type(error).__name__)
@@ -310,5 +296,4 @@ def _name_file(part: Any) -> str:
     return f" ({files.pop()})" if len(files) == 1 else ""
 
 
-def _touch(_: Any) -> None:
-    """Do nothing, once the argument has been made."""
+def _touch(_: Any) -> None: ...

@@ -31,22 +31,10 @@ from priormtl.engines.batches import (
     summarize_rows,
 )
 from priormtl.engines.columns import Values, find_gaps, read_column, read_weights
-from priormtl.engines.files import naming
 from priormtl.engines.partial import Partial, Summary, no_rows_left
 from priormtl.engines.schema import Schema
-from priormtl.engines.sources import Piece, Source, open_source, prefetch
+from priormtl.engines.sources import Piece, Source, naming, open_source, prefetch
 from priormtl.exceptions import DataFileError
-
-__all__ = [
-    "Advance",
-    "SourceRows",
-    "count_threads",
-    "memory_limit",
-    "read_rows",
-    "report_bytes",
-    "summarize",
-    "summarize_source",
-]
 
 MOST_THREADS = 4
 LARGE = 2**26  # bytes of statistics of which only one piece is summarised at a time
@@ -123,7 +111,6 @@ def summarize_source(
     batch_rows: int | None = None,
     advance: Advance | None = None,
 ) -> Partial:
-    """Partial statistics of all rows of a source."""
     total: Partial | None = None
     waiting: deque[_Job] = deque()
 
@@ -229,16 +216,10 @@ def memory_limit(root: Path = Path("/")) -> int | None:
         group = base / path.lstrip("/")
         for folder in (group, *group.parents):
             if folder.is_relative_to(base):
-                limits += _read_limit(folder / name)
+                with suppress(OSError, UnicodeError):
+                    text = (folder / name).read_text().strip()
+                    limits += [int(text)] if text.isdecimal() else []  # "max": none
     return min(limits, default=None)
-
-
-def _read_limit(file: Path) -> list[int]:
-    try:
-        text = file.read_text().strip()
-    except (OSError, UnicodeError):
-        return []
-    return [int(text)] if text.isdecimal() else []  # "max": no limit
 
 
 # Rows.
@@ -266,16 +247,8 @@ def read_rows(
 ) -> SourceRows:
     """Read all rows of tables in files into memory.
 
-    Parameters
-    ----------
-    source, where
-        Files, and a filter of their rows; see ``open_source``.
-    schema : Schema, optional
-        What the columns mean. Targets may be of any type; there are no folds.
-    advance : callable, optional
-        Called with the number of bytes that were read since its last call.
-    **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
+    Parameters are those of :func:`summarize`. Targets may be of any type; there are no
+    folds.
 
     Examples
     --------
@@ -305,7 +278,6 @@ def read_rows(
 
 
 def _encode(schema: Schema, table: pa.Table) -> SourceRows:
-    """Rows that count, with their columns encoded as features."""
     declared = schema.categories or {}
     columns = {
         name: read_column(name, table[name], declared.get(name))

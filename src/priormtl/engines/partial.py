@@ -34,15 +34,6 @@ from priormtl.data import (
 from priormtl.engines.schema import Column, Layout, Schema, join_layouts
 from priormtl.exceptions import FoldsError, ModelFileError
 
-__all__ = [
-    "Partial",
-    "Summary",
-    "from_bytes",
-    "no_rows_left",
-    "refuse_nothing",
-    "to_bytes",
-]
-
 KIND = "partial statistics"
 PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")
 
@@ -97,16 +88,13 @@ class Partial:
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
-        """Tasks seen so far, sorted."""
         return self.parts[0].tasks
 
     @property
     def fold_weight(self) -> Array:
-        """Weight of the rows of each fold (k,)."""
         return np.array([part.weight.sum() for part in self.parts])
 
     def __add__(self, other: "Partial") -> "Partial":
-        """Statistics of both sets of rows."""
         if not isinstance(other, Partial):
             return NotImplemented
         if len(self.parts) != len(other.parts):
@@ -139,15 +127,6 @@ class Partial:
 
         With the schema by which rows were read, statistics know how columns became
         features, so that models can predict tables.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> from priormtl.engines import Schema, summarize_batch
-        >>> rows = {"t": ["u", "u"], "y": [1.0, 0.0], "colour": ["red", "blue"]}
-        >>> partial = summarize_batch(Schema("t", "y"), pa.table(rows))
-        >>> partial.finish().whole.features
-        ('colour=blue', 'colour=red')
         """
         refuse_nothing(self)
         counts = dict(zip(self.tasks, self.counts.tolist(), strict=True))
@@ -163,7 +142,6 @@ class Partial:
     def without_indicators(
         self, schema: Schema | None = None
     ) -> tuple[TaskStatistics, ...]:
-        """Named statistics of the features."""
         names, kept = self.layout.features(), self.layout.kept()
         whole = len(kept) == len(self.centre)
         encoding = None if schema is None else self.layout.encoding(schema)
@@ -224,28 +202,17 @@ class Read(Protocol):
     """What is known of all rows that were read: a Partial, or a survey of rows."""
 
     @property
-    def tasks(self) -> tuple[Hashable, ...]:
-        """Tasks of the rows that count."""
-
+    def tasks(self) -> tuple[Hashable, ...]: ...
     @property
-    def layout(self) -> Layout:
-        """Feature columns."""
-
+    def layout(self) -> Layout: ...
     @property
-    def observed(self) -> Array:
-        """Weight of the rows that have a value, for each column."""
-
+    def observed(self) -> Array: ...
     @property
-    def fold_weight(self) -> Array:
-        """Weight of the rows of each fold (k,)."""
-
+    def fold_weight(self) -> Array: ...
     @property
-    def rows(self) -> int:
-        """Number of rows read."""
-
+    def rows(self) -> int: ...
     @property
-    def dropped(self) -> int:
-        """Number of these that were dropped for missing values."""
+    def dropped(self) -> int: ...
 
 
 def refuse_nothing(found: Read) -> None:
@@ -263,7 +230,6 @@ def refuse_nothing(found: Read) -> None:
 
 
 def no_rows_left(read: int, dropped: int) -> ValueError:
-    """Build the error for rows of which none is left."""
     others = read - dropped
     zero = f" and {others} have weight zero" if others else ""
     return ValueError(
@@ -276,17 +242,7 @@ def no_rows_left(read: int, dropped: int) -> ValueError:
 
 
 def to_bytes(partial: Partial) -> bytes:
-    """Serialise partial statistics, to send them between processes or machines.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> from priormtl.engines import Schema, from_bytes, summarize_batch, to_bytes
-    >>> rows = pa.table({"x": [1.0, 3.0], "y": [0.0, 1.0], "t": ["u", "u"]})
-    >>> partial = summarize_batch(Schema("t", "y"), rows)
-    >>> from_bytes(to_bytes(partial)).rows
-    2
-    """
+    """Serialise partial statistics, to send them between processes or machines."""
     settings = {
         "columns": [list(column) for column in partial.layout.columns],
         **tasks_to_plain(partial.tasks),

@@ -23,17 +23,6 @@ from priormtl._arrays import Array, Index
 from priormtl.data import POLICIES, Encoding, RawColumn
 from priormtl.exceptions import unknown_name
 
-__all__ = [
-    "Column",
-    "Filled",
-    "Layout",
-    "Schema",
-    "Slot",
-    "Wanted",
-    "join_layouts",
-    "refuse_many",
-]
-
 MOST_VALUES = 1000  # a text column with more values hardly holds categories
 FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
 LARGEST_SHARE_OF_OTHERS = 0.25
@@ -126,7 +115,6 @@ class Schema:
         return cls(**columns) if schema is None else replace(schema, **columns)
 
     def feature_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Feature columns of a table with these columns."""
         taken = {self.task, self.target, self.weight, self.key}
         found = self.features
         if found is None:
@@ -141,7 +129,6 @@ class Schema:
         return tuple(found)
 
     def used_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        """All columns that are read, each once."""
         special = [self.task, self.target, self.weight, self.key]
         used = [name for name in special if name is not None]
         for name in used:
@@ -150,7 +137,6 @@ class Schema:
         return tuple(dict.fromkeys([*used, *self.feature_columns(names)]))
 
     def wanted(self, names: Sequence[str]) -> Wanted:
-        """What to read from files with these columns."""
         exact = {self.task, self.key, *(self.categories or {})} - {None}
         columns = self.used_columns(names)
         return Wanted(columns, frozenset(map(str, exact)), self.features is None)
@@ -165,7 +151,6 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Number of features."""
         return 1 if self.values is None else len(self.values)
 
 
@@ -191,7 +176,6 @@ class Layout(NamedTuple):
     columns: tuple[Column, ...]
 
     def slots(self) -> list[Slot]:
-        """All slots in order."""
         found = []
         for name, values, gaps in self.columns:
             found += [Slot(name, value) for value in values or ()]
@@ -205,7 +189,6 @@ class Layout(NamedTuple):
         return [0, *np.cumsum(widths, dtype=int).tolist()]
 
     def filled(self) -> Filled:
-        """Find the slots whose missing values are filled."""
         starts = self.starts()[:-1]
         found = [
             (start + i, start + column.width, number)
@@ -217,16 +200,13 @@ class Layout(NamedTuple):
         return Filled(*np.array(found, dtype=np.intp).reshape(-1, 3).T)
 
     def kept(self) -> Index:
-        """Slots that are features."""
         marks = np.array([slot.is_mark for slot in self.slots()], dtype=bool)
         return np.flatnonzero(~marks)
 
     def categories(self) -> dict[str, tuple[str, ...]]:
-        """Values of each text column."""
         return {c.name: c.values for c in self.columns if c.values is not None}
 
     def features(self) -> tuple[str, ...]:
-        """Names of the features."""
         names = [
             name
             for column in self.columns

@@ -53,14 +53,11 @@ from priormtl.engines.batches import (
     regroup,
 )
 from priormtl.engines.columns import read_tasks
-from priormtl.engines.files import naming
 from priormtl.engines.parquet import Advance, count_threads, report_bytes
 from priormtl.engines.partial import PLAIN, Summary, refuse_nothing
 from priormtl.engines.schema import Layout, Schema, Slot, join_layouts
-from priormtl.engines.sources import Piece, open_source, prefetch
+from priormtl.engines.sources import naming, open_source, prefetch
 from priormtl.exceptions import DataFileError, ModelFileError
-
-__all__ = ["open_shards", "summarize_sharded"]
 
 BUCKETS = 64  # per fold: fewer tasks are summarised at a time, and share a bucket
 MOST_BUCKETS = 192  # some systems let a process open 256 files
@@ -91,20 +88,14 @@ def summarize_sharded(
 
     Parameters
     ----------
-    source, where
-        Files, and a filter of their rows; see ``open_source``.
+    source, schema, where, advance, **columns
+        As in :func:`summarize`, with the same folds.
     folder : path
         Where to write the statistics; new or empty.
-    schema : Schema, optional
-        What the columns mean. Folds are those of ``summarize``.
     memory : int
         Approximate number of bytes to work in, besides what reading takes. More means
         fewer and larger steps. The statistics of one task are always held several
         times.
-    advance : callable, optional
-        Called with the number of bytes that were read since its last call.
-    **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 
     Returns
     -------
@@ -135,24 +126,20 @@ def summarize_sharded(
         pieces = opened.pieces(schema, min(rows, choose_rows(used)))
         with closing(prefetch(pieces)) as coming:
             for group in regroup(report_bytes(coming, advance), lambda: rows):
-                _add_named(buckets, schema, group)
+                table = pa.concat_tables([piece.table for piece in group])
+                try:
+                    buckets.add(table.combine_chunks())
+                except ValueError as error:
+                    for piece in group:
+                        with naming(piece.file):
+                            read_batch(schema, piece.table)
+                    raise DataFileError(f"{group[0].file}: {error}") from None
         if buckets.survey is None:
             raise DataFileError(f"{opened.name}: no rows match where.")
         with naming(opened.name):
             refuse_nothing(buckets.survey)
             _write_shards(schema, buckets, buckets.survey, place, memory)
     return open_shards(folder)
-
-
-def _add_named(buckets: "Buckets", schema: Schema, group: list[Piece]) -> None:
-    """Add some pieces to the buckets; errors name their file."""
-    try:
-        buckets.add(pa.concat_tables([piece.table for piece in group]).combine_chunks())
-    except ValueError as error:
-        for piece in group:
-            with naming(piece.file):
-                read_batch(schema, piece.table)
-        raise DataFileError(f"{group[0].file}: {error}") from None
 
 
 def _write_shards(
@@ -190,7 +177,7 @@ def _write_shards(
                 filled = partial.refill(survey.layout, survey.centre())
                 places = np.array([position[task] for task in filled.tasks])
                 out.write(places, filled.without_indicators())
-            buckets.drop(bucket)
+            buckets.spill.drop(bucket)
 
         jobs = [pool.submit(summarize_bucket, *item) for item in buckets.tasks()]
         try:
@@ -220,7 +207,6 @@ class Survey:
 
     @classmethod
     def of(cls, reading: Reading, n: int, folds: int = 1) -> Self:
-        """Survey of the n rows of a batch."""
         rows, observed = reading.rows, []
         sums: dict[Slot, float] = {}
         names = [column.name for column in reading.layout.columns]
@@ -240,7 +226,6 @@ class Survey:
         return cls(layout, sums, seen, rows.tasks, counts, held, n, reading.dropped)
 
     def __add__(self, other: "Survey") -> "Survey":
-        """Survey of both sets of rows."""
         if not isinstance(other, Survey):
             return NotImplemented
         sums = dict(self.sums)
@@ -272,29 +257,28 @@ class Buckets:
 
     def __init__(self, schema: Schema, spill: "Spill") -> None:
         self.survey: Survey | None = None  # of all rows so far
-        self._schema, self._spill = schema, spill
+        self._schema, self.spill = schema, spill
         self._tasks: list[list[Hashable]] = [[] for _ in range(spill.buckets)]
         self._bucket: dict[Hashable, int] = {}  # of each task
 
     def add(self, table: pa.Table) -> None:
-        """Check rows, and write those that count to their buckets."""
         reading = read_batch(self._schema, table)
         found = Survey.of(reading, table.num_rows, self._schema.folds or 1)
         self.survey = found if self.survey is None else self.survey + found
         rows = reading.rows
         for task in rows.tasks:
             if task not in self._bucket:
-                bucket = self._bucket[task] = len(self._bucket) % self._spill.buckets
+                bucket = self._bucket[task] = len(self._bucket) % self.spill.buckets
                 self._tasks[bucket].append(task)
         own = np.array([self._bucket[task] for task in rows.tasks], dtype=np.intp)
         buckets = own[rows.codes]
         # Rows of a task stay together, whatever their folds.
         order = np.lexsort((rows.codes, buckets))
         ordered = table.take(rows.order[order])
-        ends = np.searchsorted(buckets[order], np.arange(self._spill.buckets + 1))
+        ends = np.searchsorted(buckets[order], np.arange(self.spill.buckets + 1))
         for bucket in np.unique(buckets).tolist():
             begin, end = ends[bucket : bucket + 2].tolist()
-            self._spill.write(bucket, ordered.slice(begin, end - begin))
+            self.spill.write(bucket, ordered.slice(begin, end - begin))
 
     def tasks(self) -> Iterator[tuple[int, list[Hashable]]]:
         """Buckets that hold rows, and their tasks in order."""
@@ -306,7 +290,7 @@ class Buckets:
         """Rows of some tasks of a bucket that follow each other in order."""
         some = len(tasks) < len(self._tasks[bucket])
         wanted, name = set(tasks), self._schema.task
-        for table in self._spill.read(bucket):
+        for table in self.spill.read(bucket):
             if not some:
                 yield table
                 continue
@@ -315,10 +299,6 @@ class Buckets:
             rows = np.flatnonzero(kept[codes])
             # They are adjacent: a slice is cheap, filtering many columns is not.
             yield table.slice(rows[0], len(rows)) if len(rows) else table.slice(0, 0)
-
-    def drop(self, bucket: int) -> None:
-        """Forget the rows of a bucket."""
-        self._spill.drop(bucket)
 
 
 class Spill:
@@ -335,7 +315,6 @@ class Spill:
             self._opened = stack.pop_all()
 
     def write(self, bucket: int, table: pa.Table) -> None:
-        """Append some rows to a bucket."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as stream:
             stream.write_table(table)
@@ -353,7 +332,6 @@ class Spill:
         self.size += LENGTH.size + content.size
 
     def read(self, bucket: int) -> Iterator[pa.Table]:
-        """Rows of a bucket, from its beginning, piece by piece."""
         file = self._files[bucket]
         file.seek(0)
         while header := file.read(LENGTH.size):
@@ -361,7 +339,6 @@ class Spill:
             yield pa.ipc.open_stream(pa.py_buffer(content)).read_all()
 
     def drop(self, bucket: int) -> None:
-        """Free the disk space of a bucket."""
         self._files[bucket].close()
 
     def __enter__(self) -> Self:
@@ -406,7 +383,6 @@ class StatisticsFolder:
                     self._file.write(np.ascontiguousarray(matrix, "<f8").data)
 
     def finish(self, encoding: Encoding | None = None) -> None:
-        """Write everything else, and flush all to disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()

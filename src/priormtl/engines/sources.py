@@ -1,35 +1,282 @@
-"""Source: a table in CSV, Parquet or Arrow files, read once, file by file.
+"""Tables in files: CSV, Parquet, Arrow, folders of them, read once, file by file.
 
-Every error names its file. Only the columns in use are read, and only rows that match
-the filter; row groups and partitions (folders named like ``year=2010``) that the filter
-excludes are skipped. ``prefetch`` reads the next piece in a thread while the current
-one is summarised, so that at most two pieces of rows are held for reading.
+``open_files`` lists the files, checks that they are of one kind and opens them as one
+Arrow data set; ``read_filter`` turns a text such as ``year >= 2010`` into an Arrow
+filter. What Arrow says about files that it cannot read becomes one sentence that names
+the file and, where possible, column and value.
+
+A ``Source`` reads only the columns in use, and only rows that match the filter; row
+groups and partitions (folders named like ``year=2010``) that the filter excludes are
+skipped. ``prefetch`` reads the next piece in a thread while the current one is
+summarised, so that at most two pieces of rows are held for reading.
 """
 
+import ast
+import operator
+import os
+import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow import csv
 
 from priormtl._lazy import cached_property
 from priormtl.engines.batches import choose_rows
 from priormtl.engines.columns import is_textual
-from priormtl.engines.files import (
-    naming,
-    open_files,
-    read_filter,
-    repeated_name,
-    shorten,
-    unreadable,
-)
 from priormtl.engines.schema import Schema, Wanted
-from priormtl.exceptions import DataFileError
+from priormtl.exceptions import DataFileError, FoldsError, suggest_file, unknown_name
 
-__all__ = ["Piece", "Source", "open_source", "prefetch"]
+SUFFIXES = {
+    ".parquet": "Parquet",
+    ".pq": "Parquet",
+    ".arrow": "Arrow",
+    ".feather": "Arrow",
+    ".ipc": "Arrow",
+    ".csv": "CSV",
+}
+MAGIC = {b"PAR1": "Parquet", b"ARRO": "Arrow"}
+COMPRESSED = (".gz", ".bz2")
+HEAD_BYTES = 65_536  # of a CSV file that are checked
+ZIP = b"PK\x03\x04"
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+LONGEST_REASON = 300
+LONGEST_VALUE = 60
+REPEATED = re.compile(
+    r"CSV file contained multiple columns named (?P<name>.*)", re.DOTALL
+)
+# Arrow infers types from the first block of a CSV file and keeps to them.
+CONVERSION = re.compile(
+    r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\S+): "
+    r"invalid value (.*)",
+    re.DOTALL,
+)
+
+
+def open_files(source: Any) -> tuple[Any, str]:
+    """Arrow data set of a path, a folder or a list of paths, and its name in errors."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        files, base = (_list_files(path), path) if path.is_dir() else ([path], None)
+    elif isinstance(source, list | tuple):
+        files, base = [Path(path) for path in source], None
+    else:
+        raise TypeError(
+            "source must be a path, a list of paths, or a pyarrow data set: got "
+            f"{type(source).__name__}."
+        )
+    if not files:
+        raise DataFileError("source must name at least one file: got an empty list.")
+    kinds = {_kind(file): file for file in reversed(files)}
+    if len(kinds) > 1:
+        names = " and ".join(f"{file} ({kind})" for kind, file in kinds.items())
+        raise DataFileError(f"files of one table must be of one kind: got {names}.")
+    kind = next(iter(kinds))
+    if kind == "CSV":
+        refuse_other_kinds(files[0])
+    form = {"Parquet": ds.ParquetFileFormat, "Arrow": ds.IpcFileFormat}.get(kind, _csv)
+    try:
+        return ds.dataset(
+            [str(file) for file in files],
+            format=form(),
+            partitioning=None if base is None else ds.partitioning(flavor="hive"),
+            partition_base_dir=None if base is None else str(base),
+        ), str(base or files[0])
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise unreadable(str(files[0]), error) from None
+
+
+def _list_files(folder: Path) -> list[Path]:
+    """Files of a folder with the suffix of a table, except hidden ones, sorted."""
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if _suffix(path) in SUFFIXES
+        and not any(part[0] in "._" for part in path.relative_to(folder).parts)
+        and path.is_file()
+    )
+    if not files:
+        raise DataFileError(f"{folder} has no files that end in {', '.join(SUFFIXES)}.")
+    return files
+
+
+def _suffix(file: Path) -> str:
+    name = file.name.lower()
+    return ".csv" if name.endswith((".csv.gz", ".csv.bz2")) else Path(name).suffix
+
+
+def _kind(file: Path) -> str:
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} is not a file or folder.{suggest_file(file)}")
+    if not file.stat().st_size:
+        raise DataFileError(f"{file} is empty.")
+    known = SUFFIXES.get(_suffix(file))
+    if known is not None:
+        return known
+    with file.open("rb") as content:
+        return MAGIC.get(content.read(4), "CSV")
+
+
+def _csv() -> Any:
+    return ds.CsvFileFormat(
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
+    )
+
+
+def refuse_other_kinds(file: Path) -> None:
+    """Fail if a CSV file is a spreadsheet, in UTF-16, or has other separators."""
+    if file.suffix.lower() in COMPRESSED:
+        return
+    with file.open("rb") as content:
+        start = content.read(HEAD_BYTES)
+    if start.startswith(ZIP):
+        raise DataFileError(
+            f"{file} must be a CSV, Parquet or Arrow file: it is a zip archive, such "
+            "as a spreadsheet; save it as CSV."
+        )
+    if start.startswith(UTF16) or b"\0" in start:
+        raise DataFileError(
+            f"{file} must be a CSV file in UTF-8: it has zero bytes or the byte order "
+            "mark of UTF-16; save it as UTF-8."
+        )
+    header = next(iter(start.decode("utf-8", errors="replace").splitlines()), "")
+    found = [separator for separator in SEPARATORS if separator in header]
+    if found and "," not in header:
+        raise DataFileError(
+            f"{file} must have commas between its columns: its first line has "
+            f"{SEPARATORS[found[0]]}; convert it (pandas: read_csv(file, "
+            f"sep={found[0]!r}), with decimal=',' if numbers have commas, then "
+            "to_csv(file, index=False))."
+        )
+
+
+# Filters.
+
+COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def read_filter(text: str, names: Sequence[str]) -> Any:
+    """Arrow expression of comparisons of columns with values, with and, or, not.
+
+    Names with spaces are written in backticks. The text is parsed, never run.
+
+    Examples
+    --------
+    >>> print(read_filter("year >= 2010 and colour != 'red'", ["year", "colour"]))
+    ((year >= 2010) and (colour != "red"))
+    """
+    refusal = ValueError(
+        'where must compare columns with values, such as "year >= 2010 and colour != '
+        f"'red'\": got {text!r}."
+    )
+
+    def build(node: ast.expr) -> Any:
+        if isinstance(node, ast.BoolOp):
+            join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
+            return reduce(join, map(build, node.values))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ~build(node.operand)
+        if isinstance(node, ast.Compare) and all(
+            type(op) in COMPARISONS for op in node.ops
+        ):
+            sides = [operand(side) for side in (node.left, *node.comparators)]
+            steps = zip(node.ops, sides[:-1], sides[1:], strict=True)
+            found = [COMPARISONS[type(op)](left, right) for op, left, right in steps]
+            return reduce(operator.and_, found)
+        raise refusal
+
+    def operand(node: ast.expr) -> Any:
+        name = node.id if isinstance(node, ast.Name) else None
+        if isinstance(node, ast.List) and len(node.elts) == 1:
+            name = str(getattr(node.elts[0], "value", ""))
+        if name is not None:
+            if name not in names:
+                raise unknown_name("column", name, names)
+            return pc.field(name)
+        try:
+            value = ast.literal_eval(node)
+        except ValueError:
+            raise refusal from None
+        if not isinstance(value, bool | int | float | str):
+            raise refusal
+        return pc.scalar(value)
+
+    # Names in backticks become lists, which filters do not have otherwise.
+    pieces = text.split("`")
+    pieces[1::2] = [f"[{piece!r}]" for piece in pieces[1::2]]
+    try:
+        tree = ast.parse("".join(pieces).strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        raise refusal from None
+    if len(pieces) % 2 == 0:  # a single backtick
+        raise refusal
+    return build(tree.body)
+
+
+# Errors.
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    try:
+        yield
+    except FoldsError as error:
+        raise FoldsError(f"{file}: {error}") from None
+    except ValueError as error:
+        raise DataFileError(f"{file}: {error}") from None
+
+
+def unreadable(file: str, error: Exception, names: Sequence[str] = ()) -> DataFileError:
+    """Build the error for a file that Arrow cannot read; ``names`` are its columns."""
+    conversion = CONVERSION.search(str(error))
+    if conversion is not None and int(conversion[1]) < len(names):
+        row = "" if conversion[2] is None else f" in row {conversion[2]}"
+        return DataFileError(
+            f"{file}: column {names[int(conversion[1])]!r} must hold values of one "
+            f"type, {conversion[3]} as in its first rows: got "
+            f"{conversion[4][:LONGEST_VALUE]}{row}; correct the values, or store the "
+            "table as Parquet."
+        )
+    repeated = REPEATED.search(str(error))
+    if repeated is not None:
+        return repeated_name(file, repeated["name"])
+    lines = str(error).splitlines() or [type(error).__name__]
+    # Arrow names the file up to twice before it gives the reason.
+    reason = lines[0].split(f"'{file}': ")[-1]
+    return DataFileError(f"{file} cannot be read: {shorten(reason)}.")
+
+
+def repeated_name(file: str, name: str) -> DataFileError:
+    return DataFileError(
+        f"{file}: several columns have the name {name!r}; rename all but one."
+    )
+
+
+def shorten(reason: str) -> str:
+    """Return a reason without its full stop, cut to a readable length."""
+    return reason[:LONGEST_REASON].rstrip(". ")
+
+
+# Reading.
 
 PREFETCHED = 2  # batches that Arrow decodes in advance
 
@@ -45,12 +292,10 @@ class Piece(NamedTuple):
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns."""
         return self.table.schema
 
     @property
     def num_rows(self) -> int:
-        """Number of rows."""
         return int(self.table.num_rows)
 
 
@@ -64,7 +309,6 @@ class Source:
 
     @property
     def columns(self) -> list[str]:
-        """Names of its columns, including those of its partitions."""
         return list(self.dataset.schema.names)
 
     @cached_property
@@ -78,12 +322,10 @@ class Source:
         return place >= 0 and is_textual(self.dataset.schema.field(place).type)
 
     def wanted(self, schema: Schema) -> Wanted:
-        """What to read for a schema; errors about columns name the source."""
         with naming(self.name):
             return schema.wanted(self.columns)
 
     def pieces(self, schema: Schema, batch_rows: int | None = None) -> Iterator[Piece]:
-        """Rows of one file after another, in pieces."""
         yield from self.read(self.wanted(schema), batch_rows)
 
     def read(self, wanted: Wanted, batch_rows: int | None = None) -> Iterator[Piece]:
@@ -213,7 +455,6 @@ def cut_rows(fragment: Any, rows: int) -> Iterator[Any]:
 
 
 def _count_bytes(table: pa.Table, fragment: Any, size: int) -> int:
-    """Approximate bytes of a file that some of its rows stand for."""
     if isinstance(fragment, ds.ParquetFileFragment):
         return size * table.num_rows // max(1, fragment.metadata.num_rows)
     # Arrow before version 22 does not know the size of views: at least 16 bytes each.
@@ -225,7 +466,6 @@ def _count_bytes(table: pa.Table, fragment: Any, size: int) -> int:
 
 
 def _file_size(fragment: Any) -> int:
-    """Bytes of a file; zero if there is none, or it is gone."""
     system = getattr(fragment, "filesystem", None)
     if system is None:
         return 0
@@ -233,13 +473,7 @@ def _file_size(fragment: Any) -> int:
 
 
 def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """Yield the same items, the next one made by another thread; two are held at most.
-
-    Examples
-    --------
-    >>> list(prefetch(iter("abc")))
-    ['a', 'b', 'c']
-    """
+    """Yield the same items, the next one made by another thread; two are held."""
     with ThreadPoolExecutor(1, thread_name_prefix="priormtl-read") as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:

@@ -19,12 +19,10 @@ import pyarrow as pa
 from priormtl.data import check_min_rows
 from priormtl.engines.batches import accumulate_batches
 from priormtl.engines.dask import naming_partition
-from priormtl.engines.files import shorten
 from priormtl.engines.partial import Partial, Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema
+from priormtl.engines.sources import shorten
 from priormtl.exceptions import DataFileError, ModelFileError
-
-__all__ = ["summarize"]
 
 # Partitions after each round of merges. Each number divides the one before, so that
 # what was merged in eight places comes together in one.
@@ -64,16 +62,11 @@ def summarize(
     ----------
     table : pyspark.sql.DataFrame
         Only the columns in use are read. Results do not depend on the partitioning.
-    schema : Schema, optional
-        What the columns mean.
+    schema, min_rows, **columns
+        As in :func:`priormtl.engines.summarize`.
     where : str or pyspark.sql.Column, optional
         Which rows count, as ``table.filter`` takes it; Spark reads no others if the
         source supports that.
-    min_rows : int
-        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
-        ``Summary.without_small``.
-    **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 
     Returns
     -------
@@ -122,7 +115,6 @@ def summarize(
 
 
 def _narrow(schema: Schema, where: Any, table: Any) -> Any:
-    """Rows that count, with the columns in use."""
     if not hasattr(table, "mapInArrow"):
         raise ValueError(
             f"table must be a Spark data frame: got {type(table).__name__}."
@@ -153,7 +145,6 @@ def _map(table: Any, step: Step) -> Any:
 def summarize_partition(
     schema: Schema, names: Sequence[str], batches: Iterable[Any]
 ) -> Iterator[pa.RecordBatch]:
-    """Summarise one partition (the map step); no row if it has none."""
     from pyspark import TaskContext  # noqa: PLC0415
 
     context = TaskContext.get()
@@ -182,8 +173,7 @@ def _as_row(number: int, total: Partial) -> pa.RecordBatch:
     content = to_bytes(total)
     refuse_large(len(content), total.parts[0].shape)
     return pa.RecordBatch.from_arrays(
-        [pa.array([number], pa.int32()), pa.array([content], pa.binary())],
-        schema=OUT,
+        [pa.array([number], pa.int32()), pa.array([content], pa.binary())], schema=OUT
     )
 
 
@@ -203,7 +193,6 @@ def refuse_large(size: int, shape: tuple[int, int]) -> None:
 
 @contextmanager
 def _analysing(problem: str) -> Iterator[None]:
-    """Say what the analysis of Spark refused."""
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
@@ -213,7 +202,6 @@ def _analysing(problem: str) -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """First line of the message of an error."""
     lines = [line.strip() for line in str(error).splitlines()] or [""]
     return shorten(lines[0] or type(error).__name__)
 

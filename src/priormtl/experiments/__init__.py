@@ -6,29 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from priormtl.experiments.methods import METHODS, Method, Training
-    from priormtl.experiments.reproduction import (
-        EVERYTHING,
-        PLANS,
-        Report,
-        Request,
-        plan,
-        reproduce,
-    )
-    from priormtl.experiments.runner import Event, Outcome, Store, Unit, collect, run
+    from priormtl.experiments.reproduction import PLANS, Request, plan, reproduce
+    from priormtl.experiments.runner import Store, run
 
 __all__ = [
-    "EVERYTHING",
     "METHODS",
     "PLANS",
-    "Event",
     "Method",
-    "Outcome",
-    "Report",
     "Request",
     "Store",
     "Training",
-    "Unit",
-    "collect",
     "plan",
     "reproduce",
     "run",
@@ -49,6 +36,6 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         for page in _PAGES:
             module = import_module(f"priormtl.experiments.{page}")
-            if name in module.__all__:
+            if hasattr(module, name):
                 return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

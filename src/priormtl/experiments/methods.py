@@ -31,18 +31,6 @@ from priormtl.experiments.protocol import Budget, Split
 from priormtl.priors import FeaturePrior, difference_matrix
 from priormtl.selection import split_by_fold
 
-__all__ = [
-    "COMPARED",
-    "LABELS",
-    "METHODS",
-    "MOST_SETTINGS",
-    "PRIORS",
-    "Method",
-    "Training",
-    "expert_prior",
-    "fit_method",
-]
-
 PRIORS = ("none", "natural", "artificial", "expert")
 STRENGTHS = ("lam", "theta", "epsilon", "alpha")
 
@@ -61,7 +49,6 @@ class Training:
 
     @property
     def classify(self) -> bool:
-        """Whether targets are classes."""
         return self.data.kind == "classification"
 
     @property
@@ -71,7 +58,6 @@ class Training:
 
     @property
     def rows_per_task(self) -> float:
-        """Training rows of a task, on average."""
         n = len(self.rows.y)
         return float(n if self.rows.task is None else n / len(self.data.task_names))
 
@@ -108,7 +94,6 @@ class Fitted(NamedTuple):
 
 
 def fit_method(method: Method, training: Training, split: Split) -> Fitted:
-    """Tune and fit a method on the training rows, and score the test rows."""
     model = method.build(training)
     model.fit(training.rows.X, training.rows.y, task=training.rows.task)
     scores = _score_rows(model, split.test.X, split.test.task)
@@ -124,7 +109,6 @@ def fit_method(method: Method, training: Training, split: Split) -> Fitted:
 
 
 def _score_rows(model: Any, X: Array, task: np.ndarray | None) -> Array:
-    """Decision values where the model has them, else predictions."""
     classifies = hasattr(model, "decision_function")
     predict = model.decision_function if classifies else model.predict
     return predict(X, task=task)
@@ -145,13 +129,11 @@ class Ours:
     tie_weights: str | None = None
 
     def __call__(self, training: Training) -> Any:
-        """Build the estimator that searches over the budget."""
         if self.prior == "artificial":
             return _WithCopies(self, training)
         return self.search(training, _feature_prior(self.prior, training))
 
     def search(self, training: Training, prior: FeaturePrior | None) -> Any:
-        """Build the estimator for a given feature prior."""
         budget, n = training.budget, training.rows_per_task
         lams, thetas = np.array(budget.lams), np.array(budget.thetas)
         if prior is None:
@@ -183,7 +165,6 @@ class _WithCopies:
         self.copies = CopyFeatures(COPIED_SHARE, random_state=training.seed)
 
     def fit(self, X: Array, y: Array, *, task: np.ndarray | None) -> Self:
-        """Copy features, then search."""
         wide = self.copies.fit_transform(X)
         model = self.ours.search(self.training, self.copies.prior_)
         self.model_ = model.fit(wide, y, task=task)
@@ -191,7 +172,6 @@ class _WithCopies:
         return self
 
     def predict(self, X: Array, *, task: np.ndarray | None) -> Array:
-        """Scores of rows."""
         return _score_rows(self.model_, self.copies.transform(X), task)
 
 
@@ -264,19 +244,12 @@ MOST_SETTINGS = 20  # one or two strengths need no finer grid
 LARGEST_TOL = {"fedem": 1e-3}
 LEAST_TOL = {"mkmtl": 1e-3}
 COMPARED: Mapping[str, str] = {
-    "fedem": "FedEM",
-    "dmtl": "DMTL",
-    "mtfl": "MTFL, reconstructed",
-    "mmtfl": "MMTFL",
-    "mtrl": "MTRL",
-    "rmtl": "RMTL",
-    "clmt": "CLMT",
-    "mkmtl": "MKMTL",
-}
+    name.lower(): name
+    for name in ["FedEM", "DMTL", "MTFL", "MMTFL", "MTRL", "RMTL", "CLMT", "MKMTL"]
+} | {"mtfl": "MTFL, reconstructed"}
 
 
 def build_compared(name: str, training: Training) -> Any:
-    """Build a compared method that searches on the training set's folds."""
     fixed: dict[str, Any] = {"tol": _tolerance(name, training.tol)}
     kind = (CLASSIFIERS if training.classify else BASELINES)[name]
     if "loss" in kind().get_params():
@@ -345,7 +318,6 @@ class MixedModel(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Array, *, task: np.ndarray) -> Array:
-        """Fixed part plus the task's random intercept."""
         own = np.array([self.effects_[name] for name in task])
         return self.coef_[0] + X[:, self.kept_] @ self.coef_[1:] + own
 
@@ -367,7 +339,6 @@ class SharedLasso(RegressorMixin, BaseEstimator):
         self.folds = folds
 
     def fit(self, X: Array, y: Array, *, task: None = None) -> Self:
-        """Choose alpha on the folds, then fit all rows."""
         splits = [tuple(split) for split in split_by_fold(np.asarray(self.folds))]
         with warnings.catch_warnings():
             # Its smallest alphas stop at max_iter, with a warning each.
@@ -379,7 +350,6 @@ class SharedLasso(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Array, *, task: None = None) -> Array:
-        """Scores of rows (n, m)."""
         return self.model_.predict(X)
 
 

@@ -20,18 +20,6 @@ from priormtl.datasets import Rows, TaskSet
 from priormtl.metrics import auc, nmse
 from priormtl.selection import deal_rows
 
-__all__ = [
-    "PROTOCOLS",
-    "Budget",
-    "Protocol",
-    "Score",
-    "Split",
-    "find_protocol",
-    "load_rows",
-    "make_split",
-    "score_tasks",
-]
-
 TRAINING_SHARE = 0.6  # of the images, in the paper's 60/40 splits
 SCHOOL_ROWS = 20  # of each task, in the paper's split
 MOST_SHARE = 0.75  # of a task's rows that a point of a learning curve may train on
@@ -56,7 +44,6 @@ class Budget:
 
     @property
     def settings(self) -> int:
-        """Number of combinations."""
         return len(self.lams) * len(self.thetas) * len(self.epsilons)
 
 
@@ -73,7 +60,6 @@ class Protocol:
     version: int = 1  # to be raised when splits or scales change
 
     def settings(self) -> dict[str, Any]:
-        """What results depend on, as JSON values."""
         source = datasets.SOURCES[self.dataset]
         return {
             "dataset": self.dataset,
@@ -106,7 +92,6 @@ class Score(NamedTuple):
 def make_split(
     protocol: Protocol, data: TaskSet, repeat: int, size: int | None = None
 ) -> Split:
-    """Split of one repeat, the same for every method."""
     # The seed of a data set must not change from one process to the next.
     rng = np.random.default_rng([repeat, crc32(protocol.dataset.encode())])
     count = protocol.most if size is None else size
@@ -120,23 +105,21 @@ def make_split(
     if data.kind == "regression" and train.y.ndim == 2:
         spread = train.y.std(axis=0)
         unit = np.where(spread > 0, spread, 1.0)
+    if data.label is None:  # folds balanced within tasks
+        folds = deal_rows(_codes(data)[training, np.newaxis], MOST_FOLDS)
+    else:
+        # Balanced within classes, and drawn over images, so that an image is in one
+        # fold in all tasks.
+        images, place = np.unique(data.sample[training], return_inverse=True)
+        kinds = np.unique(data.label[images], return_inverse=True)[1]
+        fewest = int(np.bincount(kinds).min())
+        folds = deal_rows(kinds[:, np.newaxis], min(MOST_FOLDS, fewest))[place]
     return Split(
         Rows((train.X - centre) / scale, train.y / unit, train.task),
         Rows((test.X - centre) / scale, test.y, test.task),
         unit,
-        _deal_folds(data, training),
+        folds,
     )
-
-
-def _deal_folds(data: TaskSet, training: Index) -> Index:
-    """Fold of each training row: balanced within tasks, or within image classes."""
-    if data.label is None:
-        return deal_rows(_codes(data)[training, np.newaxis], MOST_FOLDS)
-    # Folds are drawn over images, so that an image is in one fold in all tasks.
-    images, place = np.unique(data.sample[training], return_inverse=True)
-    kinds = np.unique(data.label[images], return_inverse=True)[1]
-    fewest = int(np.bincount(kinds).min())
-    return deal_rows(kinds[:, np.newaxis], min(MOST_FOLDS, fewest))[place]
 
 
 def draw_per_task(
@@ -155,7 +138,6 @@ def draw_per_task(
 
 
 def _codes(data: TaskSet) -> Index:
-    """Task of each row; zero for all rows where tasks share X."""
     return np.zeros(len(data.sample), np.intp) if data.code is None else data.code
 
 
@@ -182,27 +164,20 @@ def draw_images(
         raise ValueError(f"data must be of labelled images: got {data.name}.")
     used = np.unique(data.sample)
     group = used if data.group is None else data.group[used]
-    training = _choose_groups(group, data.label[used], rng)
+    names, first = np.unique(group, return_index=True)
+    # Groups of several images mix classes, so these cannot be balanced.
+    alone = len(names) == len(group)
+    kind = data.label[used][first] if alone else np.zeros(len(names), dtype=np.intp)
+    chosen = np.zeros(len(names), dtype=bool)
+    for value in np.unique(kind):
+        members = rng.permutation(np.flatnonzero(kind == value))
+        chosen[members[: round(TRAINING_SHARE * len(members))]] = True
+    training = chosen[np.searchsorted(names, group)]
     train = rng.permutation(used[training])
     if size is not None:
         label = data.label[train]
         train = np.concatenate([train[label == c][:size] for c in np.unique(label)])
     return data.find(train), data.find(used[~training])
-
-
-def _choose_groups(
-    group: Index, label: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Mask of training images: 60 % of the groups of each class."""
-    names, first = np.unique(group, return_index=True)
-    # Groups of several images mix classes, so these cannot be balanced.
-    alone = len(names) == len(group)
-    kind = label[first] if alone else np.zeros(len(names), dtype=np.intp)
-    chosen = np.zeros(len(names), dtype=bool)
-    for value in np.unique(kind):
-        members = rng.permutation(np.flatnonzero(kind == value))
-        chosen[members[: round(TRAINING_SHARE * len(members))]] = True
-    return chosen[np.searchsorted(names, group)]
 
 
 def score_tasks(data: TaskSet, test: Rows, predicted: Array) -> list[Score]:
@@ -265,5 +240,4 @@ def find_protocol(dataset: str, *, quick: bool = False) -> Protocol:
 
 @cache
 def load_rows(dataset: str) -> TaskSet:
-    """The data set, read once per process."""
     return getattr(datasets, f"load_{dataset}")()

@@ -66,8 +66,6 @@ from priormtl.experiments.units import (
     school_in_sample,
 )
 
-__all__ = ["EVERYTHING", "PLANS", "Report", "Request", "plan", "reproduce"]
-
 # Plans.
 
 REPEATS = 10
@@ -118,7 +116,6 @@ def plan(what: str, *, quick: bool = False, without: Sequence[str] = ()) -> list
 
 
 def needed_sets(what: str) -> tuple[str, ...]:
-    """Data sets that a part of the paper reads."""
     wanted = chain.from_iterable(part.datasets for part in _find_plans(what))
     return tuple(name for name in dict.fromkeys(wanted) if name in PROTOCOLS)
 
@@ -230,9 +227,28 @@ def reproduce(
             clock.note()
     # Files are made of all rows in the store, whether computed now or before.
     tables = collect(units, store)
-    rows = _join_rows(units, tables)
-    files = _write_rows(request.out, rows)
-    results = _read_results(units, rows)
+    parts: dict[str, list[pa.Table]] = {kind: [] for kind in KINDS}
+    for unit, table in zip(units, tables, strict=True):
+        if table is not None:
+            parts[str(unit.settings()["kind"])].append(table)
+    rows = {
+        kind: pa.concat_tables(found) if found else KINDS[kind].empty_table()
+        for kind, found in parts.items()
+    }
+    request.out.mkdir(parents=True, exist_ok=True)
+    files = [request.out / f"{kind}.parquet" for kind in KINDS if rows[kind].num_rows]
+    for path in files:
+        write_table(path, rows[path.stem])
+    planned = [
+        (unit.dataset, unit.method, unit.size, unit.wrong, unit.repeat)
+        for unit in units
+        if isinstance(unit, ScoreUnit)
+    ]
+    measurements = Measurements.of(
+        rows["scores"], test_to_train=overlap, labels=LABELS, planned=planned
+    )
+    others = (rows[kind] for kind in ("convergence", "roc", "surfaces"))
+    results = Results(measurements, *others)
     files += render(request.what, results, request.out)
     if request.what == "all":
         page = request.page or request.out / "results.md"
@@ -265,45 +281,8 @@ def _missing_sets(request: Request) -> tuple[str, ...]:
     return names
 
 
-def _join_rows(
-    units: Sequence[Unit], tables: Sequence[pa.Table | None]
-) -> dict[str, pa.Table]:
-    """Rows by kind, in the order of the plan."""
-    parts: dict[str, list[pa.Table]] = {kind: [] for kind in KINDS}
-    for unit, table in zip(units, tables, strict=True):
-        if table is not None:
-            parts[str(unit.settings()["kind"])].append(table)
-    return {
-        kind: pa.concat_tables(found) if found else KINDS[kind].empty_table()
-        for kind, found in parts.items()
-    }
-
-
-def _write_rows(out: Path, rows: Mapping[str, pa.Table]) -> list[Path]:
-    """One Parquet file per kind of rows."""
-    out.mkdir(parents=True, exist_ok=True)
-    present = {kind: table for kind, table in rows.items() if table.num_rows}
-    paths = [out / f"{kind}.parquet" for kind in present]
-    for path, table in zip(paths, present.values(), strict=True):
-        write_table(path, table)
-    return paths
-
-
-def _read_results(units: Sequence[Unit], rows: Mapping[str, pa.Table]) -> Results:
-    planned = [
-        (unit.dataset, unit.method, unit.size, unit.wrong, unit.repeat)
-        for unit in units
-        if isinstance(unit, ScoreUnit)
-    ]
-    measurements = Measurements.of(
-        rows["scores"], test_to_train=overlap, labels=LABELS, planned=planned
-    )
-    return Results(measurements, rows["convergence"], rows["roc"], rows["surfaces"])
-
-
 @cache
 def overlap(dataset: str, size: int | None) -> float:
-    """How much splits of a data set have in common, for intervals over them."""
     protocol = PROTOCOLS[dataset]
     train, test = protocol.draw(load_rows(dataset), np.random.default_rng(0), size)
     return overlap_ratio(len(train), len(test))
@@ -334,7 +313,6 @@ def _facts(request: Request) -> Facts:
 
 
 def describe_protocol(*, quick: bool) -> str:
-    """Splits, scales, tuning, accuracy and intervals, for the page of results."""
     protocols = [find_protocol(name, quick=quick) for name in PROTOCOLS]
     most = {p.most for p in protocols if p.most is not None}
     cut = f" (cut to {max(most)} per class in this quick run)" if most else ""

@@ -30,37 +30,18 @@ from threadpoolctl import threadpool_limits
 from priormtl._files import remove_leftovers, write_whole
 from priormtl._processes import leaving_interrupts
 
-__all__ = [
-    "Clock",
-    "Elapsed",
-    "Event",
-    "Failure",
-    "Outcome",
-    "Store",
-    "Unit",
-    "collect",
-    "read_elapsed",
-    "run",
-    "write_table",
-]
-
 
 class Unit(Protocol):
     """A piece of work whose rows depend on its settings and on nothing else."""
 
     @property
-    def label(self) -> str:
-        """Name for messages."""
-
+    def label(self) -> str: ...  # for messages
     @property
-    def family(self) -> tuple[str, ...]:
-        """Units of one family take about the same time."""
-
+    def family(self) -> tuple[str, ...]: ...  # units of one take about the same time
     def settings(self) -> Mapping[str, Any]:
         """Everything the rows depend on, as JSON values."""
 
-    def compute(self) -> pa.Table:
-        """Compute the rows."""
+    def compute(self) -> pa.Table: ...
 
 
 # Finished units.
@@ -76,13 +57,11 @@ class Store:
     folder: Path
 
     def path(self, settings: Mapping[str, Any]) -> Path:
-        """File of the unit with these settings."""
         text = _spell_settings(settings).encode()
         name = blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
         return self.folder / f"{name}.parquet"
 
     def read(self, settings: Mapping[str, Any]) -> pa.Table | None:
-        """Rows of a finished unit, else None."""
         try:
             table = pq.read_table(self.path(settings))
         except (FileNotFoundError, pa.ArrowInvalid, OSError):
@@ -91,13 +70,11 @@ class Store:
         return table.replace_schema_metadata(None)
 
     def write(self, settings: Mapping[str, Any], table: pa.Table) -> None:
-        """Store the rows of a finished unit, with its settings as metadata."""
         self.folder.mkdir(parents=True, exist_ok=True)
         metadata = {METADATA_KEY: _spell_settings(settings)}
         write_table(self.path(settings), table.replace_schema_metadata(metadata))
 
     def remove(self, settings: Mapping[str, Any]) -> None:
-        """Remove a unit, if it is there, so that it is computed anew."""
         self.path(settings).unlink(missing_ok=True)
 
 
@@ -107,7 +84,6 @@ def _spell_settings(settings: Mapping[str, Any]) -> str:
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Write rows as Parquet, completely or not at all."""
     buffer = BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     write_whole(path, buffer.getbuffer())
@@ -151,22 +127,11 @@ def run(
     force: Callable[[Unit], bool] = lambda unit: False,
     callback: Callable[[Event], None] = lambda event: None,
 ) -> Outcome:
-    """Compute all units that are not in the store.
+    """Compute all units that are not in the store; those with equal settings once.
 
-    Parameters
-    ----------
-    units : sequence of Unit
-        Units to compute. Units with equal settings are computed once.
-    store : Store
-        Where finished units are.
-    jobs : int
-        Number of processes. Results are bit-identical for any number.
-    limit : float, optional
-        Seconds after which a unit is given up.
-    force : callable
-        Units for which it returns True are computed again.
-    callback : callable
-        Called with an Event after each unit.
+    Results are bit-identical for any number of ``jobs`` (processes). A unit is given up
+    after ``limit`` seconds; one for which ``force`` returns True is computed again.
+    ``callback`` gets an Event after each unit.
     """
     distinct = list({store.path(unit.settings()): unit for unit in units}.values())
     remove_leftovers(store.folder)  # of a run that was killed while writing
@@ -199,7 +164,6 @@ def run(
 
 
 def collect(units: Sequence[Unit], store: Store) -> list[pa.Table | None]:
-    """Rows of each unit, None where there are none; computes nothing."""
     return [store.read(unit.settings()) for unit in units]
 
 
@@ -264,7 +228,6 @@ def _failure_reason(future: Future[_Work], limit: float | None) -> str | None:
 
 
 def _compute(unit: Unit, store: Store) -> _Work:
-    """Compute and store a unit, in a process of the pool."""
     begin = time.monotonic()
     # One BLAS thread whatever the number of processes, for identical bits.
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
@@ -303,7 +266,6 @@ class Elapsed(NamedTuple):
 
 
 def read_elapsed(folder: Path) -> Elapsed:
-    """Time that was noted in a folder; zero before the first run."""
     try:
         noted = json.loads((folder / CLOCK_FILE).read_text())
     except FileNotFoundError:
@@ -326,13 +288,11 @@ class Clock:
         self._last = self.begin
 
     def note(self) -> None:
-        """Write the time so far."""
         self._last = time.monotonic()
         elapsed = Elapsed(self._before + self._last - self.begin, self._most)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / CLOCK_FILE, json.dumps(elapsed._asdict()).encode())
 
     def note_sometimes(self) -> None:
-        """Write the time so far, unless that was done a moment ago."""
         if time.monotonic() - self._last >= BETWEEN_NOTES:
             self.note()

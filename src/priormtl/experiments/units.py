@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from time import process_time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,32 +43,22 @@ from priormtl.problem import Problem
 from priormtl.solvers import METHODS as SOLVERS
 from priormtl.solvers import gap_below, iterate, method_by_name, solve, stalled
 
-__all__ = [
-    "KINDS",
-    "ConvergenceUnit",
-    "InSample",
-    "RocUnit",
-    "ScoreUnit",
-    "SurfaceUnit",
-    "school_in_sample",
-]
-
 # Scores.
 
-SCORES = pa.schema(
-    [
-        ("dataset", pa.string()),
-        ("method", pa.string()),
-        ("size", pa.int32()),  # training rows per task, or images per class; or null
-        ("wrong", pa.float64()),  # share of wrong relations, or null
-        ("repeat", pa.int32()),
-        ("metric", pa.string()),
-        ("task", pa.string()),  # null: over all tasks
-        ("value", pa.float64()),
-        ("seconds", pa.float64()),  # tuning and fit, CPU time
-        ("strengths", pa.string()),  # JSON
-        ("version", pa.string()),
-    ]
+TYPES = {"": pa.string(), "int": pa.int32(), "float": pa.float64()}
+
+
+def _schema(columns: str) -> pa.Schema:
+    """Columns in words such as ``repeat:int``; those without a type are text."""
+    pairs = (word.partition(":") for word in columns.split())
+    return pa.schema([(name, TYPES[kind]) for name, _, kind in pairs])
+
+
+# size: training rows per task, or images per class. wrong: share of wrong relations.
+# task: null for all tasks together. seconds: CPU time of tuning and fit.
+SCORES = _schema(
+    "dataset method size:int wrong:float repeat:int metric task value:float "
+    "seconds:float strengths version"
 )
 
 
@@ -88,18 +78,15 @@ class ScoreUnit:
 
     @property
     def label(self) -> str:
-        """Name for messages."""
         size = "" if self.size is None else f", size {self.size}"
         wrong = "" if self.wrong is None else f", {self.wrong:.0%} wrong"
         return f"{self.dataset}, {self.method}{size}{wrong}, repeat {self.repeat}"
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Units of one family take about the same time."""
         return (self.dataset, self.method, str(self.size))
 
     def settings(self) -> dict[str, Any]:
-        """Everything the rows depend on."""
         return {
             "kind": "scores",
             "method": self.method,
@@ -111,23 +98,13 @@ class ScoreUnit:
         }
 
     def prepare(self) -> tuple[TaskSet, Split, Training]:
-        """Data, split, and what the method may use."""
         protocol = find_protocol(self.dataset, quick=self.quick)
         data = load_rows(self.dataset)
         split = make_split(protocol, data, self.repeat, self.size)
-        training = Training(
-            data,
-            split.train,
-            split.folds,
-            protocol.budget,
-            protocol.tol,
-            self.repeat,
-            self.wrong or 0.0,
-        )
-        return data, split, training
+        allowed = protocol.budget, protocol.tol, self.repeat, self.wrong or 0.0
+        return data, split, Training(data, split.train, split.folds, *allowed)
 
     def compute(self) -> pa.Table:
-        """Tune, fit and score."""
         data, split, training = self.prepare()
         begin = process_time()
         fitted = fit_method(METHODS[self.method], training, split)
@@ -149,17 +126,7 @@ class ScoreUnit:
 
 # ROC curves.
 
-ROC = pa.schema(
-    [
-        ("dataset", pa.string()),
-        ("method", pa.string()),
-        ("repeat", pa.int32()),
-        ("task", pa.string()),
-        ("fpr", pa.float64()),
-        ("tpr", pa.float64()),
-        ("auc", pa.float64()),
-    ]
-)
+ROC = _schema("dataset method repeat:int task fpr:float tpr:float auc:float")
 POINTS = 101  # of the common grid of false positive rates
 
 
@@ -174,12 +141,10 @@ class RocUnit:
 
     @property
     def label(self) -> str:
-        """Name for messages."""
         return f"{self.dataset}, ROC curves of {self.method}"
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Units of one family take about the same time."""
         return self._scores.family
 
     @property
@@ -187,11 +152,9 @@ class RocUnit:
         return ScoreUnit(self.dataset, self.method, self.repeat, quick=self.quick)
 
     def settings(self) -> dict[str, Any]:
-        """Everything the rows depend on."""
         return self._scores.settings() | {"kind": "roc", "points": POINTS}
 
     def compute(self) -> pa.Table:
-        """Tune, fit, and compute each task's curve on a common grid."""
         data, split, training = self._scores.prepare()
         scores = fit_method(METHODS[self.method], training, split).scores
         y, task = split.test.y, split.test.task
@@ -201,13 +164,8 @@ class RocUnit:
         for i, (name, area) in enumerate(zip(data.task_names, areas, strict=True)):
             one = (slice(None), i) if task is None else task == name
             fpr, tpr, _ = roc_curve(y[one], scores[one])
-            common = {
-                "dataset": self.dataset,
-                "method": self.method,
-                "repeat": self.repeat,
-                "task": name,
-                "auc": area,
-            }
+            unit = {"dataset": self.dataset, "method": self.method}
+            common = unit | {"repeat": self.repeat, "task": name, "auc": area}
             points = zip(grid, np.interp(grid, fpr, tpr), strict=True)
             rows += [{**common, "fpr": x, "tpr": y_} for x, y_ in points]
         return pa.Table.from_pylist(rows, schema=ROC)
@@ -215,16 +173,8 @@ class RocUnit:
 
 # Surfaces.
 
-SURFACES = pa.schema(
-    [
-        ("dataset", pa.string()),
-        ("repeat", pa.int32()),
-        ("lam", pa.float64()),
-        ("theta", pa.float64()),
-        ("epsilon", pa.float64()),
-        ("metric", pa.string()),
-        ("value", pa.float64()),
-    ]
+SURFACES = _schema(
+    "dataset repeat:int lam:float theta:float epsilon:float metric value:float"
 )
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 FEW_STRENGTHS = (1.0, 10.0, 100.0)
@@ -245,12 +195,10 @@ class SurfaceUnit:
 
     @property
     def label(self) -> str:
-        """Name for messages."""
         return f"{self.dataset}, surface over strengths, repeat {self.repeat}"
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Units of one family take about the same time."""
         return ("surface", self.dataset)
 
     @property
@@ -258,7 +206,6 @@ class SurfaceUnit:
         return FEW_STRENGTHS if self.quick else STRENGTHS
 
     def settings(self) -> dict[str, Any]:
-        """Everything the rows depend on."""
         return {
             "kind": "surfaces",
             "repeat": self.repeat,
@@ -268,7 +215,6 @@ class SurfaceUnit:
         }
 
     def compute(self) -> pa.Table:
-        """Fit and score all combinations of strengths."""
         protocol = find_protocol(self.dataset, quick=self.quick)
         data = load_rows(self.dataset)
         split = make_split(protocol, data, self.repeat)
@@ -288,14 +234,9 @@ class SurfaceUnit:
             for lam, *fit in zip(path.lams, path.coefs, path.intercepts, strict=True):
                 scores = _predict(split, path.tasks, *fit) * split.unit
                 strengths = {"lam": float(lam), "theta": theta, "epsilon": epsilon}
+                common = {"dataset": self.dataset, "repeat": self.repeat, **strengths}
                 rows += [
-                    {
-                        "dataset": self.dataset,
-                        "repeat": self.repeat,
-                        **strengths,
-                        "metric": score.metric,
-                        "value": score.value,
-                    }
+                    {**common, "metric": score.metric, "value": score.value}
                     for score in score_tasks(data, split.test, scores)
                     if score.task is None and score.metric in SHOWN
                 ]
@@ -303,7 +244,6 @@ class SurfaceUnit:
 
 
 def _predict(split: Split, tasks: np.ndarray, coef: Array, intercept: Array) -> Array:
-    """Scores of the test rows for coefficients (m, d)."""
     test = split.test
     if test.task is None:
         return test.X @ coef.T + intercept
@@ -316,15 +256,9 @@ def _predict(split: Split, tasks: np.ndarray, coef: Array, intercept: Array) -> 
 
 # Convergence.
 
-CONVERGENCE = pa.schema(
-    [
-        ("problem", pa.string()),
-        ("algorithm", pa.string()),
-        ("iteration", pa.int32()),
-        ("seconds", pa.float64()),
-        ("excess", pa.float64()),  # objective minus optimum
-        ("start", pa.float64()),  # the same at P = 0
-    ]
+# excess: objective minus optimum; start: the same at P = 0.
+CONVERGENCE = _schema(
+    "problem algorithm iteration:int seconds:float excess:float start:float"
 )
 ALGORITHMS = (*SOLVERS, "auto")
 OPTIMUM = 1e-13  # gap at which the optimum is taken, relative to the start
@@ -345,12 +279,10 @@ class ConvergenceUnit:
 
     @property
     def label(self) -> str:
-        """Name for messages."""
         return f"convergence on {self.problem}"
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Units of one family take about the same time."""
         return ("convergence", self.problem)
 
     @property
@@ -358,7 +290,6 @@ class ConvergenceUnit:
         return 300 if self.quick else 3000
 
     def settings(self) -> dict[str, Any]:
-        """Everything the rows depend on, except the times."""
         source = SOURCES.get(self.problem)
         return {
             "kind": "convergence",
@@ -373,7 +304,6 @@ class ConvergenceUnit:
         }
 
     def compute(self) -> pa.Table:
-        """Run all solvers from zero."""
         problem = _pose_problem(self.problem)
         # The optimum is that of the default solver, to the last digits.
         method = method_by_name("auto", problem)
@@ -423,34 +353,22 @@ def _trace(
         excess = max(progress.objective - optimum, 0.0)
         last = excess <= enough or progress.n_iter >= most
         if last or progress.n_iter in kept:
-            yield {
-                "iteration": progress.n_iter,
-                "seconds": progress.seconds,
-                "excess": excess,
-            }
+            row = {"iteration": progress.n_iter, "seconds": progress.seconds}
+            yield row | {"excess": excess}
         if last:
             return
 
 
-KINDS = {
-    "scores": SCORES,
-    "convergence": CONVERGENCE,
-    "roc": ROC,
-    "surfaces": SURFACES,
-}
+KINDS = {"scores": SCORES, "convergence": CONVERGENCE, "roc": ROC, "surfaces": SURFACES}
 
 # A bound on what linear models can reach on School.
 
 
-class InSample(NamedTuple):
-    """Variance explained by least squares on its own training data, all pupils."""
+def school_in_sample() -> tuple[float, float]:
+    """Variance explained by least squares on all pupils of School, its training data.
 
-    pooled: float
-    with_effects: float  # one intercept per school
-
-
-def school_in_sample() -> InSample:
-    """Fit all pupils of School at once, without and with an effect of the school."""
+    Without and with an effect (an intercept) of each school.
+    """
     X, y, task = load_rows("school")
     schools = (task[:, np.newaxis] == np.unique(task)).astype(np.float64)
     explained = []
@@ -459,4 +377,4 @@ def school_in_sample() -> InSample:
         coef, *_ = np.linalg.lstsq(design, y, rcond=None)
         errors = np.sum((y - design @ coef) ** 2)
         explained.append(1.0 - float(errors / np.sum((y - y.mean()) ** 2)))
-    return InSample(*explained)
+    return explained[0], explained[1]

@@ -13,14 +13,13 @@ from priormtl.plotting.curves import (
     plot_curves,
     plot_learning_curve,
     plot_level,
+    plot_roc,
+    plot_roc_curves,
 )
 from priormtl.plotting.priors import plot_prior
-from priormtl.plotting.roc import plot_roc, plot_roc_curves
 from priormtl.plotting.style import (
-    LINE_STYLES,
     Axes,
     Figure,
-    LineStyle,
     choose_styles,
     new_figure,
     save_figure,
@@ -31,13 +30,11 @@ from priormtl.plotting.style import (
 from priormtl.plotting.tuning import plot_path, plot_search, plot_surface
 
 __all__ = [
-    "LINE_STYLES",
     "Axes",
     "Curve",
     "Descent",
     "Figure",
     "FitTrace",
-    "LineStyle",
     "choose_styles",
     "new_figure",
     "plot_coefficients",

@@ -1,4 +1,4 @@
-"""Curves over a setting: values with bands, learning curves, convergence."""
+"""Curves: values with bands, learning curves, convergence, ROC curves."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,10 @@ from typing import Any, Literal
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.estimators import FitTrace
+from priormtl.estimators import FitTrace, TaskScores, separate_tasks
 from priormtl.exceptions import suggest
 from priormtl.plotting.style import (
+    LINE_STYLES,
     REFERENCE_STYLE,
     Axes,
     LineStyle,
@@ -22,30 +23,14 @@ from priormtl.plotting.style import (
     styled,
     tick_few_decades,
 )
-
-__all__ = [
-    "Curve",
-    "Descent",
-    "plot_convergence",
-    "plot_curves",
-    "plot_learning_curve",
-    "plot_level",
-]
+from priormtl.tables import count_words
 
 # Values with bands.
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Values at places, each with the ends of an interval.
-
-    Parameters
-    ----------
-    name : str
-        Name in the legend.
-    places, values, low, high : (k,) arrays
-        Positions, values, and the ends of their intervals.
-    """
+    """Values at places, each with the ends of an interval; all arrays are (k,)."""
 
     name: str
     places: Array
@@ -62,33 +47,10 @@ def plot_curves(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Lines with markers and bands.
+    """Lines with markers and bands, one per curve.
 
-    Parameters
-    ----------
-    curves : sequence of Curve
-        One line each.
-    styles : mapping of names to LineStyle, optional
-        Line style of each name, to draw it alike in several panels.
-    log : bool
-        Whether the horizontal axis is logarithmic, with ticks at the places.
-    ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
-    legend : bool
-        Whether to add a legend beside the axes.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> sizes, values = np.array([3.0, 10.0, 30.0]), np.array([0.5, 0.7, 0.8])
-    >>> curve = Curve("ridge", sizes, values, values - 0.1, values + 0.1)
-    >>> ax = plot_curves([curve], log=True)
-    >>> ax.get_xscale()
-    'log'
+    ``styles`` gives the line style of each name, to draw it alike in several panels;
+    with ``log``, the horizontal axis is logarithmic with ticks at the places.
     """
     if not isinstance(curves, Sequence) or not all(
         isinstance(curve, Curve) for curve in curves
@@ -118,21 +80,7 @@ def plot_curves(
 
 
 def plot_level(name: str, value: float, low: float, high: float, *, ax: Axes) -> Axes:
-    """Draw a horizontal reference line with a band.
-
-    Parameters
-    ----------
-    name : str
-        Name in the legend.
-    value, low, high : float
-        The level and the ends of its interval.
-    ax : matplotlib Axes
-        Axes to draw on.
-
-    Returns
-    -------
-    matplotlib Axes
-    """
+    """Draw a horizontal reference line with a band from ``low`` to ``high``."""
     colour = REFERENCE_STYLE.colour
     with styled():
         ax.axhspan(low, high, color=colour, alpha=0.12, linewidth=0)
@@ -164,10 +112,8 @@ def plot_learning_curve(
         one line per model. NaN marks a missing score.
     score, size : str
         Labels of the axes.
-    ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
-    legend : bool
-        Whether to add a legend beside the axes.
+    ax, legend
+        As in :func:`plot_coefficients`.
 
     Returns
     -------
@@ -222,17 +168,7 @@ WAY_OUT = "trace_fit(model, X, y, task=task) makes a FitTrace."
 
 @dataclass(frozen=True)
 class Descent:
-    """Progress of one algorithm towards a known optimum.
-
-    Parameters
-    ----------
-    name : str
-        Name in the legend.
-    iterations, seconds : (k,) arrays
-        Iteration and time at which each value was reached.
-    excess : (k,) array
-        Objective minus optimum.
-    """
+    """Objective minus a known optimum, by iteration and time; all arrays are (k,)."""
 
     name: str
     iterations: Array
@@ -257,10 +193,8 @@ def plot_convergence(
         objective minus a known optimum.
     against : {"iterations", "seconds"}
         The horizontal axis.
-    ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
-    legend : bool
-        Whether to add a legend beside the axes.
+    ax, legend
+        As in :func:`plot_coefficients`.
 
     Returns
     -------
@@ -297,9 +231,13 @@ def plot_convergence(
             # A logarithm shows positive points, up to the first that is not.
             kept = np.cumprod(height > 0).astype(bool) & (place > 0)
             place, height = place[kept], height[kept]
-            (drawn,) = ax.plot(
-                place, height, label=run.name, markevery=_spread_markers(place)
-            )
+            # A few markers, evenly apart on a logarithmic axis.
+            marked = np.zeros(0, np.intp)
+            if len(place):
+                goals = np.geomspace(place[0], place[-1], N_MARKERS)
+                marked = np.searchsorted(place, goals).clip(max=len(place) - 1)
+            every = sorted(set(marked.tolist()))
+            (drawn,) = ax.plot(place, height, label=run.name, markevery=every)
             colour, line, marker = styles[run.name]
             drawn.set(color=colour, linestyle=line, marker=marker)
         if not any(np.size(line.get_xdata()) for line in ax.lines):
@@ -319,7 +257,6 @@ def plot_convergence(
 
 
 def _list_runs(runs: Any) -> list[Any]:
-    """List of runs, all of one kind since they share an axis."""
     if isinstance(runs, Descent | FitTrace):
         return [runs]
     if not isinstance(runs, Iterable) or isinstance(runs, str):
@@ -335,10 +272,157 @@ def _list_runs(runs: Any) -> list[Any]:
     return listed
 
 
-def _spread_markers(place: Array) -> list[int]:
-    """A few points evenly apart on a logarithmic axis."""
-    if not len(place):
-        return []
-    goals = np.geomspace(place[0], place[-1], N_MARKERS)
-    nearest = np.searchsorted(place, goals).clip(max=len(place) - 1)
-    return sorted(set(nearest.tolist()))
+# ROC curves.
+
+CORNER = 0.2  # side of the enlarged corner, where curves are steep
+# Zero twice: curves begin at the lower end of their rise there.
+COMMON_RATES = np.append(0.0, np.linspace(0.0, 1.0, 501))
+
+
+def plot_roc(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    task: Any = None,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """ROC curve of each task of a fitted classifier.
+
+    Up to six tasks are drawn in different styles, with their areas in the legend.
+    With more tasks, all curves are thin, with their mean at equal false positive
+    rates and a band of one standard deviation over tasks. Tasks with only one class
+    have no curve; the title counts them.
+
+    Parameters
+    ----------
+    model : fitted classifier of tasks
+        Such as ``MultiTaskClassifier``.
+    X, y, task
+        Held-out rows, as in :meth:`MultiTaskClassifier.fit`.
+    ax, legend
+        As in :func:`plot_coefficients`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from priormtl import MultiTaskClassifier, one_vs_one
+    >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
+    >>> model = MultiTaskClassifier().fit(X, y, task=task)
+    >>> ax = plot_roc(model, X, y, task=task)
+    >>> ax.get_title()
+    '3 tasks, mean AUC 99.8 %'
+    """
+    parts = separate_tasks(model, X, y, task=task)
+    judged = [part for part in parts if 0 < part.positive.sum() < len(part.positive)]
+    curves = [_roc_curve(part) for part in judged]
+    with styled():
+        ax = new_axes(ax, 5.6, 4.0)
+        if not curves:
+            return show_missing(ax, "every task shows one class only")
+        areas = [
+            100.0 * float(np.sum(np.diff(fpr) * (tpr[1:] + tpr[:-1])) / 2.0)
+            for fpr, tpr in curves
+        ]
+        table = np.stack([_at_common_rates(*curve) for curve in curves])
+        # Where curves would run along the frame, their corner is enlarged.
+        reached = np.interp(CORNER, COMMON_RATES, table.mean(axis=0))
+        zoom = CORNER if reached > 1 - CORNER / 2 else None
+        if len(curves) > len(LINE_STYLES):
+            plot_roc_curves(COMMON_RATES, table, zoom=zoom, ax=ax, legend=False)
+        else:
+            _frame_rates(ax, diagonal=zoom is None)
+            for panel in [ax] if zoom is None else [ax, _open_corner(ax, zoom)]:
+                named = zip(judged, curves, areas, LINE_STYLES, strict=False)
+                for part, curve, area, style in named:
+                    words = f"{shorten(part.task)}: {area:.1f} %"
+                    (line,) = panel.plot(*curve, label=words)
+                    line.set(color=style.colour, linestyle=style.line)
+        title = f"{count_words(len(curves), 'task')}, mean AUC {np.mean(areas):.1f} %"
+        n_left_out = len(parts) - len(curves)
+        ax.set_title(f"{title}; {n_left_out} of one class" if n_left_out else title)
+        if legend:
+            add_legend(ax)
+    return ax
+
+
+def _roc_curve(part: TaskScores) -> Array:
+    """False and true positive rates (2, k), from (0, 0) to (1, 1)."""
+    order = np.argsort(-part.scores, kind="stable")
+    positive, scores = part.positive[order], part.scores[order]
+    # Rows of equal score pass a threshold together.
+    last = np.append(scores[1:] != scores[:-1], True)
+    counts = np.stack([np.cumsum(~positive), np.cumsum(positive)])[:, last]
+    rates = counts / counts[:, -1:]
+    return np.pad(rates, ((0, 0), (1, 0)))
+
+
+def _at_common_rates(fpr: Array, tpr: Array) -> Array:
+    """True positive rates at COMMON_RATES, the upper end where a curve rises."""
+    last = np.append(fpr[1:] != fpr[:-1], True)
+    values = np.interp(COMMON_RATES[1:], fpr[last], tpr[last])
+    return np.append(0.0, values)
+
+
+def plot_roc_curves(
+    fpr: Array,
+    tpr: Array,
+    *,
+    zoom: float | None = None,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """ROC curves of all tasks, their mean, and a band of one standard deviation.
+
+    All tasks have the same false positive rates ``fpr`` (k,); ``tpr`` is (m, k). With
+    ``zoom``, an inset enlarges the upper left corner of this side, in place of the
+    diagonal.
+    """
+    fpr, tpr = read_numbers("fpr", fpr, "k"), read_numbers("tpr", tpr, "m", "k")
+    if tpr.shape[1] != len(fpr):
+        raise ValueError(
+            f"tpr must have a column for each rate of fpr: got {tpr.shape[1]} for "
+            f"{len(fpr)}."
+        )
+    with styled():
+        ax = new_axes(ax)
+        _draw_many(ax, fpr, tpr)
+        if legend:
+            add_legend(ax)
+        _frame_rates(ax, diagonal=zoom is None)
+        if zoom is not None:
+            _draw_many(_open_corner(ax, zoom), fpr, tpr)
+    return ax
+
+
+def _frame_rates(ax: Axes, *, diagonal: bool) -> None:
+    # A margin keeps curves that run along the frame visible.
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    ax.set(xlabel="False positive rate", ylabel="True positive rate")
+    if diagonal:
+        ax.plot([0, 1], [0, 1], color="#808080", linewidth=0.8, linestyle=":")
+
+
+def _draw_many(ax: Axes, fpr: Array, tpr: Array) -> None:
+    mean, sd = tpr.mean(axis=0), tpr.std(axis=0)
+    lines = ax.plot(fpr, tpr.T, color=LINE_STYLES[0].colour, linewidth=0.5, alpha=0.45)
+    lines[0].set_label("each task")
+    ends = (mean - sd).clip(0.0, 1.0), (mean + sd).clip(0.0, 1.0)
+    band = ax.fill_between(fpr, *ends, color="#808080", alpha=0.35, linewidth=0)
+    band.set_label("±1 sd of tasks")
+    ax.plot(fpr, mean, color=REFERENCE_STYLE.colour, linewidth=2.0, label="mean")
+
+
+def _open_corner(ax: Axes, side: float) -> Axes:
+    corner: Axes = ax.inset_axes((0.44, 0.1, 0.52, 0.52))
+    margin = 0.02 * side
+    corner.set(xlim=(-margin, side), ylim=(1.0 - side, 1.0 + margin))
+    corner.set(xticks=[0.0, side], yticks=[1.0 - side, 1.0])
+    corner.tick_params(labelsize=8)
+    corner.spines[:].set(visible=True, color="#808080")
+    return corner

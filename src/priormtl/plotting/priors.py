@@ -17,7 +17,7 @@ from priormtl._arrays import Array, Index
 from priormtl.data import name_features, unnamed_feature
 from priormtl.estimators import shared_coef
 from priormtl.exceptions import suggest
-from priormtl.plotting.learned import read_model
+from priormtl.plotting.coefficients import read_model
 from priormtl.plotting.style import (
     DISAGREEMENT,
     Axes,
@@ -37,8 +37,6 @@ from priormtl.priors import (
     name_mean,
 )
 from priormtl.tables import count_words
-
-__all__ = ["plot_prior"]
 
 LONGEST, MOST_NAMED = 20, 80
 KINDS = ("feature", "task")
@@ -79,10 +77,8 @@ def plot_prior(
         The latter have colours only with an audit.
     top : int or None
         Largest number of relations that are shown, by disagreement; None shows all.
-    ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
-    legend : bool
-        Whether to add a legend and a colour bar.
+    ax, legend
+        As in :func:`plot_coefficients`.
 
     Returns
     -------
@@ -162,7 +158,6 @@ def read_relations(source: Any, audit: Any, kind: str) -> tuple[list[Relation], 
 
 
 def _read_audit(audit: Any, kind: str) -> list[Relation]:
-    """Relations of an audit, with their disagreement without the prior."""
     if not hasattr(audit, "relations"):
         raise TypeError(
             "audit must be what audit_prior(model, X, y, task=task) returns: got "
@@ -183,7 +178,6 @@ def _read_audit(audit: Any, kind: str) -> list[Relation]:
 
 
 def _read_part(part: Any) -> list[Relation]:
-    """Relations of one part of a prior alone, so without disagreement."""
     if hasattr(part, "D"):
         names = name_features(part.features, part.D.shape[1])
         return [_read_row(part.D, row, names) for row in range(part.D.shape[0])]
@@ -206,7 +200,6 @@ def _read_part(part: Any) -> list[Relation]:
 
 
 def _read_fitted(model: Any) -> list[Relation]:
-    """Relations of a fitted model and how far its coefficients violate them."""
     learned = read_model(model)
     prior = getattr(model, "feature_prior_", None)
     if prior is None or not prior.parts:
@@ -223,10 +216,7 @@ def _read_fitted(model: Any) -> list[Relation]:
 
 
 def _read_row(
-    D: csr_array,
-    row: int,
-    names: Sequence[Hashable],
-    disagreement: float | None = None,
+    D: csr_array, row: int, names: Sequence[Hashable], disagreement: float | None = None
 ) -> Relation:
     """Relation of one row of D; a pair if it has two members of equal size."""
     here = slice(D.indptr[row], D.indptr[row + 1])
@@ -346,7 +336,6 @@ def _draw_nodes(ax: Axes, graph: _Graph) -> None:
 def _add_legend(
     ax: Axes, relations: Sequence[Relation], lines: Any, label: str
 ) -> None:
-    """Legend of the line styles that occur, and the colour bar."""
     if lines.get_array() is not None:
         ax.figure.colorbar(lines, ax=ax, label=fold_words(label, ax))
     signs = [sign for sign in LINES if any(r.sign == sign for r in relations)]

@@ -32,33 +32,7 @@ from numpy.typing import NDArray
 from priormtl._arrays import Array, Index
 from priormtl._files import write_whole
 
-__all__ = [
-    "DISAGREEMENT",
-    "LINE_STYLES",
-    "REFERENCE_STYLE",
-    "SIGNED",
-    "VALUES",
-    "Axes",
-    "Figure",
-    "LineStyle",
-    "add_legend",
-    "choose_styles",
-    "even_places",
-    "fold_words",
-    "format_number",
-    "mpl",
-    "name_ticks",
-    "new_axes",
-    "new_figure",
-    "read_numbers",
-    "save_figure",
-    "share_legend",
-    "shorten",
-    "show_missing",
-    "styled",
-    "tick_few_decades",
-    "withStroke",
-]
+__all__ = ["Axes", "Figure", "mpl", "withStroke"]  # for figures of other modules
 
 
 class LineStyle(NamedTuple):
@@ -129,7 +103,6 @@ def new_axes(ax: Axes | None, width: float = 5.5, height: float = 3.6) -> Axes:
 
 
 def show_missing(ax: Axes, words: str) -> Axes:
-    """Say in an empty panel why it is empty."""
     ax.set_axis_off()
     ax.text(0.5, 0.5, words, ha="center", va="center", transform=ax.transAxes)
     return ax
@@ -139,14 +112,12 @@ def show_missing(ax: Axes, words: str) -> Axes:
 
 
 def choose_styles(names: Sequence[str]) -> dict[str, LineStyle]:
-    """One line style per name, in order; with many names, styles repeat."""
     return {
         name: LINE_STYLES[place % len(LINE_STYLES)] for place, name in enumerate(names)
     }
 
 
 def add_legend(ax: Axes) -> None:
-    """Put the legend right of the axes, where it covers nothing."""
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
@@ -180,13 +151,7 @@ def _colour_map(name: str, *stops: str) -> Any:
 # Blue and dark below zero, yellow and light above; zero is a neutral grey.
 SIGNED = _colour_map(
     "signed",
-    "#000f3d",
-    "#0f3c86",
-    "#4f76ab",
-    "#949494",
-    "#c7a94f",
-    "#f2cf3f",
-    "#fffac8",
+    *("#000f3d", "#0f3c86", "#4f76ab", "#949494", "#c7a94f", "#f2cf3f", "#fffac8"),
 )
 # For lines on white: even the lightest stop is visible there.
 DISAGREEMENT = _colour_map("disagreement", "#b4c7d4", "#e08a3c", "#b53a00", "#4a0d00")
@@ -236,7 +201,6 @@ def name_ticks(ax: Axes, side: Literal["x", "y"], names: Sequence[Hashable]) -> 
 
 
 def fold_words(text: str, ax: Axes) -> str:
-    """Break the label of a vertical axis into lines that fit its height."""
     # Ticks and titles take their part of the height when the figure is laid out.
     width = max(12, int(0.6 * _inches(ax, "y") / LETTER_INCHES))
     return textwrap.fill(text, width)
@@ -257,13 +221,7 @@ def tick_few_decades(axis: Any) -> None:
 
 
 def format_number(value: Any) -> str:
-    """Three digits of a number, without exponent where that is short.
-
-    Examples
-    --------
-    >>> format_number(1372.4), format_number(2e-7), format_number("auto")
-    ('1370', '2e-07', 'auto')
-    """
+    """Three digits of a number, without exponent where that is short."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if not 1e-3 <= abs(value) < 1e6:
@@ -272,13 +230,7 @@ def format_number(value: Any) -> str:
 
 
 def read_numbers(name: str, values: Any, *axes: str) -> Array:
-    """Check an array that the user passed; ``axes`` has one letter per dimension.
-
-    Examples
-    --------
-    >>> read_numbers("sizes", [10, 100], "k")
-    array([ 10., 100.])
-    """
+    """Check an array that the user passed; ``axes`` has one letter per dimension."""
     form = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
     try:
         array = np.asarray(values, dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.data import name_features
 from priormtl.exceptions import unknown_name
-from priormtl.plotting.learned import find_places
+from priormtl.plotting.coefficients import find_places
 from priormtl.plotting.style import (
     LINE_STYLES,
     VALUES,
@@ -24,8 +24,6 @@ from priormtl.plotting.style import (
     styled,
 )
 from priormtl.tables import count_words
-
-__all__ = ["plot_path", "plot_search", "plot_surface"]
 
 # Regularization paths.
 
@@ -55,10 +53,8 @@ def plot_path(
     task : task label, optional
         Task whose coefficients are shown. By default the lines are ‖p_j‖ over all
         tasks, or the coefficients themselves where there is one task.
-    ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
-    legend : bool
-        Whether to add a legend beside the axes.
+    ax, legend
+        As in :func:`plot_coefficients`.
 
     Returns
     -------
@@ -147,10 +143,8 @@ def plot_search(
     x, y : str, optional
         Parameters on the axes; by default the first two that vary, of lam, theta and
         epsilon, then of others.
-    ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
-    legend : bool
-        Whether to add a colour bar.
+    ax, legend
+        As in :func:`plot_coefficients`.
 
     Returns
     -------
@@ -194,7 +188,6 @@ class _Search:
 
     @property
     def chosen(self) -> Mapping[str, Any]:
-        """Parameters of the chosen candidate."""
         return self.params[self.best]
 
     @property
@@ -209,7 +202,6 @@ class _Search:
         return sorted(names, key=lambda name: (rank(name), name))
 
     def values(self, name: str) -> list[Any]:
-        """Values of a parameter, sorted if they are numbers."""
         found = list(dict.fromkeys(part.get(name) for part in self.params))
         numbers = all(isinstance(value, int | float) for value in found)
         return sorted(found) if numbers else found
@@ -252,7 +244,6 @@ def _choose_axes(search: _Search, x: str | None, y: str | None) -> list[str]:
 
 
 def _draw_scores(ax: Axes, search: _Search, x: str, y: str, *, legend: bool) -> None:
-    """Heat map over two parameters, the chosen cell framed."""
     columns, rows = search.values(x), search.values(y)
     table = np.full((len(rows), len(columns)), np.nan)  # NaN: no such candidate
     for k in search.slice(x, y):
@@ -283,7 +274,6 @@ def _draw_scores(ax: Axes, search: _Search, x: str, y: str, *, legend: bool) -> 
 
 
 def _draw_line(ax: Axes, search: _Search, name: str) -> None:
-    """Scores with standard errors along one parameter."""
     known = search.values(name)
     log = all(isinstance(v, int | float) and v > 0 for v in known) and len(known) > 1
     places = np.array(known, float) if log else np.arange(len(known), dtype=float)
@@ -324,33 +314,9 @@ def plot_surface(
 ) -> Axes:
     """Heat map with the values written in, one cell per pair of strengths.
 
-    Parameters
-    ----------
-    x, y : (a,) and (b,) arrays
-        Strengths. Cells have equal widths whatever the steps.
-    values : (b, a) array
-        Values; NaN marks an empty cell.
-    labels : pair of str
-        Names of the strengths.
-    limits : pair of float, optional
-        Ends of the colour map, to share it between panels.
-    decimals : int or None
-        Digits of the values; None writes none.
-    ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
-
-    Returns
-    -------
-    matplotlib Axes
-        Its one image can be passed to ``figure.colorbar``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> strengths = np.array([1.0, 10.0, 100.0])
-    >>> ax = plot_surface(strengths, strengths, np.eye(3), labels=("lam", "theta"))
-    >>> ax.get_xlabel()
-    'lam'
+    ``values`` is (len(y), len(x)), NaN where a cell is empty. ``limits`` are the ends
+    of the colour map, to share it between panels; ``decimals`` are the digits of the
+    values, None to write none. Cells have equal widths whatever the steps.
     """
     x, y = read_numbers("x", x, "a"), read_numbers("y", y, "b")
     values = read_numbers("values", values, "b", "a")

@@ -13,15 +13,6 @@ from scipy.sparse import coo_array, issparse, triu
 
 from priormtl.tables import Table, TableRow, TextCell
 
-__all__ = [
-    "MOST_TERMS",
-    "Line",
-    "check_weight",
-    "line_table",
-    "plain_label",
-    "read_edges",
-]
-
 MOST_SHOWN = 20  # lines of a table
 MOST_TERMS = 4  # names in a line
 
@@ -85,7 +76,6 @@ def plain_label(label: Any) -> Hashable:
 
 
 def check_weight(weight: float) -> float:
-    """Weight of a relation, positive and finite."""
     if not np.isfinite(weight) or weight <= 0:
         raise ValueError(f"weight must be positive and finite: got {weight!r}.")
     return float(weight)

@@ -35,13 +35,6 @@ from priormtl.priors.edges import (
 from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.tables import Table, spell_number, to_notebook
 
-__all__ = [
-    "FeaturePrior",
-    "as_feature_prior",
-    "difference_matrix",
-    "measure_violations",
-]
-
 BLOCK_CELLS = 2**22  # correlations computed in one go: 32 MB
 
 Relation = tuple[Hashable, Hashable]
@@ -58,7 +51,6 @@ class Pairs:
     among: int | None = None  # number of features of an adjacency matrix
 
     def resolve(self, moments: Moments) -> "Pairs":
-        """Same relations between positions."""
         if self.among not in (None, moments.shape[0]):
             raise ValueError(
                 "feature_prior must have one row per feature: the adjacency matrix has "
@@ -85,7 +77,6 @@ class Pairs:
         return csr_array((values, (rows, columns)), shape=(k, d))
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the part."""
         return {
             "part": "pairs",
             "first": list(self.first),
@@ -119,7 +110,6 @@ class Rows:
         return Rows(placed)
 
     def matrix(self, d: int) -> csr_array:
-        """D itself."""
         if self.D.shape[1] != d:
             raise ValueError(
                 f"feature_prior must have one column per feature: D has "
@@ -128,7 +118,6 @@ class Rows:
         return self.D
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the part."""
         return {
             "part": "rows",
             "shape": list(self.D.shape),
@@ -148,7 +137,6 @@ class Grid:
     weight: float
 
     def resolve(self, moments: Moments) -> Pairs:
-        """Pairs of horizontal and vertical neighbours."""
         d = moments.shape[0]
         if self.height * self.width != d:
             raise ValueError(
@@ -159,14 +147,12 @@ class Grid:
         return self.pairs()
 
     def pairs(self) -> Pairs:
-        """Neighbours, whatever the features are called."""
         cells = np.arange(self.height * self.width).reshape(self.height, self.width)
         first = np.concatenate([cells[:, :-1].ravel(), cells[:-1].ravel()])
         second = np.concatenate([cells[:, 1:].ravel(), cells[1:].ravel()])
         return _numbered(first, second, np.ones(len(first)), self.weight)
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the part."""
         return {"part": "grid", **asdict(self)}
 
 
@@ -223,7 +209,6 @@ class Correlated:
         ]
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the part."""
         return {"part": "correlated", **asdict(self)}
 
 
@@ -231,7 +216,6 @@ Part = Pairs | Rows | Grid | Correlated
 
 
 def _count(part: Part) -> int | str:
-    """Number of relations, or the rule that finds them."""
     if isinstance(part, Pairs | Rows):
         return len(part.first) if isinstance(part, Pairs) else int(part.D.shape[0])
     if isinstance(part, Grid):
@@ -240,7 +224,6 @@ def _count(part: Part) -> int | str:
 
 
 def _lines(part: Part, names: Sequence[str] | None) -> Iterator[Line]:
-    """Relations in words; ``names`` replace positions."""
     if isinstance(part, Pairs):
         pairs = zip(part.first, part.second, part.sign, part.weight, strict=True)
         for a, b, sign, weight in pairs:

@@ -31,8 +31,6 @@ from typing import Any, NamedTuple
 
 from priormtl.exceptions import DataFileError, suggest_file, unknown_name
 
-__all__ = ["PriorFile", "Relation", "read_prior_file"]
-
 KINDS = ("similar", "opposite", "group")
 
 TOML_KEYS = ("features", "weight", "name")
@@ -58,7 +56,6 @@ class PriorFile:
     relations: tuple[Relation, ...]
 
     def check_names(self, features: Sequence[str]) -> None:
-        """Fail at the first line that names an unknown feature."""
         known = set(features)
         for relation in self.relations:
             for name, line in zip(relation.features, relation.lines, strict=True):
@@ -68,7 +65,6 @@ class PriorFile:
 
 
 def read_prior_file(path: str | os.PathLike[str]) -> PriorFile:
-    """Read a prior file; names of features are checked at fit."""
     file = Path(path)
     readers = {".toml": _read_toml, ".csv": _read_csv}
     if file.suffix.lower() not in readers:
@@ -144,7 +140,6 @@ class _Token(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its text without quotes."""
         if self.text[:1] not in {'"', "'"}:
             return self.text
         return str(tomllib.loads(f"name = {self.text}")["name"])
@@ -160,12 +155,10 @@ class TomlTable:
 
     @cached_property
     def keys(self) -> dict[str, list[int]]:
-        """Lines of its settings."""
         return _by_name(word for word in self.words if word.kind == "key")
 
     @cached_property
     def texts(self) -> dict[str, list[int]]:
-        """Lines of its texts."""
         return _by_name(word for word in self.words if word.kind in TEXTS)
 
     def line_of_key(self, key: str) -> int:
@@ -179,17 +172,7 @@ class TomlTable:
 
 
 def find_tables(text: str) -> list[TomlTable]:
-    r"""Tables of a valid TOML file, in order.
-
-    What comes before the first head is a table without name.
-
-    Examples
-    --------
-    >>> file = '[[similar]]\nfeatures = [\n  "maths",\n  "physics",\n]'
-    >>> table = find_tables(file)[-1]
-    >>> table.name, table.line_of_key("features"), table.lines_of_texts(["physics"])
-    ('similar', 2, (4,))
-    """
+    """Tables of a valid TOML file; the first, before any head, has no name."""
     tokens = list(_tokens(text))
     heads = [place for place, token in enumerate(tokens) if token.kind == "head"]
     ends = [*heads, len(tokens)]
@@ -303,17 +286,10 @@ def _numbered_rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
         raise _wrong(path, reader.line_num, f"this is not CSV: {error}.") from None
 
 
-class _Row(NamedTuple):
-    """One line; for a group, its name and one member."""
-
-    kind: str
-    first: str
-    second: str
-    weight: float
-    line: int
-
-
-def _read_row(path: str, line: int, names: Sequence[str], row: Sequence[str]) -> _Row:
+def _read_row(
+    path: str, line: int, names: Sequence[str], row: Sequence[str]
+) -> Relation:
+    """One line; for a group, the features are its name and one member."""
     if len(row) > len(names):
         words = f"a line must have {len(names)} cells: got {len(row)}."
         raise _wrong(path, line, words)
@@ -328,18 +304,18 @@ def _read_row(path: str, line: int, names: Sequence[str], row: Sequence[str]) ->
     with suppress(ValueError):
         text = float(text)
     weight = _check_weight(path, line, text)
-    return _Row(kind, cells["first"], cells["second"], weight, line)
+    pair = cells["first"], cells["second"]
+    return Relation(kind, pair, weight, line, (line, line))
 
 
-def _join_groups(path: str, rows: Sequence[_Row]) -> Iterator[Relation]:
+def _join_groups(path: str, rows: Sequence[Relation]) -> Iterator[Relation]:
     """Pairs in the order of the file, then groups with all their members."""
-    groups: dict[str, list[_Row]] = {}
+    groups: dict[str, list[Relation]] = {}
     for row in rows:
         if row.kind == "group":
-            groups.setdefault(row.first, []).append(row)
-            continue
-        pair, line = (row.first, row.second), row.line
-        yield Relation(row.kind, pair, row.weight, line, (line, line))
+            groups.setdefault(row.features[0], []).append(row)
+        else:
+            yield row
     for name, members in groups.items():
         first = members[0]
         for row in members:
@@ -349,6 +325,6 @@ def _join_groups(path: str, rows: Sequence[_Row]) -> Iterator[Relation]:
                     f"{first.weight:g}."
                 )
                 raise _wrong(path, row.line, words)
-        features = tuple(row.second for row in members)
+        features = tuple(row.features[1] for row in members)
         lines = tuple(row.line for row in members)
         yield Relation("group", features, first.weight, first.line, lines)

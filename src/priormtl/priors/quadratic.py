@@ -11,8 +11,6 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 
-__all__ = ["QuadraticPrior"]
-
 DENSE_SIZE = 1000
 
 
@@ -28,7 +26,6 @@ class QuadraticPrior:
 
     @classmethod
     def none(cls, d: int, m: int) -> Self:
-        """Nothing is known."""
         return cls(csr_array((0, d)), Laplacian.empty(m), 0.0, 0.0)
 
     def value(self, P: Array) -> float:
@@ -58,7 +55,6 @@ class QuadraticPrior:
 
     @property
     def relation(self) -> csr_array:
-        """θ DᵀD (d, d)."""
         if self.theta == 0 or self.D.nnz == 0:
             return csr_array((self.D.shape[1], self.D.shape[1]))
         gram = self._gram
@@ -72,7 +68,6 @@ class QuadraticPrior:
         return other
 
     def relation_spectrum(self) -> tuple[float, float]:
-        """Smallest and largest eigenvalue of DᵀD."""
         s, d = self.D.shape
         if self.D.nnz == 0:
             return 0.0, 0.0
@@ -92,12 +87,10 @@ class QuadraticPrior:
         return weight * self.laplacian.largest_eigenvalue
 
     def restrict(self, features: Index) -> Self:
-        """Only these features; all others stay at zero."""
         weights = None if self.tie_weights is None else self.tie_weights[features]
         return replace(self, D=csr_array(self.D[:, features]), tie_weights=weights)
 
     def _relate(self, P: Array) -> Array:
-        """DᵀD P."""
         if self._gram is None:
             return np.asarray(self.D.T @ (self.D @ P))
         return np.asarray(self._gram @ P)

@@ -30,8 +30,6 @@ from priormtl.priors.edges import (
 )
 from priormtl.tables import Table, count_words, spell_number, to_notebook
 
-__all__ = ["Neighbourhood", "TaskPrior", "as_task_prior", "laplacian", "name_mean"]
-
 TASK_WORDS = ("chain", "mean")
 
 Labels = tuple[Hashable, ...]
@@ -52,11 +50,9 @@ class Chain:
 
     @property
     def words(self) -> str:
-        """The tie in a few words."""
         return "chain" if self.order is None else f"chain of {len(self.order)} tasks"
 
     def laplacian(self, tasks: Tasks) -> Laplacian:
-        """Path graph in the given order."""
         walk = np.arange(len(tasks))
         if self.order is not None:
             walk = _positions(self.order, tasks)
@@ -68,7 +64,6 @@ class Chain:
         return Laplacian.from_edges(len(tasks), walk[:-1], walk[1:], weights)
 
     def circles(self) -> tuple[Labels, ...]:
-        """Neighbours in a given order."""
         return tuple(pairwise(self.order or ()))
 
     def restrict(self, tasks: frozenset[Hashable]) -> Self:
@@ -76,7 +71,6 @@ class Chain:
         return replace(self, order=self.order and _only(self.order, tasks))
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the tie."""
         order = None if self.order is None else to_plain(self.order)
         return {"tie": "chain", "order": order, "weight": self.weight}
 
@@ -90,7 +84,6 @@ class Groups:
 
     @property
     def words(self) -> str:
-        """The tie in a few words."""
         return (
             "mean" if self.members is None else count_words(len(self.members), "group")
         )
@@ -103,17 +96,14 @@ class Groups:
         return Laplacian.from_groups(len(tasks), groups, self.weight)
 
     def circles(self) -> tuple[Labels, ...]:
-        """Groups that were named."""
         return self.members or ()
 
     def restrict(self, tasks: frozenset[Hashable]) -> Self:
-        """Others leave their groups."""
         groups = self.members
         members = None if groups is None else tuple(_only(g, tasks) for g in groups)
         return replace(self, members=members)
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the tie."""
         members = None
         if self.members is not None:
             members = [to_plain(group) for group in self.members]
@@ -131,11 +121,9 @@ class Graph:
 
     @property
     def words(self) -> str:
-        """The tie in a few words."""
         return count_words(len(self.first), "edge")
 
     def laplacian(self, tasks: Tasks) -> Laplacian:
-        """Weighted graph over the tasks."""
         m = len(tasks)
         if self.by_position not in (None, m):
             raise ValueError(
@@ -147,12 +135,10 @@ class Graph:
         return Laplacian.from_edges(m, first, second, np.array(self.weight))
 
     def circles(self) -> tuple[Labels, ...]:
-        """Edges between labels."""
         named = self.by_position is None
         return tuple(zip(self.first, self.second, strict=True)) if named else ()
 
     def restrict(self, tasks: frozenset[Hashable]) -> Self:
-        """Edges between others go."""
         if self.by_position is not None:
             return self
         edges = zip(self.first, self.second, self.weight, strict=True)
@@ -161,7 +147,6 @@ class Graph:
         return replace(self, first=first, second=second, weight=weight)
 
     def to_plain(self) -> dict[str, Any]:
-        """JSON values that describe the tie."""
         return {
             "tie": "graph",
             "first": to_plain(self.first),
@@ -383,7 +368,6 @@ class Neighbourhood:
         return [(keys[i], self.tasks[i]) for i in order]
 
     def _least_difference(self, label: Hashable) -> Labels:
-        """Nearest by difference, or by places among categories."""
         key: Any = label if self._places is None else self._places.get(label, label)
         try:
             place = bisect_left(self._ranked, key, key=lambda pair: pair[0])

@@ -3,7 +3,7 @@
 import pytest
 
 from priormtl.experiments.rendering.measurements import Setting
-from priormtl.experiments.rendering.text import (
+from priormtl.experiments.rendering.page import (
     compare_with_paper,
     describe_agreement,
     describe_ceiling,

@@ -1,8 +1,13 @@
 """Rows of results to tables, figures and a page, computing no experiment."""
 
 from priormtl.experiments.rendering.measurements import Measurements, overlap_ratio
-from priormtl.experiments.rendering.page import Facts, Results, render, render_page
-from priormtl.experiments.rendering.text import join_words
+from priormtl.experiments.rendering.page import (
+    Facts,
+    Results,
+    join_words,
+    render,
+    render_page,
+)
 
 __all__ = [
     "Facts",

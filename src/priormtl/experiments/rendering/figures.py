@@ -29,19 +29,6 @@ from priormtl.plotting import (
     styled,
 )
 
-__all__ = [
-    "CAPTIONS",
-    "SURFACES",
-    "Surface",
-    "convergence_figure",
-    "describe_sensitivity",
-    "learning_difference_figure",
-    "learning_figure",
-    "robustness_figure",
-    "roc_figure",
-    "surface_figure",
-]
-
 NOT_MEASURED = "not measured"
 
 CAPTIONS: Mapping[str, str] = {
@@ -88,7 +75,6 @@ def convergence_figure(rows: Any) -> Figure:
 
 
 def _read_descents(rows: Any) -> list[Descent]:
-    """Runs in the order of the paper."""
     present = set(rows["algorithm"].to_pylist())
     order = [name for name in ALGORITHMS if name in present]
     descents = []
@@ -108,7 +94,6 @@ ZOOM = 0.2  # corner that is enlarged where curves would run along the frame
 def roc_figure(
     rows: Any, datasets: Sequence[str] = ROC_DATASETS, method: str = "natural"
 ) -> Figure:
-    """Figure 2, from rows of ROC curves: a panel for each data set."""
     with styled():
         figure, axes = new_figure(1, len(datasets), width=3.4, height=3.6)
         for dataset, ax in zip(datasets, axes[0], strict=True):
@@ -179,12 +164,10 @@ class Surface:
 
     @property
     def title(self) -> str:
-        """Data set and metric in words."""
         return f"{DATASETS[self.dataset]}, {METRICS[self.metric].title}"
 
     @property
     def best(self) -> tuple[int, ...]:
-        """Place of the best combination."""
         higher = METRICS[self.metric].higher_is_better
         flat = np.nanargmax(self.values) if higher else np.nanargmin(self.values)
         return tuple(int(k) for k in np.unravel_index(flat, self.values.shape))
@@ -206,7 +189,6 @@ class Surface:
 
 
 def describe_sensitivity(surface: Surface) -> str:
-    """Say along which strength the metric changes most."""
     ranges = surface.ranges()
     parts = [f"{size:.2f} along {name}" for name, size in ranges.items()]
     most = max(ranges, key=ranges.__getitem__)
@@ -219,7 +201,6 @@ def describe_sensitivity(surface: Surface) -> str:
 
 
 def surface_figure(rows: Any, surfaces: Sequence[tuple[str, str]] = SURFACES) -> Figure:
-    """Figure 3, from rows of surfaces: three slices for each data set and metric."""
     with styled():
         figure, axes = new_figure(len(surfaces), len(PAIRS), width=3.4, height=2.7)
         for (dataset, metric), line in zip(surfaces, axes, strict=True):
@@ -277,12 +258,10 @@ class Panel(NamedTuple):
 
     @property
     def metric(self) -> str:
-        """The metric that is shown."""
         return MAIN_METRICS[self.dataset]
 
     @property
     def size_title(self) -> str:
-        """What the size counts."""
         unit = "class" if self.metric == "auc" else "task"
         return f"Training rows per {unit}"
 
@@ -290,8 +269,6 @@ class Panel(NamedTuple):
 def learning_figure(
     measurements: Measurements, methods: Sequence[str] = PRIORS
 ) -> Figure:
-    """Learning curves, a panel for each data set that has one."""
-
     def draw(panel: Panel) -> None:
         curves = {
             method: _mean_curve(panel, method, _along_sizes(panel, method, methods))
@@ -309,8 +286,6 @@ def learning_difference_figure(
     methods: Sequence[str] = PRIORS[1:],
     reference: str = "none",
 ) -> Figure:
-    """Paired differences to the reference along the learning curves."""
-
     def draw(panel: Panel) -> None:
         curves = {
             method: _difference_curve(
@@ -406,7 +381,6 @@ def mean_band(repeats: Repeats) -> Band | None:
 
 
 def _mean_curve(panel: Panel, method: str, settings: Iterable[Setting]) -> Curve | None:
-    """Means along settings that differ in size or in the share of wrong relations."""
     bands = {
         s: mean_band(panel.measurements.repeats(s, panel.metric)) for s in settings
     }

@@ -24,21 +24,6 @@ from priormtl.experiments.rendering.paper import (
 )
 from priormtl.metrics import LEVEL, Interval, corrected_interval
 
-__all__ = [
-    "Counts",
-    "Measurements",
-    "PairedDifference",
-    "Planned",
-    "Progress",
-    "Repeats",
-    "Setting",
-    "TestToTrain",
-    "Verdict",
-    "compare_repeats",
-    "count_verdicts",
-    "overlap_ratio",
-]
-
 # Paired comparisons.
 
 # Values that differ by the tolerance of solvers only are equal.
@@ -96,7 +81,6 @@ def overlap_ratio(n_train: float, n_test: float) -> float:
 def compare_repeats(
     values: Repeats, reference: Repeats, *, test_to_train: float, level: float = LEVEL
 ) -> PairedDifference:
-    """Compare on the common repeats."""
     common = sorted(values.keys() & reference.keys())
     n_left_out = len(values.keys() | reference.keys()) - len(common)
     differences = np.array([values[repeat] - reference[repeat] for repeat in common])
@@ -140,12 +124,10 @@ class Progress(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether all planned repeats are done."""
         return self.done >= self.planned
 
     @property
     def text(self) -> str:
-        """For messages."""
         return f"{self.done} of {self.planned}"
 
 
@@ -189,11 +171,9 @@ class Measurements:
 
     @cached_property
     def settings(self) -> frozenset[Setting]:
-        """All settings that were measured or planned."""
         return frozenset({setting for setting, _ in self.values} | set(self.planned))
 
     def label(self, method: str) -> str:
-        """Label of a method."""
         return self.labels.get(method) or PAPER_LABELS.get(method, method)
 
     def order(self, methods: Iterable[str]) -> list[str]:
@@ -204,7 +184,6 @@ class Measurements:
         return [method for method in known if method in wanted] + others
 
     def methods(self, datasets: Iterable[str]) -> list[str]:
-        """Methods of any of the data sets at the paper's split."""
         chosen = set(datasets)
         return self.order(
             s.method
@@ -213,7 +192,6 @@ class Measurements:
         )
 
     def datasets(self, among: Sequence[Setting] | None = None) -> list[str]:
-        """Data sets in their order."""
         settings = self.settings if among is None else among
         present = {setting.dataset for setting in settings}
         return [name for name in DATASETS if name in present]
@@ -233,11 +211,9 @@ class Measurements:
         )
 
     def repeats(self, setting: Setting, metric: str) -> Repeats:
-        """Values by repeat; empty where there is none."""
         return self.values.get((setting, metric), {})
 
     def progress(self, setting: Setting, metric: str) -> Progress:
-        """How many repeats are done."""
         done = len(self.repeats(setting, metric))
         return Progress(done, max(done, self.planned.get(setting, 0)))
 
@@ -250,7 +226,6 @@ class Measurements:
         return Estimate(float(values.mean()), sd)
 
     def mean_seconds(self, setting: Setting) -> float | None:
-        """Mean CPU seconds to tune and fit; None where nothing was run."""
         times = list(self.seconds.get(setting, {}).values())
         return float(np.mean(times)) if times else None
 
@@ -263,6 +238,5 @@ class Measurements:
         return compare_repeats(*values, test_to_train=ratio)
 
     def judge(self, setting: Setting, reference: Setting, metric: str) -> Verdict:
-        """Verdict on a setting against another of its data set."""
         difference = self.compare(setting, reference, metric)
         return difference.verdict(higher_is_better=METRICS[metric].higher_is_better)

@@ -7,18 +7,6 @@ of Zhang & Liu (2023).
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = [
-    "DATASETS",
-    "MAIN_METRICS",
-    "METRICS",
-    "PAPER_LABELS",
-    "TABLE_1",
-    "TABLE_2",
-    "Estimate",
-    "Metric",
-    "paper_estimate",
-]
-
 
 class Estimate(NamedTuple):
     """Mean and standard deviation over splits, per cent."""
@@ -47,35 +35,29 @@ DATASETS: Mapping[str, str] = {
     "orl": "ORL",
 }
 
+ERRORS = {  # by average: title, and how the normalised squared error is averaged
+    "pooled": (
+        "pooled",
+        "the squared error over all test rows of all tasks divided by their squared "
+        "deviation from their one mean",
+    ),
+    "tasks": (
+        "by task",
+        "the squared error on a task's test rows divided by their squared deviation "
+        "from the task's own mean; mean over tasks",
+    ),
+}
 METRICS: Mapping[str, Metric] = {
-    "ve_pooled": Metric(
-        "VE, pooled",
-        "VE",
-        "VE, pooled: one minus the squared error over all test rows of all tasks "
-        "divided by their squared deviation from their one mean.",
-        True,
-    ),
-    "ve_tasks": Metric(
-        "VE, by task",
-        "VE",
-        "VE, by task: one minus the squared error on a task's test rows divided by "
-        "their squared deviation from the task's own mean; mean over tasks.",
-        True,
-    ),
-    "nmse_pooled": Metric(
-        "nMSE, pooled",
-        "nMSE",
-        "nMSE, pooled: the squared error over all test rows of all tasks divided by "
-        "their squared deviation from their one mean; lower is better.",
-        False,
-    ),
-    "nmse_tasks": Metric(
-        "nMSE, by task",
-        "nMSE",
-        "nMSE, by task: the squared error on a task's test rows divided by their "
-        "squared deviation from the task's own mean; mean over tasks; lower is better.",
-        False,
-    ),
+    **{
+        f"ve_{key}": Metric(f"VE, {how}", "VE", f"VE, {how}: one minus {what}.", True)
+        for key, (how, what) in ERRORS.items()
+    },
+    **{
+        f"nmse_{key}": Metric(
+            f"nMSE, {how}", "nMSE", f"nMSE, {how}: {what}; lower is better.", False
+        )
+        for key, (how, what) in ERRORS.items()
+    },
     "auc": Metric(
         "AUC",
         "AUC",
@@ -93,15 +75,9 @@ MAIN_METRICS: Mapping[str, str] = {
 }
 
 # Keys of our methods, in the order of the paper's columns.
+COMPARED = ["FedEM", "DMTL", "MTFL", "MMTFL", "MTRL", "RMTL", "CLMT", "MKMTL"]
 PAPER_LABELS: Mapping[str, str] = {
-    "fedem": "FedEM",
-    "dmtl": "DMTL",
-    "mtfl": "MTFL",
-    "mmtfl": "MMTFL",
-    "mtrl": "MTRL",
-    "rmtl": "RMTL",
-    "clmt": "CLMT",
-    "mkmtl": "MKMTL",
+    **{label.lower(): label for label in COMPARED},
     "natural": "natural D",
     "artificial": "artificial D",
 }

@@ -24,25 +24,6 @@ from priormtl.experiments.rendering.paper import (
 )
 from priormtl.tables import NOTHING, TableRow, TextCell
 
-__all__ = [
-    "NONE",
-    "PRIORS",
-    "REFERENCE",
-    "DifferenceCell",
-    "ScoreCell",
-    "Table",
-    "compare_with_none",
-    "cost_table",
-    "count_table",
-    "difference_table",
-    "paper_table_1",
-    "paper_table_2",
-    "prior_table",
-    "score_table",
-    "table_1",
-    "table_2",
-]
-
 # Cells.
 
 CLOSE = "†"
@@ -62,24 +43,20 @@ class ScoreCell:
 
     @property
     def text(self) -> str:
-        """Mean and standard deviation, per cent."""
         return NOTHING if self.ours is None else _spell(self.ours, self.decimals)
 
     @property
     def mark(self) -> str:
-        """A dagger where it is not significantly worse than the best."""
         return CLOSE if self.close and not self.best else ""
 
     @property
     def asides(self) -> Sequence[str]:
-        """The paper's number, and how many repeats are done if not all."""
         paper = () if self.paper is None else (f"paper {_spell(self.paper, 1)}",)
         missing = () if self.progress.complete else (self.progress.text,)
         return paper + missing
 
     @property
     def bold(self) -> bool:
-        """Whether it is the best of its column."""
         return self.best
 
 
@@ -105,7 +82,6 @@ class DifferenceCell:
         reference: Setting,
         metric: str,
     ) -> "DifferenceCell":
-        """Compare two settings of one data set."""
         return cls(
             measurements.compare(setting, reference, metric),
             measurements.judge(setting, reference, metric),
@@ -114,7 +90,6 @@ class DifferenceCell:
 
     @property
     def text(self) -> str:
-        """Mean with its interval."""
         if not isfinite(self.difference.mean):
             return NOTHING
         mean = f"{100 * self.difference.mean:+.2f}".replace("-", "−")
@@ -126,12 +101,10 @@ class DifferenceCell:
 
     @property
     def mark(self) -> str:
-        """A triangle up or down where the difference is significant."""
         return MARKS.get(self.verdict, "")
 
     @property
     def asides(self) -> Sequence[str]:
-        """Number of repeats it rests on, if not all."""
         n_common, n_left_out = self.difference.n_common, self.difference.n_left_out
         planned = self.progress.planned
         if not planned or (not n_left_out and self.progress.complete):
@@ -140,7 +113,6 @@ class DifferenceCell:
 
 
 def _count_cell(verdicts: Iterable[Verdict]) -> TextCell:
-    """Wins, ties and losses."""
     return TextCell(" / ".join(map(str, count_verdicts(verdicts))))
 
 
@@ -156,12 +128,10 @@ class Table:
 
     @property
     def alignment(self) -> str:
-        """Labels to the left, numbers to the right."""
         return "l" + "r" * (len(self.columns) - 1)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Footnotes, with what is missing before them."""
         if self.progress.complete:
             return self.footnotes
         missing = (
@@ -193,7 +163,6 @@ AVERAGE_NOTE = (
 
 
 def table_1(measurements: Measurements) -> tuple[Table, ...]:
-    """School and Sarcos: variance explained and normalised error, pooled, by task."""
     return tuple(
         score_table(
             measurements,
@@ -206,7 +175,6 @@ def table_1(measurements: Measurements) -> tuple[Table, ...]:
 
 
 def table_2(measurements: Measurements) -> Table:
-    """Classification: mean area under the ROC curve."""
     measured = {name for name in measurements.datasets() if MAIN_METRICS[name] == "auc"}
     wanted = {name for name, _ in TABLE_2} | measured
     columns = [(name, "auc") for name in DATASETS if name in wanted]
@@ -258,7 +226,6 @@ def _definitions(metrics: Iterable[str]) -> tuple[str, ...]:
 def _score_column(
     measurements: Measurements, column: Column, methods: Sequence[str], decimals: int
 ) -> list[ScoreCell]:
-    """Estimates of all methods, with the best and those close to it marked."""
     dataset, metric = column
     cells = [
         ScoreCell(
@@ -302,7 +269,6 @@ PAPER_NOTE = (
 
 
 def paper_table_1(measurements: Measurements) -> Table:
-    """School and Sarcos, both metrics under both averages over tasks."""
     columns = [
         (dataset, f"{figure.lower()}_{average}")
         for dataset, figure in TABLE_1
@@ -312,7 +278,6 @@ def paper_table_1(measurements: Measurements) -> Table:
 
 
 def paper_table_2(measurements: Measurements) -> Table:
-    """Mean area under the ROC curve."""
     columns = [(dataset, "auc") for dataset, _ in TABLE_2]
     return _paper_table(measurements, "Table 2, as the paper prints it", columns, 2)
 
@@ -402,7 +367,6 @@ def count_table(
 def _difference_grid(
     measurements: Measurements, columns: Sequence[Column], reference: str
 ) -> tuple[list[str], list[list[DifferenceCell]]]:
-    """Methods other than the reference, and the differences of each."""
     known = measurements.methods(dataset for dataset, _ in columns)
     methods = [name for name in known if name != reference]
     grid = [
@@ -460,7 +424,6 @@ def prior_table(measurements: Measurements) -> Table | None:
 def compare_with_none(
     measurements: Measurements, dataset: str, size: int | None, prior: str
 ) -> DifferenceCell:
-    """Difference of a prior against none, by the main metric of the data set."""
     settings = Setting(dataset, prior, size), Setting(dataset, NONE, size)
     return DifferenceCell.of(measurements, *settings, MAIN_METRICS[dataset])
 
@@ -476,7 +439,6 @@ COST_NOTE = (
 
 
 def cost_table(measurements: Measurements) -> Table | None:
-    """Mean CPU seconds of each method; None where nothing was run."""
     if not measurements.seconds:
         return None
     datasets = measurements.datasets()

@@ -1,43 +1,137 @@
-r"""Tables as plain text, Markdown, HTML and LaTeX, and values as JSON.
+r"""Tables as values, and their layouts: text, Markdown, HTML and LaTeX; JSON.
+
+A table says what each cell shows, before any layout. A layout takes any object with the
+properties of ``Shown``, whose cells have those of ``Cell``; ``Table`` and ``TextCell``
+are the plain ones, and ``build_table`` makes them from rows of texts and numbers.
+``Tabled`` is the base of results that consist of tables, with one method per layout.
 
 Each format has one escape, used everywhere in the package, so that names of features
 and tasks are shown as they are and never read as markup: ``in_markdown``, ``in_latex``
 and ``html.escape``. ``to_json`` writes JSON without NaN and infinity.
-
-``Tabled`` is the base of results that consist of tables, with one method per layout.
 """
 
 import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
-from math import isfinite
-from typing import Any
+from math import isfinite, isnan
+from typing import Any, Protocol
 from unicodedata import combining, decomposition, east_asian_width, normalize
 
-from priormtl.tables.table import Cell, Shown, TableRow
+NOTHING = "–"
 
-__all__ = [
-    "Tabled",
-    "in_latex",
-    "in_markdown",
-    "to_html",
-    "to_html_page",
-    "to_json",
-    "to_latex",
-    "to_markdown",
-    "to_notebook",
-    "to_text",
-]
+
+class Cell(Protocol):
+    """What a layout needs to know of a cell."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def mark(self) -> str: ...  # sign after the text, explained in a note
+    @property
+    def asides(self) -> Sequence[str]: ...  # remarks, shown in brackets
+    @property
+    def bold(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class TextCell:
+    """A cell of plain text."""
+
+    text: str
+    mark: str = ""
+    asides: tuple[str, ...] = ()
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A label and its cells."""
+
+    label: str
+    cells: tuple[Cell, ...]
+
+
+class Shown(Protocol):
+    """What a layout needs to know of a table: the fields of ``Table``."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def rows(self) -> tuple[TableRow, ...]: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def alignment(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Table:
+    """Title, column headers, rows and notes."""
+
+    title: str
+    columns: tuple[str, ...]  # the first is that of the row labels
+    rows: tuple[TableRow, ...]
+    alignment: str  # one of l and r per column
+    notes: tuple[str, ...] = ()
+
+
+def build_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    most: int | None = None,
+    what: str = "rows",
+) -> Table:
+    """Build a table of texts and numbers from its first ``most`` rows.
+
+    A note counts the rows that are left out. Columns of text are aligned to the left,
+    others to the right.
+    """
+    shown = rows if most is None else rows[:most]
+    left_out = len(rows) - len(shown)
+    notes = (f"… and {left_out} more {what}.",) if left_out else ()
+    values = list(zip(*rows, strict=True)) or [()] * len(columns)
+    sides = [
+        "l" if any(isinstance(value, str) for value in column) else "r"
+        for column in values[1:]
+    ]
+    lines = []
+    for row in shown:
+        label, *others = [
+            spell_number(value)
+            if value is None or isinstance(value, float)
+            else str(value)
+            for value in row
+        ]
+        lines.append(TableRow(label, tuple(map(TextCell, others))))
+    return Table(title, tuple(columns), tuple(lines), "l" + "".join(sides), notes)
+
+
+def spell_number(value: float | None, digits: int = 4) -> str:
+    """Number with a few digits and a typographic minus; a dash for None and NaN."""
+    if value is None or isnan(value):
+        return NOTHING
+    if not isfinite(value):
+        return "∞" if value > 0 else "−∞"
+    return f"{value:.{digits}g}".replace("-", "−")
+
+
+def count_words(count: int, word: str) -> str:
+    """Count with its noun: 1 edge, 2 edges, 1,000 edges."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 class Tabled(ABC):
     """Base of results that are shown as tables; methods are named as in pandas."""
 
     @abstractmethod
-    def _tables(self) -> Sequence[Shown]:
-        """Tables in reading order."""
+    def _tables(self) -> Sequence[Shown]: ...
 
     def to_text(self) -> str:
         """Plain text, for terminals."""
@@ -135,7 +229,6 @@ def in_markdown(text: str) -> str:
 
 
 def to_markdown(table: Shown) -> str:
-    """Markdown table under a bold title, notes as a list."""
     ruler = ["---" if side == "l" else "---:" for side in table.alignment]
     lines = [[in_markdown(column) for column in table.columns], ruler]
     for row in table.rows:
@@ -180,7 +273,6 @@ NOTEBOOK_STYLE = (
 
 
 def to_html(table: Shown) -> str:
-    """HTML table with caption and scopes."""
     kinds = [' class="words"' if side == "l" else "" for side in table.alignment]
     heads = "".join(
         f'<th scope="col"{kind}>{escape(text)}</th>'
@@ -247,50 +339,38 @@ LATEX_TEXT = {
     # Capitals that look like Latin ones have no commands of their own.
     **dict(zip("οΑΒΕΖΗΙΚΜΝΟΡΤΧ", "oABEZHIKMNOPTX", strict=True)),
 }
+
+
+def _commands(named: dict[str, str]) -> dict[str, str]:
+    return {
+        sign: rf"\{name}"
+        for signs, names in named.items()
+        for sign, name in zip(signs, names.split(), strict=True)
+    }
+
+
 LATEX_MATHS = {
-    "−": "-",
-    "±": r"\pm",
-    "∓": r"\mp",
-    "×": r"\times",
-    "÷": r"\div",
-    "·": r"\cdot",
-    "∘": r"\circ",
-    "≤": r"\leq",
-    "≥": r"\geq",
-    "≠": r"\neq",
-    "≈": r"\approx",
-    "∞": r"\infty",
-    "√": r"\surd",
-    "∂": r"\partial",
-    "∇": r"\nabla",
-    "∑": r"\sum",
-    "∏": r"\prod",
-    "∈": r"\in",
-    "‖": r"\|",
-    "←": r"\leftarrow",
-    "→": r"\rightarrow",
-    "↑": r"\uparrow",
-    "↓": r"\downarrow",
-    "↔": r"\leftrightarrow",
-    "⇒": r"\Rightarrow",
-    "°": r"^\circ",
-    "†": r"^\dagger",
-    "▲": r"^\bigtriangleup",
-    "▼": r"^\bigtriangledown",
+    **_commands(
+        {
+            "±∓×÷·∘≤≥≠≈": "pm mp times div cdot circ leq geq neq approx",
+            "∞√∂∇∑∏∈‖": "infty surd partial nabla sum prod in |",
+            "←→↑↓": "leftarrow rightarrow uparrow downarrow",
+            "↔⇒": "leftrightarrow Rightarrow",
+        }
+    ),
+    **{"−": "-", "°": r"^\circ", "†": r"^\dagger"},
+    **{"▲": r"^\bigtriangleup", "▼": r"^\bigtriangledown"},
 }
-GREEK = {
-    "αβγδεζηθ": "alpha beta gamma delta varepsilon zeta eta theta",
-    "ικλμµνξπ": "iota kappa lambda mu mu nu xi pi",
-    "ρςστυφχψω": "rho varsigma sigma tau upsilon varphi chi psi omega",
-    "ϑϕϵ": "vartheta phi epsilon",
-    "ΓΔΘΛΞΠ": "Gamma Delta Theta Lambda Xi Pi",
-    "ΣΥΦΨΩ": "Sigma Upsilon Phi Psi Omega",
-}
-GREEK_MATHS = {
-    letter: rf"\{name}"
-    for letters, names in GREEK.items()
-    for letter, name in zip(letters, names.split(), strict=True)
-}
+GREEK_MATHS = _commands(
+    {
+        "αβγδεζηθ": "alpha beta gamma delta varepsilon zeta eta theta",
+        "ικλμµνξπ": "iota kappa lambda mu mu nu xi pi",
+        "ρςστυφχψω": "rho varsigma sigma tau upsilon varphi chi psi omega",
+        "ϑϕϵ": "vartheta phi epsilon",
+        "ΓΔΘΛΞΠ": "Gamma Delta Theta Lambda Xi Pi",
+        "ΣΥΦΨΩ": "Sigma Upsilon Phi Psi Omega",
+    }
+)
 RAISED = {"<super>": "^", "<sub>": "_"}
 # Fonts set two of these as one sign (--, ,, and ''), so an empty group parts them.
 LIGATURE = re.compile(r"([-,'])(?=\1)")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from priormtl.tables import (
+    LATEX,
     NOTHING,
     Table,
     Tabled,
@@ -28,7 +29,6 @@ from priormtl.tables import (
     to_markdown,
     to_text,
 )
-from priormtl.tables.layouts import LATEX
 
 NASTY = r'<script>alert("1")</script> a & b | 50 % _x_ ~ ^ # ${y} [l](u) \end{table}'
 NAMES = [NASTY, "grösse µ R² ≥ 10⁻³ λ", "[a]", "*", "a--b |`", "ąłß „“«»", "&lt;"]
