@@ -9,7 +9,7 @@ from priormtl.data import condense
 from priormtl.losses import FreeIntercepts, NoIntercepts, SquaredFit, TiedIntercepts
 from priormtl.priors import TaskPrior, laplacian
 from priormtl.problem.elimination import Elimination, TieGraph
-from priormtl.selection.evidence import Evidence, GraphModel, ModeModel
+from priormtl.reml import Evidence, GraphModel, ModeModel
 
 PRIORS = {
     "mean": TaskPrior.mean(),

@@ -5,7 +5,7 @@ import pytest
 
 from priormtl.data import from_labels
 from priormtl.losses import FreeIntercepts, Squared
-from priormtl.selection.leftovers import Leftover
+from priormtl.selection.outliers import TaskResiduals
 
 
 def leave(rows, spread, noise, d=4, seed=0, reference=None):
@@ -17,7 +17,7 @@ def leave(rows, spread, noise, d=4, seed=0, reference=None):
     y = np.sum(X * coef[task], axis=1) + noise * rng.normal(size=len(task))
     fit = Squared().bind(from_labels(X, y, task), FreeIntercepts())
     share = np.ones(len(rows))
-    return Leftover.at(fit, np.zeros(fit.shape), share, reference)
+    return TaskResiduals.at(fit, np.zeros(fit.shape), share, reference)
 
 
 EVERYONE = np.ones(200, bool)
@@ -56,5 +56,5 @@ def test_few_rows_leave_noise_unknown_but_judge_all_the_same():
 
 def test_tasks_that_nobody_can_judge_score_least():
     left = leave([20] * 200, 0.0, 1.0)
-    blind = Leftover(left.values, left.squares, 0 * left.axes, left.noise)
+    blind = TaskResiduals(left.values, left.squares, 0 * left.axes, left.noise)
     assert np.all(blind.scores(EVERYONE) == -np.inf)

@@ -1,5 +1,13 @@
 """How a user calls it: estimators by scikit-learn's conventions."""
 
+from priormtl.checks import (
+    check_choice,
+    check_count,
+    check_jobs,
+    check_positive,
+    check_strength,
+    check_tolerance,
+)
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
 from priormtl.estimators.copies import CopyFeatures
@@ -16,19 +24,15 @@ from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.scoring import with_task_column
 from priormtl.estimators.separation import TaskScores, separate_tasks
-from priormtl.estimators.settings import (
-    check_choice,
-    check_count,
-    check_jobs,
-    check_positive,
-    check_strength,
-    check_tolerance,
-)
 from priormtl.estimators.sources import fit_rows, read_source, read_source_rows
 from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
 from priormtl.estimators.storage import load, save
-from priormtl.estimators.summarizing import summarize_model
-from priormtl.estimators.summary import FeatureSummary, ModelSummary, SearchSummary
+from priormtl.estimators.summary import (
+    FeatureSummary,
+    ModelSummary,
+    SearchSummary,
+    summarize_model,
+)
 from priormtl.estimators.tracing import FitTrace, trace_fit
 
 __all__ = [

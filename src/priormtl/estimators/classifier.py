@@ -10,11 +10,11 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
 
 from priormtl._arrays import Array, Index
+from priormtl.checks import check_choice
 from priormtl.data import read_targets
 from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.labels import class_table, code_classes, read_labels
 from priormtl.estimators.linear import LinearMultiTask
-from priormtl.estimators.settings import check_choice
 from priormtl.estimators.sources import fit_rows, read_source_rows
 from priormtl.estimators.unseen import Loans
 

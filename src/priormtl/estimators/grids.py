@@ -4,7 +4,7 @@ from numbers import Integral
 from typing import Any
 
 from priormtl._arrays import Array
-from priormtl.estimators.settings import check_count, check_strengths
+from priormtl.checks import check_count, check_strengths
 from priormtl.problem import Problem
 from priormtl.selection import Grid
 from priormtl.solvers import lam_grid

@@ -9,17 +9,17 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from priormtl._arrays import Array
+from priormtl.checks import (
+    SOLVERS,
+    check_choice,
+    check_count,
+    check_tolerance,
+)
 from priormtl.data import TaskData, TaskStatistics, centre_samples
 from priormtl.estimators.outliers import (
     check_outlier_tasks,
     check_own_strength,
     publish_parts,
-)
-from priormtl.estimators.settings import (
-    SOLVERS,
-    check_choice,
-    check_count,
-    check_tolerance,
 )
 from priormtl.estimators.setups import LinearSettings, Setup
 from priormtl.losses import SquaredFit

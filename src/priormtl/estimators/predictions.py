@@ -6,13 +6,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl.checks import check_choice
 from priormtl.data import TaskStatistics
 from priormtl.estimators.base import MultiTaskEstimator, score_by_task
 from priormtl.estimators.coefficients import build_coef_frame, feature_names
-from priormtl.estimators.settings import check_choice
-from priormtl.estimators.summarizing import summarize_model
-from priormtl.estimators.summary import ModelSummary
-from priormtl.estimators.summary_tables import summary_tables
+from priormtl.estimators.summary import ModelSummary, summarize_model, summary_tables
 from priormtl.estimators.unseen import UNSEEN, Loans, place_rows
 from priormtl.priors import FeaturePrior
 from priormtl.tables import to_notebook

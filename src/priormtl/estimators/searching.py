@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from priormtl.checks import check_choice, check_jobs
 from priormtl.data import Table, TaskData, TaskStatistics, statistics_pay
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.choosing import Attempt
@@ -28,7 +29,6 @@ from priormtl.estimators.progress import (
 )
 from priormtl.estimators.scoring import bind_scorer, empty_shell
 from priormtl.estimators.search_settings import SearchSettings
-from priormtl.estimators.settings import check_choice, check_jobs
 from priormtl.estimators.setups import Setup
 from priormtl.estimators.splits import make_splits
 from priormtl.selection import (

@@ -5,6 +5,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.checks import (
+    PENALTIES,
+    check_choice,
+    check_fit_intercept,
+    check_row_weights,
+    check_strength,
+    check_tie_weights,
+)
 from priormtl.data import (
     Moments,
     TaskData,
@@ -15,14 +23,6 @@ from priormtl.data import (
     pooled_scale,
 )
 from priormtl.estimators.predictions import LinearPredictions
-from priormtl.estimators.settings import (
-    PENALTIES,
-    check_choice,
-    check_fit_intercept,
-    check_row_weights,
-    check_strength,
-    check_tie_weights,
-)
 from priormtl.estimators.unseen import UNSEEN
 from priormtl.graphs import Laplacian
 from priormtl.losses import (

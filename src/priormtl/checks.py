@@ -8,7 +8,6 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.exceptions import suggest
-from priormtl.solvers import METHODS
 
 __all__ = [
     "check_choice",
@@ -23,10 +22,8 @@ __all__ = [
     "check_tolerance",
 ]
 
-ADAPTIVE = "adaptive"
 
-PENALTIES = ("l21", "nuclear")
-SOLVERS = ("auto", *METHODS)
+ADAPTIVE = "adaptive"
 
 
 def check_strength(name: str, value: Any) -> float:
