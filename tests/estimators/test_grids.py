@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from priormtl import MultiTaskRegressor, summarize
-from priormtl.estimators.grids import read_grid, read_lams
+from priormtl.estimators.splitting import read_grid, read_lams
 
 
 def problem():

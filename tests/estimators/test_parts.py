@@ -5,7 +5,7 @@ import pytest
 
 from priormtl import summarize
 from priormtl.data import Table, summarize_tasks
-from priormtl.estimators.parts import (
+from priormtl.estimators.splitting import (
     check_parts,
     merge_folds,
     part_rows,

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array, issparse
 
 from priormtl import MultiTaskRegressor
-from priormtl.estimators.scoring import ScorerOnRows, with_task_column
+from priormtl.estimators.splitting import ScorerOnRows, with_task_column
 
 
 def shell(d, m):

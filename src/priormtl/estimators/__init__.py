@@ -15,25 +15,33 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
-from priormtl.estimators.grids import EPSILONS, THETAS
 from priormtl.estimators.labels import code_classes, refuse_lone_classes
-from priormtl.estimators.linear import task_array
-from priormtl.estimators.outliers import own_strength, shared_coef
-from priormtl.estimators.paths import RegularizationPath, regularization_path
+from priormtl.estimators.linear import own_strength, task_array, warn_unless_converged
+from priormtl.estimators.paths import (
+    FitTrace,
+    RegularizationPath,
+    regularization_path,
+    trace_fit,
+)
 from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
-from priormtl.estimators.scoring import with_task_column
 from priormtl.estimators.separation import TaskScores, separate_tasks
 from priormtl.estimators.sources import fit_rows, read_source, read_source_rows
-from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
+from priormtl.estimators.splitting import (
+    DEFAULT_FOLDS,
+    EPSILONS,
+    THETAS,
+    make_splits,
+    with_task_column,
+)
 from priormtl.estimators.storage import load, save
 from priormtl.estimators.summary import (
     FeatureSummary,
     ModelSummary,
     SearchSummary,
+    shared_coef,
     summarize_model,
 )
-from priormtl.estimators.tracing import FitTrace, trace_fit
 
 __all__ = [
     "DEFAULT_FOLDS",
@@ -77,5 +85,6 @@ __all__ = [
     "task_array",
     "trace_fit",
     "unchanged_on_error",
+    "warn_unless_converged",
     "with_task_column",
 ]

@@ -11,18 +11,14 @@ from sklearn.utils.validation import check_array
 
 from priormtl._arrays import Array, Index
 from priormtl.data import (
-    TaskData,
     TaskStatistics,
     as_frame,
     read_targets,
     summarize_tasks,
 )
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
-from priormtl.estimators.goodness import training_r2
 from priormtl.estimators.linear import LinearMultiTask
-from priormtl.estimators.setups import Setup
 from priormtl.estimators.sources import read_source
-from priormtl.solvers import Solution
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
@@ -281,12 +277,6 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     ((4, 6), (120,))
     """
 
-    def _publish(
-        self, data: TaskData | TaskStatistics, setup: Setup, solution: Solution
-    ) -> None:
-        super()._publish(data, setup, solution)
-        self.task_r2_ = training_r2(setup.moments, self.coef_, self.intercept_)
-
     def fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit the model to sufficient statistics instead of rows.
 
@@ -306,7 +296,7 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
             )
         with unchanged_on_error(self):
             self._targets_are_columns = False
-            return self._adopt_statistics(statistics)
+            return self._fit_statistics(statistics)
 
     def fit_source(
         self,
@@ -393,7 +383,7 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
             statistics = summarize_tasks(data)
             if not first:
                 statistics = self.statistics_ + statistics
-            return self._adopt_statistics(statistics)
+            return self._fit_statistics(statistics)
 
 
 def _measured_r2(target: Array, prediction: Array, weight: Array | None) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,6 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
 from priormtl.data import build_frame, find_frame_library, name_features
-from priormtl.estimators.coefficients import plain_labels
-from priormtl.estimators.outliers import shared_coef
 from priormtl.priors import as_task_prior
 from priormtl.tables import (
     NOTHING,
@@ -29,6 +28,9 @@ __all__ = [
     "SearchSummary",
     "Strength",
     "TaskSummary",
+    "feature_names",
+    "plain_labels",
+    "shared_coef",
     "summarize_model",
     "summary_tables",
 ]
@@ -509,3 +511,20 @@ def _names(labels: Sequence[Hashable]) -> str:
     shown = ", ".join(str(label) for label in labels[:MOST_NAMES])
     more = f", … ({len(labels)} in all)" if len(labels) > MOST_NAMES else ""
     return shown + more or "none"
+
+
+def plain_labels(tasks: Sequence[Hashable]) -> list[Any]:
+    """Task labels as every library of frames takes them."""
+    plain = all(isinstance(task, str | int | float | date) for task in tasks)
+    return list(tasks) if plain else [str(task) for task in tasks]
+
+
+def feature_names(model: Any) -> tuple[str, ...]:
+    """Names of the features; x0, x1, … where the data had none."""
+    names = getattr(model, "feature_names_in_", None)
+    return name_features(names, model.n_features_in_)
+
+
+def shared_coef(model: Any) -> Array:
+    """Coefficients (m, d) without task-specific components: what priors act on."""
+    return np.asarray(getattr(model, "shared_coef_", model.coef_))

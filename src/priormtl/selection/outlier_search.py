@@ -1,7 +1,7 @@
 """Searches for outlier tasks: candidates beside those without, tried on splits."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -119,6 +119,10 @@ class OutlierResult:
             for one in self.plain.candidates()
         ]
         return [*plain, *self.extra]
+
+    def without_data(self) -> "OutlierResult":
+        """Scores alone, to be kept with a fitted estimator."""
+        return replace(self, plain=self.plain.without_data())
 
     def table(self) -> dict[str, Any]:
         """Results under the names that GridSearchCV gives them."""

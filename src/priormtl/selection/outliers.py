@@ -26,6 +26,8 @@ __all__ = [
     "TaskResiduals",
     "column_pulls",
     "find_outliers",
+    "fit_outlier_path",
+    "fit_outliers",
     "pose_outliers",
     "solve_outliers",
     "suggest_own",
@@ -159,8 +161,6 @@ LITTLE = 0.01  # of lam
 ENOUGH_ROWS = 4.0  # of all tasks, for each feature
 FEWEST = 3  # tied tasks, of which two can outvote one
 TINY = 1e-9  # share of curvature that counts as none
-
-Mask = NDArray[np.bool_]
 
 
 class OutlierTest(NamedTuple):
@@ -406,6 +406,17 @@ def fit_outliers(
     solution = solve_outliers(problem, plain, solver)
     gamma = float(np.min(strength))
     return posed._replace(problem=problem, outlier_strength=gamma), solution
+
+
+def fit_outlier_path(
+    posed: Posed, lams: Array, solver: Solver, strength: float | Array | None
+) -> list[Solution]:
+    """Solutions with task-specific components for each lam, in this order."""
+    found = []
+    for lam, plain in zip(lams, solver.path(posed.problem, lams), strict=True):
+        here = posed._replace(problem=posed.problem.with_strengths(lam=float(lam)))
+        found.append(fit_outliers(here, plain, solver, strength)[1])
+    return found
 
 
 def solve_outliers(problem: Problem, plain: Solution, solver: Solver) -> Solution:

@@ -7,7 +7,7 @@ last solution, and all its solutions are scored at once.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
@@ -60,7 +60,7 @@ class Trial(NamedTuple):
 class Structure(NamedTuple):
     """A model with a grid of strengths, posed on all splits."""
 
-    model: Model
+    model: Model | None  # None where it was read from a file
     grid: Grid
     trials: Sequence[Trial]
 
@@ -121,6 +121,11 @@ class SearchResult:
     def mean_scores(self) -> Array:
         """Mean over the splits in which a score exists."""
         return mean_scores(self.scores)
+
+    def without_data(self) -> "SearchResult":
+        """Scores alone, to be kept with a fitted estimator."""
+        kept = [structure._replace(trials=()) for structure in self.structures]
+        return replace(self, structures=kept)
 
     def table(self) -> dict[str, Any]:
         """Results under the names that GridSearchCV gives them."""
