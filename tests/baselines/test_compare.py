@@ -26,7 +26,7 @@ from priormtl.baselines.comparison import (
     make_ours,
     read_comparison,
 )
-from priormtl.data import building
+from priormtl.data import tables
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import progress
 
@@ -232,7 +232,7 @@ def test_mistakes_are_told_before_any_work(rows, monkeypatch):
         ask(n_jobs=0)
     with pytest.raises(ValueError, match="one label per row"):
         ask(task=task[:-1])
-    monkeypatch.setattr(building, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="install pandas"):
         ask()
 

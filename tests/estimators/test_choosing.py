@@ -29,7 +29,7 @@ def attempt(told):
     trials = [
         Trial(setup.problem, setup.scale, StatisticsError(test))
         for train, test in zip(parts(), reversed(list(parts())), strict=True)
-        for setup in [model._set_up(train)]
+        for setup in [model._model().pose(train)]
     ]
 
     @contextmanager
@@ -42,7 +42,7 @@ def attempt(told):
 
 def problem():
     whole = sum(parts())
-    return MultiTaskRegressor(task_prior="mean")._set_up(whole).problem
+    return MultiTaskRegressor(task_prior="mean")._model().pose(whole).problem
 
 
 def test_the_best_candidate_is_taken():

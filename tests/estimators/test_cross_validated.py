@@ -119,7 +119,7 @@ def assert_scores_by_hand(model, data, task=None, error=pooled_error, plain=None
     """Every score of the search, from fits to the rows of its split."""
     features, targets = data
     build = plain or MultiTaskRegressor
-    settings = model._plain(1.0, 1.0, 1.0).get_params()
+    settings = model._fixed(1.0, 1.0, 1.0).get_params()
     splits = splits_of(model, *data, task=task)
     for k, (train, test) in enumerate(splits):
         for c, params in enumerate(model.cv_results_["params"]):
@@ -389,7 +389,7 @@ def test_tasks_of_one_part_alone_stay_in_training():
     assert model.n_splits_ == 2
     np.testing.assert_array_equal(
         model.coef_[2],
-        model._plain(model.lam_, model.theta_, model.epsilon_)
+        model._fixed(model.lam_, model.theta_, model.epsilon_)
         .fit_statistics(parts[0] + parts[1])
         .coef_[2],
     )

@@ -10,7 +10,7 @@ from priormtl.estimators.splitting import read_grid, read_lams
 def problem():
     rng = np.random.default_rng(0)
     data = summarize(rng.normal(size=(20, 3)), rng.normal(size=(20, 2)))
-    return MultiTaskRegressor()._set_up(data).problem
+    return MultiTaskRegressor()._model().pose(data).problem
 
 
 @pytest.mark.parametrize(("lams", "count"), [(None, 10), (4, 4), (1, 1)])
