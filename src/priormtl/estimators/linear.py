@@ -325,8 +325,7 @@ class LinearMultiTask(MultiTaskEstimator):
 def warn_unless_converged(solution: Solution, posed: Posed, solver: Solver) -> None:
     """Name the gap of a solution that did not reach the tolerance."""
     problem = posed.problem
-    by_rounding = solution.reason is StopReason.ROUNDING
-    if by_rounding or solver.accepts(problem, solution.certificate):
+    if solver.accepts(problem, solution.certificate):
         return
     gap, unit = solution.certificate.gap, problem.null_objective
     share = gap / unit if unit else gap

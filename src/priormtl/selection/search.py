@@ -19,7 +19,7 @@ from priormtl._arrays import Array
 from priormtl.exceptions import FoldsError
 from priormtl.model import Model, Posed, Solver
 from priormtl.selection.scores import Score
-from priormtl.solvers import Solution, StopReason
+from priormtl.solvers import Solution
 
 __all__ = [
     "RULES",
@@ -287,9 +287,8 @@ def _job(
 
 
 def is_unsolved(solution: Solution, problem: Any, solver: Solver) -> bool:
-    """Whether a run ended above the largest gap allowed, and not by rounding."""
-    by_rounding = solution.reason is StopReason.ROUNDING
-    return not (by_rounding or solver.accepts(problem, solution.certificate))
+    """Whether a run ended above the largest gap allowed."""
+    return not solver.accepts(problem, solution.certificate)
 
 
 def run_jobs(
