@@ -33,7 +33,9 @@ def gap_below(tol: float, every: int = 10) -> StopRule:
         gap = progress.rounded.gap
         if gap <= limit:
             return StopReason.GAP
-        return StopReason.ROUNDING if gap <= noise else None
+        # No step could show that it has gained anything.
+        hidden = progress.certificate.gap <= progress.rounded.rounding
+        return StopReason.ROUNDING if gap <= noise or hidden else None
 
     return rule
 
