@@ -59,7 +59,9 @@ def fit_at_share(model, X, y, task, share):
 
 def is_certified(model, X, y, task, unit):
     """The gap is small, and no neighbour is better by more than it."""
-    problem = model._model().pose(model._read_samples(X, y, task, None, reset=True)).problem
+    problem = (
+        model._model().pose(model._read_samples(X, y, task, None, reset=True)).problem
+    )
     rng = np.random.default_rng(0)
     size = np.abs(model.coef_).max() or 1.0
     room = model.dual_gap_ + 1e-9 * unit
@@ -78,9 +80,11 @@ def test_regression_converges(data, table, scale, share):
     model = MultiTaskRegressor(**data.draw(settings_of(X)))
     fitted = fit_at_share(model, X, scale * y, task, share)
     if fitted is not None:
-        unit = fitted._model().pose(
-            fitted._read_samples(X, scale * y, task, None, reset=True)
-        ).problem.null_objective
+        unit = (
+            fitted._model()
+            .pose(fitted._read_samples(X, scale * y, task, None, reset=True))
+            .problem.null_objective
+        )
         assert is_certified(fitted, X, scale * y, task, unit)
         assert share < 1 or not fitted.coef_.any()
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy.sparse import csr_array
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import make_scorer, mean_absolute_error, roc_auc_score
 from sklearn.model_selection import (
@@ -63,7 +63,7 @@ def classifier(**settings):
 def splits_of(model, *data, **labels):
     """What the model would split the rows into."""
     table = model._read_table(*data, labels.get("task"), None, reset=True)
-    splits = make_splits(model.cv, table, *data, by_class=model._folds_by_class)
+    splits = make_splits(model.cv, table, *data, by_class=is_classifier(model))
     return [tuple(split) for split in splits]
 
 
