@@ -59,9 +59,8 @@ def fit_at_share(model, X, y, task, share):
 
 def is_certified(model, X, y, task, unit):
     """The gap is small, and no neighbour is better by more than it."""
-    problem = (
-        model._model().pose(model._read_samples(X, y, task, None, reset=True)).problem
-    )
+    data = model._read_samples(X, y, task, None, reset=True)
+    problem = model._model().pose(data).problem
     rng = np.random.default_rng(0)
     size = np.abs(model.coef_).max() or 1.0
     room = model.dual_gap_ + 1e-9 * unit

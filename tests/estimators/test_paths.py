@@ -70,7 +70,7 @@ def test_bad_settings_are_refused():
 
 
 def test_steps_that_do_not_converge_warn():
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
         regularization_path(X, Y, task=TASK, lams=[0.1], solver="ista", max_iter=1)
 
 
@@ -88,7 +88,9 @@ def test_a_trace_ends_where_the_fit_ends(solver, loss):
     model.fit(X, y, task=TASK)
     assert trace.iterations.tolist() == list(range(model.n_iter_ + 1))
     assert trace.objectives[-1] == model.objective_
-    assert trace.gaps[-1] == model.dual_gap_
+    # That of the fit bounds rounding errors too.
+    rounding = model.dual_gap_ - trace.gaps[-1]
+    assert 0 <= rounding <= 1e-9 * model.objective_
     assert trace.gaps[-1] <= trace.tolerance < trace.gaps[0]
     assert (np.diff(trace.seconds) >= 0).all()
 

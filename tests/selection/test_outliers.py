@@ -147,10 +147,8 @@ def test_classes_are_judged_by_a_model_of_their_loss():
 def test_two_tasks_cannot_outvote_each_other(m):
     X, y, task = draw(0, 5.0, (20, 30), m=m)
     prior = TaskPrior.groups({"all": list(range(m))})
-    problem = (
-        MultiTaskRegressor(task_prior=prior)._model().pose(from_labels(X, y, task))
-    )
-    found = find_outliers(problem.problem, SOLVER)
+    posed = MultiTaskRegressor(task_prior=prior)._model().pose(from_labels(X, y, task))
+    found = find_outliers(posed.problem, SOLVER)
     assert found is None or not found.outliers.any()
 
 
@@ -201,9 +199,8 @@ def test_units_of_targets_are_those_of_pulls():
     problem = planted_problem()
     pulls = column_pulls(problem, problem.null_point)
     X, y, task, *_ = plant()
-    other = (
-        MultiTaskRegressor()._model().pose(from_labels(5.0 * X, 7.0 * y, task)).problem
-    )
+    data = from_labels(5.0 * X, 7.0 * y, task)
+    other = MultiTaskRegressor()._model().pose(data).problem
     np.testing.assert_allclose(column_pulls(other, other.null_point), 7.0 * pulls)
 
 

@@ -180,9 +180,10 @@ def trace_fit(
 
 def _plain_copy(model: Any) -> LinearMultiTask:
     """Unfitted model with fixed strengths."""
-    if isinstance(model, CrossValidated) and hasattr(model, "lam_"):
-        return model._fixed(model.lam_, model.theta_, model.epsilon_)
-    if isinstance(model, LinearMultiTask):
+    if isinstance(model, CrossValidated):
+        if hasattr(model, "lam_"):
+            return model._fixed(model.lam_, model.theta_, model.epsilon_)
+    elif isinstance(model, LinearMultiTask):
         return clone(model)
     raise TypeError(
         "model must be a MultiTaskRegressor, a MultiTaskClassifier or a fitted search "
