@@ -102,5 +102,5 @@ def test_numbers_in_tables_and_what_is_unknown():
     shown = replace(found, relations=(one, small, unknown)).to_markdown().splitlines()
     rows = [line.strip("| ").split(" | ") for line in shown if line.startswith("| a")]
     assert rows[0] == [r"a \~ b", "agrees", "1.3", "0.030", "0.46", "0.10", "25 %"]
-    assert rows[1][3] == r"\< 0.001"
+    assert rows[1][3] == "&lt; 0.001"
     assert rows[2][2:4] == ["unknown", "unknown"]

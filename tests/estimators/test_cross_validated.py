@@ -30,6 +30,7 @@ from priormtl import (
     one_vs_one,
     summarize,
 )
+from priormtl.checks import check_jobs
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import make_splits
 
@@ -319,6 +320,12 @@ def test_bad_settings_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         model.fit(X, Y, task=TASK)
     assert vars(model) == before
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, 1), (3, 3), (-1, 8), (-99, 1)])
+def test_negative_jobs_leave_processors_free(monkeypatch, given, used):
+    monkeypatch.setattr("priormtl.checks.os.cpu_count", lambda: 8)
+    assert check_jobs(given) == used
 
 
 def test_unsolved_fits_are_told_once():
