@@ -50,7 +50,7 @@ def settings_of(draw, X):
 def fit_at_share(model, X, y, task, share):
     """Fit with lam a share of lam_max; None where X says nothing about y."""
     data = model._read_samples(X, y, task, None, reset=True)
-    problem = model._set_up(data).problem
+    problem = model._model().pose(data).problem
     noise = 1e-10 * np.sqrt(problem.fit.magnitude) * np.abs(X).max()
     if problem.lam_max <= noise:
         return None
@@ -59,7 +59,8 @@ def fit_at_share(model, X, y, task, share):
 
 def is_certified(model, X, y, task, unit):
     """The gap is small, and no neighbour is better by more than it."""
-    problem = model._set_up(model._read_samples(X, y, task, None, reset=True)).problem
+    data = model._read_samples(X, y, task, None, reset=True)
+    problem = model._model().pose(data).problem
     rng = np.random.default_rng(0)
     size = np.abs(model.coef_).max() or 1.0
     room = model.dual_gap_ + 1e-9 * unit
@@ -78,9 +79,11 @@ def test_regression_converges(data, table, scale, share):
     model = MultiTaskRegressor(**data.draw(settings_of(X)))
     fitted = fit_at_share(model, X, scale * y, task, share)
     if fitted is not None:
-        unit = fitted._set_up(
-            fitted._read_samples(X, scale * y, task, None, reset=True)
-        ).problem.null_objective
+        unit = (
+            fitted._model()
+            .pose(fitted._read_samples(X, scale * y, task, None, reset=True))
+            .problem.null_objective
+        )
         assert is_certified(fitted, X, scale * y, task, unit)
         assert share < 1 or not fitted.coef_.any()
 
@@ -110,7 +113,7 @@ def test_columns_of_targets_converge(data, table, share):
     fitted = fit_at_share(model, X, Y, None, share)
     if fitted is not None:
         read = fitted._read_samples(X, Y, None, None, reset=True)
-        unit = fitted._set_up(read).problem.null_objective
+        unit = fitted._model().pose(read).problem.null_objective
         assert is_certified(fitted, X, Y, None, unit)
         assert share < 1 or not fitted.coef_.any()
 

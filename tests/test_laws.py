@@ -168,7 +168,7 @@ def test_zero_at_lam_max_and_not_just_below(table, model):
     X, y, task = table
     setup = clone(model)
     setup.fit(X, y, task=task)  # resolves names; the problem itself follows
-    problem = setup._set_up(summarize(X, y, task)).problem
+    problem = setup._model().pose(summarize(X, y, task)).problem
     lam_max = problem.lam_max
     above = fit(clone(model).set_params(lam=lam_max * (1 + 1e-9)), X, y, task)
     assert not above.coef_.any()
@@ -212,7 +212,7 @@ def test_warm_start_ends_where_cold_start_does(table, model, factor):
 def test_no_other_coefficients_beat_the_certificate(table, model):
     X, y, task = table
     a = fit(model, X, y, task)
-    problem = a._set_up(summarize(X, y, task)).problem
+    problem = a._model().pose(summarize(X, y, task)).problem
     rng = np.random.default_rng(0)
     for scale in (1e-6, 1e-3, 1.0):
         P = a.coef_.T + scale * rng.standard_normal(a.coef_.T.shape)

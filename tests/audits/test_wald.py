@@ -33,7 +33,7 @@ def pose(X, y, task, **settings):
         lam=5.0, feature_prior=FeaturePrior.similar([(0, 1)]), **settings
     )
     model.fit(X, y, task=task)
-    return model._set_up(to_tasks(X, y, task)).problem, model.coef_.T
+    return model._model().pose(to_tasks(X, y, task)).problem, model.coef_.T
 
 
 def estimate(X, y, task, **settings):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy.sparse import csr_array
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import make_scorer, mean_absolute_error, roc_auc_score
 from sklearn.model_selection import (
@@ -30,6 +30,7 @@ from priormtl import (
     one_vs_one,
     summarize,
 )
+from priormtl.checks import check_jobs
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import make_splits
 
@@ -63,7 +64,7 @@ def classifier(**settings):
 def splits_of(model, *data, **labels):
     """What the model would split the rows into."""
     table = model._read_table(*data, labels.get("task"), None, reset=True)
-    splits = make_splits(model.cv, table, *data, by_class=model._folds_by_class)
+    splits = make_splits(model.cv, table, *data, by_class=is_classifier(model))
     return [tuple(split) for split in splits]
 
 
@@ -119,7 +120,7 @@ def assert_scores_by_hand(model, data, task=None, error=pooled_error, plain=None
     """Every score of the search, from fits to the rows of its split."""
     features, targets = data
     build = plain or MultiTaskRegressor
-    settings = model._plain(1.0, 1.0, 1.0).get_params()
+    settings = model._fixed(1.0, 1.0, 1.0).get_params()
     splits = splits_of(model, *data, task=task)
     for k, (train, test) in enumerate(splits):
         for c, params in enumerate(model.cv_results_["params"]):
@@ -321,6 +322,12 @@ def test_bad_settings_are_refused(settings, words):
     assert vars(model) == before
 
 
+@pytest.mark.parametrize(("given", "used"), [(None, 1), (3, 3), (-1, 8), (-99, 1)])
+def test_negative_jobs_leave_processors_free(monkeypatch, given, used):
+    monkeypatch.setattr("priormtl.checks.os.cpu_count", lambda: 8)
+    assert check_jobs(given) == used
+
+
 def test_unsolved_fits_are_told_once():
     model = regressor(max_iter=1, solver="ista", lams=[0.3], thetas=[1.0])
     with pytest.warns(ConvergenceWarning) as told:
@@ -389,7 +396,7 @@ def test_tasks_of_one_part_alone_stay_in_training():
     assert model.n_splits_ == 2
     np.testing.assert_array_equal(
         model.coef_[2],
-        model._plain(model.lam_, model.theta_, model.epsilon_)
+        model._fixed(model.lam_, model.theta_, model.epsilon_)
         .fit_statistics(parts[0] + parts[1])
         .coef_[2],
     )

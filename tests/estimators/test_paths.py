@@ -1,12 +1,21 @@
-"""regularization_path: the fits of MultiTaskRegressor, all at once."""
+"""Paths are the fits of MultiTaskRegressor, all at once; traces the way to one."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from priormtl import FeaturePrior, MultiTaskRegressor, regularization_path
+from plotted_models import fitted
+from priormtl import (
+    FeaturePrior,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    baselines,
+    regularization_path,
+)
 from priormtl.datasets import make_related_tasks
+from priormtl.estimators import trace_fit
 
 X, Y, TASK = make_related_tasks(3, 5, 20, noise=1.0, random_state=0)
 SETTINGS = {
@@ -61,5 +70,50 @@ def test_bad_settings_are_refused():
 
 
 def test_steps_that_do_not_converge_warn():
-    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
         regularization_path(X, Y, task=TASK, lams=[0.1], solver="ista", max_iter=1)
+
+
+# Traces.
+
+
+@pytest.mark.parametrize("solver", ["auto", "fista"])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_trace_ends_where_the_fit_ends(solver, loss):
+    if loss == "squared":
+        model, y = MultiTaskRegressor(5.0, solver=solver, standardize=True), Y
+    else:
+        model, y = MultiTaskClassifier(5.0, solver=solver), np.median(Y) < Y
+    trace = trace_fit(model, X, y, task=TASK)
+    model.fit(X, y, task=TASK)
+    assert trace.iterations.tolist() == list(range(model.n_iter_ + 1))
+    assert trace.objectives[-1] == model.objective_
+    # That of the fit bounds rounding errors too.
+    rounding = model.dual_gap_ - trace.gaps[-1]
+    assert 0 <= rounding <= 1e-9 * model.objective_
+    assert trace.gaps[-1] <= trace.tolerance < trace.gaps[0]
+    assert (np.diff(trace.seconds) >= 0).all()
+
+
+def test_the_model_is_left_as_it_is():
+    model = fitted()
+    before = {name: np.copy(value) for name, value in vars(model).items()}
+    trace = trace_fit(model, X, Y, task=TASK, solver="ista")
+    assert trace.name == "ista"
+    assert model.solver == "auto"
+    assert vars(model).keys() == before.keys()
+    assert np.array_equal(model.coef_, before["coef_"])
+
+
+def test_a_search_is_traced_at_what_it_chose():
+    search = MultiTaskRegressorCV(lams=3, thetas=(1.0,), epsilons=(2.0,), cv=3)
+    search.fit(X, Y, task=TASK)
+    plain = MultiTaskRegressor(search.lam_, search.theta_, search.epsilon_)
+    one, other = (trace_fit(m, X, Y, task=TASK) for m in (search, plain))
+    assert np.array_equal(one.objectives, other.objectives)
+
+
+@pytest.mark.parametrize("model", [baselines.DMTL(), MultiTaskRegressorCV(), None])
+def test_models_without_our_solvers_are_refused(model):
+    with pytest.raises(TypeError, match="model must be"):
+        trace_fit(model, X, Y, task=TASK)

@@ -1,118 +1,136 @@
-"""search: every candidate on every split, whatever the threads."""
+"""Searches: every candidate on every split, whatever the threads and the company."""
 
 from dataclasses import replace
 from threading import get_ident
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
-from instances import build_problem, random_tasks
-from priormtl.data import condense, summarize_tasks
-from priormtl.losses import FreeIntercepts
-from priormtl.priors import TaskPrior
+from instances import PAIRS, random_tasks
+from planted import plant
+from priormtl import MultiTaskRegressor
+from priormtl.data import condense, from_labels, summarize_tasks
+from priormtl.model import Model, Solver
 from priormtl.selection import (
+    Candidate,
     Grid,
+    OutlierCandidate,
+    OutlierResult,
     SearchResult,
-    Solver,
     StatisticsError,
-    Trial,
+    Structure,
     choose_candidate,
+    choose_outliers,
     count_paths,
+    propose_outliers,
     search,
 )
-from priormtl.solvers import default_method, gap_below, max_iter, solve
 
 GRID = Grid(np.array([0.5, 8.0, 2.0]), np.array([0.1, 5.0]), np.array([0.2, 3.0]))
+MODEL = Model(feature_prior=PAIRS, task_prior="chain", standardize=True)
+SOLVER = Solver(tol=1e-11, max_iter=5000)
+ERRORS = [
+    StatisticsError(summarize_tasks(random_tasks("stacked", seed + 100)))
+    for seed in range(3)
+]
+FOLDS = [(random_tasks("stacked", seed), score) for seed, score in enumerate(ERRORS)]
 
 
-def rules(method):
-    return [gap_below(1e-11, method.check_every), max_iter(5000)]
-
-
-SOLVER = Solver(default_method, rules, 1e-11)
-
-
-def trial(seed, **kw):
-    data = random_tasks("stacked", seed)
-    problem = build_problem(data, lam=1.0, intercepts=FreeIntercepts(), **kw)
-    test = summarize_tasks(random_tasks("stacked", seed + 100))
-    return Trial(problem, np.full(data.shape[0], 2.0), StatisticsError(test))
+def structure(model=MODEL, grid=GRID, folds=FOLDS):
+    return Structure.of(model, grid, folds)
 
 
 @pytest.fixture(scope="module")
-def trials():
-    return [trial(seed) for seed in range(3)]
+def result():
+    return search([structure()], SOLVER)
 
 
-@pytest.fixture(scope="module")
-def result(trials):
-    return search(trials, GRID, SOLVER)
-
-
-def test_every_score_is_that_of_its_own_solution(trials, result):
-    candidates = GRID.candidates()
+def test_every_score_is_that_of_its_own_solution(result):
     assert result.scores.shape == (12, 3)
-    for k, one in enumerate(trials):
-        for c, (epsilon, lam, theta) in enumerate(candidates):
-            problem = one.problem.with_strengths(lam=lam, theta=theta, epsilon=epsilon)
-            method = default_method(problem)
-            alone = solve(problem, method, stop=rules(method))
-            coefs = alone.coef.T[np.newaxis] / 2.0
-            score = one.score(coefs, alone.intercept[np.newaxis])[0]
-            assert result.scores[c, k] == pytest.approx(score, rel=1e-5)
+    for c, (epsilon, lam, theta, _) in enumerate(result.candidates()):
+        model = replace(MODEL, lam=lam, theta=theta, epsilon=epsilon)
+        for k, (data, score) in enumerate(FOLDS):
+            posed = model.pose(data)
+            alone = SOLVER.solve(posed.problem)
+            coefs = posed.user_coef(alone.coef)[np.newaxis]
+            found = score(coefs, alone.intercept[np.newaxis])[0]
+            assert result.scores[c, k] == pytest.approx(found, rel=1e-5)
 
 
-def test_threads_change_no_bit(trials, result):
+def test_structures_have_the_scores_that_they_have_alone(result):
+    grid = Grid(np.array([3.0, 1.0]), np.array([1.0]), np.array([0.3, 1.0]))
+    other = structure(Model(task_prior="mean", penalty="nuclear"), grid)
+    both = search([structure(), other], SOLVER, n_jobs=2)
+    alone = search([other], SOLVER)
+    np.testing.assert_array_equal(both.scores[:12], result.scores)
+    np.testing.assert_array_equal(both.scores[12:], alone.scores)
+    assert both.candidates()[:12] == result.candidates()
+    assert both.candidates()[13] == Candidate(0.3, 1.0, 1.0, 1)
+    assert both.table()["params"][13]["structure"] == 1
+    assert len(both.table()["mean_test_score"]) == 16
+    paths = [count_paths(part) for part in ([structure()], [other])]
+    assert count_paths([structure(), other]) == sum(paths)
+
+
+def test_threads_change_no_bit(result):
     for n_jobs in (2, 5):
-        other = search(trials, GRID, SOLVER, n_jobs=n_jobs)
+        other = search([structure()], SOLVER, n_jobs=n_jobs)
         np.testing.assert_array_equal(other.scores, result.scores)
 
 
-def test_the_caller_hears_of_each_path_in_its_own_thread(trials):
-    for n_jobs in (1, 3):
-        heard = []
-        search(
-            trials,
-            GRID,
-            SOLVER,
-            n_jobs=n_jobs,
-            advance=lambda heard=heard: heard.append(get_ident()),
-        )
-        assert len(heard) == count_paths(trials, GRID) == 12
-        assert set(heard) == {get_ident()}
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_the_caller_hears_of_each_path_in_its_own_thread(n_jobs):
+    heard = []
+    search(
+        [structure()],
+        SOLVER,
+        n_jobs=n_jobs,
+        advance=lambda: heard.append(get_ident()),
+    )
+    assert len(heard) == count_paths([structure()]) == 12
+    assert set(heard) == {get_ident()}
 
 
-def test_strengths_without_effect_are_not_tried_twice(trials):
-    problem = trials[0].problem
-    nothing = csr_array((0, problem.shape[0]))
-    bare = replace(problem, prior=replace(problem.prior, D=nothing))
-    same = [trials[0]._replace(problem=bare)]
-    assert count_paths(same, GRID) == 2
-    scores = search(same, GRID, SOLVER).scores.reshape(GRID.shape)
-    np.testing.assert_array_equal(scores[:, :, 0], scores[:, :, 1])
+@pytest.mark.parametrize("without", ["feature_prior", "task_prior"])
+def test_strengths_without_effect_are_not_tried_twice(without):
+    bare = [structure(replace(MODEL, **{without: None}), folds=FOLDS[:1])]
+    assert count_paths(bare) == 2
+    scores = search(bare, SOLVER).scores.reshape(2, 3, 2)
+    axis = 2 if without == "feature_prior" else 0
+    np.testing.assert_array_equal(*np.moveaxis(scores, axis, 0))
+    assert len(np.unique(scores)) == 6
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_errors_reach_the_caller(trials, n_jobs):
+def test_errors_reach_the_caller(n_jobs):
     def fail(coefs, intercepts):
         raise ZeroDivisionError("on purpose")
 
-    bad = [trials[0]._replace(score=fail)]
+    bad = structure(folds=[(FOLDS[0][0], fail)])
     with pytest.raises(ZeroDivisionError, match="on purpose"):
-        search(bad, GRID, SOLVER, n_jobs=n_jobs)
+        search([bad], SOLVER, n_jobs=n_jobs)
 
 
-def test_fits_that_miss_the_tolerance_are_counted(trials, result):
+def test_fits_that_miss_the_tolerance_are_counted(result):
     assert result.unsolved == 0
-    hasty = Solver(default_method, lambda _: [max_iter(0)], 1e-11)
-    assert search(trials, GRID, hasty).unsolved > 0
+    hasty = Solver("ista", tol=1e-11, max_iter=1)
+    assert search([structure()], hasty).unsolved == 36
 
 
-def scored(scores, lams=(4.0, 2.0, 1.0)):
-    grid = Grid(np.array(lams), np.array([1.0]), np.array([1.0]))
+def test_statistics_are_all_a_trial_needs(result):
+    folds = [(condense(data), score) for data, score in FOLDS]
+    by_statistics = search([structure(folds=folds)], SOLVER)
+    np.testing.assert_allclose(by_statistics.scores, result.scores, rtol=1e-9)
+
+
+# Which candidate is chosen.
+
+
+def scored(scores, grid=None):
+    grid = grid or Grid(np.array([4.0, 2.0, 1.0]), np.ones(1), np.ones(1))
     scores = np.array(scores, dtype=float)
-    return SearchResult(grid, scores, np.zeros_like(scores), np.zeros_like(scores))
+    listed = [Structure(None, grid, ())]
+    return SearchResult(listed, scores, np.zeros_like(scores), np.zeros_like(scores))
 
 
 def test_best_is_the_first_of_the_largest_means():
@@ -129,9 +147,8 @@ def test_one_standard_error_takes_the_largest_lam_within_it():
 
 def test_one_standard_error_breaks_ties_by_score():
     grid = Grid(np.array([2.0, 1.0]), np.array([1.0, 5.0]), np.array([1.0]))
-    scores = np.array([[2.8, 2.9], [2.9, 2.9], [2.0, 4.0], [1.0, 1.0]])
-    result = SearchResult(grid, scores, scores, scores)
-    assert choose_candidate(result, "1se") == 1
+    scores = [[2.8, 2.9], [2.9, 2.9], [2.0, 4.0], [1.0, 1.0]]
+    assert choose_candidate(scored(scores, grid), "1se") == 1
 
 
 def test_splits_without_a_score_are_left_out():
@@ -160,11 +177,48 @@ def test_ranks_and_candidates_agree(result):
     )
 
 
-def test_statistics_are_all_a_trial_needs(trials):
-    moments = condense(random_tasks("stacked", 0))
-    problem = build_problem(
-        moments, lam=1.0, intercepts=FreeIntercepts(), ties=TaskPrior.chain()
+# Candidates with outlier tasks: which are tried, and which is chosen on folds.
+
+
+def test_proposals_lie_around_what_was_chosen():
+    X, y, task, *_ = plant()
+    model = MultiTaskRegressor(3.0, 0.0, 30.0, task_prior="mean")
+    problem = model._model().pose(from_labels(X, y, task)).problem
+    grid = Grid(
+        np.array([0.1, 1.0, 10.0, 100.0]), np.array([0.0]), np.array([1.0, 9.0, 30.0])
     )
-    same = trials[0]._replace(problem=problem)
-    a, b = search([same], GRID, SOLVER), search(trials[:1], GRID, SOLVER)
-    np.testing.assert_allclose(a.scores, b.scores, rtol=1e-9)
+    start, solver = OutlierCandidate(9.0, 10.0, np.inf, 0.0), Solver(tol=1e-9)
+    found = propose_outliers(problem, grid, start, None, solver)
+    assert {(c.epsilon, c.lam) for c, _ in found} <= {
+        (epsilon, lam) for epsilon in (9.0, 30.0) for lam in (1.0, 10.0, 100.0)
+    }
+    assert found
+    assert all(np.isfinite(c.outlier_strength) for c, _ in found)
+    some = propose_outliers(problem, grid, start, np.array([1e-3, 1e9]), solver)
+    assert {c.outlier_strength for c, _ in some} == {1e-3}
+
+
+def result_of(plain, extra):
+    grid = Grid(np.array([1.0]), np.array([0.0]), np.array([1.0]))
+    candidates = [OutlierCandidate(1.0, 1.0, 2.0, 0.0) for _ in extra]
+    outcomes = np.array(extra).reshape(len(extra), len(plain))
+    return OutlierResult(scored([plain], grid), candidates, np.stack([outcomes] * 3))
+
+
+def test_outliers_must_help_by_more_than_noise():
+    plain = [1.0, 5.0, 3.0]
+    assert choose_outliers(result_of(plain, []), 0) == 0
+    assert choose_outliers(result_of(plain, [[1.0, 5.0, 3.0]]), 0) == 0
+    assert choose_outliers(result_of(plain, [[0.0, 5.5, 4.0]]), 0) == 0
+    # The scores differ from split to split, but the gain does not.
+    assert choose_outliers(result_of(plain, [[1.2, 5.1, 3.1]]), 0) == 1
+    assert choose_outliers(result_of(plain, [[0] * 3, [2.0, 6.0, 4.1]]), 0) == 2
+    assert choose_outliers(result_of(plain, [[np.nan] * 3]), 0) == 0
+
+
+def test_tables_hold_both_kinds_of_candidates():
+    result = result_of([1.0, 5.0, 3.0], [[1.2, 5.1, 3.1]])
+    table = result.table()
+    assert table["param_outlier_strength"].tolist() == [np.inf, 2.0]
+    np.testing.assert_allclose(table["mean_test_score"], result.mean_scores)
+    assert table["rank_test_score"].tolist() == [2, 1]

@@ -16,7 +16,7 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.audits.results import PriorBenefit, TaskBenefit
 from priormtl.data import Table
-from priormtl.estimators import make_splits
+from priormtl.estimators import ClassificationTasks, make_splits
 from priormtl.metrics import LEVEL, Interval, corrected_interval
 from priormtl.selection import (
     Split,
@@ -143,7 +143,7 @@ def hold_out(
     for k, split in enumerate(splits):
         train, test = take_training(table, split, k), take_test(table, split, k)
         rows, places = test.to_tasks(), task_places(test.tasks, table.tasks)
-        setup = plain._set_up(train)
+        setup = plain._model().pose(train)
         for which, theta in enumerate((plain.theta, 0.0)):
             problem = setup.problem.with_strengths(lam=1.0, theta=theta)
             path = plain._solve_path(setup._replace(problem=problem), lams[order])
@@ -186,7 +186,7 @@ def benefit_of_search(model: Any) -> PriorBenefit | None:
         return None
     if not model._scores_by_default:
         metric, errors = f"negative score ({model.scoring})", -scores
-    elif model._folds_by_class:
+    elif isinstance(model, ClassificationTasks):
         metric, errors = "distance of the AUC from 1", 1.0 - scores
     else:
         metric, errors = "mean squared error", -scores

@@ -24,10 +24,12 @@ from priormtl.estimators import (
     own_strength,
     shared_coef,
     show_progress,
+    warn_unless_converged,
 )
+from priormtl.model import Posed
 from priormtl.problem import Problem
 from priormtl.selection import pose_outliers
-from priormtl.solvers import Solution, solve
+from priormtl.solvers import Solution
 
 FIXED = (MultiTaskRegressor, MultiTaskClassifier)
 TUNED = (MultiTaskRegressorCV, MultiTaskClassifierCV)
@@ -42,7 +44,7 @@ class FittedProblem:
 
     plain: Any  # estimator with fixed strengths
     data: TaskData | TaskStatistics
-    setup: Any  # problem without task-specific components, moments, scale
+    setup: Posed  # without task-specific components
     problem: Problem  # what was minimised
     coef: Array  # P (d, m) in the units of the problem, shared components
 
@@ -55,10 +57,9 @@ class FittedProblem:
         """Fit the same data at other strengths of the priors, certified."""
         lam = self.problem.lam
         problem = self.problem.with_strengths(lam=lam, theta=theta, epsilon=epsilon)
-        method = self.plain._choose_method(problem)
-        rules = self.plain._rules(method)
-        solution = solve(problem, method, coef=self.coef, stop=rules)
-        self.plain._warn_unless_converged(solution, problem.null_objective)
+        solver = self.plain._solver()
+        solution = solver.solve(problem, self.coef)
+        warn_unless_converged(solution, self.setup._replace(problem=problem), solver)
         return solution
 
     def without_tasks(self, tasks: Index) -> Problem:
@@ -66,7 +67,7 @@ class FittedProblem:
         problem: Problem = self.setup.problem
         if not len(tasks):
             return problem
-        fit = self.plain._bind(downweight_tasks(self.data, tasks), self.setup)
+        fit = self.setup.bind(downweight_tasks(self.data, tasks))
         return replace(problem, fit=fit, memo={})
 
 
@@ -89,7 +90,7 @@ def with_fixed_strengths(model: Any) -> Any:
     """Estimator with the strengths of a fitted model, those of outliers included."""
     plain: Any
     if isinstance(model, TUNED):
-        plain = model._plain(model.lam_, model.theta_, model.epsilon_)
+        plain = model._fixed(model.lam_, model.theta_, model.epsilon_)
     elif isinstance(model, FIXED):
         plain = copy.copy(model)
         plain.warm_start = False
@@ -148,7 +149,7 @@ def read_problem(model: Any, table: Table | None) -> FittedProblem:
             "(its loss is logistic, X is sparse or has fewer rows than features, or it "
             "was loaded from a file). Pass the rows that it was fitted on."
         )
-    setup = with_known_prior(plain, model)._set_up(data)
+    setup = with_known_prior(plain, model)._model().pose(data)
     problem = setup.problem
     if plain.outlier_tasks:
         problem = pose_outliers(problem, plain.outlier_strength)
@@ -243,11 +244,11 @@ def resample_coefficients(
     coefs, intercepts = [], []
     with show_progress(None, None, f"{count} resamples", count, "fits") as advance:
         for _ in range(count):
-            setup = plain._set_up(reweight(table, rng).to_tasks())
+            data = reweight(table, rng).to_tasks()
+            setup = plain._model().pose(data)
             # Solutions are near those of all rows: start from these.
             start = shared_coef(model).T * setup.scale[:, np.newaxis]
-            posed, solution = plain._solve_setup(setup, np.ascontiguousarray(start))
-            plain._warn_unless_converged(solution, posed.problem.null_objective)
+            _, solution = plain._solve(setup, data, np.ascontiguousarray(start))
             coefs.append(solution.point.total.T / setup.scale)
             intercepts.append(solution.intercept)
             advance()

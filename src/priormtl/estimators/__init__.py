@@ -1,22 +1,6 @@
 """How a user calls it: estimators by scikit-learn's conventions."""
 
-from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
-from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
-from priormtl.estimators.copies import CopyFeatures
-from priormtl.estimators.cross_validated import (
-    MultiTaskClassifierCV,
-    MultiTaskRegressorCV,
-)
-from priormtl.estimators.grids import EPSILONS, THETAS
-from priormtl.estimators.labels import code_classes, refuse_lone_classes
-from priormtl.estimators.linear import task_array
-from priormtl.estimators.outliers import own_strength, shared_coef
-from priormtl.estimators.paths import RegularizationPath, regularization_path
-from priormtl.estimators.progress import hide_progress, show_progress
-from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
-from priormtl.estimators.scoring import with_task_column
-from priormtl.estimators.separation import TaskScores, separate_tasks
-from priormtl.estimators.settings import (
+from priormtl.checks import (
     check_choice,
     check_count,
     check_jobs,
@@ -24,12 +8,40 @@ from priormtl.estimators.settings import (
     check_strength,
     check_tolerance,
 )
+from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
+from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
+from priormtl.estimators.copies import CopyFeatures
+from priormtl.estimators.cross_validated import (
+    MultiTaskClassifierCV,
+    MultiTaskRegressorCV,
+)
+from priormtl.estimators.labels import code_classes, refuse_lone_classes
+from priormtl.estimators.linear import own_strength, task_array, warn_unless_converged
+from priormtl.estimators.paths import (
+    FitTrace,
+    RegularizationPath,
+    regularization_path,
+    trace_fit,
+)
+from priormtl.estimators.progress import hide_progress, show_progress
+from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
+from priormtl.estimators.separation import TaskScores, separate_tasks
 from priormtl.estimators.sources import fit_rows, read_source, read_source_rows
-from priormtl.estimators.splits import DEFAULT_FOLDS, make_splits
+from priormtl.estimators.splitting import (
+    DEFAULT_FOLDS,
+    EPSILONS,
+    THETAS,
+    make_splits,
+    with_task_column,
+)
 from priormtl.estimators.storage import load, save
-from priormtl.estimators.summarizing import summarize_model
-from priormtl.estimators.summary import FeatureSummary, ModelSummary, SearchSummary
-from priormtl.estimators.tracing import FitTrace, trace_fit
+from priormtl.estimators.summary import (
+    FeatureSummary,
+    ModelSummary,
+    SearchSummary,
+    shared_coef,
+    summarize_model,
+)
 
 __all__ = [
     "DEFAULT_FOLDS",
@@ -73,5 +85,6 @@ __all__ = [
     "task_array",
     "trace_fit",
     "unchanged_on_error",
+    "warn_unless_converged",
     "with_task_column",
 ]

@@ -1,12 +1,26 @@
-"""MultiTaskRegressorCV, MultiTaskClassifierCV: strengths chosen on folds."""
+"""MultiTaskRegressorCV, MultiTaskClassifierCV: strengths chosen by cross-validation.
+
+The rows are divided once, the model is posed on every training part, and the search
+scores all strengths on the held-out parts; see ``priormtl.selection``. With squared
+loss training parts are merged statistics: rows are read once for the whole grid.
+"""
 
 import os
+import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
-from priormtl._arrays import Array
+from priormtl.checks import (
+    check_choice,
+    check_jobs,
+    check_outlier_strengths,
+    check_outlier_tasks,
+)
 from priormtl.data import (
     Table,
     TaskData,
@@ -17,97 +31,368 @@ from priormtl.data import (
 )
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
-from priormtl.estimators.grids import EPSILONS, THETAS
 from priormtl.estimators.labels import refuse_lone_classes
-from priormtl.estimators.linear import LinearMultiTask
-from priormtl.estimators.parts import check_parts, merge_folds
-from priormtl.estimators.progress import with_callbacks
-from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
-from priormtl.estimators.search_settings import shared_settings
-from priormtl.estimators.searching import CrossValidated
+from priormtl.estimators.linear import LinearMultiTask, warn_unless_converged
+from priormtl.estimators.progress import (
+    CallbackSupport,
+    show_progress,
+    with_callbacks,
+)
+from priormtl.estimators.regressor import (
+    MultiTaskRegressor,
+    RegressionTasks,
+)
 from priormtl.estimators.sources import count_folds, hold_back, read_source
-from priormtl.estimators.splits import DEFAULT_FOLDS
+from priormtl.estimators.splitting import (
+    DEFAULT_FOLDS,
+    EPSILONS,
+    THETAS,
+    Parts,
+    bind_scorer,
+    check_parts,
+    make_splits,
+    merge_folds,
+    part_rows,
+    part_statistics,
+    read_grid,
+)
+from priormtl.model import Posed
 from priormtl.selection import (
+    RULES,
     MeanAuc,
+    OutlierCandidate,
+    OutlierResult,
     RowError,
     Score,
+    SearchResult,
+    Split,
     StatisticsError,
+    Structure,
+    choose_candidate,
+    choose_outliers,
+    count_outlier_paths,
+    count_paths,
+    find_partition,
+    fit_outliers,
+    propose_outliers,
+    run_jobs,
+    search,
+    search_outliers,
+    take_test,
     task_places,
 )
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
-__all__ = ["MultiTaskClassifierCV", "MultiTaskRegressorCV"]
+__all__ = ["CrossValidated", "MultiTaskClassifierCV", "MultiTaskRegressorCV"]
 
 
-class MultiTaskRegressorCV(CrossValidated, RegressionTasks):
-    """MultiTaskRegressor whose strengths are chosen by cross-validation.
+class CrossValidated(CallbackSupport, LinearMultiTask):
+    """Linear models of many tasks whose strengths are chosen on held-out rows."""
 
-    For each fold, theta and epsilon a path over decreasing lam is solved, each start
-    from the last solution. With squared loss statistics of each fold are made once,
-    training parts are merges of them, and every validation error comes from the
-    held-out statistics: rows are read once for the whole grid. (Where samples are
-    smaller than Gram matrices, and for other scorings, rows are used instead.)
+    lam_: float
+    theta_: float
+    epsilon_: float
+    best_score_: float
+    best_index_: int
+    n_splits_: int
+    cv_results_: dict[str, Any]
+    _result: SearchResult | OutlierResult
+    _scores_from_statistics = False  # whether the default score needs statistics only
+
+    def __init__(
+        self,
+        lams: Any = None,
+        thetas: Any = THETAS,
+        epsilons: Any = EPSILONS,
+        *,
+        cv: Any = DEFAULT_FOLDS,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        selection: str = "best",
+        feature_prior: Any = None,
+        task_prior: Any = "chain",
+        penalty: str = "l21",
+        fit_intercept: bool | str = True,
+        intercept_strength: float = 1.0,
+        feature_weights: Any = None,
+        tie_weights: Any = None,
+        standardize: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        task: Any = None,
+        unseen_tasks: str = "error",
+        outlier_tasks: bool = False,
+        outlier_strengths: Any = None,
+    ) -> None:
+        self.lams = lams
+        self.thetas = thetas
+        self.epsilons = epsilons
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+        self.selection = selection
+        self.feature_prior = feature_prior
+        self.task_prior = task_prior
+        self.penalty = penalty
+        self.fit_intercept = fit_intercept
+        self.intercept_strength = intercept_strength
+        self.feature_weights = feature_weights
+        self.tie_weights = tie_weights
+        self.standardize = standardize
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.task = task
+        self.unseen_tasks = unseen_tasks
+        self.outlier_tasks = outlier_tasks
+        self.outlier_strengths = outlier_strengths
+
+    @with_callbacks
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> Self:
+        """Choose strengths on held-out rows, then learn from all rows with them.
+
+        Parameters
+        ----------
+        X, y, task, sample_weight
+            As in :meth:`MultiTaskRegressor.fit`.
+        groups : (n,) labels, optional
+            Groups for a splitter given as ``cv``, such as ``LeaveOneGroupOut()``.
+
+        Returns
+        -------
+        self
+        """
+        root = self._begin_callbacks(X, y)
+        with unchanged_on_error(self):
+            table = self._read_table(X, y, task, sample_weight, reset=True)
+            data = table.to_tasks()
+            by_class = isinstance(self, ClassificationTasks)
+            splits = make_splits(self.cv, table, X, y, groups, by_class=by_class)
+            self._choose_and_fit(self._divide(table, data, splits), root)
+        if root is not None:
+            root.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
+
+    @abstractmethod
+    def _score_rows(self, test: Table, tasks: Sequence[Any]) -> Score:
+        """Default score on held-out rows."""
+
+    @abstractmethod
+    def _scorer(self, test: Table, tasks: Sequence[Any]) -> Score:
+        """Scorer of scikit-learn on held-out rows."""
+
+    def _check_training(self, train: TaskData, number: int) -> None:
+        """Fail if nothing can be learned from a training part."""
+
+    def _begin_callbacks(self, X: Any, y: Any) -> Any:
+        """Context of scikit-learn's callbacks; None before version 1.9."""
+        if not hasattr(self, "_init_callback_context"):
+            return None
+        searches = 2 if self.outlier_tasks else 1
+        root = self._init_callback_context(max_subtasks=searches)
+        return root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+    @property
+    def _scores_by_default(self) -> bool:
+        return self.scoring is None
+
+    def _divide(self, table: Table, data: TaskData, splits: list[Split]) -> Parts:
+        """Training parts: merged statistics of folds where these do, else rows."""
+
+        def score(
+            split: Split, number: int, part: TaskStatistics | None = None
+        ) -> Score:
+            by_statistics = self._scores_by_default and self._scores_from_statistics
+            if by_statistics and part is not None and part.weight.any():
+                return StatisticsError(part)
+            test = take_test(table, split, number)
+            judge = self._score_rows if self._scores_by_default else self._scorer
+            return judge(test, table.tasks)
+
+        folds = find_partition(splits, len(table))
+        if folds is None or self._uses_logistic or not statistics_pay(data):
+            return part_rows(table, data, splits, score, self._check_training)
+        return part_statistics(table, folds, splits, score)
+
+    def _choose_and_fit(self, parts: Parts, root: Any) -> None:
+        """Search, then learn from all data with what was found."""
+        model = self._model(lam=1.0, theta=1.0, epsilon=1.0)
+        solver, jobs = self._solver(), check_jobs(self.n_jobs)
+        rule = check_choice("selection", self.selection, RULES)
+        has_outliers = check_outlier_tasks(self.outlier_tasks)
+        strengths = check_outlier_strengths(self.outlier_strengths)
+        posed = model.pose(parts.whole)
+        grid = read_grid(self.lams, self.thetas, self.epsilons, posed.problem)
+        structures = [Structure.of(model, grid, parts.folds)]
+        name = type(self).__name__
+        # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
+        with threadpool_limits(1, user_api="blas"):
+            total = count_paths(structures)
+            title = f"{name}, {len(parts.folds)} splits"
+            with show_progress(self, root, title, total) as advance:
+                plain = search(structures, solver, n_jobs=jobs, advance=advance)
+            best = choose_candidate(plain, rule)
+            result: SearchResult | OutlierResult = plain
+            if has_outliers:
+                epsilon, lam, theta, chosen = plain.candidates()[best]
+                trials = structures[chosen].trials
+                start = OutlierCandidate(epsilon, lam, np.inf, theta)
+                extra = propose_outliers(posed.problem, grid, start, strengths, solver)
+                total = count_outlier_paths(extra, trials)
+                with show_progress(
+                    self, root, f"{name}, outlier tasks", total
+                ) as advance:
+                    result = search_outliers(
+                        plain,
+                        extra,
+                        trials,
+                        solver,
+                        lambda todo: run_jobs(todo, jobs, advance),
+                    )
+                errors = 0.0 if strengths is None else 1.0
+                best = choose_outliers(result, best, errors)
+        if result.unsolved:
+            warnings.warn(
+                f"{result.unsolved} of {result.scores.size} fits on training parts did "
+                f"not reach tol={self.tol:g}, so their scores are approximate. Raise "
+                "max_iter, or use standardize=True.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        self._publish_search(result, best)
+        self._refit(parts.whole, posed)
+
+    def _publish_search(self, result: SearchResult | OutlierResult, best: int) -> None:
+        self.__dict__.pop("outlier_strength_", None)
+        chosen = result.candidates()[best]
+        self.epsilon_, self.lam_, self.theta_ = (
+            chosen.epsilon,
+            chosen.lam,
+            chosen.theta,
+        )
+        if isinstance(chosen, OutlierCandidate):
+            self.outlier_strength_ = chosen.outlier_strength
+        self.best_index_ = best
+        self.best_score_ = float(result.mean_scores[best])
+        self.n_splits_ = result.scores.shape[1]
+        self.cv_results_ = result.table()
+        self._result = result.without_data()
+
+    def _refit(self, data: TaskData | TaskStatistics, posed: Posed) -> None:
+        """Learn from all data at the chosen strengths."""
+        solver, has_outliers = self._solver(), bool(self.outlier_tasks)
+        posed = posed.at(self.lam_, self.theta_, self.epsilon_)
+        posed, solution = solver.fit(posed, data)
+        if has_outliers:
+            # As in the search, the data say which tasks may differ, unless told.
+            told = self.outlier_strengths is not None
+            strength = self.outlier_strength_
+            own = strength if told or np.isinf(strength) else None
+            posed, solution = fit_outliers(posed, solution, solver, own)
+        warn_unless_converged(solution, posed, solver)
+        self._publish(data, posed, solution, has_outliers)
+
+    def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
+        """Learn from all data at the chosen strengths."""
+        self._refit(data, self._model(lam=1.0, theta=1.0, epsilon=1.0).pose(data))
+
+    def _fixed(self, lam: float, theta: float, epsilon: float) -> LinearMultiTask:
+        """Unfitted estimator of the same model at given strengths."""
+        kind = MultiTaskRegressor
+        if isinstance(self, ClassificationTasks):
+            kind = MultiTaskClassifier
+        names = kind().get_params(deep=False)
+        shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        shared.pop("outlier_tasks", None)
+        return kind(lam, theta, epsilon, **shared)
+
+
+class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
+    """MultiTaskRegressor with strengths selected by cross-validation.
 
     Parameters
     ----------
-    lams : array, int or None
-        Values of lam to try; or how many (None: 10) on a geometric grid from lam_max,
-        at which all coefficients vanish, down to a thousandth of it.
-    thetas, epsilons : sequences of float
-        Values of theta and epsilon to try; all are tried with all.
-    cv : int, splitter of scikit-learn, or iterable of (train, test)
-        A number of folds, even within each task (and class), dealt out in an order
-        that is shuffled but always the same; a task's only row stays in training. In
-        other splits every training part must hold every task.
-    scoring : None, name or callable
-        None: negative mean squared error over all held-out rows, weighted. Others as
-        in scikit-learn: they see the held-out rows without weights, with the task's
-        position as the last column of X.
+    lams : array, int or None, default=None
+        Values of lam to try, or their number (None: 10). A number gives a geometric
+        grid from lam_max, the smallest value for which all coefficients are zero, down
+        to lam_max / 1000.
+    thetas : sequence of float, default=(0.1, 1, 10, 100)
+        Values of theta to try.
+    epsilons : sequence of float, default=(0.1, 1, 10, 100, 1000)
+        Values of epsilon to try. The grid contains all combinations of lams, thetas
+        and epsilons.
+    cv : int, splitter or iterable of (train, test), default=5
+        Number of folds, a scikit-learn splitter, or splits. A number gives shuffled,
+        reproducible folds that are stratified by task (and class); the row of a task
+        with a single row is always used for training. With other splits, every
+        training part must contain every task.
+    scoring : None, str or callable, default=None
+        Score to maximise. None is the negative weighted mean squared error over all
+        held-out rows. Other scorers are used as in scikit-learn: they are called
+        without sample weights, and the last column of X is the position of the task.
     n_jobs : int, optional
-        Threads; None is one, −1 all processors. Results do not depend on it.
-    selection : {"best", "1se"}
-        Best mean score, or the largest lam whose mean score is within one standard
-        error of it.
+        Number of threads. None means 1, and -1 means all processors. Results are
+        bit-identical for any ``n_jobs``.
+    selection : {"best", "1se"}, default="best"
+        "best" selects the candidate with the best mean score. "1se" selects the
+        largest lam whose mean score is within one standard error of the best.
     feature_prior, task_prior, penalty, fit_intercept, intercept_strength, \
 feature_weights, tie_weights, standardize, solver, tol, max_iter, task, \
 unseen_tasks
-        As in :class:`MultiTaskRegressor`; scales, correlations and other things that
-        are learned from data are learned from each training part anew.
-    outlier_tasks : bool
-        Try tasks with parts of their own too, around the strengths chosen without
-        (lam and its neighbours, and no weaker ties). They are taken where their mean
-        score is better, with ``outlier_strengths`` by more than one standard error of
-        the difference; else the fit is that without.
+        See :class:`MultiTaskRegressor`. Everything that is estimated from data, such
+        as scales and correlations, is estimated on each training part separately.
+    outlier_tasks : bool, default=False
+        Whether to also try models with outlier tasks. They are fitted with strengths
+        close to those selected without outlier tasks: neighbouring values of lam, and
+        the same or larger values of epsilon. They are selected if their mean score is
+        better; with ``outlier_strengths``, it must be better by more than one standard
+        error of the difference.
     outlier_strengths : sequence of float, optional
-        Values of ``outlier_strength`` to try beside inf; None: tasks are tested as by
-        the estimator with fixed strengths, and are let out where held-out rows gain.
+        Values of ``outlier_strength`` to try in addition to inf. If None, outlier
+        tasks are identified by a test, as in :class:`MultiTaskRegressor`.
 
     Attributes
     ----------
     lam_, theta_, epsilon_ : float
-        Strengths chosen.
+        Selected strengths.
     outlier_strength_ : float
-        That chosen for outlier tasks, inf: none; only with ``outlier_tasks``.
+        Selected threshold for outlier tasks; inf means that there are none. Only with
+        ``outlier_tasks``.
     best_score_ : float
-        Their mean score over the splits.
+        Mean score of the selected candidate over the splits.
     best_index_ : int
-        Their place in ``cv_results_``.
+        Index of the selected candidate in ``cv_results_``.
     cv_results_ : dict
-        Scores and times of all candidates, under the names of GridSearchCV.
+        Scores and times of all candidates, with the same keys as in GridSearchCV.
     n_splits_ : int
         Number of splits.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
 feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, \
 feature_scale_, shared_coef_, own_coef_, outlier_tasks_
-        Of the fit to all rows, as in :class:`MultiTaskRegressor`.
+        Results of the final fit to all rows; see :class:`MultiTaskRegressor`.
 
     Notes
     -----
-    Searches of more than two seconds show a bar on terminals, where rich is installed,
-    and write log lines of level INFO to the logger "priormtl" elsewhere. Callbacks of
-    scikit-learn, set by ``set_callbacks`` from version 1.9 on, take their place.
+    For each fold, theta and epsilon, a path over decreasing lam is computed with warm
+    starts. With the default scoring, each row is read only once: statistics are
+    computed for each fold, statistics of training parts are sums of them, and
+    validation errors are computed from the statistics of the held-out fold. Rows are
+    used instead if there are fewer of them than features, or with other scorers.
+
+    Searches that take more than two seconds display a progress bar in terminals if
+    rich is installed. Otherwise they log to the logger "priormtl" at level INFO. With
+    scikit-learn 1.9 or later, callbacks set by ``set_callbacks`` replace both.
 
     Examples
     --------
@@ -119,15 +404,18 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
     (10.0, 80)
     """
 
+    _scores_from_statistics = True
+
     @with_callbacks
     def fit_statistics(self, parts: Sequence[TaskStatistics]) -> Self:
-        """Choose strengths on statistics held out in turn, then learn from all.
+        """Select strengths and fit the model, given statistics of disjoint rows.
 
         Parameters
         ----------
-        parts : two or more TaskStatistics
-            Of disjoint rows, such as chunks or sites; see ``summarize``. They take the
-            place of ``cv``. Tasks that one part alone holds stay in training.
+        parts : sequence of TaskStatistics
+            Two or more statistics of disjoint rows, for example of chunks or sites, as
+            returned by ``summarize``. Each is held out once, so ``cv`` is not used.
+            Tasks that are present in only one part are always used for training.
 
         Returns
         -------
@@ -147,20 +435,20 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         shards: str | os.PathLike[str] | None = None,
         **columns: Any,
     ) -> Self:
-        """Choose strengths and learn from tables in files, however large, in one pass.
+        """Select strengths and fit the model to files of any size, in one pass.
 
         Parameters
         ----------
         source, schema, where, target, task, weight, features, categories, missing
-            As in :meth:`MultiTaskRegressor.fit_source`. Means that replace missing
-            values are those of all rows, held out or not.
+            See :meth:`MultiTaskRegressor.fit_source`. Imputed means are computed from
+            all rows, including held-out rows.
         key : str, optional
-            Column whose values decide in which of ``cv`` folds (an integer) a row is;
-            by default all columns in use. Tasks whose rows are all in one fold are
-            always trained on.
+            Column whose values determine the fold of each row. By default, all columns
+            in use determine it. ``cv`` must be an integer. Tasks with all rows in one
+            fold are always used for training.
         shards : path, optional
-            New folder for the statistics, if their 8·m·d² bytes per fold exceed memory:
-            they are written there, and read from there.
+            New folder on disk for the statistics. Use it if the statistics (8·m·d²
+            bytes per fold) do not fit into memory.
 
         Returns
         -------
@@ -195,20 +483,9 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
             root.call_on_fit_task_end(estimator=self)
         return self
 
-    def _plain(self, lam: float, theta: float, epsilon: float) -> LinearMultiTask:
-        return MultiTaskRegressor(lam, theta, epsilon, **shared_settings(self))
-
-    @property
-    def _folds_by_class(self) -> bool:
-        return False
-
     @property
     def _scores_by_default(self) -> bool:
         return self.scoring is None or self.scoring == "neg_mean_squared_error"
-
-    @property
-    def _statistics_score(self) -> bool:
-        return True
 
     def _score_rows(self, test: Table, tasks: Sequence[Any]) -> Score:
         data = test.to_tasks()
@@ -218,36 +495,38 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
             return StatisticsError(align_tasks(held_out, tuple(tasks)))
         return RowError(data, task_places(test.tasks, tasks))
 
-    def _held_out_targets(self, test: Table, tasks: Sequence[Any]) -> Array:
-        return test.y
+    def _scorer(self, test: Table, tasks: Sequence[Any]) -> Score:
+        shell = self._fixed(1.0, 1.0, 1.0)
+        return bind_scorer(self.scoring, shell, test, tasks, test.y)
 
 
-class MultiTaskClassifierCV(CrossValidated, ClassificationTasks):
-    """MultiTaskClassifier whose strengths are chosen by cross-validation.
+class MultiTaskClassifierCV(ClassificationTasks, CrossValidated):
+    """MultiTaskClassifier with strengths selected by cross-validation.
 
     Parameters
     ----------
     lams, thetas, epsilons, cv, n_jobs, selection
-        As in :class:`MultiTaskRegressorCV`.
-    scoring : None, name or callable
-        None: area under the ROC curve, averaged over the tasks that show both classes
-        in the held-out rows. Others as in :class:`MultiTaskRegressorCV`.
+        See :class:`MultiTaskRegressorCV`.
+    scoring : None, str or callable, default=None
+        Score to maximise. None is the area under the ROC curve, averaged over the
+        tasks that have both classes in the held-out rows. For other scorers, see
+        :class:`MultiTaskRegressorCV`.
     feature_prior, task_prior, penalty, fit_intercept, intercept_strength, \
 feature_weights, tie_weights, standardize, solver, tol, max_iter, task, loss, \
 unseen_tasks
-        As in :class:`MultiTaskClassifier`.
+        See :class:`MultiTaskClassifier`.
     outlier_tasks, outlier_strengths
-        As in :class:`MultiTaskRegressorCV`.
+        See :class:`MultiTaskRegressorCV`.
 
     Attributes
     ----------
     lam_, theta_, epsilon_, outlier_strength_, best_score_, best_index_, cv_results_, \
 n_splits_
-        As in :class:`MultiTaskRegressorCV`.
+        See :class:`MultiTaskRegressorCV`.
     classes_, coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, \
 n_features_in_, feature_names_in_, feature_prior_, task_weight_, feature_scale_, \
 shared_coef_, own_coef_, outlier_tasks_
-        Of the fit to all rows, as in :class:`MultiTaskClassifier`.
+        Results of the final fit to all rows; see :class:`MultiTaskClassifier`.
 
     Examples
     --------
@@ -312,27 +591,17 @@ shared_coef_, own_coef_, outlier_tasks_
         )
         self.loss = loss
 
-    def _plain(self, lam: float, theta: float, epsilon: float) -> LinearMultiTask:
-        settings = shared_settings(self)
-        return MultiTaskClassifier(lam, theta, epsilon, loss=self.loss, **settings)
-
-    @property
-    def _folds_by_class(self) -> bool:
-        return True
-
     def _score_rows(self, test: Table, tasks: Sequence[Any]) -> Score:
         return MeanAuc(test.to_tasks(), task_places(test.tasks, tasks))
 
-    def _held_out_targets(self, test: Table, tasks: Sequence[Any]) -> np.ndarray:
+    def _scorer(self, test: Table, tasks: Sequence[Any]) -> Score:
         places = task_places(test.tasks, tasks)
         codes = places if test.codes is None else places[test.codes]
-        return self._classes[codes, (test.y > 0).astype(np.intp)]
-
-    def _fitted_shell(self, test: Table, m: int) -> LinearMultiTask:
-        shell = super()._fitted_shell(test, m)
+        targets = self._classes[codes, (test.y > 0).astype(np.intp)]
+        shell = self._fixed(1.0, 1.0, 1.0)
         assert isinstance(shell, MultiTaskClassifier)
         shell._set_classes(self._classes)
-        return shell
+        return bind_scorer(self.scoring, shell, test, tasks, targets)
 
     def _check_training(self, train: TaskData, number: int) -> None:
         """Fail if free intercepts of logistic loss have no finite best value."""

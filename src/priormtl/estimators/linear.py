@@ -1,182 +1,183 @@
-"""LinearMultiTask: the paper's model, solved and certified."""
+"""LinearMultiTask: the shell around a linear model of many tasks.
+
+``fit`` reads the data, poses the model that the parameters describe, solves it and
+publishes the result; see ``priormtl.model``. Both the estimators with given strengths
+and those that search for them derive from this class.
+"""
 
 import warnings
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from priormtl._arrays import Array
-from priormtl.data import TaskData, TaskStatistics, centre_samples
-from priormtl.estimators.outliers import (
-    check_outlier_tasks,
-    check_own_strength,
-    publish_parts,
+from priormtl._arrays import Array, Index, Matrix
+from priormtl.checks import check_choice, check_outlier_strength, check_outlier_tasks
+from priormtl.data import (
+    Moments,
+    TaskData,
+    TaskStatistics,
+    build_frame,
+    find_frame_library,
 )
-from priormtl.estimators.settings import (
-    SOLVERS,
-    check_choice,
-    check_count,
-    check_tolerance,
+from priormtl.estimators.base import MultiTaskEstimator, score_by_task
+from priormtl.estimators.summary import (
+    ModelSummary,
+    feature_names,
+    plain_labels,
+    summarize_model,
+    summary_tables,
 )
-from priormtl.estimators.setups import LinearSettings, Setup
-from priormtl.losses import SquaredFit
-from priormtl.problem import Certificate, Problem
-from priormtl.selection import (
-    Solver,
-    find_outliers,
-    pose_outliers,
-    solve_outliers,
-    suggest_own,
+from priormtl.estimators.unseen import UNSEEN, Loans, place_rows
+from priormtl.model import Model, Posed, Solver
+from priormtl.priors import FeaturePrior
+from priormtl.selection import fit_outlier_path, fit_outliers
+from priormtl.solvers import Solution, StopReason
+from priormtl.tables import to_notebook
+
+__all__ = [
+    "INTERCEPT",
+    "LinearMultiTask",
+    "check_own_strength",
+    "own_strength",
+    "task_array",
+    "warn_unless_converged",
+]
+
+INTERCEPT = "(intercept)"
+ROUNDING = 1e-14  # of a mean: smaller deviations are those of a constant
+# Attributes that not every fit has.
+SOMETIMES = (
+    "intercept_strength_",
+    "statistics_",
+    "shared_coef_",
+    "own_coef_",
+    "outlier_tasks_",
+    "outlier_strength_",
 )
-from priormtl.solvers import (
-    Method,
-    Newton,
-    Solution,
-    StopReason,
-    StopRule,
-    diverged,
-    gap_below,
-    max_iter,
-    method_by_name,
-    no_progress,
-    settle,
-    solve,
-    solve_path,
-    stalled,
-)
-
-__all__ = ["LinearMultiTask", "task_array"]
-
-ACCEPTED = {StopReason.GAP, StopReason.ROUNDING}
-MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
 
 
-class LinearMultiTask(LinearSettings):
-    """Linear models of many tasks with one common set of features and priors."""
+class LinearMultiTask(MultiTaskEstimator):
+    """Linear models of many tasks: parameters, fit, predictions and display."""
 
-    def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
-        self._solver_settings()
-        self._fit_setup(data, self._set_up(data))
+    coef_: Array
+    intercept_: Array
+    tie_weights_: Array
+    intercept_strength_: float
+    objective_: float
+    dual_gap_: float
+    n_iter_: int
+    feature_prior_: FeaturePrior | None
+    task_weight_: Array
+    feature_scale_: Array
 
-    def _fit_setup(self, data: TaskData | TaskStatistics, setup: Setup) -> None:
-        """Solve the problem that was set up for this data."""
-        coef = self._warm_coef(data, setup.scale)
-        posed, solution = self._solve_setup(setup, coef)
-        closer = self._look_closer(data, posed, solution)
-        if closer is not None:
-            posed, solution = self._solve_closer(closer, solution)
-        self._warn_unless_converged(solution, posed.problem.null_objective)
-        self._publish(data, posed, solution)
+    def __init__(
+        self,
+        lam: float = 1.0,
+        theta: float = 1.0,
+        epsilon: float = 1.0,
+        *,
+        feature_prior: Any = None,
+        task_prior: Any = "chain",
+        penalty: str = "l21",
+        fit_intercept: bool | str = True,
+        intercept_strength: float = 1.0,
+        feature_weights: Any = None,
+        tie_weights: Any = None,
+        standardize: bool = False,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        warm_start: bool = False,
+        task: Any = None,
+        unseen_tasks: str = "error",
+        outlier_tasks: bool = False,
+        outlier_strength: float | None = None,
+    ) -> None:
+        self.lam = lam
+        self.theta = theta
+        self.epsilon = epsilon
+        self.feature_prior = feature_prior
+        self.task_prior = task_prior
+        self.penalty = penalty
+        self.fit_intercept = fit_intercept
+        self.intercept_strength = intercept_strength
+        self.feature_weights = feature_weights
+        self.tie_weights = tie_weights
+        self.standardize = standardize
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.task = task
+        self.unseen_tasks = unseen_tasks
+        self.outlier_tasks = outlier_tasks
+        self.outlier_strength = outlier_strength
 
-    def _solve_setup(
-        self, setup: Setup, coef: Array | None = None
-    ) -> tuple[Setup, Solution]:
-        """Solve from some coefficients; own parts of tasks, if wanted, come last."""
-        method = self._choose_method(setup.problem)
-        plain = solve(setup.problem, method, coef=coef, stop=self._rules(method))
-        if check_outlier_tasks(self.outlier_tasks):
-            return self._let_out(setup, plain)
-        return setup, plain
+    @property
+    def _uses_logistic(self) -> bool:
+        return False
 
-    def _solve_closer(self, setup: Setup, known: Solution) -> tuple[Setup, Solution]:
-        """Solve anew, and combine what certificates of both runs say.
-
-        Without a penalty from zero; with one that is tiny from the optimum without.
-        """
-        problem, coef = setup.problem, None
-        if problem.lam > 0:
-            smooth, method = problem.with_strengths(lam=0.0), Newton()
-            coef = solve(smooth, method, stop=self._rules(method)).coef
-        _, found = self._solve_setup(setup, coef)
-        before = settle(problem, problem.at(known.coef), [max_iter(0)])
-        assert before is not None
-        dual = max(before.certificate.dual, found.certificate.dual)
-        # Better coefficients that are so large that rounding hides how much are none.
-        limit = self.tol * problem.null_objective
-        best = min(before, found, key=lambda solution: solution.certificate.primal)
-        if found.certificate.rounding > max(limit, problem.fit.noise):
-            best = before
-        certificate = best.certificate._replace(dual=dual)
-        reason = StopReason.GAP if self._accepts(problem, certificate) else found.reason
-        return setup, replace(best, certificate=certificate, reason=reason)
-
-    def _accepts(self, problem: Problem, certificate: Certificate) -> bool:
-        """Whether a gap is within the tolerance, or made of rounding errors."""
-        limit = max(self.tol * problem.null_objective, problem.fit.noise)
-        return certificate.gap <= limit
-
-    def _look_closer(
-        self, data: TaskData | TaskStatistics, setup: Setup, solution: Solution
-    ) -> Setup | None:
-        """Same problem on samples, where moments do not tell how far the optimum is."""
-        problem = setup.problem
-        accepted = self._accepts(problem, solution.certificate)
-        if accepted and not problem.is_uncertain:
-            return None
-        if solution.reason is StopReason.MAX_ITER:
-            return None
-        if not isinstance(problem.fit, SquaredFit) or self.penalty != "l21":
-            return None
-        if problem.fit.rows_per_task or not isinstance(data, TaskData):
-            # Nothing to be had beyond a better start, if the penalty is tiny.
-            return setup if problem.lam > 0 and not accepted else None
-        if issparse(data.X):
-            return None
-        samples = self._standardized(centre_samples(data), setup.scale, setup.centre)
-        fit = replace(problem.fit, moments=samples)
-        return setup._replace(problem=replace(problem, fit=fit, memo={}))
-
-    def _solve_path(self, setup: Setup, lams: Array) -> list[Solution]:
-        """Solve for each lam, in this order, with own parts of tasks if wanted."""
-        problem = setup.problem
-        found = solve_path(problem, lams, choose=self._choose_method, rules=self._rules)
-        if not check_outlier_tasks(self.outlier_tasks):
-            return found
-        setups = [setup._replace(problem=problem.with_strengths(lam=x)) for x in lams]
-        return [self._let_out(*pair)[1] for pair in zip(setups, found, strict=True)]
-
-    def _let_out(self, setup: Setup, plain: Solution) -> tuple[Setup, Solution]:
-        """Same problem where tasks may have own parts, from a fit where none has."""
-        solver = Solver(self._choose_method, self._rules, self.tol)
-        own = self._own_strength(setup.problem, plain, solver)
-        problem = pose_outliers(setup.problem, own)
-        gamma = float(np.min(own))
-        solution = solve_outliers(problem, plain, solver)
-        return setup._replace(problem=problem, outlier_strength=gamma), solution
-
-    def _own_strength(
-        self, problem: Problem, plain: Solution, solver: Solver
-    ) -> float | Array:
-        """Strength of own parts, as set or suggested: one, or one for each task."""
-        if self.outlier_strength is None:
-            found = find_outliers(problem, solver)
-            return suggest_own(problem, plain, found).spread()
-        return check_own_strength(self.outlier_strength, problem.shape[1])
-
-    def _solver_settings(self) -> tuple[str, float, int]:
-        """Solver, tolerance and most steps, as set."""
-        return (
-            check_choice("solver", self.solver, SOLVERS),
-            check_tolerance(self.tol),
-            check_count("max_iter", self.max_iter),
+    def _model(self, **strengths: float) -> Model:
+        """What the parameters describe; ``strengths`` replace lam, theta, epsilon."""
+        if not strengths:
+            names = ("lam", "theta", "epsilon")
+            strengths = {name: getattr(self, name) for name in names}
+        unseen = check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
+        return Model(
+            **strengths,
+            loss="logistic" if self._uses_logistic else "squared",
+            penalty=self.penalty,
+            feature_prior=self.feature_prior,
+            task_prior=self.task_prior,
+            fit_intercept=self.fit_intercept,
+            intercept_strength=self.intercept_strength,
+            feature_weights=self.feature_weights,
+            tie_weights=self.tie_weights,
+            standardize=self.standardize,
+            allows_absent_tasks=unseen == "nearest",
         )
 
-    def _choose_method(self, problem: Problem) -> Method[Any]:
-        return method_by_name(self._solver_settings()[0], problem)
+    def _solver(self) -> Solver:
+        return Solver(self.solver, self.tol, self.max_iter)
 
-    def _rules(self, method: Method[Any]) -> list[StopRule]:
-        """When to stop, anew for each run: some rules remember."""
-        _, tol, steps = self._solver_settings()
-        rules = [gap_below(tol, method.check_every), stalled(), diverged()]
-        if method.check_every == 1:
-            rules.append(no_progress(MOST_IDLE_STEPS))
-        return [*rules, max_iter(steps)]
+    def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
+        model, _ = self._model(), self._solver()  # all parameters are checked here
+        posed = model.pose(data)
+        posed, solution = self._solve(posed, data, self._warm_coef(data, posed.scale))
+        self._publish(data, posed, solution, bool(self.outlier_tasks))
+
+    def _solve_path(self, posed: Posed, lams: Array) -> list[Solution]:
+        """Solve for each lam, in this order."""
+        if not check_outlier_tasks(self.outlier_tasks):
+            return self._solver().path(posed.problem, lams)
+        strength = self._checked_strength(posed.problem.shape[1])
+        return fit_outlier_path(posed, lams, self._solver(), strength)
+
+    def _solve(
+        self,
+        posed: Posed,
+        data: TaskData | TaskStatistics,
+        start: Array | None = None,
+    ) -> tuple[Posed, Solution]:
+        """Solve a posed model, with task-specific components if wanted."""
+        solver = self._solver()
+        has_outliers = check_outlier_tasks(self.outlier_tasks)
+        posed, solution = solver.fit(posed, data, start)
+        if has_outliers:
+            strength = self._checked_strength(posed.problem.shape[1])
+            posed, solution = fit_outliers(posed, solution, solver, strength)
+        warn_unless_converged(solution, posed, solver)
+        return posed, solution
+
+    def _checked_strength(self, m: int) -> float | Array | None:
+        given = self.outlier_strength
+        return None if given is None else check_own_strength(given, m)
 
     def _warm_coef(self, data: TaskData | TaskStatistics, scale: Array) -> Array | None:
-        """Coefficients of the last fit, where they fit the same tasks and features."""
+        """Coefficients of the last fit, if it had the same tasks and features."""
         known = getattr(self, "shared_coef_", getattr(self, "coef_", None))
         if not self.warm_start or known is None:
             return None
@@ -184,53 +185,160 @@ class LinearMultiTask(LinearSettings):
             return None
         return np.ascontiguousarray(known.T * scale[:, np.newaxis])
 
-    def _warn_unless_converged(self, solution: Solution, unit: float) -> None:
-        gap = solution.certificate.gap
-        if gap <= self.tol * unit or solution.reason in ACCEPTED:
-            return
-        share = gap / unit if unit else gap
-        by_steps = solution.reason is StopReason.MAX_ITER
-        advice = "raise max_iter" if by_steps else "centre and rescale the features"
-        warnings.warn(
-            f"not converged, {solution.reason.value}: the duality gap is {gap:.3g}, "
-            f"that is {share:.3g} of the objective at P = 0, above tol={self.tol:g}, "
-            f"after {solution.n_iter} iterations; {advice}.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-
     def _publish(
-        self, data: TaskData | TaskStatistics, setup: Setup, solution: Solution
+        self,
+        data: TaskData | TaskStatistics,
+        posed: Posed,
+        solution: Solution,
+        has_outliers: bool,
     ) -> None:
-        total, shared = (
-            np.ascontiguousarray((P / setup.scale[:, None]).T)
-            for P in (solution.point.total, solution.coef)
-        )
-        self.coef_ = total
+        for name in SOMETIMES:
+            self.__dict__.pop(name, None)
+        self.coef_ = posed.user_coef(solution.point.total)
         self.intercept_ = solution.intercept
         self.tasks_ = task_array(data.tasks)
         self.objective_ = solution.certificate.primal
         self.dual_gap_ = solution.certificate.gap
         self.n_iter_ = solution.n_iter
-        self.feature_prior_ = setup.feature_prior
-        self.task_weight_ = np.array(setup.moments.weight)
-        self.feature_scale_ = setup.scale
-        self.tie_weights_ = setup.strengths.weights
-        self.__dict__.pop("intercept_strength_", None)
+        self.feature_prior_ = posed.feature_prior
+        self.task_weight_ = np.array(posed.moments.weight)
+        self.feature_scale_ = posed.scale
+        self.tie_weights_ = posed.tie_weights
         if self.fit_intercept == "tied":
-            self.intercept_strength_ = setup.strengths.intercept
-        self.__dict__.pop("statistics_", None)
-        for learned in (data, setup.moments):
+            self.intercept_strength_ = posed.intercept_strength
+        for learned in (data, posed.moments):
             if isinstance(learned, TaskStatistics):
                 self.statistics_ = learned
-        parts = (shared, total - shared) if self.outlier_tasks else None
-        publish_parts(self, parts, setup.outlier_strength)
+        if isinstance(self, RegressorMixin):
+            self.task_r2_ = training_r2(posed.moments, self.coef_, self.intercept_)
+        if has_outliers:
+            self.shared_coef_ = posed.user_coef(solution.coef)
+            self.own_coef_ = self.coef_ - self.shared_coef_
+            self.outlier_tasks_ = self.tasks_[self.own_coef_.any(axis=1)]
+            self.outlier_strength_ = posed.outlier_strength
 
-    def _adopt_statistics(self, statistics: TaskStatistics) -> Self:
+    def _fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""
         self._adopt_features(statistics)
         self._fit_tasks(statistics)
         return self
+
+    def coef_frame(self, *, wide: bool = False) -> Any:
+        """Return coefficients and intercepts as a data frame.
+
+        Parameters
+        ----------
+        wide : bool, default=False
+            If False, one row per task and feature, with columns task, feature and
+            coefficient; the intercept is listed as feature "(intercept)". If True, one
+            row per task and one column per feature.
+
+        Returns
+        -------
+        data frame
+            A frame of the library used in ``fit``, if X was a data frame. Otherwise of
+            pandas, polars or pyarrow, whichever is installed. Features without names
+            are called x0, x1, and so on.
+
+        Examples
+        --------
+        >>> from priormtl import MultiTaskRegressor
+        >>> model = MultiTaskRegressor(0.0).fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+        >>> model.coef_frame().round(3)
+           task      feature  coefficient
+        0     0  (intercept)          1.0
+        1     0           x0          2.0
+        """
+        check_is_fitted(self)
+        return build_coef_frame(self, wide=wide)
+
+    def summary(self) -> ModelSummary:
+        """Summarise the fitted model.
+
+        Returns
+        -------
+        ModelSummary
+            Summary that can be exported as data, text, HTML, LaTeX, Markdown or data
+            frames.
+        """
+        check_is_fitted(self)
+        return summarize_model(self)
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._learned_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._learned_html()
+        return bundle
+
+    def _learned_html(self) -> str:
+        """What stands beneath scikit-learn's diagram."""
+        if not hasattr(self, "objective_"):
+            return ""
+        tables = summary_tables(self.summary())
+        if self.feature_prior_ is not None:
+            tables.append(self.feature_prior_.table(feature_names(self)))
+        shown = to_notebook(tables)
+        return f"<details><summary>What was learned</summary>{shown}</details>"
+
+    def _row_scores(self, X: Matrix, labels: Any) -> tuple[Array, Index]:
+        """Scores of rows; the task of each is that of a lender where it is unseen."""
+        if labels is None:
+            return super()._row_scores(X, labels)
+        behaviour = check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
+        rows = place_rows(self, behaviour, labels, X.shape[0])
+        m, loans = len(self.tasks_), rows.loans
+        if loans is None:
+            return score_by_task(X, rows.codes, self._task_scores), rows.codes
+        self._check_loans(loans)
+        coef, intercept = loans.coef(self), loans.intercept(self)
+
+        def score(part: Matrix, i: int) -> Array:
+            if i < m:
+                return self._task_scores(part, i)
+            return np.asarray(part @ coef[i - m] + intercept[i - m])
+
+        return score_by_task(X, rows.codes, score), rows.known(m)
+
+    def _check_loans(self, loans: Loans) -> None:
+        """Fail if models that are lent together do not mean the same."""
+
+    def _task_scores(self, X: Matrix, i: int) -> Array:
+        return np.asarray(X @ self.coef_[i] + self.intercept_[i])
+
+    def _adopt_features(self, statistics: TaskStatistics) -> None:
+        """Expect the features of statistics from now on."""
+        self._frame_library = None
+        self.n_features_in_ = statistics.shape[0]
+        if statistics.features is None:
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            self.feature_names_in_ = np.array(statistics.features, dtype=object)
+        encoding = statistics.encoding
+        self._adopt_encoding(
+            None if encoding is None else encoding.with_means(statistics.pooled_means())
+        )
+
+
+def warn_unless_converged(solution: Solution, posed: Posed, solver: Solver) -> None:
+    """Name the gap of a solution that did not reach the tolerance."""
+    problem = posed.problem
+    if solver.accepts(problem, solution.certificate):
+        return
+    gap, unit = solution.certificate.gap, problem.null_objective
+    share = gap / unit if unit else gap
+    advice = "Raise max_iter"
+    if solution.reason is not StopReason.MAX_ITER:
+        advice = "Use standardize=True, or remove features that are near copies"
+    warnings.warn(
+        f"not converged, {solution.reason.value}: the duality gap is {gap:.3g}, "
+        f"{share:.3g} of the objective at P = 0, above tol={solver.tol:g}, after "
+        f"{solution.n_iter} iterations. {advice}.",
+        ConvergenceWarning,
+        stacklevel=5,
+    )
 
 
 def task_array(tasks: tuple[Any, ...]) -> np.ndarray:
@@ -240,3 +348,75 @@ def task_array(tasks: tuple[Any, ...]) -> np.ndarray:
         array[:] = tasks
         return array
     return np.array(tasks)
+
+
+def check_own_strength(value: Any, m: int) -> float | Array:
+    """One strength, or one for each of m tasks."""
+    if not isinstance(value, np.ndarray):
+        return check_outlier_strength("outlier_strength", value)
+    if value.shape != (m,):
+        raise ValueError(
+            "outlier_strength must be one number or an array with one for each of "
+            f"{m} tasks: got an array of shape {value.shape}."
+        )
+    name = "every one of outlier_strength"
+    return np.array([check_outlier_strength(name, one) for one in value.tolist()])
+
+
+def own_strength(model: Any) -> float | Array:
+    """Strength of task-specific components in a fit: one, or one for each task.
+
+    Where the data have named outliers, it is infinite for all other tasks.
+    """
+    given = getattr(model, "outlier_strength", None)
+    if given is not None:
+        return check_own_strength(given, len(model.tasks_))
+    if getattr(model, "outlier_strengths", None) is not None:
+        return float(model.outlier_strength_)
+    return np.where(model.own_coef_.any(axis=1), model.outlier_strength_, np.inf)
+
+
+def build_coef_frame(model: Any, *, wide: bool) -> Any:
+    """Coefficients and intercepts of a fitted model as a data frame."""
+    names, tasks = feature_names(model), plain_labels(model.tasks_.tolist())
+    columns = dict(zip(names, model.coef_.T, strict=True))
+    if model.fit_intercept is not False:
+        columns = {INTERCEPT: model.intercept_, **columns}
+    library = getattr(model, "_frame_library", None) or find_frame_library(None)
+    if wide:
+        return build_frame(_wide(tasks, columns), library)
+    return build_frame(_tidy(tasks, columns), library)
+
+
+def _tidy(tasks: list[Any], columns: dict[str, Any]) -> dict[str, Any]:
+    """One row per task and feature, task by task."""
+    return {
+        "task": [task for task in tasks for _ in columns],
+        "feature": list(columns) * len(tasks),
+        "coefficient": np.column_stack(list(columns.values())).ravel(),
+    }
+
+
+def _wide(tasks: list[Any], columns: dict[str, Any]) -> dict[str, Any]:
+    """One row per task."""
+    if "task" in columns:
+        raise ValueError(
+            "wide must be False where a feature is called 'task', which is the column "
+            "of the tasks: got wide=True; rename the feature, or use the tidy layout."
+        )
+    return {"task": tasks} | columns
+
+
+def training_r2(moments: Moments, coef: Array, intercept: Array) -> Array:
+    """R² of each task on the rows that it was trained on; NaN for constant targets."""
+    selected = np.flatnonzero(coef.any(axis=0))
+    used, P = moments.restrict(selected), coef[:, selected]
+    products = used.gram_product(np.ascontiguousarray(P.T)).T
+    within = moments.yy + np.einsum("ij,ij->i", P, products - 2.0 * used.xy)
+    misses = moments.y_mean - np.einsum("ij,ij->i", P, used.x_mean) - intercept
+    # Rounding can leave a perfect fit below zero.
+    errors = np.maximum(within, 0.0) + moments.weight * misses**2
+    noise = moments.weight * (ROUNDING * moments.y_mean) ** 2
+    varies = moments.yy > noise
+    shares = np.divide(errors, moments.yy, where=varies, out=np.full(len(P), np.nan))
+    return np.asarray(1.0 - shares)

@@ -4,14 +4,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from priormtl._arrays import Array
-from priormtl.estimators.grids import read_lams
-from priormtl.estimators.linear import task_array
+from priormtl.estimators.cross_validated import CrossValidated
+from priormtl.estimators.linear import (
+    LinearMultiTask,
+    task_array,
+    warn_unless_converged,
+)
 from priormtl.estimators.regressor import MultiTaskRegressor
-from priormtl.solvers import Solution
+from priormtl.estimators.splitting import read_lams
+from priormtl.solvers import History, Solution, solve
 
-__all__ = ["RegularizationPath", "regularization_path"]
+__all__ = ["FitTrace", "RegularizationPath", "regularization_path", "trace_fit"]
+
 
 DEFAULT_LAMS = 30
 
@@ -75,13 +82,13 @@ def regularization_path(
     model = MultiTaskRegressor(task=column, **settings)
     labels = task if column is None else None
     data = model._read_samples(X, y, labels, sample_weight, reset=True)
-    setup = model._set_up(data)
-    values = read_lams(DEFAULT_LAMS if lams is None else lams, setup.problem)
+    posed, solver = model._model().pose(data), model._solver()
+    values = read_lams(DEFAULT_LAMS if lams is None else lams, posed.problem)
     values = np.sort(values)[::-1]
-    solutions = model._solve_path(setup, values)
+    solutions = model._solve_path(posed, values)
     for solution in solutions:
-        model._warn_unless_converged(solution, setup.problem.null_objective)
-    path = _publish(values, solutions, setup.scale, task_array(data.tasks))
+        warn_unless_converged(solution, posed, solver)
+    path = _publish(values, solutions, posed.scale, task_array(data.tasks))
     names = getattr(model, "feature_names_in_", None)
     return path if names is None else replace(path, features=tuple(names))
 
@@ -103,4 +110,82 @@ def _publish(
         np.array([solution.certificate.primal for solution in solutions]),
         np.array([solution.certificate.gap for solution in solutions]),
         tasks,
+    )
+
+
+# trace_fit: the way of a solver to the answer, look by look.
+
+
+@dataclass(frozen=True, eq=False)
+class FitTrace:
+    """Objective and certificate along one run."""
+
+    name: str  # of the solver
+    iterations: Array  # (k,)
+    seconds: Array  # (k,) spent in steps, looks not counted
+    objectives: Array  # (k,)
+    gaps: Array  # (k,) duality gaps: how far the optimum can be below, at most
+    tolerance: float  # gap at which the model counts as solved
+
+
+def trace_fit(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    task: Any = None,
+    sample_weight: Any = None,
+    solver: str | None = None,
+) -> FitTrace:
+    """Fit a copy of a model from zero and note every step.
+
+    Every look at the certificate takes time, which ``seconds`` leaves out, so that
+    the call itself can last longer than a fit.
+
+    Parameters
+    ----------
+    model : MultiTaskRegressor, MultiTaskClassifier, or fitted search over strengths
+        Whose settings are used; it is left as it is. A search gives the settings
+        that it has chosen.
+    X, y, task, sample_weight
+        As in :meth:`MultiTaskRegressor.fit`.
+    solver : str, optional
+        Another solver than the model's.
+
+    Returns
+    -------
+    FitTrace
+
+    Examples
+    --------
+    >>> from priormtl import MultiTaskRegressor
+    >>> from priormtl.datasets import make_related_tasks
+    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
+    >>> trace = trace_fit(MultiTaskRegressor(), X, y, task=task, solver="fista")
+    >>> bool(trace.gaps[-1] <= trace.tolerance < trace.gaps[0])
+    True
+    """
+    plain = _plain_copy(model)
+    if solver is not None:
+        plain.set_params(solver=solver)
+    how = plain._solver()
+    data = plain._read_samples(X, y, task, sample_weight, reset=True)
+    problem = plain._model().pose(data).problem
+    method, history = how.choose(problem), History()
+    solve(problem, method, stop=how.rules(method), callbacks=[history])
+    iterations, seconds, objectives, gaps = np.array(history.rows, dtype=float).T
+    tolerance = how.tol * problem.null_objective
+    return FitTrace(how.method, iterations, seconds, objectives, gaps, tolerance)
+
+
+def _plain_copy(model: Any) -> LinearMultiTask:
+    """Unfitted model with fixed strengths."""
+    if isinstance(model, CrossValidated):
+        if hasattr(model, "lam_"):
+            return model._fixed(model.lam_, model.theta_, model.epsilon_)
+    elif isinstance(model, LinearMultiTask):
+        return clone(model)
+    raise TypeError(
+        "model must be a MultiTaskRegressor, a MultiTaskClassifier or a fitted search "
+        f"over strengths: got {type(model).__name__}."
     )

@@ -14,22 +14,26 @@ from priormtl.archive import read_archive, write_archive
 from priormtl.data import from_plain, read_encoding, to_plain
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
 from priormtl.estimators.cross_validated import (
+    CrossValidated,
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
-from priormtl.estimators.linear import task_array
-from priormtl.estimators.outliers import publish_parts
-from priormtl.estimators.predictions import LinearPredictions
+from priormtl.estimators.linear import LinearMultiTask, task_array
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
-from priormtl.estimators.searching import CrossValidated
 from priormtl.exceptions import ModelFileError
 from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
-from priormtl.selection import Grid, OutlierCandidate, OutlierResult, SearchResult
+from priormtl.selection import (
+    Grid,
+    OutlierCandidate,
+    OutlierResult,
+    SearchResult,
+    Structure,
+)
 
 __all__ = ["load", "save"]
 
 KIND = "model"
-MODELS: dict[str, type[LinearPredictions]] = {
+MODELS: dict[str, type[LinearMultiTask]] = {
     "MultiTaskRegressor": MultiTaskRegressor,
     "MultiTaskClassifier": MultiTaskClassifier,
     "MultiTaskRegressorCV": MultiTaskRegressorCV,
@@ -40,7 +44,7 @@ SCORED = ("scores", "fit_seconds", "score_seconds")
 PLAIN_DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[48]|U[0-9]{1,6})")
 
 
-def save(model: LinearPredictions, path: str | os.PathLike[str]) -> None:
+def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file, whole or not at all.
 
     The file holds arrays, settings and a digest of everything; no pickle. It keeps
@@ -84,7 +88,7 @@ def save(model: LinearPredictions, path: str | os.PathLike[str]) -> None:
     write_archive(path, KIND, settings, arrays)
 
 
-def load(path: str | os.PathLike[str]) -> LinearPredictions:
+def load(path: str | os.PathLike[str]) -> LinearMultiTask:
     """Read a model that ``save`` wrote; a changed file is refused.
 
     Loading builds arrays and one of our estimators; it runs no code from the file.
@@ -108,7 +112,7 @@ def _refuse_others(model: Any) -> None:
         )
 
 
-def _plain_params(model: LinearPredictions) -> dict[str, Any]:
+def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
     params = model.get_params(deep=False)
     prior = as_feature_prior(params["feature_prior"])
     params["feature_prior"] = None if prior is None else prior.to_plain()
@@ -144,7 +148,7 @@ def _search_arrays(model: CrossValidated) -> dict[str, np.ndarray]:
     return arrays | {name: getattr(result, name) for name in SCORED}
 
 
-def _measures(model: LinearPredictions) -> tuple[str, ...]:
+def _measures(model: LinearMultiTask) -> tuple[str, ...]:
     """What a fit counts and measures beside the model itself."""
     goodness = ("task_r2",) if isinstance(model, RegressionTasks) else ()
     return ("task_weight", "feature_scale", *goodness)
@@ -154,7 +158,7 @@ def _plain_scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _plain_fitted(model: LinearPredictions) -> dict[str, Any]:
+def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
     names = getattr(model, "feature_names_in_", None)
     resolved = model.feature_prior_
     encoding = getattr(model, "encoding_", None)
@@ -181,7 +185,7 @@ def _plain_fitted(model: LinearPredictions) -> dict[str, Any]:
 
 def _restore(
     settings: dict[str, Any], arrays: dict[str, np.ndarray]
-) -> LinearPredictions:
+) -> LinearMultiTask:
     build = MODELS[settings["class"]]
     model = build(**_read_params(build, settings["params"]))
     fitted = settings["fitted"]
@@ -225,28 +229,30 @@ def _restore(
         parts = arrays["shared_coef"], arrays["own_coef"]
         alike = all(p.shape == coef.shape and p.dtype == coef.dtype for p in parts)
         _demand(alike, "parts of coefficients")
-        publish_parts(model, parts, float(fitted["outlier_strength"]))
+        model.shared_coef_, model.own_coef_ = parts
+        model.outlier_tasks_ = model.tasks_[model.own_coef_.any(axis=1)]
+        model.outlier_strength_ = float(fitted["outlier_strength"])
     return model
 
 
 def _read_search(arrays: dict[str, np.ndarray]) -> SearchResult | OutlierResult:
     grid = Grid(*(arrays[name] for name in SEARCHED))
+    structures = [Structure(None, grid, ())]
     scored = [arrays[name] for name in SCORED]
     _demand(all(arrays[name].ndim == 1 for name in SEARCHED), "strengths")
-    n, extra = prod(grid.shape), arrays.get("outlier_candidates")
+    n = prod(len(values) for values in grid)
+    extra = arrays.get("outlier_candidates")
     shape = (n + (0 if extra is None else len(extra)), scored[0].shape[1])
     _demand(all(part.shape == shape for part in scored), "shape of scores")
     scores, fit_seconds, score_seconds = (part[:n] for part in scored)
-    plain = SearchResult(grid, scores, fit_seconds, score_seconds)
+    plain = SearchResult(structures, scores, fit_seconds, score_seconds)
     if extra is None:
         return plain
     candidates = [OutlierCandidate(*row) for row in extra.tolist()]
     return OutlierResult(plain, candidates, np.stack([part[n:] for part in scored]))
 
 
-def _read_params(
-    build: type[LinearPredictions], plain: dict[str, Any]
-) -> dict[str, Any]:
+def _read_params(build: type[LinearMultiTask], plain: dict[str, Any]) -> dict[str, Any]:
     params = dict(plain)
     _demand(set(params) == set(build().get_params(deep=False)), "names of settings")
     params["feature_prior"] = _maybe(FeaturePrior.from_plain, params["feature_prior"])

@@ -1,17 +1,24 @@
 """ModelSummary: what a fitted model learned, as data that can be shown anywhere."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import date
 from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.data import build_frame, find_frame_library
-from priormtl.estimators.coefficients import plain_labels
-from priormtl.estimators.settings import check_choice
-from priormtl.estimators.summary_tables import summary_tables
-from priormtl.tables import Table, Tabled
+from priormtl.checks import check_choice
+from priormtl.data import build_frame, find_frame_library, name_features
+from priormtl.priors import as_task_prior
+from priormtl.tables import (
+    NOTHING,
+    Table,
+    Tabled,
+    build_table,
+    count_words,
+    spell_number,
+)
 
 __all__ = [
     "CertificateSummary",
@@ -21,6 +28,11 @@ __all__ = [
     "SearchSummary",
     "Strength",
     "TaskSummary",
+    "feature_names",
+    "plain_labels",
+    "shared_coef",
+    "summarize_model",
+    "summary_tables",
 ]
 
 
@@ -178,3 +190,341 @@ class ModelSummary(Tabled):
             columns["task"] = plain_labels(columns["task"])
         chosen = library or self.library or find_frame_library(None)
         return build_frame(columns, chosen)
+
+
+# summarize_model: read what a fitted model learned into a ModelSummary.
+
+STRENGTHS = ("lam", "theta", "epsilon")
+INTERCEPTS: dict[Any, str] = {True: "free", False: "none", "tied": "tied"}
+ROUNDING = 1e-14  # of a mean, relative to it
+
+
+def summarize_model(model: Any) -> ModelSummary:
+    """Read what a fitted linear model learned: any with ``coef_`` and ``tasks_``."""
+    coef = np.asarray(model.coef_, dtype=np.float64)
+    m, d = coef.shape
+    names = name_features(getattr(model, "feature_names_in_", None), d)
+    features = _features(model, coef, names)
+    outliers = _outliers(model)
+    strength = getattr(model, "outlier_strength_", None)
+    own = getattr(model, "own_coef_", None)
+    return ModelSummary(
+        model=type(model).__name__,
+        loss=getattr(model, "loss", "squared"),
+        penalty=getattr(model, "penalty", None),
+        intercepts=INTERCEPTS.get(getattr(model, "fit_intercept", None)),
+        standardized=bool(getattr(model, "standardize", False)),
+        weight=float(_task_weight(model).sum()),
+        n_tasks=m,
+        n_features=d,
+        n_selected=len(features),
+        named=hasattr(model, "feature_names_in_"),
+        strengths=_strengths(model),
+        chosen_by=_chosen_by(model),
+        cv_score=getattr(model, "best_score_", None),
+        scoring=_scoring(model),
+        certificate=_certificate(model),
+        features=features,
+        tasks=_tasks(model, coef, outliers or ()),
+        outliers=outliers,
+        feature_prior=_feature_prior(model, d),
+        task_prior=_task_prior(model),
+        outlier_strength=None if strength is None else float(strength),
+        target_variance=_target_variance(model),
+        feature_names=names,
+        coef=coef,
+        own_coef=None if own is None else np.asarray(own, dtype=np.float64),
+        search=_search(model),
+        library=getattr(model, "_frame_library", None),
+    )
+
+
+def _is_search(model: Any) -> bool:
+    return hasattr(model, "cv_results_")
+
+
+def _strength(model: Any, name: str) -> float | None:
+    value = getattr(model, f"{name}_" if _is_search(model) else name, None)
+    return None if value is None else float(value)
+
+
+def _strengths(model: Any) -> tuple[Strength, ...]:
+    found = []
+    for name in STRENGTHS:
+        value, tried = _strength(model, name), 1
+        if _is_search(model):
+            tried = len(np.unique(model.cv_results_[f"param_{name}"]))
+        if value is not None:
+            found.append(Strength(name, value, tried))
+    return tuple(found)
+
+
+def _chosen_by(model: Any) -> str:
+    if not _is_search(model):
+        return "set by hand"
+    count = len(model.cv_results_["params"])
+    rule = ", within one standard error" if model.selection == "1se" else ""
+    return f"chosen among {count} on {model.n_splits_} splits{rule}"
+
+
+def _scoring(model: Any) -> str | None:
+    if not _is_search(model):
+        return None
+    if model.scoring is None:
+        by_class = hasattr(model, "classes_")
+        return "area under the curve" if by_class else "negative mean squared error"
+    name = model.scoring
+    return name if isinstance(name, str) else getattr(name, "__name__", "scorer")
+
+
+def _search(model: Any) -> SearchSummary | None:
+    if not _is_search(model):
+        return None
+    results = model.cv_results_
+    scoring = getattr(model, "scoring", None)
+    metric = scoring if isinstance(scoring, str) else "score"
+    if scoring is None:
+        by_class = hasattr(model, "classes_")
+        metric = "AUC" if by_class else "neg_mean_squared_error"
+    is_error = metric.startswith("neg_")
+    splits = [results[f"split{k}_test_score"] for k in range(int(model.n_splits_))]
+    scores = np.stack([np.asarray(split) for split in splits], axis=1)
+    return SearchSummary(
+        metric.removeprefix("neg_").replace("_", " "),
+        is_error,
+        {
+            name: np.ma.filled(results[f"param_{name}"].astype(float), np.nan)
+            for name in (*STRENGTHS, "outlier_strength")
+            if f"param_{name}" in results
+        },
+        -scores if is_error else scores,
+        int(model.best_index_),
+    )
+
+
+def _certificate(model: Any) -> CertificateSummary | None:
+    if getattr(model, "dual_gap_", None) is None:
+        return None
+    objective, gap = float(model.objective_), float(model.dual_gap_)
+    relative = gap / objective if objective > 0 else gap
+    return CertificateSummary(objective, gap, relative, int(model.n_iter_))
+
+
+def _target_variance(model: Any) -> float | None:
+    """Variance of the targets of all tasks together, from the statistics kept."""
+    statistics = getattr(model, "statistics_", None)
+    if statistics is None or hasattr(model, "classes_"):
+        return None
+    weight = statistics.weight
+    total = weight.sum()
+    mean = weight @ statistics.y_mean / total
+    between = weight @ (statistics.y_mean - mean) ** 2
+    variance = float((statistics.yy.sum() + between) / total)
+    # Targets that are all equal differ from their mean by rounding.
+    return variance if variance > (ROUNDING * mean) ** 2 else 0.0
+
+
+def _task_weight(model: Any) -> Array:
+    return np.asarray(
+        getattr(model, "task_weight_", np.full(len(model.tasks_), np.nan))
+    )
+
+
+def _feature_scale(model: Any) -> Array | float:
+    """What the features were divided by before the penalty saw them (d,)."""
+    scale: Array | float = getattr(model, "feature_scale_", 1.0)
+    return scale
+
+
+def _features(
+    model: Any, coef: Array, names: tuple[str, ...]
+) -> tuple[FeatureSummary, ...]:
+    """Selected features, largest norm first."""
+    scale = _feature_scale(model)
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(coef * scale, axis=0)
+        means = coef.mean(axis=0)
+    selected = np.flatnonzero(coef.any(axis=0))
+    order = selected[np.argsort(-norms[selected], kind="stable")]
+    scales = np.broadcast_to(scale, norms.shape)
+    columns = np.stack([means, coef.min(axis=0), coef.max(axis=0), norms, scales])
+    return tuple(FeatureSummary(names[j], *columns[:, j].tolist()) for j in order)
+
+
+def _outliers(model: Any) -> tuple[Hashable, ...] | None:
+    """Tasks that do not belong; None where the model was not asked for them."""
+    found = getattr(model, "outlier_tasks_", None)
+    return None if found is None else tuple(np.asarray(found, dtype=object).tolist())
+
+
+def _tasks(
+    model: Any, coef: Array, outliers: tuple[Hashable, ...]
+) -> tuple[TaskSummary, ...]:
+    m = len(coef)
+    r2 = np.asarray(getattr(model, "task_r2_", np.full(m, np.nan))).tolist()
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(coef * _feature_scale(model), axis=1).tolist()
+    rows = zip(
+        np.asarray(model.tasks_).tolist(),
+        _task_weight(model).tolist(),
+        [None if np.isnan(value) else value for value in r2],
+        np.broadcast_to(getattr(model, "intercept_", 0.0), m).tolist(),
+        norms,
+        strict=True,
+    )
+    return tuple(TaskSummary(*row, is_outlier=row[0] in outliers) for row in rows)
+
+
+def _feature_prior(model: Any, d: int) -> FeaturePriorSummary | None:
+    prior = getattr(model, "feature_prior_", None)
+    if prior is None:
+        return None
+    D = prior.matrix(d)
+    penalised = shared_coef(model) * _feature_scale(model)
+    with np.errstate(over="ignore"):
+        violation = float(np.sum((D @ penalised.T) ** 2))
+    cost = 0.5 * (_strength(model, "theta") or 0.0) * violation
+    share = cost / model.objective_ if model.objective_ > 0 else 0.0
+    words = str(prior.words)
+    return FeaturePriorSummary(int(D.shape[0]), violation, cost, float(share), words)
+
+
+def _task_prior(model: Any) -> str | None:
+    if not hasattr(model, "task_prior"):
+        return None
+    prior = as_task_prior(model.task_prior)
+    return "none" if prior is None else prior.words
+
+
+# Tables of a summary: the fit, the selected features and the tasks; long ones cut.
+
+MOST_FEATURES = 20
+MOST_TASKS = 20
+MOST_NAMES = 8
+
+LOSSES = {"squared": "squared error", "logistic": "logistic"}
+PENALTIES = {
+    "l21": "whole features enter or leave (l21)",
+    "nuclear": "tasks share a subspace (nuclear)",
+}
+SCALES = {True: "their standard deviation", False: "nothing"}
+INTERCEPTS = {"free": "one per task", "none": "none", "tied": "tied as the tasks are"}
+
+
+def summary_tables(summary: "ModelSummary") -> list[Table]:
+    """What was fitted, what was selected, and how the tasks fare."""
+    return [_fit_table(summary), _feature_table(summary), _task_table(summary)]
+
+
+def _count(weight: float) -> int | float:
+    """Whole numbers are shown in full, other sums of weights to four digits."""
+    return int(weight) if weight.is_integer() else weight
+
+
+def _fit_table(summary: "ModelSummary") -> Table:
+    counts = [
+        f"{summary.weight:.10g} row{'' if summary.weight == 1 else 's'}",
+        count_words(summary.n_tasks, "task"),
+        count_words(summary.n_features, "feature"),
+    ]
+    title = f"{summary.model}: {', '.join(counts)}"
+    rows = [
+        ("loss", LOSSES[summary.loss]),
+        ("penalty", PENALTIES.get(summary.penalty or "", NOTHING)),
+        ("intercepts", INTERCEPTS.get(summary.intercepts or "", NOTHING)),
+        ("features divided by", SCALES[summary.standardized]),
+        *_strength_rows(summary),
+        *_certificate_rows(summary),
+        ("selected", f"{summary.n_selected} of {summary.n_features} features"),
+        ("task prior", summary.task_prior or NOTHING),
+        ("feature prior", _feature_prior_words(summary)),
+    ]
+    if summary.outliers is not None:
+        rows.append(("outlier tasks", _names(summary.outliers)))
+    return build_table(title, ("", "fit"), rows)
+
+
+def _strength_rows(summary: "ModelSummary") -> list[tuple[str, str]]:
+    rows = [(one.name, spell_number(one.value)) for one in summary.strengths]
+    rows.append(("strengths", summary.chosen_by))
+    if summary.cv_score is not None:
+        score = f"{spell_number(summary.cv_score)} ({summary.scoring})"
+        rows.append(("mean score", score))
+    return rows
+
+
+def _certificate_rows(summary: "ModelSummary") -> list[tuple[str, str]]:
+    one = summary.certificate
+    if one is None:
+        return []
+    gap = f"{spell_number(one.gap)}, {spell_number(one.relative)} of the objective"
+    return [
+        ("objective", spell_number(one.objective)),
+        ("above the optimum by at most", gap),
+        ("steps", str(one.n_iter)),
+    ]
+
+
+def _feature_prior_words(summary: "ModelSummary") -> str:
+    prior = summary.feature_prior
+    if prior is None:
+        return "none"
+    return (
+        f"{count_words(prior.n_relations, 'relation')}, violated by "
+        f"{spell_number(prior.violation)}, {100 * prior.share:.2g} % of the objective"
+    )
+
+
+def _feature_table(summary: "ModelSummary") -> Table:
+    rows = [(f.name, f.mean, f.least, f.most, f.norm) for f in summary.features]
+    return build_table(
+        "Selected features, coefficients over tasks",
+        ("feature", "mean", "min", "max", "norm"),
+        rows,
+        most=MOST_FEATURES,
+        what="features",
+    )
+
+
+def _task_table(summary: "ModelSummary") -> Table:
+    marked = bool(summary.outliers)
+    heads = ("task", "rows", "R²", "intercept", "norm", *["outlier"] * marked)
+    rows = [
+        (
+            str(one.task),
+            _count(one.weight),
+            one.r2,
+            one.intercept,
+            one.norm,
+            *["yes" if one.is_outlier else ""] * marked,
+        )
+        for one in summary.tasks
+    ]
+    title = "Tasks, R² on the training rows"
+    if all(one.r2 is None for one in summary.tasks):
+        title, heads = "Tasks", (*heads[:2], *heads[3:])
+        rows = [(*row[:2], *row[3:]) for row in rows]
+    return build_table(title, heads, rows, most=MOST_TASKS, what="tasks")
+
+
+def _names(labels: Sequence[Hashable]) -> str:
+    shown = ", ".join(str(label) for label in labels[:MOST_NAMES])
+    more = f", … ({len(labels)} in all)" if len(labels) > MOST_NAMES else ""
+    return shown + more or "none"
+
+
+def plain_labels(tasks: Sequence[Hashable]) -> list[Any]:
+    """Task labels as every library of frames takes them."""
+    plain = all(isinstance(task, str | int | float | date) for task in tasks)
+    return list(tasks) if plain else [str(task) for task in tasks]
+
+
+def feature_names(model: Any) -> tuple[str, ...]:
+    """Names of the features; x0, x1, … where the data had none."""
+    names = getattr(model, "feature_names_in_", None)
+    return name_features(names, model.n_features_in_)
+
+
+def shared_coef(model: Any) -> Array:
+    """Coefficients (m, d) without task-specific components: what priors act on."""
+    return np.asarray(getattr(model, "shared_coef_", model.coef_))

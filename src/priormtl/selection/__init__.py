@@ -1,6 +1,5 @@
 """How strong: strengths and ties chosen from the data, on statistics of folds."""
 
-from priormtl.selection.belonging import Belonging, find_outliers
 from priormtl.selection.folds import (
     Split,
     align_parts,
@@ -25,8 +24,12 @@ from priormtl.selection.outlier_search import (
     search_outliers,
 )
 from priormtl.selection.outliers import (
+    OutlierTest,
     OwnChoice,
     column_pulls,
+    find_outliers,
+    fit_outlier_path,
+    fit_outliers,
     pose_outliers,
     solve_outliers,
     suggest_own,
@@ -43,9 +46,10 @@ from priormtl.selection.scores import (
 )
 from priormtl.selection.search import (
     RULES,
+    Candidate,
     Grid,
     SearchResult,
-    Solver,
+    Structure,
     Trial,
     choose_candidate,
     count_paths,
@@ -54,23 +58,22 @@ from priormtl.selection.search import (
     run_jobs,
     search,
 )
-from priormtl.selection.ties import Ties, estimate_logistic_ties, estimate_ties
 
 __all__ = [
     "RULES",
-    "Belonging",
+    "Candidate",
     "Grid",
     "MeanAuc",
     "OutlierCandidate",
     "OutlierResult",
+    "OutlierTest",
     "OwnChoice",
     "RowError",
     "Score",
     "SearchResult",
-    "Solver",
     "Split",
     "StatisticsError",
-    "Ties",
+    "Structure",
     "Trial",
     "align_parts",
     "as_splits",
@@ -80,10 +83,10 @@ __all__ = [
     "count_outlier_paths",
     "count_paths",
     "deal_rows",
-    "estimate_logistic_ties",
-    "estimate_ties",
     "find_outliers",
     "find_partition",
+    "fit_outlier_path",
+    "fit_outliers",
     "leave_one_out",
     "mean_auc",
     "mean_scores",

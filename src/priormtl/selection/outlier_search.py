@@ -1,7 +1,7 @@
 """Searches for outlier tasks: candidates beside those without, tried on splits."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.model import Solver
 from priormtl.problem import Problem
-from priormtl.selection.belonging import Belonging, find_outliers
 from priormtl.selection.outliers import (
+    OutlierTest,
     OwnChoice,
     column_pulls,
+    find_outliers,
     pose_outliers,
     solve_outliers,
     suggest_own,
@@ -21,14 +23,13 @@ from priormtl.selection.outliers import (
 from priormtl.selection.search import (
     Grid,
     SearchResult,
-    Solver,
     Trial,
     is_unsolved,
     mean_scores,
     results_table,
     standard_error,
 )
-from priormtl.solvers import Solution, solve
+from priormtl.solvers import Solution
 
 __all__ = [
     "OutlierCandidate",
@@ -49,7 +50,7 @@ class OutlierCandidate(NamedTuple):
     theta: float
 
     def at(self, problem: Problem) -> Problem:
-        """A problem at these strengths, without own parts."""
+        """A problem at these strengths, without task-specific components."""
         return problem.with_strengths(
             lam=self.lam, theta=self.theta, epsilon=self.epsilon
         )
@@ -114,10 +115,14 @@ class OutlierResult:
     def candidates(self) -> list[OutlierCandidate]:
         """All candidates, those without outliers first."""
         plain = [
-            OutlierCandidate(epsilon, lam, np.inf, theta)
-            for epsilon, lam, theta in self.grid.candidates().tolist()
+            OutlierCandidate(one.epsilon, one.lam, np.inf, one.theta)
+            for one in self.plain.candidates()
         ]
         return [*plain, *self.extra]
+
+    def without_data(self) -> "OutlierResult":
+        """Scores alone, to be kept with a fitted estimator."""
+        return replace(self, plain=self.plain.without_data())
 
     def table(self) -> dict[str, Any]:
         """Results under the names that GridSearchCV gives them."""
@@ -155,11 +160,11 @@ def _propose(
     base: OutlierCandidate,
     problem: Problem,
     strengths: Array | None,
-    judged: Belonging | None,
+    judged: OutlierTest | None,
     solver: Solver,
 ) -> list[Proposal]:
     """Candidates at the strengths of one without outliers."""
-    plain = _solve(problem, solver)
+    plain = solver.solve(problem)
     if strengths is None:
         own = suggest_own(problem, plain, judged)
         tried = [own] if np.isfinite(own.strength) else []
@@ -220,11 +225,6 @@ def _neighbours(lams: Array, lam: float) -> list[float]:
     return [float(x) for x in ordered[max(0, place - 1) : place + 2][::-1]]
 
 
-def _solve(problem: Problem, solver: Solver) -> Solution:
-    method = solver.choose(problem)
-    return solve(problem, method, stop=solver.rules(method))
-
-
 def _paths(
     extra: Sequence[Proposal], trials: Sequence[Trial]
 ) -> list[tuple[Path, Trial]]:
@@ -243,23 +243,23 @@ def _score_path(path: Path, trial: Trial, solver: Solver) -> dict[int, Outcome]:
     """Solve from the fewest outliers on, each from where the last one has ended."""
     order = sorted(path, key=lambda place: -path[place].candidate.outlier_strength)
     outcomes = {}
-    last = _solve(path[order[0]].candidate.at(trial.problem), solver)
+    base = trial.posed.problem
+    last = solver.solve(path[order[0]].candidate.at(base))
     spent = 0.0
     for place in order:
-        plain = path[place].candidate.at(trial.problem)
+        plain = path[place].candidate.at(base)
         problem = pose_outliers(plain, path[place].own.spread())
         last = solve_outliers(problem, last, solver)
-        limit = solver.tol * problem.null_objective
-        outcomes[place] = _judge(last, trial, limit, last.seconds - spent)
+        unsolved = is_unsolved(last, problem, solver)
+        outcomes[place] = _judge(last, trial, unsolved, last.seconds - spent)
         spent = last.seconds
     return outcomes
 
 
-def _judge(solution: Solution, trial: Trial, limit: float, spent: float) -> Outcome:
+def _judge(solution: Solution, trial: Trial, unsolved: bool, spent: float) -> Outcome:
     """Score on held-out rows."""
     begin = perf_counter()
-    coef = solution.point.total.T / trial.scale
+    coef = solution.point.total.T / trial.posed.scale
     score = float(trial.score(coef[np.newaxis], solution.intercept[np.newaxis])[0])
     seconds = perf_counter() - begin
-    above = is_unsolved(solution, limit)
-    return Outcome(score, spent, seconds, above)
+    return Outcome(score, spent, seconds, unsolved)

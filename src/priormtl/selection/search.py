@@ -1,8 +1,13 @@
-"""The grid search: one warm-started path per fold, theta and epsilon."""
+"""Search: models and their strengths, scored on splits of the data.
+
+A structure is a model whose strengths are open, with a grid of them. For each split,
+structure, theta and epsilon one path over decreasing lam is solved, each lam from the
+last solution, and all its solutions are scored at once.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
@@ -12,15 +17,16 @@ from scipy.stats import rankdata
 
 from priormtl._arrays import Array
 from priormtl.exceptions import FoldsError
-from priormtl.problem import Problem
+from priormtl.model import Model, Posed, Solver
 from priormtl.selection.scores import Score
-from priormtl.solvers import Method, Solution, StopReason, StopRule, solve_path
+from priormtl.solvers import Solution
 
 __all__ = [
     "RULES",
+    "Candidate",
     "Grid",
     "SearchResult",
-    "Solver",
+    "Structure",
     "Trial",
     "choose_candidate",
     "count_paths",
@@ -34,41 +40,49 @@ __all__ = [
 
 R = TypeVar("R")
 RULES = ("best", "1se")
-STRENGTHS = ("epsilon", "lam", "theta")  # as GridSearchCV orders them
 
 
-@dataclass(frozen=True, eq=False)
-class Grid:
+class Grid(NamedTuple):
     """Strengths to try, all with all."""
 
     lams: Array
     thetas: Array
     epsilons: Array
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Number of epsilons, lams and thetas."""
-        return len(self.epsilons), len(self.lams), len(self.thetas)
-
-    def candidates(self) -> Array:
-        """Epsilon, lam and theta of every candidate, theta changing fastest."""
-        return np.array(list(product(self.epsilons, self.lams, self.thetas)))
-
 
 class Trial(NamedTuple):
-    """One split: the problem of its training part, and how solutions are judged."""
+    """One split: the model posed on its training part, and the score of solutions."""
 
-    problem: Problem
-    scale: Array  # (d,) what features were divided by
+    posed: Posed
     score: Score
 
 
-class Solver(NamedTuple):
-    """How problems are solved."""
+class Structure(NamedTuple):
+    """A model with a grid of strengths, posed on all splits."""
 
-    choose: Callable[[Problem], Method[Any]]
-    rules: Callable[[Method[Any]], Sequence[StopRule]]
-    tol: float
+    model: Model | None  # None where it was read from a file
+    grid: Grid
+    trials: Sequence[Trial]
+
+    @classmethod
+    def of(
+        cls, model: Model, grid: Grid, folds: Sequence[tuple[Any, Score]]
+    ) -> "Structure":
+        """Pose a model on the training part of each fold."""
+        return cls(model, grid, [Trial(model.pose(data), s) for data, s in folds])
+
+
+class Candidate(NamedTuple):
+    """Strengths to try; in the order of GridSearchCV, by name."""
+
+    epsilon: float
+    lam: float
+    theta: float
+    structure: int = 0  # place of its structure in the search
+
+    def at(self, posed: Posed) -> Posed:
+        """A posed model at these strengths."""
+        return posed.at(self.lam, self.theta, self.epsilon)
 
 
 class PathScores(NamedTuple):
@@ -82,23 +96,45 @@ class PathScores(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """Scores of all candidates on all splits, in the order of ``grid.candidates``."""
+    """Scores of all candidates on all splits."""
 
-    grid: Grid
+    structures: Sequence[Structure]
     scores: Array  # (candidates, splits)
     fit_seconds: Array
     score_seconds: Array
     unsolved: int = 0  # fits that ended above the tolerance
 
     @property
+    def grid(self) -> Grid:
+        """Strengths of the first structure."""
+        return self.structures[0].grid
+
+    def candidates(self) -> list[Candidate]:
+        """All candidates, theta changing fastest."""
+        return [
+            Candidate(float(epsilon), float(lam), float(theta), k)
+            for k, (_, grid, _) in enumerate(self.structures)
+            for epsilon, lam, theta in product(grid.epsilons, grid.lams, grid.thetas)
+        ]
+
+    @property
     def mean_scores(self) -> Array:
         """Mean over the splits in which a score exists."""
         return mean_scores(self.scores)
 
+    def without_data(self) -> "SearchResult":
+        """Scores alone, to be kept with a fitted estimator."""
+        kept = [structure._replace(trials=()) for structure in self.structures]
+        return replace(self, structures=kept)
+
     def table(self) -> dict[str, Any]:
         """Results under the names that GridSearchCV gives them."""
-        candidates = self.grid.candidates().tolist()
-        params = [dict(zip(STRENGTHS, row, strict=True)) for row in candidates]
+        params = []
+        for candidate in self.candidates():
+            named = candidate._asdict()
+            if len(self.structures) == 1:
+                del named["structure"]
+            params.append(named)
         return results_table(params, self.scores, self.fit_seconds, self.score_seconds)
 
 
@@ -138,30 +174,41 @@ def _column(name: str, params: Sequence[Mapping[str, Any]]) -> np.ma.MaskedArray
 
 
 def search(
-    trials: Sequence[Trial],
-    grid: Grid,
+    structures: Sequence[Structure],
     solver: Solver,
     *,
     n_jobs: int = 1,
     advance: Callable[[], None] = lambda: None,
 ) -> SearchResult:
-    """Score every candidate on every trial; ``advance`` is called after each path.
+    """Score every candidate on every split; ``advance`` is called after each path.
 
-    Paths do not know of each other, so that the result is the same to the bit for
-    any number of threads.
+    Paths are independent, so that results are bit-identical for any ``n_jobs``.
     """
-    paths = [key for t, trial in enumerate(trials) for key in _keys(t, trial, grid)]
-    jobs = [_job(trials[t], grid.lams, solver, *pair) for t, *pair in paths]
-    done = dict(zip(paths, run_jobs(jobs, n_jobs, advance), strict=True))
-    parts = [_gather(t, trial, grid, done) for t, trial in enumerate(trials)]
-    scores, fit_seconds, score_seconds = np.stack(parts, axis=-1)
+    keys = list(_paths(structures))
+    jobs = [_job(structures, solver, *key) for key in keys]
+    done = dict(zip(keys, run_jobs(jobs, n_jobs, advance), strict=True))
+    parts = []
+    for k, (_, grid, trials) in enumerate(structures):
+        shape = len(grid.epsilons), len(grid.lams), len(grid.thetas), len(trials)
+        out = np.empty((3, *shape))
+        for t, trial in enumerate(trials):
+            thetas, epsilons = _distinct(grid, trial)
+            for (a, epsilon), (b, theta) in product(
+                enumerate(grid.epsilons), enumerate(grid.thetas)
+            ):
+                # Without relations or ties all values of their strength are one.
+                own = theta if len(thetas) > 1 else thetas[0]
+                tie = epsilon if len(epsilons) > 1 else epsilons[0]
+                out[:, a, :, b, t] = done[k, t, float(own), float(tie)][:3]
+        parts.append(out.reshape(3, -1, len(trials)))
+    scores, fit_seconds, score_seconds = np.concatenate(parts, axis=1)
     unsolved = sum(path.unsolved for path in done.values())
-    return SearchResult(grid, scores, fit_seconds, score_seconds, unsolved)
+    return SearchResult(structures, scores, fit_seconds, score_seconds, unsolved)
 
 
-def count_paths(trials: Sequence[Trial], grid: Grid) -> int:
+def count_paths(structures: Sequence[Structure]) -> int:
     """Number of paths that a search follows."""
-    return sum(len(list(_keys(t, trial, grid))) for t, trial in enumerate(trials))
+    return len(list(_paths(structures)))
 
 
 def choose_candidate(result: SearchResult, rule: str) -> int:
@@ -176,7 +223,7 @@ def choose_candidate(result: SearchResult, rule: str) -> int:
     if rule == "best":
         return best
     near = mean >= mean[best] - standard_error(result.scores[best])
-    lams = result.grid.candidates()[:, STRENGTHS.index("lam")]
+    lams = np.array([candidate.lam for candidate in result.candidates()])
     largest = near & (lams == lams[near].max())
     return int(np.nanargmax(np.where(largest, mean, -np.inf)))
 
@@ -189,49 +236,59 @@ def standard_error(scores: Array) -> float:
     return float(known.std(ddof=1) / np.sqrt(len(known)))
 
 
-def _keys(t: int, trial: Trial, grid: Grid) -> Iterator[tuple[int, float, float]]:
-    """Trial, theta and epsilon of each path that differs from the others."""
-    # Without relations or ties all values of their strength give the same problem.
-    prior = trial.problem.prior
+def _distinct(grid: Grid, trial: Trial) -> tuple[Array, Array]:
+    """Values of theta and epsilon that give different problems."""
+    prior = trial.posed.problem.prior
     thetas = grid.thetas if prior.D.nnz else grid.thetas[:1]
     epsilons = grid.epsilons[:1] if prior.laplacian.is_zero else grid.epsilons
-    return ((t, float(a), float(b)) for b, a in product(epsilons, thetas))
+    return thetas, epsilons
+
+
+def _paths(
+    structures: Sequence[Structure],
+) -> Iterator[tuple[int, int, float, float]]:
+    """Structure, trial, theta and epsilon of each path that differs from the others."""
+    for k, (_, grid, trials) in enumerate(structures):
+        for t, trial in enumerate(trials):
+            thetas, epsilons = _distinct(grid, trial)
+            for epsilon, theta in product(epsilons, thetas):
+                yield k, t, float(theta), float(epsilon)
 
 
 def _job(
-    trial: Trial, lams: Array, solver: Solver, theta: float, epsilon: float
+    structures: Sequence[Structure],
+    solver: Solver,
+    k: int,
+    t: int,
+    theta: float,
+    epsilon: float,
 ) -> Callable[[], PathScores]:
-    return lambda: _score_path(trial, lams, solver, theta, epsilon)
+    """Solve for decreasing lam, then score all solutions at once."""
+    lams, (posed, score) = structures[k].grid.lams, structures[k].trials[t]
+
+    def run() -> PathScores:
+        order = np.argsort(-lams, kind="stable")
+        problem = posed.at(1.0, theta, epsilon).problem
+        solutions = solver.path(problem, lams[order])
+        begin = perf_counter()
+        coefs = np.stack([solution.coef.T for solution in solutions]) / posed.scale
+        intercepts = np.stack([solution.intercept for solution in solutions])
+        scores = score(coefs, intercepts)
+        each = (perf_counter() - begin) / len(lams)
+        back = np.argsort(order)
+        return PathScores(
+            scores[back],
+            np.array([solution.seconds for solution in solutions])[back],
+            np.full(len(lams), each),
+            sum(is_unsolved(solution, problem, solver) for solution in solutions),
+        )
+
+    return run
 
 
-def _score_path(
-    trial: Trial, lams: Array, solver: Solver, theta: float, epsilon: float
-) -> PathScores:
-    """Solve for decreasing lam, then judge all solutions at once."""
-    order = np.argsort(-lams, kind="stable")
-    problem = trial.problem.with_strengths(lam=1.0, theta=theta, epsilon=epsilon)
-    solutions = solve_path(
-        problem, lams[order], choose=solver.choose, rules=solver.rules
-    )
-    begin = perf_counter()
-    coefs = np.stack([solution.coef.T for solution in solutions]) / trial.scale
-    intercepts = np.stack([solution.intercept for solution in solutions])
-    scores = trial.score(coefs, intercepts)
-    each = (perf_counter() - begin) / len(lams)
-    back = np.argsort(order)
-    limit = solver.tol * problem.null_objective
-    return PathScores(
-        scores[back],
-        np.array([solution.seconds for solution in solutions])[back],
-        np.full(len(lams), each),
-        sum(is_unsolved(solution, limit) for solution in solutions),
-    )
-
-
-def is_unsolved(solution: Solution, limit: float) -> bool:
-    """Whether a run ended above the largest gap allowed, and not by rounding."""
-    by_rounding = solution.reason is StopReason.ROUNDING
-    return solution.certificate.gap > limit and not by_rounding
+def is_unsolved(solution: Solution, problem: Any, solver: Solver) -> bool:
+    """Whether a run ended above the largest gap allowed."""
+    return not solver.accepts(problem, solution.certificate)
 
 
 def run_jobs(
@@ -256,23 +313,6 @@ def run_jobs(
 def _then(result: R, advance: Callable[[], None]) -> R:
     advance()
     return result
-
-
-def _gather(t: int, trial: Trial, grid: Grid, done: dict[Any, PathScores]) -> Array:
-    """Scores, fit and score seconds of all candidates on one trial (3, candidates)."""
-    out = np.empty((3, *grid.shape))
-    keys = list(_keys(t, trial, grid))
-    thetas = {key[1] for key in keys}
-    epsilons = {key[2] for key in keys}
-    for a, epsilon in enumerate(grid.epsilons):
-        for b, theta in enumerate(grid.thetas):
-            path = done[
-                t,
-                theta if theta in thetas else grid.thetas[0],
-                epsilon if epsilon in epsilons else grid.epsilons[0],
-            ]
-            out[:, a, :, b] = path[:3]
-    return out.reshape(3, -1)
 
 
 def mean_scores(scores: Array) -> Array:

@@ -8,13 +8,15 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.exceptions import suggest
-from priormtl.solvers import METHODS
 
 __all__ = [
     "check_choice",
     "check_count",
     "check_fit_intercept",
     "check_jobs",
+    "check_outlier_strength",
+    "check_outlier_strengths",
+    "check_outlier_tasks",
     "check_positive",
     "check_row_weights",
     "check_strength",
@@ -23,10 +25,8 @@ __all__ = [
     "check_tolerance",
 ]
 
-ADAPTIVE = "adaptive"
 
-PENALTIES = ("l21", "nuclear")
-SOLVERS = ("auto", *METHODS)
+ADAPTIVE = "adaptive"
 
 
 def check_strength(name: str, value: Any) -> float:
@@ -132,3 +132,33 @@ def check_tie_weights(value: Any, d: int) -> Array | str | None:
 
 def _is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_outlier_tasks(value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"outlier_tasks must be True or False: got {value!r}.")
+    return bool(value)
+
+
+def check_outlier_strength(name: str, value: Any) -> float:
+    """Positive number; infinity means no outliers."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not value > 0:
+        raise ValueError(
+            f"{name} must be a positive number, or inf for no outliers: got {value!r}."
+        )
+    return float(value)
+
+
+def check_outlier_strengths(values: Any) -> Array | None:
+    """Several strengths, at least one; None: those that the data suggest."""
+    if values is None:
+        return None
+    listed: Any = values.tolist() if isinstance(values, np.ndarray) else values
+    if not hasattr(listed, "__len__") or isinstance(listed, str) or not len(listed):
+        raise ValueError(
+            f"outlier_strengths must be None or list at least one: got {values!r}."
+        )
+    name = "every one of outlier_strengths"
+    return np.array([check_outlier_strength(name, value) for value in listed])
