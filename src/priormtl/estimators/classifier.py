@@ -1,4 +1,4 @@
-"""MultiTaskClassifier: binary tasks with logistic or squared loss."""
+"""Binary classification for several related tasks: ``MultiTaskClassifier``."""
 
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Self
@@ -31,7 +31,7 @@ def _has_probabilities(estimator: "ClassificationTasks") -> bool:
 
 
 class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
-    """What classifiers share: two labels per task, predictions and accuracy."""
+    """Common behaviour of classifiers: two classes per task, and accuracy."""
 
     loss: str
     fit_intercept: bool | str
@@ -46,18 +46,19 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         where: Any = None,
         **columns: Any,
     ) -> Self:
-        """Learn from tables in files, whose rows are read into memory.
-
-        Logistic loss needs the rows: statistics do not suffice.
+        """Fit the model to tables in files. All rows are read into memory.
 
         Parameters
         ----------
         source, schema, where, target, task, weight, features, categories, missing
-            As in :meth:`MultiTaskRegressor.fit_source`; targets are class labels.
+            See :meth:`MultiTaskRegressor.fit_source`. The targets are class labels.
 
         Returns
         -------
         self
+
+        Notes ----- The logistic loss needs the rows. It cannot be computed from
+        sufficient statistics.
 
         Examples
         --------
@@ -73,13 +74,36 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         return fitted
 
     def decision_function(self, X: Any, *, task: Any = None) -> Array:
-        """Scores, positive for the second class: (n,), or (n, m) as in ``predict``."""
+        """Return the linear scores of the rows of X.
+
+        Positive scores belong to the second class of the task.
+
+        Parameters
+        ----------
+        X, task
+            See ``predict``.
+
+        Returns
+        -------
+        (n,) or (n, m) array
+            One score per row. If the model was fitted on (n, m) targets and ``task`` is
+            None, one column per task.
+        """
         return self._scores(X, task)[0]
 
     def predict(self, X: Any, *, task: Any = None) -> np.ndarray:
-        """Predict one class label per row, or (n, m) for a model of (n, m) targets.
+        """Predict the class labels of the rows of X.
 
-        Parameters are those of :meth:`MultiTaskRegressor.predict`.
+        Parameters
+        ----------
+        X, task
+            See :meth:`MultiTaskRegressor.predict`.
+
+        Returns
+        -------
+        (n,) or (n, m) array
+            One label per row. If the model was fitted on (n, m) targets and ``task`` is
+            None, one column per task.
         """
         scores, codes = self._scores(X, task)
         columns = np.arange(len(self.tasks_)) if codes is None else codes
@@ -87,10 +111,19 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any, *, task: Any = None) -> Array:
-        """Probabilities of both classes (n, 2).
+        """Return class probabilities. Only available with ``loss="logistic"``.
 
-        For (n, m) targets those of the second class (n, m), as is the custom of
-        scikit-learn's multi-label classifiers.
+        Parameters
+        ----------
+        X, task
+            See ``predict``.
+
+        Returns
+        -------
+        (n, 2) or (n, m) array
+            Probabilities of both classes. If the model was fitted on (n, m) targets and
+            ``task`` is None, the probability of the second class, one column per task,
+            as in scikit-learn's multi-label classifiers.
         """
         scores, _ = self._scores(X, task)
         if scores.ndim == 2:
@@ -100,7 +133,22 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
     def score(
         self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
     ) -> float:
-        """Share of right predictions among the measured targets."""
+        """Return the accuracy of the predictions.
+
+        Parameters
+        ----------
+        X, task
+            See ``predict``.
+        y : (n,) or (n, m) array
+            True class labels. Missing values in (n, m) targets are ignored.
+        sample_weight : (n,) array, optional
+            Weight of each row.
+
+        Returns
+        -------
+        float
+            Fraction of correctly classified targets.
+        """
         prediction = self.predict(X, task=task)
         target = read_labels(y)
         weight = None if sample_weight is None else read_targets(sample_weight)
@@ -156,36 +204,42 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
 
 
 class MultiTaskClassifier(ClassificationTasks, LinearMultiTask):
-    """Binary classification for many related tasks, with prior information.
+    """Binary classification for several related tasks, with prior information.
 
-    Minimises over coefficients P (features × tasks) and intercepts b, with classes
-    coded −1 and +1::
+    Minimises the following objective over the coefficients P (features × tasks) and
+    the intercepts b, with classes coded as −1 and +1::
 
         Σ w log(1 + exp(−y (x p_i + b_i)))
             + lam ‖P‖₂,₁ + theta/2 ‖D P‖² + epsilon/2 tr(P L Pᵀ)
 
-    ``loss="squared"`` puts 1/2 Σ w (x p_i + b_i − y)² in place of the first line, as
-    the paper does in its tables. Any two labels may be the classes of a task; see
-    ``one_vs_one`` and ``one_vs_rest`` for more than two classes.
+    With ``loss="squared"`` the first line is 1/2 Σ w (x p_i + b_i − y)², as in the
+    tables of the paper. The two classes of a task may have any labels. For problems
+    with more than two classes, use ``one_vs_one`` or ``one_vs_rest``.
 
     Parameters
     ----------
     lam, theta, epsilon, feature_prior, task_prior, penalty, fit_intercept, \
 intercept_strength, feature_weights, tie_weights, standardize, solver, tol, max_iter, \
 warm_start, task, unseen_tasks, outlier_tasks, outlier_strength
-        As in :class:`MultiTaskRegressor`. With logistic loss, ``"adaptive"`` ties are
-        those of its quadratic models (penalised quasi-likelihood).
-    loss : {"logistic", "squared"}
-        How misfit is counted.
+        See :class:`MultiTaskRegressor`. With logistic loss, "adaptive" coupling is
+        estimated by penalised quasi-likelihood, and ``outlier_strength`` is in units
+        of the noise.
+    loss : {"logistic", "squared"}, default="logistic"
+        Loss function.
 
     Attributes
     ----------
-    classes_ : (2,) array, or list of m arrays where tasks have different classes
-        Class labels; the second is the positive one.
+    classes_ : (2,) array or list of m arrays
+        Class labels; the second one is the positive class. If tasks have different
+        classes, a list with one array per task.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, tie_weights_, \
 intercept_strength_, n_features_in_, feature_names_in_, feature_prior_, task_weight_, \
 feature_scale_, shared_coef_, own_coef_, outlier_tasks_, outlier_strength_
-        As in :class:`MultiTaskRegressor`.
+        See :class:`MultiTaskRegressor`.
+
+    See Also
+    --------
+    MultiTaskClassifierCV : Selects lam, theta and epsilon by cross-validation.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""CopyFeatures: the paper's artificial prior as a transformer."""
+"""Duplicate some features: the artificial prior of the paper."""
 
 from typing import Any, Self
 
@@ -14,23 +14,28 @@ __all__ = ["CopyFeatures"]
 
 
 class CopyFeatures(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Append copies of some features; copy and original are known to act alike.
+    """Append copies of randomly selected features.
+
+    Each copy should have the same effect as its original, which gives an artificial
+    feature prior.
 
     Parameters
     ----------
-    fraction : float
-        Share of the features to copy, at least one feature.
-    random_state : int, RandomState or None
-        Which ones.
+    fraction : float, default=0.05
+        Fraction of the features to copy. At least one feature is copied.
+    random_state : int, RandomState or None, default=0
+        Seed for the selection of features.
 
     Attributes
     ----------
     copied_ : (k,) array
-        Positions of the copied features.
+        Indices of the copied features.
     prior_ : FeaturePrior
-        Each copy is similar to its original.
-    n_features_in_, feature_names_in_ : int, array
-        Features before copying, and their names where X has any.
+        Prior that states that each copy is similar to its original.
+    n_features_in_ : int
+        Number of features before copying.
+    feature_names_in_ : (d,) array
+        Names of the features before copying. Only if X has column names.
 
     Examples
     --------
@@ -44,7 +49,7 @@ class CopyFeatures(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the features to copy."""
+        """Select the features to copy."""
         if not 0 < self.fraction <= 1:
             raise ValueError(
                 f"fraction must be above 0 and at most 1: got {self.fraction!r}."
@@ -59,7 +64,7 @@ class CopyFeatures(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Features followed by the copies."""
+        """Return X with the copies appended as last columns."""
         check_is_fitted(self)
         checked = validate_data(
             self, X, reset=False, accept_sparse="csr", dtype=np.float64
@@ -70,7 +75,7 @@ class CopyFeatures(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return np.hstack([checked, copies])
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the features, then "<name>_copy" for the copies."""
+        """Return the feature names; those of copies end in "_copy"."""
         names = super().get_feature_names_out(input_features)
         copies = [f"{names[j]}_copy" for j in self.copied_]
         return np.concatenate([names, np.array(copies, dtype=object)])

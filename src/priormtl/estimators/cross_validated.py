@@ -1,4 +1,4 @@
-"""MultiTaskRegressorCV, MultiTaskClassifierCV: strengths chosen on folds."""
+"""Estimators whose strengths are selected by cross-validation."""
 
 import os
 from collections.abc import Sequence
@@ -42,72 +42,80 @@ __all__ = ["MultiTaskClassifierCV", "MultiTaskRegressorCV"]
 
 
 class MultiTaskRegressorCV(CrossValidated, RegressionTasks):
-    """MultiTaskRegressor whose strengths are chosen by cross-validation.
-
-    For each fold, theta and epsilon a path over decreasing lam is solved, each start
-    from the last solution. With squared loss statistics of each fold are made once,
-    training parts are merges of them, and every validation error comes from the
-    held-out statistics: rows are read once for the whole grid. (Where samples are
-    smaller than Gram matrices, and for other scorings, rows are used instead.)
+    """MultiTaskRegressor with strengths selected by cross-validation.
 
     Parameters
     ----------
-    lams : array, int or None
-        Values of lam to try; or how many (None: 10) on a geometric grid from lam_max,
-        at which all coefficients vanish, down to a thousandth of it.
-    thetas, epsilons : sequences of float
-        Values of theta and epsilon to try; all are tried with all.
-    cv : int, splitter of scikit-learn, or iterable of (train, test)
-        A number of folds, even within each task (and class), dealt out in an order
-        that is shuffled but always the same; a task's only row stays in training. In
-        other splits every training part must hold every task.
-    scoring : None, name or callable
-        None: negative mean squared error over all held-out rows, weighted. Others as
-        in scikit-learn: they see the held-out rows without weights, with the task's
-        position as the last column of X.
+    lams : array, int or None, default=None
+        Values of lam to try, or their number (None: 10). A number gives a geometric
+        grid from lam_max, the smallest value for which all coefficients are zero, down
+        to lam_max / 1000.
+    thetas : sequence of float, default=(0.1, 1, 10, 100)
+        Values of theta to try.
+    epsilons : sequence of float, default=(0.1, 1, 10, 100, 1000)
+        Values of epsilon to try. The grid contains all combinations of lams, thetas
+        and epsilons.
+    cv : int, splitter or iterable of (train, test), default=5
+        Number of folds, a scikit-learn splitter, or splits. A number gives shuffled,
+        reproducible folds that are stratified by task (and class); the row of a task
+        with a single row is always used for training. With other splits, every
+        training part must contain every task.
+    scoring : None, str or callable, default=None
+        Score to maximise. None is the negative weighted mean squared error over all
+        held-out rows. Other scorers are used as in scikit-learn: they are called
+        without sample weights, and the last column of X is the position of the task.
     n_jobs : int, optional
-        Threads; None is one, −1 all processors. Results do not depend on it.
-    selection : {"best", "1se"}
-        Best mean score, or the largest lam whose mean score is within one standard
-        error of it.
+        Number of threads. None means 1, and -1 means all processors. Results are
+        bit-identical for any ``n_jobs``.
+    selection : {"best", "1se"}, default="best"
+        "best" selects the candidate with the best mean score. "1se" selects the
+        largest lam whose mean score is within one standard error of the best.
     feature_prior, task_prior, penalty, fit_intercept, intercept_strength, \
 feature_weights, tie_weights, standardize, solver, tol, max_iter, task, \
 unseen_tasks
-        As in :class:`MultiTaskRegressor`; scales, correlations and other things that
-        are learned from data are learned from each training part anew.
-    outlier_tasks : bool
-        Try tasks with parts of their own too, around the strengths chosen without
-        (lam and its neighbours, and no weaker ties). They are taken where their mean
-        score is better, with ``outlier_strengths`` by more than one standard error of
-        the difference; else the fit is that without.
+        See :class:`MultiTaskRegressor`. Everything that is estimated from data, such
+        as scales and correlations, is estimated on each training part separately.
+    outlier_tasks : bool, default=False
+        Whether to also try models with outlier tasks. They are fitted with strengths
+        close to those selected without outlier tasks: neighbouring values of lam, and
+        the same or larger values of epsilon. They are selected if their mean score is
+        better; with ``outlier_strengths``, it must be better by more than one standard
+        error of the difference.
     outlier_strengths : sequence of float, optional
-        Values of ``outlier_strength`` to try beside inf; None: tasks are tested as by
-        the estimator with fixed strengths, and are let out where held-out rows gain.
+        Values of ``outlier_strength`` to try in addition to inf. If None, outlier
+        tasks are identified by a test, as in :class:`MultiTaskRegressor`.
 
     Attributes
     ----------
     lam_, theta_, epsilon_ : float
-        Strengths chosen.
+        Selected strengths.
     outlier_strength_ : float
-        That chosen for outlier tasks, inf: none; only with ``outlier_tasks``.
+        Selected threshold for outlier tasks; inf means that there are none. Only with
+        ``outlier_tasks``.
     best_score_ : float
-        Their mean score over the splits.
+        Mean score of the selected candidate over the splits.
     best_index_ : int
-        Their place in ``cv_results_``.
+        Index of the selected candidate in ``cv_results_``.
     cv_results_ : dict
-        Scores and times of all candidates, under the names of GridSearchCV.
+        Scores and times of all candidates, with the same keys as in GridSearchCV.
     n_splits_ : int
         Number of splits.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
 feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, \
 feature_scale_, shared_coef_, own_coef_, outlier_tasks_
-        Of the fit to all rows, as in :class:`MultiTaskRegressor`.
+        Results of the final fit to all rows; see :class:`MultiTaskRegressor`.
 
     Notes
     -----
-    Searches of more than two seconds show a bar on terminals, where rich is installed,
-    and write log lines of level INFO to the logger "priormtl" elsewhere. Callbacks of
-    scikit-learn, set by ``set_callbacks`` from version 1.9 on, take their place.
+    For each fold, theta and epsilon, a path over decreasing lam is computed with warm
+    starts. With the default scoring, each row is read only once: statistics are
+    computed for each fold, statistics of training parts are sums of them, and
+    validation errors are computed from the statistics of the held-out fold. Rows are
+    used instead if there are fewer of them than features, or with other scorers.
+
+    Searches that take more than two seconds display a progress bar in terminals if
+    rich is installed. Otherwise they log to the logger "priormtl" at level INFO. With
+    scikit-learn 1.9 or later, callbacks set by ``set_callbacks`` replace both.
 
     Examples
     --------
@@ -121,13 +129,14 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
 
     @with_callbacks
     def fit_statistics(self, parts: Sequence[TaskStatistics]) -> Self:
-        """Choose strengths on statistics held out in turn, then learn from all.
+        """Select strengths and fit the model, given statistics of disjoint rows.
 
         Parameters
         ----------
-        parts : two or more TaskStatistics
-            Of disjoint rows, such as chunks or sites; see ``summarize``. They take the
-            place of ``cv``. Tasks that one part alone holds stay in training.
+        parts : sequence of TaskStatistics
+            Two or more statistics of disjoint rows, for example of chunks or sites, as
+            returned by ``summarize``. Each is held out once, so ``cv`` is not used.
+            Tasks that are present in only one part are always used for training.
 
         Returns
         -------
@@ -147,20 +156,20 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         shards: str | os.PathLike[str] | None = None,
         **columns: Any,
     ) -> Self:
-        """Choose strengths and learn from tables in files, however large, in one pass.
+        """Select strengths and fit the model to files of any size, in one pass.
 
         Parameters
         ----------
         source, schema, where, target, task, weight, features, categories, missing
-            As in :meth:`MultiTaskRegressor.fit_source`. Means that replace missing
-            values are those of all rows, held out or not.
+            See :meth:`MultiTaskRegressor.fit_source`. Imputed means are computed from
+            all rows, including held-out rows.
         key : str, optional
-            Column whose values decide in which of ``cv`` folds (an integer) a row is;
-            by default all columns in use. Tasks whose rows are all in one fold are
-            always trained on.
+            Column whose values determine the fold of each row. By default, all columns
+            in use determine it. ``cv`` must be an integer. Tasks with all rows in one
+            fold are always used for training.
         shards : path, optional
-            New folder for the statistics, if their 8·m·d² bytes per fold exceed memory:
-            they are written there, and read from there.
+            New folder on disk for the statistics. Use it if the statistics (8·m·d²
+            bytes per fold) do not fit into memory.
 
         Returns
         -------
@@ -223,31 +232,32 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
 
 
 class MultiTaskClassifierCV(CrossValidated, ClassificationTasks):
-    """MultiTaskClassifier whose strengths are chosen by cross-validation.
+    """MultiTaskClassifier with strengths selected by cross-validation.
 
     Parameters
     ----------
     lams, thetas, epsilons, cv, n_jobs, selection
-        As in :class:`MultiTaskRegressorCV`.
-    scoring : None, name or callable
-        None: area under the ROC curve, averaged over the tasks that show both classes
-        in the held-out rows. Others as in :class:`MultiTaskRegressorCV`.
+        See :class:`MultiTaskRegressorCV`.
+    scoring : None, str or callable, default=None
+        Score to maximise. None is the area under the ROC curve, averaged over the
+        tasks that have both classes in the held-out rows. For other scorers, see
+        :class:`MultiTaskRegressorCV`.
     feature_prior, task_prior, penalty, fit_intercept, intercept_strength, \
 feature_weights, tie_weights, standardize, solver, tol, max_iter, task, loss, \
 unseen_tasks
-        As in :class:`MultiTaskClassifier`.
+        See :class:`MultiTaskClassifier`.
     outlier_tasks, outlier_strengths
-        As in :class:`MultiTaskRegressorCV`.
+        See :class:`MultiTaskRegressorCV`.
 
     Attributes
     ----------
     lam_, theta_, epsilon_, outlier_strength_, best_score_, best_index_, cv_results_, \
 n_splits_
-        As in :class:`MultiTaskRegressorCV`.
+        See :class:`MultiTaskRegressorCV`.
     classes_, coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, \
 n_features_in_, feature_names_in_, feature_prior_, task_weight_, feature_scale_, \
 shared_coef_, own_coef_, outlier_tasks_
-        Of the fit to all rows, as in :class:`MultiTaskClassifier`.
+        Results of the final fit to all rows; see :class:`MultiTaskClassifier`.
 
     Examples
     --------

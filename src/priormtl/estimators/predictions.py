@@ -1,4 +1,4 @@
-"""LinearPredictions: what fitted linear models publish, show and predict."""
+"""Predictions, summaries and display of fitted linear models."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ __all__ = ["LinearPredictions"]
 
 
 class LinearPredictions(MultiTaskEstimator):
-    """What fitted linear models of many tasks share: how they score rows."""
+    """Common behaviour of fitted linear multi-task models."""
 
     coef_: Array
     intercept_: Array
@@ -37,20 +37,21 @@ class LinearPredictions(MultiTaskEstimator):
     unseen_tasks: str
 
     def coef_frame(self, *, wide: bool = False) -> Any:
-        """Coefficients and intercepts with their names, as a data frame.
+        """Return coefficients and intercepts as a data frame.
 
         Parameters
         ----------
-        wide : bool
-            False: one row per task and feature, with columns task, feature and
-            coefficient, where intercepts are those of the feature "(intercept)".
-            True: one row per task, with one column per feature.
+        wide : bool, default=False
+            If False, one row per task and feature, with columns task, feature and
+            coefficient; the intercept is listed as feature "(intercept)". If True, one
+            row per task and one column per feature.
 
         Returns
         -------
         data frame
-            Of the library of the frame that was fitted, else of pandas, polars or
-            pyarrow, whichever is installed. Features without names are x0, x1, …
+            A frame of the library used in ``fit``, if X was a data frame. Otherwise of
+            pandas, polars or pyarrow, whichever is installed. Features without names
+            are called x0, x1, and so on.
 
         Examples
         --------
@@ -65,7 +66,14 @@ class LinearPredictions(MultiTaskEstimator):
         return build_coef_frame(self, wide=wide)
 
     def summary(self) -> ModelSummary:
-        """What was learned, as data, text, HTML, LaTeX, Markdown and data frames."""
+        """Summarise the fitted model.
+
+        Returns
+        -------
+        ModelSummary
+            Summary that can be exported as data, text, HTML, LaTeX, Markdown or data
+            frames.
+        """
         check_is_fitted(self)
         return summarize_model(self)
 

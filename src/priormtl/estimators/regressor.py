@@ -1,4 +1,4 @@
-"""MultiTaskRegressor: squared loss."""
+"""Linear regression for several related tasks: ``MultiTaskRegressor``."""
 
 import os
 from collections.abc import Hashable
@@ -31,26 +31,49 @@ __all__ = ["MultiTaskRegressor", "RegressionTasks"]
 
 
 class RegressionTasks(RegressorMixin, MultiTaskEstimator):
-    """What regressors share: numbers as targets, predictions and R²."""
+    """Common behaviour of regressors: numeric targets, predictions and R²."""
 
     def predict(self, X: Any, *, task: Any = None) -> Array:
-        """Predict one value per row, or (n, m) for a model of (n, m) targets.
+        """Predict the targets of the rows of X.
 
         Parameters
         ----------
         X : (n, d) array, sparse matrix or data frame
-            Features, with the task's column if the model was fitted with one; after
-            ``fit_source`` also a table with the columns of its files.
-        task : (n,) labels, or one label, optional
-            Task of each row; a single text, number or date is that of all rows. See
-            ``unseen_tasks`` for unknown ones.
+            Features. If the model was fitted with a task column, X must contain it.
+            After ``fit_source``, X may also be a table with the columns of the source.
+        task : (n,) labels, or a single label, optional
+            Task of each row. A single string, number or date applies to all rows.
+            ``unseen_tasks`` determines how unknown labels are handled.
+
+        Returns
+        -------
+        (n,) or (n, m) array
+            One prediction per row. If the model was fitted on (n, m) targets and
+            ``task`` is None, one column per task.
         """
         return self._scores(X, task)[0]
 
     def score(
         self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
     ) -> float:
-        """R² of the predictions, averaged over columns for (n, m) targets."""
+        """Return R² of the predictions.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix or data frame
+            Features, as in ``predict``.
+        y : (n,) or (n, m) array
+            True targets. Missing values in (n, m) targets are ignored.
+        task : (n,) labels, or a single label, optional
+            Task of each row, as in ``predict``.
+        sample_weight : (n,) array, optional
+            Weight of each row.
+
+        Returns
+        -------
+        float
+            R². For (n, m) targets, the mean of R² over the columns.
+        """
         prediction = self.predict(X, task=task)
         target = self._check_targets(y)
         weight = None if sample_weight is None else read_targets(sample_weight)
@@ -85,118 +108,167 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
 
 
 class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
-    """Linear regression for many related tasks, with prior information.
+    """Linear regression for several related tasks, with prior information.
 
-    Minimises over coefficients P (features × tasks) and intercepts b::
+    Minimises the following objective over the coefficients P (features × tasks) and
+    the intercepts b::
 
         1/2 Σ w (x p_i + b_i − y)² + lam ‖P‖₂,₁ + theta/2 ‖D P‖² + epsilon/2 tr(P L Pᵀ)
 
-    where ``lam`` picks one set of features for all tasks, D holds known relations
-    between features, and L ties related tasks. Strengths are as in the paper: sums,
-    not means, over rows.
+    The first penalty selects one set of features for all tasks. D contains known
+    relations between features. L is the Laplacian of a graph that couples related
+    tasks. The loss is a sum over rows, not a mean.
 
     Parameters
     ----------
-    lam, theta, epsilon : float
-        Strengths of the row penalty, the feature prior and the task prior.
-    feature_prior : FeaturePrior, matrix D or None
-        Which features act alike, or oppositely.
-    task_prior : TaskPrior, "chain", "mean" or None
-        Which tasks are alike: neighbours in order, or all like their mean.
-    penalty : {"l21", "nuclear"}
-        Whole features enter or leave, or tasks share a subspace.
-    fit_intercept : True, False or "tied"
-        Free intercepts, none, or intercepts tied as the tasks are:
-        plus intercept_strength/2 bᵀ L b.
-    intercept_strength : float
-        Strength of that tie; with ``tie_weights="adaptive"`` relative to the estimate.
+    lam : float, default=1.0
+        Strength of the sparsity penalty. Larger values select fewer features.
+    theta : float, default=1.0
+        Strength of the feature prior. It has no effect if ``feature_prior`` is None.
+    epsilon : float, default=1.0
+        Strength of the task coupling. Larger values make tasks more similar.
+    feature_prior : FeaturePrior, (k, d) matrix or None, default=None
+        Known relations between features. A matrix is used as D.
+    task_prior : TaskPrior, "chain", "mean" or None, default="chain"
+        Which tasks are similar. "chain" couples neighbouring tasks in sorted order,
+        "mean" couples each task to the mean of all tasks, and None couples no tasks.
+    penalty : {"l21", "nuclear"}, default="l21"
+        "l21" selects features for all tasks together. "nuclear" uses the nuclear norm,
+        so that the coefficients of all tasks lie in a common subspace.
+    fit_intercept : bool or "tied", default=True
+        Whether to fit one intercept per task. "tied" couples the intercepts of
+        related tasks by adding intercept_strength/2 bᵀ L b to the objective. They are
+        coupled at zero features or, with ``standardize``, at the pooled mean.
+    intercept_strength : float, default=1.0
+        Strength of the coupling of tied intercepts. With ``tie_weights="adaptive"``,
+        it multiplies the estimated strength.
     feature_weights : (d,) array, optional
-        Positive; multiply ``lam`` feature by feature.
-    tie_weights : (d,) array, "adaptive" or None
-        Not negative; multiply ``epsilon`` feature by feature. "adaptive" estimates
-        them, and the strength of tied intercepts, as a mixed model does (REML): noise
-        variance over the variance of a coefficient between tasks, so that
-        ``epsilon=1`` is the mixed model's answer. ``lam``, ``theta`` and the feature
-        prior play no part in the estimate; weights of rows count as repetitions. A
-        coefficient that does not vary gets 100,000 times the mean curvature of a
-        task, a feature that is constant or zero gets 1.
-    standardize : bool
-        Divide features by their pooled standard deviation inside the fit;
-        ``coef_`` stays in the units of X.
-    solver : {"auto", "gd", "ista", "ista-reverse", "fista", "linear"}
-        "auto" or one of the paper's five methods.
-    tol : float
-        Stop at a duality gap of ``tol`` times the objective at P = 0.
-    max_iter : int
-        Most steps; reached before ``tol``, a ConvergenceWarning names the gap.
-    warm_start : bool
-        Start from the last fit's coefficients.
+        Positive factors that multiply ``lam``, one per feature.
+    tie_weights : (d,) array, "adaptive" or None, default=None
+        Nonnegative factors that multiply ``epsilon``, one per feature. "adaptive"
+        estimates them from the data; see Notes.
+    standardize : bool, default=False
+        Whether to divide features by their pooled standard deviation during the fit.
+        With ``fit_intercept="tied"``, features are also centred at their pooled mean.
+        ``coef_`` and ``intercept_`` are always in the units of X.
+    solver : {"auto", "gd", "ista", "ista-reverse", "fista", "linear"}, default="auto"
+        Optimisation method. "auto" selects a method for the problem at hand. The
+        others are the five methods of the paper.
+    tol : float, default=1e-6
+        Relative tolerance. The solver stops when the duality gap is at most ``tol``
+        times the objective at P = 0.
+    max_iter : int, default=10_000
+        Maximum number of iterations. If it is reached before ``tol``, a
+        ConvergenceWarning is issued.
+    warm_start : bool, default=False
+        Whether to start from the coefficients of the previous fit.
     task : str or int, optional
-        Column of X that holds the task: a name in a data frame, a position in an
-        array. Then ``fit`` and ``predict`` need no ``task`` argument.
-    unseen_tasks : {"error", "shared", "nearest"}
-        What tasks get that come up in prediction only; read then, so that
-        ``set_params(unseen_tasks="shared")`` works after the fit, too. "error": a
-        ValueError with the names that are known. "shared": what tasks have in common,
-        the mean of coefficients and intercepts over all tasks (with
-        ``task_prior="mean"`` the fixed effects of a mixed model). "nearest": the mean
-        over the nearest known tasks: those at the fewest steps where ``task_prior``
-        is a graph, groups or a chain in a given order, those with the least
-        difference where it is a chain of numbers or dates, or by places in a
-        categorical that holds all tasks; with ``task_prior="mean"`` all are equally
-        near. No model is fitted anew, and known tasks keep theirs. With "nearest" in
-        ``fit``, ``task_prior`` may name tasks without rows.
-    outlier_tasks : bool
-        Let tasks that do not belong have a part of their own: P = S + O, with
-        outlier_strength Σ_i √t_i ‖o_i‖ added to the objective, and lam, theta and
-        epsilon for the shared part S alone. t_i is the trace of task i's curvature,
-        so that many rows alone make no outlier.
-    outlier_strength : float, (m,) array, optional
-        Pull, in units of the target (for logistic loss in those of noise), up to
-        which a task, or each task, has no part of its own; inf: none ever. None:
-        tasks are tested against what the others have in common, under strong ties
-        whatever ``epsilon`` is; those beyond noise and the usual variation between
-        tasks have a part, and no others. Where none is, the fit is that without.
+        Column of X that contains the task: a name in a data frame, or a position in an
+        array. If given, ``fit`` and ``predict`` need no ``task`` argument.
+    unseen_tasks : {"error", "shared", "nearest"}, default="error"
+        How to predict tasks that were not seen during fit. "error" raises a
+        ValueError. "shared" uses the mean coefficients and intercept of all tasks.
+        "nearest" uses the mean of the nearest known tasks; see Notes. The setting is
+        read during prediction, so it can be changed on a fitted model.
+    outlier_tasks : bool, default=False
+        Whether outlier tasks get a task-specific component in addition to the
+        coefficients that are coupled with other tasks; see Notes.
+    outlier_strength : float or (m,) array, optional
+        Threshold below which a task gets no task-specific component, in units of the
+        target; inf disables it. An array holds one threshold per task. If None,
+        outlier tasks are identified by a statistical test.
 
     Attributes
     ----------
     coef_ : (m, d) array
-        Coefficients, one row per task (P transposed).
+        Coefficients, one row per task. This is P transposed.
     intercept_ : (m,) array
-        Intercepts.
+        Intercept of each task.
     tasks_ : (m,) array
         Task labels.
-    objective_, dual_gap_ : float
-        Objective reached, and how far the optimum can be below it, at most.
+    objective_ : float
+        Value of the objective at the solution. It is never negative.
+    dual_gap_ : float
+        Duality gap: an upper bound on the distance of ``objective_`` from the optimum.
+        It includes a bound on rounding errors.
     n_iter_ : int
-        Steps taken.
+        Number of iterations.
     tie_weights_ : (d,) array
-        What multiplied ``epsilon``, for standardised features if ``standardize``.
+        Factors that multiplied ``epsilon``. With ``standardize``, they refer to the
+        standardised features.
     intercept_strength_ : float
-        Strength of the tie between intercepts; only with tied intercepts.
-    shared_coef_, own_coef_ : (m, d) arrays
-        S and O, whose sum is ``coef_``; only with ``outlier_tasks``.
+        Strength of the coupling of intercepts. Only with ``fit_intercept="tied"``.
+    shared_coef_ : (m, d) array
+        Coefficients without task-specific components. Only with ``outlier_tasks``.
+    own_coef_ : (m, d) array
+        Task-specific components, zero for tasks that are no outliers. Only with
+        ``outlier_tasks``. ``coef_`` is ``shared_coef_ + own_coef_``.
     outlier_tasks_ : array
-        Labels of the tasks with a part of their own.
+        Labels of tasks with a task-specific component. Only with ``outlier_tasks``.
     outlier_strength_ : float
-        As set (the least), or what tasks pay that were found; inf where none was.
-    n_features_in_, feature_names_in_ : int, array
-        Features (the task's column not among them), and their names where X has any.
-    encoding_, task_column_ : Encoding, str
-        Where tables were learned from (``fit_source``): which columns became which
-        features, and which held the tasks. Tables with these columns, or with those
-        of the features, can be predicted as they are; others in them are ignored.
+        Threshold that was used (the smallest, if there are several). It is inf if no
+        outlier task was found. Only with ``outlier_tasks``.
+    n_features_in_ : int
+        Number of features, without the task column.
+    feature_names_in_ : (d,) array
+        Names of the features. Only if X has column names.
+    encoding_ : Encoding
+        How table columns were converted to features. Only after ``fit_source``.
+    task_column_ : str
+        Name of the task column. Only after ``fit_source``.
     feature_prior_ : FeaturePrior or None
-        Prior with names resolved and rules carried out.
+        Feature prior with all names and data-dependent relations resolved.
     task_weight_ : (m,) array
-        Rows of each task: the sum of their weights.
+        Sum of the sample weights of each task.
     task_r2_ : (m,) array
-        R² of each task on the rows that it was trained on; NaN for constant targets.
+        R² of each task on the training data. NaN if the targets are constant.
     feature_scale_ : (d,) array
-        What features were divided by: ones unless ``standardize``.
+        Divisors of the features. Ones unless ``standardize`` is True.
     statistics_ : TaskStatistics
-        What the model has learned from; absent where X is sparse or has fewer rows
-        than features. ``partial_fit`` adds to it.
+        Sufficient statistics of the training data, to which ``partial_fit`` adds.
+        Absent if X is sparse or has fewer rows than features.
+
+    See Also
+    --------
+    MultiTaskRegressorCV : Selects lam, theta and epsilon by cross-validation.
+    MultiTaskClassifier : Binary classification with the same priors.
+
+    Notes
+    -----
+    **Adaptive coupling.** ``tie_weights="adaptive"`` estimates the noise variance and,
+    for each feature, the variance of its coefficients between tasks by restricted
+    maximum likelihood (REML), as in a mixed model. The weight of a feature is the
+    ratio of the two, so ``epsilon=1`` and ``lam=0`` give the predictions of the mixed
+    model. The strength of tied intercepts is estimated in the same way. The estimates
+    do not depend on ``lam``, ``theta`` and the feature prior. Sample weights count as
+    repetitions. Coefficients that do not vary between tasks get a weight of 100,000
+    times the mean curvature of a task; constant features get a weight of 1.
+
+    **Outlier tasks.** With ``outlier_tasks=True``, P = S + O, and
+    outlier_strength Σ_i √t_i ‖o_i‖ is added to the objective, where t_i is the trace
+    of the Hessian of task i. The penalty and the priors apply to the shared part S
+    only. If ``outlier_strength`` is None, each task is compared with the common
+    coefficients of the others. Tasks whose deviation exceeds noise and the usual
+    variation between tasks get a task-specific component. If there are none, the fit
+    is the same as with ``outlier_tasks=False``.
+
+    **Nearest tasks.** For groups, graphs and chains with a given order, the nearest
+    tasks are those with the fewest edges in between. For chains of numbers or dates
+    they are those with the smallest difference; for ordered categories, those with the
+    closest position. With ``task_prior="mean"`` all tasks are equally near. If
+    ``unseen_tasks="nearest"`` is set during fit, ``task_prior`` may name tasks that
+    have no rows.
+
+    **Singular designs.** Collinear, duplicate and constant features are allowed for
+    every ``lam``, including 0, and give bounded coefficients. One-hot encoded columns
+    need no dropped level. If sufficient statistics in double precision are not
+    accurate enough, the model is fitted to the rows instead. If the rows are not
+    available, as in ``fit_statistics``, a ConvergenceWarning is issued.
+
+    References
+    ----------
+    Zhang and Liu, "Multi-Task Learning with Prior Information", SIAM International
+    Conference on Data Mining (SDM), 2023.
 
     Examples
     --------
@@ -216,7 +288,17 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         self.task_r2_ = training_r2(setup.moments, self.coef_, self.intercept_)
 
     def fit_statistics(self, statistics: TaskStatistics) -> Self:
-        """Learn from statistics instead of rows; see ``summarize``."""
+        """Fit the model to sufficient statistics instead of rows.
+
+        Parameters
+        ----------
+        statistics : TaskStatistics
+            Statistics of all tasks, as returned by ``summarize``.
+
+        Returns
+        -------
+        self
+        """
         if not isinstance(statistics, TaskStatistics):
             raise TypeError(
                 f"statistics must be TaskStatistics: got {type(statistics).__name__}; "
@@ -235,29 +317,33 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         shards: str | os.PathLike[str] | None = None,
         **columns: Any,
     ) -> Self:
-        """Learn from tables in files, however large, in one pass.
+        """Fit the model to tables in files of any size, in one pass.
 
         Parameters
         ----------
         source : path, list of paths, or pyarrow.dataset.Dataset
             CSV, Parquet or Arrow file, or a folder of such files.
         schema : engines.Schema, optional
-            What the columns mean; or give its fields as keywords.
+            Roles of the columns. Alternatively, pass its fields as keyword arguments.
         where : str or pyarrow expression, optional
-            Which rows to read, such as ``"year >= 2010"``.
+            Condition that selects the rows to read, such as ``"year >= 2010"``.
         shards : path, optional
-            New folder for the statistics, if their 8·m·d² bytes exceed memory: they are
-            written there, and the model is fitted from there.
-        target, task, weight : str
-            Columns of targets, task labels and (optionally) sample weights; ``task``
-            may have been given to the constructor.
+            New folder on disk for the statistics. Use it if the statistics (8·m·d²
+            bytes) do not fit into memory.
+        target : str
+            Column that contains the targets.
+        task : str
+            Column that contains the task labels. Not needed if ``task`` was given to
+            the constructor.
+        weight : str, optional
+            Column that contains the sample weights.
         features : sequence of str, optional
-            Feature columns; by default all others. Each value of a text column becomes
-            a feature named like ``colour=red``.
+            Feature columns. By default, all remaining columns. Text columns are one-hot
+            encoded, with feature names such as ``colour=red``.
         categories : mapping from columns to values, optional
-            Values of text columns, if they are not to be taken from the rows.
-        missing : {"error", "drop", "mean"}
-            How to treat missing values: raise an error, drop the row, or fill in the
+            Values of text columns. By default, they are read from the data.
+        missing : {"error", "drop", "mean"}, default="error"
+            How to treat missing values: raise an error, drop the row, or impute the
             mean of the column.
 
         Returns
@@ -280,10 +366,20 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     def partial_fit(
         self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Learn from these rows and all that earlier calls have seen.
+        """Update the model with additional rows.
 
-        Parameters are those of ``fit``. Calls add up statistics, so that the order of
-        the rows and their grouping do not matter.
+        The statistics of the rows are added to those of earlier calls. Then the model
+        is fitted to all of them. The result does not depend on how rows are divided
+        into calls or on their order.
+
+        Parameters
+        ----------
+        X, y, task, sample_weight
+            See ``fit``.
+
+        Returns
+        -------
+        self
         """
         first = not hasattr(self, "statistics_")
         if first and hasattr(self, "coef_"):
