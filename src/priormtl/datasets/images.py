@@ -74,10 +74,20 @@ YALE_QUIRKS = (
 
 
 def load_yale(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load 28 pairs of people: 88 images, 616 rows, 1024 pixels, classification.
+    """Load the Yale data set: faces of 28 pairs of people (classification).
 
-    Parameters are those of :func:`load_school`. Tasks are "subject 0 vs 1" and so on;
-    the second one named is +1.
+    There are 88 images, 616 rows and 1024 pixels.
+
+    Parameters
+    ----------
+    data_home, verify
+        See :func:`load_school`.
+
+    Returns
+    -------
+    TaskSet
+        Data set that can be unpacked as ``X, y, task``. Tasks are "subject 0 vs 1"
+        and so on; the second person is +1.
     """
     arrays = read_arrays(YALE, data_home=data_home, verify=verify)
     kept = arrays["subject"] < YALE_SUBJECTS
@@ -134,10 +144,20 @@ ORL_QUIRKS = (
 
 
 def load_orl(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load 40 people, each against the rest: 400 images, 1024 pixels, classification.
+    """Load the ORL data set: 40 people, each against the rest (classification).
 
-    Parameters are those of :func:`load_school`; ``y`` is (400, 40), +1 in the column
-    of an image's own person, ``task`` None.
+    There are 400 images and 1024 pixels. All tasks share X.
+
+    Parameters
+    ----------
+    data_home, verify
+        See :func:`load_school`.
+
+    Returns
+    -------
+    TaskSet
+        Data set with ``y`` of shape (400, 40) and ``task`` None. ``y`` is +1 in the
+        column of the person in the image.
     """
     arrays = read_arrays(ORL, data_home=data_home, verify=verify)
     label = arrays["subject"]
@@ -202,10 +222,20 @@ MNIST_QUIRKS = (
 
 
 def load_mnist(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load 45 pairs of digits: 10000 images, 90000 rows, 784 pixels, classification.
+    """Load the MNIST data set: 45 pairs of digits (classification).
 
-    Parameters are those of :func:`load_school`. Tasks are "0 vs 1" and so on; the
-    second digit named is +1.
+    There are 10000 images, 90000 rows and 784 pixels.
+
+    Parameters
+    ----------
+    data_home, verify
+        See :func:`load_school`.
+
+    Returns
+    -------
+    TaskSet
+        Data set that can be unpacked as ``X, y, task``. Tasks are "0 vs 1" and so on;
+        the second digit is +1.
     """
     arrays = read_arrays(MNIST, data_home=data_home, verify=verify)
     return pair_tasks(

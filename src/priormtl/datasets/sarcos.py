@@ -54,10 +54,20 @@ QUIRKS_ONE = (
 
 
 def load_sarcos(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load seven torques of a robot arm: 4449 rows, 21 features, shared X, regression.
+    """Load the Sarcos data set: seven torques of a robot arm (regression).
 
-    Parameters are those of :func:`load_school`; ``y`` is (4449, 7), ``task`` None.
-    ``load_sarcos().stacked()`` gives every torque rows of its own.
+    There are 4449 rows and 21 features. All tasks share X.
+
+    Parameters
+    ----------
+    data_home, verify
+        See :func:`load_school`.
+
+    Returns
+    -------
+    TaskSet
+        Data set with ``y`` of shape (4449, 7) and ``task`` None.
+        ``load_sarcos().stacked()`` has separate rows for each task.
     """
     arrays = read_arrays(SARCOS, data_home=data_home, verify=verify)
     return TaskSet(
@@ -76,10 +86,20 @@ def load_sarcos(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
 
 
 def load_sarcos_one(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load rows with one torque each: 5608 rows, 7 tasks, 21 features, regression.
+    """Load rows of a robot arm with one torque each: 7 tasks (regression).
 
-    Parameters are those of :func:`load_school`. No public original holds these rows;
-    they are in the prepared file only.
+    There are 5608 rows and 21 features. These rows have no public original; they are
+    available in the prepared file only.
+
+    Parameters
+    ----------
+    data_home, verify
+        See :func:`load_school`.
+
+    Returns
+    -------
+    TaskSet
+        Data set that can be unpacked as ``X, y, task``.
     """
     arrays = read_arrays(SARCOS, SARCOS.extras, data_home=data_home, verify=verify)
     X = np.ascontiguousarray(arrays["X_one"])

@@ -56,19 +56,23 @@ QUIRKS = (
 
 
 def load_school(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load exam scores of 139 schools: 15362 rows, 27 features, regression.
+    """Load the School data set: exam scores of pupils in 139 schools (regression).
+
+    There are 15362 rows and 27 features.
 
     Parameters
     ----------
     data_home : path, optional
-        Folder of data sets; the one that PRIORMTL_DATA names by default.
-    verify : bool
-        Refuse a file whose contents differ from the published ones.
+        Folder that contains the data sets. The default is the environment variable
+        PRIORMTL_DATA.
+    verify : bool, default=True
+        Whether to reject a file whose contents differ from the published data.
 
     Returns
     -------
     TaskSet
-        X, y, task, with names and notes. Tasks are "school 000" to "school 138".
+        Data set that can be unpacked as ``X, y, task``. Tasks are "school 000" to
+        "school 138".
     """
     arrays = read_arrays(SCHOOL, data_home=data_home, verify=verify)
     columns = arrays["columns"].tolist()
