@@ -41,8 +41,9 @@ print(f"lam {model.lam_:.3g}, epsilon {model.epsilon_:g}")
 print(f"objective {model.objective_:.0f}, duality gap {model.dual_gap_:.1e}")
 
 # %%
-# Triglycerides and body mass have the largest effects at every age. The effects of
-# cholesterol and LDL nearly cancel, because the two are strongly correlated.
+# Cholesterol and triglycerides have the largest coefficients. Those of cholesterol and
+# LDL have opposite signs and partly cancel, because both are strongly correlated. The
+# coefficient of sex changes most with age.
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_coefficients(model, per="deviation", ax=ax)
 

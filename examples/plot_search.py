@@ -24,9 +24,7 @@ model = MultiTaskRegressorCV(
     feature_prior=data.feature_prior,
 )
 model.fit(X, y, task=task)
-print(
-    f"best: lam {model.lam_:.3g}, theta {model.theta_:g}, epsilon {model.epsilon_:g}"
-)
+print(f"best: lam {model.lam_:.3g}, theta {model.theta_:g}, epsilon {model.epsilon_:g}")
 
 # %%
 # The grid includes zero, so the figure also shows the benefit of the prior.

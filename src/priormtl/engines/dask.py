@@ -66,7 +66,7 @@ def summarize(
     client: Any = None,
     **columns: Any,
 ) -> Summary:
-    """Statistics of a Dask table, however large.
+    """Compute statistics of a Dask table of any size.
 
     Workers hold the partitions that they work on, and statistics; the client receives
     one object.
@@ -77,13 +77,12 @@ def summarize(
         Partitions are delayed or future tables of pandas, polars or Arrow, or (small)
         such tables themselves. Results do not depend on the partitioning.
     schema : Schema, optional
-        What the columns mean.
+        Roles of the columns.
     where : str or pyarrow expression, optional
-        Which rows count; see ``open_source``. To make Dask read only these, filter the
-        data frame instead.
+        Condition that selects rows; see ``open_source``. To let Dask skip other rows
+        while reading, filter the data frame instead.
     min_rows : int
-        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
-        ``Summary.without_small``.
+        Omit tasks with fewer rows, as ``priormtl stats --min-rows`` does.
     client : distributed.Client, optional
         Synchronous client of the cluster that does the work; by default the current
         client or, if there is none, threads of this process.

@@ -65,9 +65,9 @@ def summarize(
     advance: Advance | None = None,
     **columns: Any,
 ) -> Summary:
-    """Statistics of tables in files, however large.
+    """Compute statistics of tables in files of any size.
 
-    Memory holds the statistics, a piece of rows for each processor (up to four), and
+    Memory contains the statistics, a piece of rows for each processor (up to four), and
     the piece that is being read.
 
     Parameters
@@ -75,10 +75,9 @@ def summarize(
     source, where
         Files, and a filter of their rows; see ``open_source``.
     schema : Schema, optional
-        What the columns mean.
+        Roles of the columns.
     min_rows : int
-        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
-        ``Summary.without_small``.
+        Omit tasks with fewer rows, as ``priormtl stats --min-rows`` does.
     batch_rows : int, optional
         Number of rows to read at a time; it does not change results.
     advance : callable, optional
@@ -271,7 +270,7 @@ def read_rows(
     source, where
         Files, and a filter of their rows; see ``open_source``.
     schema : Schema, optional
-        What the columns mean. Targets may be of any type; there are no folds.
+        Roles of the columns. Targets may be of any type; there are no folds.
     advance : callable, optional
         Called with the number of bytes that were read since its last call.
     **columns

@@ -82,7 +82,7 @@ def summarize_sharded(
     advance: Advance | None = None,
     **columns: Any,
 ) -> Summary:
-    """Statistics of many tasks over many features, which need not fit into memory.
+    """Compute statistics that need not fit into memory, and write them to disk.
 
     ``summarize`` is faster if they do: m tasks over d features take 8·m·d² bytes, and k
     times as many in k folds. Rows are first written to the disk of ``folder``, in files
@@ -96,7 +96,7 @@ def summarize_sharded(
     folder : path
         Where to write the statistics; new or empty.
     schema : Schema, optional
-        What the columns mean. Folds are those of ``summarize``.
+        Roles of the columns. Folds are those of ``summarize``.
     memory : int
         Approximate number of bytes to work in, besides what reading takes. More means
         fewer and larger steps. The statistics of one task are always held several

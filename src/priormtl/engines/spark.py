@@ -54,7 +54,7 @@ def summarize(
     min_rows: int = 1,
     **columns: Any,
 ) -> Summary:
-    """Statistics of a Spark table, however large.
+    """Compute statistics of a Spark table of any size.
 
     Executors hold batches of the rows that they work on, and statistics; the driver
     receives one object. Python on the executors must find priormtl of this version:
@@ -65,13 +65,12 @@ def summarize(
     table : pyspark.sql.DataFrame
         Only the columns in use are read. Results do not depend on the partitioning.
     schema : Schema, optional
-        What the columns mean.
+        Roles of the columns.
     where : str or pyspark.sql.Column, optional
-        Which rows count, as ``table.filter`` takes it; Spark reads no others if the
-        source supports that.
+        Condition that selects rows, as in ``table.filter``. Spark reads no other rows
+        if the source supports that.
     min_rows : int
-        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
-        ``Summary.without_small``.
+        Omit tasks with fewer rows, as ``priormtl stats --min-rows`` does.
     **columns
         Fields of ``Schema``, in place of ``schema`` or to change some of its fields.
 

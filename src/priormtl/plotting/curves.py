@@ -62,7 +62,7 @@ def plot_curves(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Lines with markers and bands.
+    """Plot curves with markers and bands.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def plot_curves(
     log : bool
         Whether the horizontal axis is logarithmic, with ticks at the places.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default, a new figure is created.
     legend : bool
         Whether to add a legend beside the axes.
 
@@ -152,7 +152,7 @@ def plot_learning_curve(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Mean score against the size of the training data, with its standard error.
+    """Plot the mean score, with its standard error, against the training size.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def plot_learning_curve(
     score, size : str
         Labels of the axes.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default, a new figure is created.
     legend : bool
         Whether to add a legend beside the axes.
 
@@ -247,7 +247,7 @@ def plot_convergence(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Convergence of solvers, both axes logarithmic.
+    """Plot the convergence of solvers, with logarithmic axes.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def plot_convergence(
     against : {"iterations", "seconds"}
         The horizontal axis.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default, a new figure is created.
     legend : bool
         Whether to add a legend beside the axes.
 
@@ -268,8 +268,8 @@ def plot_convergence(
 
     Notes
     -----
-    The start, at iteration 0, has no place on a logarithmic axis. A line ends before
-    the first value that is not positive.
+    The start, at iteration 0, is not shown, because the axis is logarithmic. A line
+    ends before the first value that is not positive.
 
     Examples
     --------

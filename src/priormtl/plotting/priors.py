@@ -58,7 +58,7 @@ def plot_prior(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Graph of the relations in a prior.
+    """Plot the relations of a prior as a graph.
 
     Features are nodes and relations are lines: solid for similar, dashed for
     opposite, wider for a larger weight, darker for a larger disagreement with the
@@ -78,9 +78,9 @@ def plot_prior(
         Relations between features, or, of a fitted model or an audit, between tasks.
         The latter have colours only with an audit.
     top : int or None
-        Largest number of relations that are shown, by disagreement; None shows all.
+        Maximum number of relations to show, by disagreement. None shows all.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default, a new figure is created.
     legend : bool
         Whether to add a legend and a colour bar.
 

@@ -35,7 +35,7 @@ def plot_roc(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """ROC curve of each task of a fitted classifier.
+    """Plot the ROC curve of each task of a fitted classifier.
 
     Up to six tasks are drawn in different styles, with their areas in the legend.
     With more tasks, all curves are thin, with their mean at equal false positive
@@ -49,7 +49,7 @@ def plot_roc(
     X, y, task
         Held-out rows, as in :meth:`MultiTaskClassifier.fit`.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default, a new figure is created.
     legend : bool
         Whether to add a legend beside the axes.
 
@@ -126,7 +126,7 @@ def plot_roc_curves(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """ROC curves of all tasks, their mean, and a band of one standard deviation.
+    """Plot ROC curves of all tasks, with their mean and standard deviation.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def plot_roc_curves(
         Side of the upper left corner that an inset enlarges, in place of the
         diagonal.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default, a new figure is created.
     legend : bool
         Whether to add a legend beside the axes.
 

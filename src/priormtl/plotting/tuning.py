@@ -41,22 +41,22 @@ def plot_path(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Regularization path: one line per feature, from large lam to small.
+    """Plot a regularization path, one line per feature.
 
     Parameters
     ----------
     path : RegularizationPath
         From :func:`priormtl.regularization_path`.
     features : names or positions, optional
-        Features that are coloured and named; the largest by default. All others are
-        thin and grey.
+        Features to highlight with colours and names. By default the largest ones. All
+        others are thin and grey.
     top : int
-        Number of features that are coloured by default.
+        Number of features to highlight if ``features`` is not given.
     task : task label, optional
         Task whose coefficients are shown. By default the lines are ‖p_j‖ over all
         tasks, or the coefficients themselves where there is one task.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default, a new figure is created.
     legend : bool
         Whether to add a legend beside the axes.
 
@@ -134,10 +134,11 @@ def plot_search(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Mean cross-validated score over two strengths, or along one.
+    """Plot the mean cross-validated score over one or two strengths.
 
-    Where more than two were varied, the others have their chosen values, which the
-    title names. The chosen candidate is framed, or marked by a vertical line.
+    If the search varied more strengths, the others have their selected values, which
+    are shown in the title. The selected candidate is framed, or marked by a vertical
+    line.
 
     Parameters
     ----------
@@ -148,7 +149,7 @@ def plot_search(
         Parameters on the axes; by default the first two that vary, of lam, theta and
         epsilon, then of others.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default, a new figure is created.
     legend : bool
         Whether to add a colour bar.
 
@@ -322,7 +323,7 @@ def plot_surface(
     decimals: int | None = 1,
     ax: Axes | None = None,
 ) -> Axes:
-    """Heat map with the values written in, one cell per pair of strengths.
+    """Plot a heat map with numbers, one cell per pair of strengths.
 
     Parameters
     ----------
@@ -337,7 +338,7 @@ def plot_surface(
     decimals : int or None
         Digits of the values; None writes none.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default, a new figure is created.
 
     Returns
     -------
