@@ -2,13 +2,13 @@
 Effects that change with age
 ============================
 
-442 patients with diabetes; the target says how far the disease has come after a year.
-Each age group is a task. Neighbouring ages are alike, so a chain ties them: effects may
-drift, but not jump.
+The data are 442 patients with diabetes, and the target is the progression of the
+disease after one year. Each age group is a task. A chain couples neighbouring age
+groups, so that effects change gradually with age.
 """
 
 # %%
-# The data come with scikit-learn; serum measurements get their names.
+# Load the data from scikit-learn and rename the blood measurements.
 import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import load_diabetes
@@ -28,7 +28,7 @@ age = pd.cut(
 X, y = table.drop(columns="target"), table["target"]
 
 # %%
-# Strengths are chosen by cross-validation, ties between ages among them.
+# Select all strengths by cross-validation, including the coupling of age groups.
 model = MultiTaskRegressorCV(
     lams=15,
     thetas=[0.0],
@@ -38,16 +38,17 @@ model = MultiTaskRegressorCV(
 )
 model.fit(X, y, task=age)
 print(f"lam {model.lam_:.3g}, epsilon {model.epsilon_:g}")
-print(f"objective {model.objective_:.0f}, certified gap {model.dual_gap_:.1e}")
+print(f"objective {model.objective_:.0f}, duality gap {model.dual_gap_:.1e}")
 
 # %%
-# Triglycerides and body mass count most, at every age. Cholesterol and LDL, which is
-# most of it, have effects that nearly cancel: rows can hardly tell them apart.
+# Cholesterol and triglycerides have the largest coefficients. Those of cholesterol and
+# LDL have opposite signs and partly cancel, because both are strongly correlated. The
+# coefficient of sex changes most with age.
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_coefficients(model, per="deviation", ax=ax)
 
 # %%
-# Bands come from refits on resampled rows.
+# Compute intervals by a bootstrap over rows.
 resampled = resample_coefficients(model, X, y, task=age, n_resamples=40)
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_over_tasks(model, ["bmi", "pressure"], band=resampled.band(0.9), ax=ax)

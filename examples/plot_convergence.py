@@ -1,9 +1,9 @@
 """
-Six solvers, one certificate
-============================
+Comparison of six solvers
+=========================
 
-The paper's five methods and the default, measured by the same duality gap: how far the
-objective can be from the optimum, at most.
+The default solver and the five methods of the paper are compared by the duality gap,
+an upper bound on the distance of the objective from the optimum.
 """
 
 # %%
@@ -19,11 +19,12 @@ model = MultiTaskRegressor(
     lam=20.0, epsilon=10.0, feature_prior=data.feature_prior, tol=1e-9, max_iter=3000
 )
 solvers = ["auto", "linear", "fista", "ista", "ista-reverse", "gd"]
-for _ in range(2):  # the first round loads compiled code
+for _ in range(2):  # the first round includes compilation
     traces = [trace_fit(model, X, y, task=task, solver=name) for name in solvers]
 
 # %%
-# By iterations, of which some cost more than others, and by seconds.
+# Plot the gap against iterations and against seconds, since the cost of one iteration
+# depends on the solver.
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")
 plot_convergence(traces, against="iterations", ax=axes[0], legend=False)
 plot_convergence(traces, against="seconds", ax=axes[1])

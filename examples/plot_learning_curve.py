@@ -1,9 +1,9 @@
 """
-What is a prior worth?
-======================
+Benefit of a prior for few training rows
+========================================
 
-Rows, mostly: with a true prior fewer are needed. The learning curve shows how many, and
-that the difference goes away as rows become many.
+A correct prior reduces the number of rows needed for a given accuracy. The learning
+curves show that the benefit decreases with the number of training rows.
 """
 
 # %%
@@ -27,7 +27,7 @@ grids = {
 
 
 def score(grid, size, seed):
-    """R² on rows not used, after tuning on ``size`` rows of each task."""
+    """Return R² on held-out rows after tuning on ``size`` rows per task."""
     place = np.random.default_rng(seed).permutation(120)
     train = np.tile(place < size, 12)
     model = MultiTaskRegressorCV(lams=6, cv=3, feature_prior=data.feature_prior, **grid)
@@ -36,7 +36,7 @@ def score(grid, size, seed):
 
 
 # %%
-# Every model is tuned on its training rows alone.
+# Tune each model on its training rows only.
 scores = {
     name: np.array([[score(grid, n, seed) for seed in range(repeats)] for n in sizes])
     for name, grid in grids.items()

@@ -1,9 +1,10 @@
 """
-One task does not belong
-========================
+Detection of outlier tasks
+==========================
 
-Twelve sites measure the same thing, but one codes its target the other way round. Ties
-between sites then spoil the others. With a part of its own, the odd one is named.
+Twelve sites measure the same variables, but one of them codes its target with the
+opposite sign. If it is coupled with the other sites, it distorts their coefficients.
+``outlier_tasks=True`` identifies this site and gives it a task-specific component.
 """
 
 # %%
@@ -20,15 +21,16 @@ y = np.where(task == 4, -y, y)
 settings = {"lam": 5.0, "epsilon": 1000.0, "task_prior": "mean"}
 plain = MultiTaskRegressor(**settings).fit(X, y, task=task)
 robust = MultiTaskRegressor(outlier_tasks=True, **settings).fit(X, y, task=task)
-print("named:", robust.outlier_tasks_)
+print("outlier tasks:", robust.outlier_tasks_)
 others = np.arange(12) != 4
-for name, model in {"tied": plain, "named": robust}.items():
+for name, model in {"coupled": plain, "with outlier": robust}.items():
     error = np.abs(model.coef_ - data.coef)[others].mean()
-    print(f"{name}: mean error of the other tasks' coefficients {error:.3f}")
+    print(f"{name}: mean error of coefficients of the other tasks {error:.3f}")
 
 # %%
-# Coefficients without and with a part of its own for the odd task.
+# Coefficients without and with a task-specific component for the outlier.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-for ax, model, name in zip(axes, (plain, robust), ("tied", "named"), strict=True):
+names = "coupled", "with outlier"
+for ax, model, name in zip(axes, (plain, robust), names, strict=True):
     plot_coefficients(model, features=list(range(8)), ax=ax)
     ax.set_title(name)

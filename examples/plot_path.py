@@ -1,13 +1,13 @@
 """
-Features enter one by one
-=========================
+Regularisation path
+===================
 
-Along the regularisation path, from the strength at which all coefficients are zero,
-features enter for all tasks at once.
+The regularisation path starts at the strength for which all coefficients are zero. As
+lam decreases, features enter the model for all tasks at once.
 """
 
 # %%
-# Twenty features, of which a handful matter; ties between tasks are kept fixed.
+# There are 20 features, half of them informative. The task coupling is fixed.
 import matplotlib.pyplot as plt
 
 from priormtl import regularization_path
@@ -17,7 +17,7 @@ from priormtl.plotting import plot_path
 X, y, task = make_related_tasks(6, 20, 30, noise=2.0, random_state=1)
 path = regularization_path(X, y, task=task, epsilon=10.0, lams=60)
 entered = [int(active.sum()) for active in path.active]
-print("features in the model:", entered[::10])
+print("number of features:", entered[::10])
 
 # %%
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")

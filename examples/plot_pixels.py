@@ -1,10 +1,10 @@
 """
-Neighbouring pixels are alike
-=============================
+Smoothness prior for images
+===========================
 
-Telling digits apart from three images each. One task for each pair of digits, one
-coefficient for each of 64 pixels: hopeless without a prior. That neighbouring pixels
-act alike is known beforehand.
+Digits are classified from three training images per class, with one task per pair of
+digits and 64 pixels as features. The prior states that neighbouring pixels have
+similar coefficients.
 """
 
 # %%
@@ -29,8 +29,8 @@ smooth = MultiTaskClassifier(
 ).fit(X, y, task=task)
 
 # %%
-# What the models look for in one pair of digits, each on its own scale: dark speaks
-# for the first digit, light for the second.
+# Coefficients for one pair of digits. Dark pixels indicate the first digit, light
+# pixels the second. Each image has its own colour scale.
 pair = 11
 figure, axes = plt.subplots(1, 2, figsize=(7, 3.4), layout="constrained")
 for ax, model, name in zip(axes, (plain, smooth), ("no prior", "grid"), strict=True):
@@ -40,7 +40,7 @@ for ax, model, name in zip(axes, (plain, smooth), ("no prior", "grid"), strict=T
     ax.set(title=f"{name}: {model.tasks_[pair]}", xticks=[], yticks=[])
 
 # %%
-# On images that no model has seen:
+# ROC curves on test images:
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 X, y, task = one_vs_one(pixels[test] / 16, digit[test])
 for ax, model, name in zip(axes, (plain, smooth), ("no prior", "grid"), strict=True):

@@ -1,13 +1,13 @@
 """
-How strong should a prior be?
-=============================
+Selecting the strength of a prior
+=================================
 
-Cross-validation over all three strengths reads the rows once. The figure shows the
-held-out error over two of them, at the best value of the third.
+Cross-validation over all three strengths reads the rows only once. The figure shows
+the validation error for two of the strengths, at the best value of the third.
 """
 
 # %%
-# Eight related tasks with few rows, and relations between features that are true.
+# Generate eight related tasks with few rows, and use the true feature prior.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -24,11 +24,9 @@ model = MultiTaskRegressorCV(
     feature_prior=data.feature_prior,
 )
 model.fit(X, y, task=task)
-print(
-    f"chosen: lam {model.lam_:.3g}, theta {model.theta_:g}, epsilon {model.epsilon_:g}"
-)
+print(f"best: lam {model.lam_:.3g}, theta {model.theta_:g}, epsilon {model.epsilon_:g}")
 
 # %%
-# Zero is among the strengths, so that the figure also says what the prior is worth.
+# The grid includes zero, so the figure also shows the benefit of the prior.
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_search(model, ax=ax)

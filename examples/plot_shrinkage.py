@@ -1,14 +1,15 @@
 """
-Shrinking towards the mean, feature by feature
-==============================================
+Adaptive shrinkage towards the mean
+===================================
 
-Groups with few rows each, as in a mixed model: one regression for each group is noisy,
-one for all is wrong. Ties whose strength is estimated for every feature find what lies
-between.
+There are many groups with few rows each, as in a mixed model. Separate regressions for
+each group are noisy, and a single regression for all groups is biased. Adaptive
+coupling estimates the strength of shrinkage towards the mean for each feature.
 """
 
 # %%
-# Slopes vary much between groups in the first feature, and little in the second.
+# The slopes of the first feature vary strongly between groups, those of the second
+# only slightly.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -24,9 +25,9 @@ alone = MultiTaskRegressor(lam=0.0, task_prior=None).fit(X, y, task=group)
 tied = MultiTaskRegressor(
     lam=0.0, task_prior="mean", tie_weights="adaptive", fit_intercept="tied"
 ).fit(X, y, task=group)
-for name, model in {"alone": alone, "tied": tied}.items():
+for name, model in {"separate": alone, "adaptive": tied}.items():
     error = np.sqrt(np.mean((model.coef_ - slopes) ** 2, axis=0))
-    print(f"{name}: error of the slopes {error.round(2)}")
+    print(f"{name}: root mean squared error of slopes {error.round(2)}")
 
 # %%
 figure, axes = plt.subplots(
@@ -38,4 +39,4 @@ for j, ax in enumerate(axes):
     ax.scatter(slopes[:, j], tied.coef_[:, j], marker="o", color="#0072b2", s=20)
     ax.set(xlabel="true slope of a group", title=f"feature {j}")
 axes[0].set_ylabel("estimated slope")
-axes[0].legend(["truth", "each group alone", "tied, adaptive"], frameon=False)
+axes[0].legend(["true slope", "separate", "adaptive coupling"], frameon=False)

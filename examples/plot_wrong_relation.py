@@ -1,14 +1,14 @@
 """
-A wrong relation comes to light
-===============================
+Audit of a wrong relation
+=========================
 
-Somebody said that two features act alike, and they do not. The audit puts the relation
-that data contradict on top, and says what the prior as a whole is worth.
+A prior may contain a wrong relation. The audit ranks relations by their disagreement
+with the data, and estimates the benefit of the prior as a whole.
 """
 
 # %%
-# True relations between features, and a wrong one: the strongest feature is said to be
-# like the weakest.
+# Add a wrong relation to the true ones: the features with the largest and the smallest
+# effect are assumed to be similar.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -30,6 +30,6 @@ for each in audit.relations[:3]:
 print(audit.helped.sentence)
 
 # %%
-# Lines are relations; the one that data contradict is crossed out.
+# Lines are relations. The relation that the data contradict is crossed out.
 figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
 plot_prior(model, audit=audit, ax=ax)

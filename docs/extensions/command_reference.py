@@ -15,9 +15,9 @@ __all__ = ["setup"]
 INTRODUCTION = """\
 # Command line
 
-Written from the commands themselves. Mistakes end with one line and exit code 2, \
-failures with 1; files are written whole or not at all; `--json` prints what programs \
-want to read.
+Invalid input ends with a one-line message and exit code 2, other failures with exit \
+code 1. Files are written completely or not at all. `--json` prints machine-readable \
+output.
 """
 
 

@@ -43,17 +43,24 @@ def nmse(
     task: Labels | None = None,
     average: Average = "pooled",
 ) -> float | Array:
-    """Squared error divided by the squared deviation from the mean target.
+    """Normalised mean squared error: squared error divided by the variance of y.
 
     Parameters
     ----------
-    y_true, y_pred : array-like, (n,) or (n, m)
-        Targets and predictions; NaN in ``y_true`` means not measured.
+    y_true : (n,) or (n, m) array
+        Targets. NaN marks targets that were not measured.
+    y_pred : (n,) or (n, m) array
+        Predictions.
     task : sequence of labels, optional
-        Task of each row; with (n, m) targets the columns are the tasks.
-    average : {"pooled", "tasks"} or None
-        One mean over all rows, the mean of the tasks' values, or one value per task
-        in the order of the sorted labels (NaN where a task's targets are all equal).
+        Task of each row. With (n, m) targets, the columns are the tasks.
+    average : {"pooled", "tasks"} or None, default="pooled"
+        "pooled" compares with the mean of all rows. "tasks" compares with the mean of
+        each task and returns the mean over tasks. None returns one value per task,
+        sorted by label; it is NaN for tasks with constant targets.
+
+    Returns
+    -------
+    float or (m,) array
 
     Examples
     --------
@@ -79,9 +86,16 @@ def variance_explained(
     task: Labels | None = None,
     average: Average = "pooled",
 ) -> float | Array:
-    """One minus :func:`nmse`: the share of the variance that is predicted.
+    """Fraction of the variance that is explained: one minus :func:`nmse`.
 
-    Parameters are those of :func:`nmse`.
+    Parameters
+    ----------
+    y_true, y_pred, task, average
+        See :func:`nmse`.
+
+    Returns
+    -------
+    float or (m,) array
 
     Examples
     --------
@@ -98,19 +112,24 @@ def auc(
     task: Labels | None = None,
     average: Literal["tasks"] | None = "tasks",
 ) -> float | Array:
-    """Area under the ROC curve of each task, or their mean.
+    """Area under the ROC curve, computed within tasks.
 
     Parameters
     ----------
-    y_true : array-like, (n,) or (n, m)
-        Classes, positive numbers or True for the positive one; NaN: not measured.
-    y_score : array-like, same shape
+    y_true : (n,) or (n, m) array
+        Classes: True or positive numbers for the positive class. NaN marks targets
+        that were not measured.
+    y_score : array of the same shape
         Scores, larger for the positive class.
     task : sequence of labels, optional
-        Task of each row; with (n, m) targets the columns are the tasks.
-    average : {"tasks"} or None
-        Mean over the tasks that show both classes, or one value per task in the order
-        of the sorted labels (NaN where a task shows one class only).
+        Task of each row. With (n, m) targets, the columns are the tasks.
+    average : {"tasks"} or None, default="tasks"
+        "tasks" returns the mean over all tasks that have both classes. None returns
+        one value per task, sorted by label; it is NaN for tasks with one class.
+
+    Returns
+    -------
+    float or (m,) array
 
     Examples
     --------

@@ -59,55 +59,56 @@ def audit_prior(
     n_repeats: int = 3,
     random_state: Any = 0,
 ) -> PriorAudit:
-    """Check every relation of a model's prior against the data.
+    """Test every relation of a model's prior against the data.
 
     Parameters
     ----------
     model : MultiTaskRegressor, MultiTaskClassifier or their CV variants
-        Fitted with a feature prior, or with ties between tasks; without a feature
-        prior, only the ties are audited.
+        Fitted model with a feature prior or a task prior.
     X, y, task, sample_weight : optional
-        The rows that the model was fitted on. Without them the relations are audited
-        from the statistics that models of squared loss keep, and whether the prior
-        helped is known only where a search has tried theta = 0.
-    cv : int, splitter of scikit-learn, iterable of (train, test), or None
-        Splits on which the model is fitted with the prior and without it. None: rows
-        are used for the relations only, and none are held out.
-    n_repeats : int
-        Number of times that rows are dealt into ``cv`` folds, where that is a number.
-    random_state : int or Generator
+        The rows to which the model was fitted. If they are not given, relations are
+        tested with the statistics that models with squared loss keep. The benefit of
+        the prior is then known only if a search has tried theta = 0.
+    cv : int, splitter, iterable of (train, test) or None, default=5
+        Splits on which the model is fitted with and without the prior. If None, the
+        benefit of the prior is not estimated.
+    n_repeats : int, default=3
+        Number of repetitions with different folds. Only used if ``cv`` is a number.
+    random_state : int or Generator, default=0
         Seed of the folds.
 
     Returns
     -------
     PriorAudit
-        ``relations``: one row per relation, the strongest disagreement first, ties
-        between tasks after relations between features; ``helped``: errors on held-out
-        rows with the prior and without it, with an interval and a verdict;
-        ``helped_tuned``: the same for CV models, each with its own best lam.
+        ``relations`` contains one entry per relation, sorted by disagreement:
+        relations between features first, then couplings between tasks. ``helped``
+        contains errors on held-out rows with and without the prior, a confidence
+        interval and a verdict. ``helped_tuned`` contains the same for CV models, each
+        with its own best lam.
 
     Notes
     -----
-    *Violation* is ‖d P‖ divided by the most that it could be for coefficients of these
-    sizes: 0 where the relation holds, 1 where it is as wrong as possible. *Before* is a
-    certified fit at the same lam without the prior. *Sensitivity* is the derivative of
-    the objective by the logarithm of the relation's weight, theta/2 ‖d P‖² by the
-    envelope theorem; *share* is its part of the sum.
+    The *violation* of a relation is ‖d P‖ divided by its largest possible value for
+    coefficients of this size: 0 if the relation holds, and 1 if it is as wrong as
+    possible. *Before* refers to a fit with the same lam and without the prior. The
+    *sensitivity* is the derivative of the objective with respect to the logarithm of
+    the weight of the relation, which is theta/2 ‖d P‖² by the envelope theorem. The
+    *share* is its fraction of the sum over all relations.
 
-    The test *statistic* judges a relation by estimates without prior and row penalty:
-    the squared disagreement in units of its variance, divided by its expectation if
-    the relation holds, so that poorly determined coefficients are not blamed. Tasks'
-    Gram matrices are replaced by their mean for these variances. A relation
-    "disagrees" where its p value passes the rule of Benjamini and Hochberg at 5 %; it
-    "cannot be judged" where rows say nothing on its features. Of more than 200
-    features only those in use without the prior, and those related to them, are
-    tested. Ties between tasks disagree where tasks, each estimated alone, differ by
-    more than the strength of the tie allows.
+    The test *statistic* uses estimates without prior and sparsity penalty. It is the
+    squared disagreement divided by its expectation if the relation holds, which takes
+    the accuracy of the estimates into account. The variances are computed with the
+    mean of the Gram matrices of all tasks. A relation "disagrees" if its p-value passes
+    the procedure of Benjamini and Hochberg at 5 %. It "cannot be judged" if the rows
+    contain no information on its features. If there are more than 200 features, only
+    the features that are selected without the prior, and those related to them, are
+    tested. A coupling between tasks "disagrees" if the tasks, estimated separately,
+    differ by more than the strength of the coupling allows.
 
-    With ``outlier_tasks`` the audit is about the shared component, which the priors
-    act on. Fits without the prior use the model's outlier strength too. Tasks with a
-    task-specific component then have no weight in the tests of relations, and their
-    ties cannot be judged.
+    With ``outlier_tasks``, the audit refers to the shared component of the
+    coefficients, to which the priors apply. Fits without the prior use the outlier
+    strength of the model. Outlier tasks are excluded from the tests of relations, and
+    their couplings cannot be judged.
 
     Examples
     --------

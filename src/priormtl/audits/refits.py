@@ -176,7 +176,17 @@ class ResampledCoefficients:
     features: tuple[str, ...]
 
     def band(self, level: float = 0.9) -> CoefficientBand:
-        """Central interval that holds ``level`` of the resamples, and the median."""
+        """Return an interval and the median of each coefficient.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Fraction of the resamples that the central interval contains.
+
+        Returns
+        -------
+        CoefficientBand
+        """
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1: got {level!r}.")
         ends = [(1.0 - level) / 2.0, 0.5, (1.0 + level) / 2.0]
@@ -185,7 +195,7 @@ class ResampledCoefficients:
 
     @property
     def selected(self) -> Array:
-        """Share of resamples in which any task uses a feature (d,)."""
+        """Fraction of resamples in which any task uses a feature (d,)."""
         return np.asarray(np.any(self.coefs != 0, axis=1).mean(axis=0))
 
     def __repr__(self) -> str:
@@ -203,27 +213,27 @@ def resample_coefficients(
     n_resamples: int = 50,
     random_state: Any = 0,
 ) -> ResampledCoefficients:
-    """Refit a model to its rows with random weights (Bayesian bootstrap).
+    """Refit a model with random sample weights (Bayesian bootstrap).
 
-    Rows of a task get exponential weights with mean one, so that no task and no class
-    is ever missing. Strengths stay as they are.
+    The weights of the rows of a task are exponential with mean one, so no task or
+    class is ever missing. The strengths of the model are kept.
 
     Parameters
     ----------
     model : MultiTaskRegressor, MultiTaskClassifier or their CV variants
         Fitted model.
     X, y, task, sample_weight
-        The rows that it was fitted on.
-    n_resamples : int
+        The rows to which the model was fitted.
+    n_resamples : int, default=50
         Number of fits.
-    random_state : int or Generator
+    random_state : int or Generator, default=0
         Seed of the weights.
 
     Returns
     -------
     ResampledCoefficients
-        ``coefs`` (k, m, d); ``band(level)`` gives quantiles, ``selected`` the share of
-        fits that use each feature.
+        ``coefs`` (k, m, d) contains all coefficients, ``band(level)`` returns
+        quantiles, and ``selected`` is the fraction of fits that use each feature.
 
     Examples
     --------

@@ -29,10 +29,11 @@ PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")  # all arrays but xx
 
 @dataclass(frozen=True, eq=False)
 class TaskStatistics:
-    """Weights, means and centred second moments of m tasks over d features.
+    """Sufficient statistics of squared loss: weights, means and centred second moments.
 
-    These suffice for squared loss. ``a + b`` joins disjoint samples exactly; tasks are
-    matched by name. Sums of statistics on disk, of the same tasks, stay on disk.
+    Statistics of disjoint sets of rows can be added: ``a + b``. Tasks are matched by
+    name. The sum of statistics on disk stays on disk if both have the same tasks. See
+    ``summarize`` to compute statistics.
 
     Examples
     --------
@@ -250,7 +251,13 @@ class TaskStatistics:
         return self.weight @ self.x_mean / (total or 1.0)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to one file, which appears complete or not at all."""
+        """Write the statistics to one file. A failure leaves no partial file.
+
+        Parameters
+        ----------
+        path : path
+            File to write.
+        """
         settings = {
             **tasks_to_plain(self.tasks),
             "features": None if self.features is None else list(self.features),
@@ -261,7 +268,17 @@ class TaskStatistics:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what ``save`` wrote; a changed file is refused."""
+        """Read statistics that were written by ``save``.
+
+        Parameters
+        ----------
+        path : path
+            File to read. Modified files are rejected.
+
+        Returns
+        -------
+        TaskStatistics
+        """
         settings, arrays = read_archive(path, KIND)
         try:
             tasks = tasks_from_plain(settings)

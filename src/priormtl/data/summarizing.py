@@ -55,27 +55,28 @@ def statistics_pay(data: TaskData) -> bool:
 def summarize(
     X: Any, y: Any, task: Any = None, sample_weight: Any = None, *, min_rows: int = 1
 ) -> TaskStatistics:
-    """Read samples once into statistics that merge by ``+``.
+    """Compute sufficient statistics of squared loss in one pass over the rows.
 
     Parameters
     ----------
     X : (n, d) array, sparse matrix or data frame
         Features.
-    y : (n,) or (n, m)
-        Targets; with (n, m) one column per task, NaN where not measured.
+    y : (n,) or (n, m) array
+        Targets. With (n, m) targets, there is one column per task, and NaN marks
+        targets that were not measured.
     task : (n,) labels, optional
-        Task of each row; one task where absent.
-    sample_weight : (n,), or (n, m) with such targets, optional
-        Weight of each row or cell.
-    min_rows : int
-        Tasks with fewer rows of positive weight are left out, as in ``priormtl stats
-        --min-rows``; it is an error if none is left. Use it for statistics that others
-        may see, since statistics of few rows may reveal the rows.
+        Task of each row. By default, all rows belong to one task.
+    sample_weight : (n,) array, or (n, m) array with such targets, optional
+        Weight of each row or target.
+    min_rows : int, default=1
+        Omit tasks with fewer rows of positive weight. Use it before sharing statistics
+        with others, because statistics of few rows may reveal the rows. If no task is
+        left, an error is raised.
 
     Returns
     -------
     TaskStatistics
-        Sufficient for squared loss; see ``MultiTaskRegressor.fit_statistics``.
+        Statistics for ``MultiTaskRegressor.fit_statistics``. They can be added.
 
     Examples
     --------

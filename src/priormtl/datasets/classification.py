@@ -254,10 +254,20 @@ LETTER_QUIRKS = (
 
 
 def load_letter(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load 8 pairs of handwritten letters, 128 pixels, classification.
+    """Load the Letter data set: 8 pairs of handwritten letters (classification).
 
-    Parameters are those of :func:`load_school`. Tasks are "a vs g" and so on; the
-    second letter named is +1. ``groups`` are written words.
+    The features are 128 pixels.
+
+    Parameters
+    ----------
+    data_home, verify
+        See :func:`load_school`.
+
+    Returns
+    -------
+    TaskSet
+        Data set that can be unpacked as ``X, y, task``. Tasks are "a vs g" and so on;
+        the second letter is +1. ``groups`` are the written words.
     """
     names = ("X", "letter", "word")
     arrays = read_arrays(LETTER, names, data_home=data_home, verify=verify)
@@ -411,10 +421,20 @@ UCI_QUIRKS = (
 
 
 def load_letter_uci(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load 8 pairs of printed capitals, 16 features, classification.
+    """Load the UCI Letter data set: 8 pairs of printed capitals (classification).
 
-    Parameters are those of :func:`load_school`. Tasks are "A vs G" and so on; the
-    second letter named is +1.
+    There are 16 features.
+
+    Parameters
+    ----------
+    data_home, verify
+        See :func:`load_school`.
+
+    Returns
+    -------
+    TaskSet
+        Data set that can be unpacked as ``X, y, task``. Tasks are "A vs G" and so on;
+        the second letter is +1.
     """
     arrays = read_arrays(LETTER_UCI, data_home=data_home, verify=verify)
     label = CAPITALS[arrays["letter"]]

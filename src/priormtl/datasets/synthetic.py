@@ -11,9 +11,9 @@ from priormtl.priors import FeaturePrior, TaskPrior
 
 @dataclass(frozen=True, eq=False)
 class RelatedTasks(Bunch):
-    """Stacked rows with the truth behind them; unpacks as ``X, y, task``.
+    """Synthetic data set with its true coefficients; unpacks as ``X, y, task``.
 
-    ``data["y"]`` and ``data.keys()`` work as in scikit-learn's Bunch.
+    Values are also accessible as ``data["y"]``, as in scikit-learn's Bunch.
     """
 
     X: Array  # (n, d)
@@ -39,34 +39,39 @@ def make_related_tasks(
     classification: bool = False,
     random_state: int | np.random.Generator | None = None,
 ) -> RelatedTasks:
-    """Draw tasks whose coefficients are sparse, related and drift along a chain.
+    """Generate tasks with sparse and related coefficients that drift along a chain.
 
     Parameters
     ----------
-    n_tasks, n_features, n_samples : int
-        Tasks, features, and rows per task.
+    n_tasks : int, default=10
+        Number of tasks.
+    n_features : int, default=20
+        Number of features.
+    n_samples : int, default=30
+        Number of rows per task.
     n_informative : int, optional
-        Features that matter, the same for all tasks; half of all by default.
+        Number of features with nonzero coefficients, the same for all tasks. The
+        default is half of the features.
     n_relations : int, optional
-        Pairs of informative features that act alike or oppositely; as many as there
-        are by default. Pairs do not overlap.
-    opposite : float
-        Share of the pairs that act oppositely.
-    relation_noise : float
-        Standard deviation by which related coefficients differ.
-    drift : float
-        Standard deviation by which coefficients change from task to task.
-    noise : float
-        Standard deviation of the targets about their mean.
-    classification : bool
-        Make targets −1 and +1, the signs of noisy scores.
-    random_state : int, Generator or None
+        Number of disjoint pairs of informative features with similar or opposite
+        coefficients. The default is the largest possible number.
+    opposite : float, default=0.5
+        Fraction of the pairs with opposite coefficients.
+    relation_noise : float, default=0.0
+        Standard deviation of the differences between related coefficients.
+    drift : float, default=0.1
+        Standard deviation of the change of coefficients from one task to the next.
+    noise : float, default=1.0
+        Standard deviation of the noise in the targets.
+    classification : bool, default=False
+        Whether targets are classes −1 and +1, the signs of noisy scores.
+    random_state : int, Generator or None, default=None
         Seed.
 
     Returns
     -------
     RelatedTasks
-        X, y, task, with the true ``coef`` (m, d), ``intercept`` (m,),
+        ``X``, ``y`` and ``task``, with the true ``coef`` (m, d), ``intercept`` (m,),
         ``feature_prior`` and ``task_prior``.
 
     Examples

@@ -15,18 +15,18 @@ UNPACKED = ("X", "y", "task")
 
 
 class Bunch:
-    """Base of data sets, frozen dataclasses that have X, y and task.
+    """Base class of data sets: frozen dataclasses with X, y and task.
 
-    As a Bunch of scikit-learn it has ``data.y``, ``data["y"]``, ``data.keys()`` and
-    ``"y" in data``; unlike that one it unpacks as ``X, y, task``, which are also
-    ``data[0]``, ``data[1]`` and ``data[2]``.
+    Values are accessible as ``data.y``, ``data["y"]`` and ``data.keys()``, as in
+    scikit-learn's Bunch. In addition, data sets unpack as ``X, y, task``, which are
+    also ``data[0]``, ``data[1]`` and ``data[2]``.
     """
 
     def __iter__(self) -> Iterator[Any]:
         return (getattr(self, name) for name in UNPACKED)
 
     def keys(self) -> tuple[str, ...]:
-        """Names of all values, those that unpack first."""
+        """Return the names of all values, starting with X, y and task."""
         named = [field.name for field in fields(self)]  # type: ignore[arg-type]
         return tuple(dict.fromkeys((*UNPACKED, *named)))
 
@@ -46,7 +46,7 @@ class Bunch:
 
 
 class Rows(NamedTuple):
-    """Some rows of a task set, as ``fit`` takes them."""
+    """Selected rows of a data set, as arguments of ``fit``."""
 
     X: Array  # (k, d)
     y: Array  # (k,), or (k, m) where all tasks share X
@@ -55,17 +55,16 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TaskSet(Bunch):
-    """Real tasks with names and notes; unpacks as ``X, y, task``.
+    """Real data set, with names and notes; unpacks as ``X, y, task``.
 
-    ``data["y"]`` and ``data.keys()`` work as in scikit-learn's Bunch.
+    Either each row belongs to one task (``y`` (n,), ``task`` (n,)), or all tasks share
+    X (``y`` (n, m), ``task`` None). ``model.fit(X, y, task=task)`` accepts both. Images
+    that belong to several tasks are stored once: the stacked rows are
+    ``originals[sample]``. ``X`` and ``rows`` convert them to float64 on access.
 
-    Tasks either have rows of their own (``y`` (n,), ``task`` (n,)) or share one X
-    (``y`` (n, m), ``task`` None); ``model.fit(X, y, task=task)`` takes both. An image
-    that belongs to several tasks is kept once: ``originals[sample]`` are the stacked
-    rows, which ``X`` and ``rows`` convert to float64 only when asked.
-
-    Classes are −1 and +1, as ``classes`` says: in a pair the second one named is
-    positive; in one-vs-rest tasks the task's own class is.
+    Classes are −1 and +1. In a pair, the second class is positive; in one-vs-rest
+    tasks, the class of the task is positive. ``classes`` contains both classes of each
+    task. Values are also accessible as ``data["y"]``, as in scikit-learn's Bunch.
     """
 
     name: str
@@ -91,21 +90,30 @@ class TaskSet(Bunch):
 
     @property
     def X(self) -> Array:  # noqa: N802
-        """All rows as float64 (n, d), converted at each call."""
+        """All rows as float64 (n, d). They are converted on each access."""
         return self._take(self.sample)
 
     @property
     def task(self) -> np.ndarray | None:
-        """Name of each row's task (n,), None where all tasks share X."""
+        """Task of each row (n,), or None if all tasks share X."""
         return None if self.code is None else np.array(self.task_names)[self.code]
 
     @property
     def groups(self) -> Index:
-        """Group of each row (n,), to be held out together: its word or original row."""
+        """Group of each row (n,), such as its word or image, for group-wise splits."""
         return self.sample if self.group is None else self.group[self.sample]
 
     def rows(self, index: Any) -> Rows:
-        """Some of the rows, by positions, a slice or a mask over the n rows.
+        """Return selected rows.
+
+        Parameters
+        ----------
+        index : positions, slice or mask
+            Rows to select.
+
+        Returns
+        -------
+        X, y, task
 
         Examples
         --------
@@ -123,17 +131,22 @@ class TaskSet(Bunch):
         return Rows(self._take(self.sample[index]), self.y[index], names)
 
     def find(self, samples: Any) -> Index:
-        """Positions of all rows that come from the given originals.
+        """Return the positions of all rows that belong to given images.
 
-        A single split of the originals thus splits every task alike: no image is in
-        the training rows of one task and in the test rows of another.
+        Use it to split images instead of rows. Then no image is in the training rows of
+        one task and in the test rows of another.
+
+        Parameters
+        ----------
+        samples : positions
+            Images, as positions in ``originals``.
         """
         wanted = np.zeros(len(self.originals), dtype=bool)
         wanted[samples] = True
         return np.flatnonzero(wanted[self.sample])
 
     def stacked(self) -> "TaskSet":
-        """The same tasks with rows of their own; the set itself if they have such."""
+        """Return the same data set with separate rows for each task."""
         if self.code is not None:
             return self
         n, m = self.y.shape

@@ -162,7 +162,7 @@ def plot_coefficients(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Heat map of coefficients, features × tasks, the largest feature first.
+    """Plot coefficients as a heat map, with the largest features first.
 
     Dark blue is negative, light yellow positive and grey zero: the sign is visible
     without colours.
@@ -172,17 +172,17 @@ def plot_coefficients(
     model : fitted linear model
         Any model with ``coef_`` (m, d). Names are taken from it.
     top : int or None
-        Largest number of features that are shown, by ‖p_j‖ over the tasks. None shows
-        all with a nonzero coefficient.
+        Maximum number of features to show, the largest ‖p_j‖ over the tasks first. None
+        shows all features with a nonzero coefficient.
     features : names or positions, optional
         Features to show instead, in this order.
     tasks : task labels, optional
-        Tasks to show, in this order; all by default, in the order of their chain.
+        Tasks to show, in this order. By default all tasks, in the order of their chain.
     per : {"unit", "deviation"}
         Coefficients in the units of X, or per standard deviation of each feature,
         which makes features comparable.
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure by default.
+        Axes to draw on. By default, a new figure is created.
     legend : bool
         Whether to add a colour bar.
 
@@ -246,7 +246,7 @@ def plot_over_tasks(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Coefficients of a few features over the tasks, one line per feature.
+    """Plot coefficients of a few features over the tasks, one line per feature.
 
     Tasks that neither a chain nor ``tasks`` puts in order are points without lines.
 
@@ -261,7 +261,7 @@ def plot_over_tasks(
         ``resample_coefficients(...).band()``. The title names its ``level`` where it
         has one.
     tasks : task labels, optional
-        Tasks to show, in this order; all by default, in the order of their chain.
+        Tasks to show, in this order. By default all tasks, in the order of their chain.
     per, ax, legend
         As in :func:`plot_coefficients`.
 

@@ -250,10 +250,16 @@ def _lines(part: Part, names: Sequence[str] | None) -> Iterator[Line]:
 
 @dataclass(frozen=True)
 class FeaturePrior:
-    """Known relations between features, each one row of D in θ/2 ‖D P‖².
+    """Known relations between features.
 
-    Features are given by name or by position, from 0. Names are resolved when a model
-    is fitted. ``a + b`` holds the relations of both.
+    Each relation is one row of D in the penalty theta/2 ‖D P‖². Features are given by
+    name or by position, starting at 0. Names are resolved during fit, and unknown
+    names raise a ValueError. Priors can be added: ``a + b`` contains the relations of
+    both.
+
+    See Also
+    --------
+    TaskPrior : Known similarities between tasks.
 
     Examples
     --------
@@ -266,7 +272,16 @@ class FeaturePrior:
 
     @classmethod
     def similar(cls, pairs: Iterable[Relation], weight: float = 1.0) -> Self:
-        """Both features of a pair act alike: weight · ‖p_a − p_b‖².
+        """Both features of a pair have similar coefficients.
+
+        The penalty is weight · ‖p_a − p_b‖².
+
+        Parameters
+        ----------
+        pairs : iterable of (feature, feature)
+            Names or positions of the features of each pair.
+        weight : float, default=1.0
+            Weight of each relation. It multiplies ``theta``.
 
         Examples
         --------
@@ -277,15 +292,33 @@ class FeaturePrior:
 
     @classmethod
     def opposite(cls, pairs: Iterable[Relation], weight: float = 1.0) -> Self:
-        """Both features of a pair act oppositely: weight · ‖p_a + p_b‖²."""
+        """Both features of a pair have coefficients of opposite sign.
+
+        The penalty is weight · ‖p_a + p_b‖².
+
+        Parameters
+        ----------
+        pairs : iterable of (feature, feature)
+            Names or positions of the features of each pair.
+        weight : float, default=1.0
+            Weight of each relation. It multiplies ``theta``.
+        """
         return cls((_pairs(pairs, -1.0, weight),))
 
     @classmethod
     def from_correlation(cls, strongest: int = 20, weight: float = 1.0) -> Self:
-        """The most strongly correlated pairs of features, found at fit.
+        """Relate the most strongly correlated pairs of features.
 
-        The sign of the correlation over all rows decides between similar and
-        opposite. Constant features are in no pair.
+        The pairs are found during fit, from the rows of all tasks. Positive
+        correlations give similar features, negative correlations give opposite
+        features. Constant features are ignored.
+
+        Parameters
+        ----------
+        strongest : int, default=20
+            Number of pairs.
+        weight : float, default=1.0
+            Weight of each relation. It multiplies ``theta``.
         """
         count = _check_count("strongest", strongest)
         return cls((Correlated(count, check_weight(weight)),))
@@ -294,7 +327,15 @@ class FeaturePrior:
     def from_groups(
         cls, groups: Mapping[str, Iterable[Hashable]], weight: float = 1.0
     ) -> Self:
-        """All features of a group are pairwise similar.
+        """All features of a group have similar coefficients.
+
+        Parameters
+        ----------
+        groups : mapping from names to features
+            Names or positions of the features of each group. All pairs within a group
+            are related.
+        weight : float, default=1.0
+            Weight of each relation. It multiplies ``theta``.
 
         Examples
         --------
@@ -311,10 +352,16 @@ class FeaturePrior:
 
     @classmethod
     def from_graph(cls, graph: Any) -> Self:
-        """Edges of a graph: positive weights mean similar, negative ones opposite.
+        """Relate features that are joined by an edge of a graph.
 
-        ``graph`` is an edge list, a symmetric adjacency matrix over the features
-        (dense or sparse), or a networkx graph whose nodes are features.
+        Edges with positive weights mean similar features, edges with negative weights
+        mean opposite features.
+
+        Parameters
+        ----------
+        graph : edge list, symmetric matrix or networkx graph
+            Graph of features. A matrix, dense or sparse, is the adjacency matrix with
+            one row per feature.
         """
         edges = [edge for edge in read_edges(graph) if edge[2] != 0]
         first, second, weight = zip(*edges, strict=True) if edges else ((), (), ())
@@ -324,13 +371,14 @@ class FeaturePrior:
 
     @classmethod
     def from_file(cls, file: str | os.PathLike[str] | PriorFile) -> Self:
-        """Relations by name from a TOML or CSV file.
+        """Read relations from a TOML or CSV file.
 
         Parameters
         ----------
-        file : path, or PriorFile
-            TOML with tables ``[[similar]]``, ``[[opposite]]`` and ``[[group]]``, or
-            CSV with columns relation, first, second and (optionally) weight.
+        file : path or PriorFile
+            TOML file with tables ``[[similar]]``, ``[[opposite]]`` and ``[[group]]``,
+            or CSV file with the columns relation, first, second and (optionally)
+            weight.
         """
         read = file if isinstance(file, PriorFile) else read_prior_file(file)
         pairs = [
@@ -343,16 +391,28 @@ class FeaturePrior:
 
     @classmethod
     def grid(cls, height: int, width: int, weight: float = 1.0) -> Self:
-        """Neighbouring pixels are similar; features are pixels, row by row."""
+        """Neighbouring pixels of an image have similar coefficients.
+
+        Parameters
+        ----------
+        height, width : int
+            Shape of the image. Features are its pixels, row by row.
+        weight : float, default=1.0
+            Weight of each relation. It multiplies ``theta``.
+        """
         sides = _check_count("height", height), _check_count("width", width)
         return cls((Grid(*sides, check_weight(weight)),))
 
     @classmethod
     def from_matrix(cls, D: Any) -> Self:
-        """Any D (s, d), dense, sparse or a data frame, one relation per row.
+        """Use any matrix D.
 
-        If both a frame and the features have names, columns are matched by name;
-        features without a column are in no relation.
+        Parameters
+        ----------
+        D : (k, d) array, sparse matrix or data frame
+            One relation per row and one column per feature. If D is a data frame and
+            the features have names, columns are matched by name, and features without a
+            column are not related.
         """
         frame = as_frame(D)
         table = D if frame is None else frame.to_numpy()

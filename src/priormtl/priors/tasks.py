@@ -161,10 +161,16 @@ Tie = Chain | Groups | Graph
 
 @dataclass(frozen=True, repr=False)
 class TaskPrior:
-    """Known ties between tasks: the Laplacian L in ε/2 tr(P L Pᵀ).
+    """Known similarities between tasks.
 
-    Tasks are named by their labels, which are resolved when a model is fitted.
-    ``a + b`` holds the ties of both.
+    A task prior is a graph of tasks. Its Laplacian is L in the penalty
+    epsilon/2 tr(P L Pᵀ), which couples tasks that are joined by an edge. Tasks are
+    given by their labels, which are resolved during fit. Priors can be added: ``a + b``
+    contains the edges of both.
+
+    See Also
+    --------
+    FeaturePrior : Known relations between features.
 
     Examples
     --------
@@ -181,23 +187,46 @@ class TaskPrior:
     def chain(
         cls, order: Iterable[Hashable] | None = None, weight: float = 1.0
     ) -> Self:
-        """Each task is like the next: Σ ‖p_i − p_{i+1}‖².
+        """Each task is similar to the next one, for ordered tasks.
 
-        ``order`` lists the task labels; the default is the order of ``tasks_``.
+        The penalty is weight · Σ ‖p_i − p_(i+1)‖².
+
+        Parameters
+        ----------
+        order : iterable of labels, optional
+            Task labels in their order. The default is the order of ``tasks_``.
+        weight : float, default=1.0
+            Weight of the coupling. It multiplies ``epsilon``.
         """
         labels = None if order is None else tuple(plain_label(task) for task in order)
         return cls((Chain(labels, check_weight(weight)),))
 
     @classmethod
     def mean(cls, weight: float = 1.0) -> Self:
-        """Each task is like the mean of all: Σ ‖p_i − p̄‖², for unordered tasks."""
+        """Each task is similar to the mean of all tasks, for tasks without an order.
+
+        The penalty is weight · Σ ‖p_i − p̄‖².
+
+        Parameters
+        ----------
+        weight : float, default=1.0
+            Weight of the coupling. It multiplies ``epsilon``.
+        """
         return cls((Groups(None, check_weight(weight)),))
 
     @classmethod
     def groups(
         cls, groups: Mapping[str, Iterable[Hashable]], weight: float = 1.0
     ) -> Self:
-        """Each task is like the mean of its group; tasks in no group are free."""
+        """Each task is similar to the mean of its group.
+
+        Parameters
+        ----------
+        groups : mapping from names to task labels
+            Tasks of each group. Tasks that are in no group are not coupled.
+        weight : float, default=1.0
+            Weight of the coupling. It multiplies ``epsilon``.
+        """
         if not isinstance(groups, Mapping):
             raise TypeError(
                 f"groups must map names to lists of tasks: got {type(groups).__name__}."
@@ -209,10 +238,15 @@ class TaskPrior:
 
     @classmethod
     def from_graph(cls, graph: Any) -> Self:
-        """Edges of a graph, with weights: Σ weight ‖p_a − p_b‖².
+        """Tasks that are joined by an edge are similar.
 
-        ``graph`` is an edge list or a networkx graph over task labels, or a
-        symmetric adjacency matrix over the tasks in the order of ``tasks_``.
+        The penalty is Σ weight · ‖p_a − p_b‖² over all edges.
+
+        Parameters
+        ----------
+        graph : edge list, symmetric matrix or networkx graph
+            Graph of task labels with nonnegative weights. A matrix is the adjacency
+            matrix of the tasks, in the order of ``tasks_``.
         """
         edges = read_edges(graph)
         if any(weight < 0 for _, _, weight in edges):

@@ -39,24 +39,24 @@ PENALTIES = {
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What a fitted model learned; see :func:`priormtl.report`.
+    """Report of a fitted model; see :func:`priormtl.report`.
 
-    ``content`` holds it as plain data. Notebooks show the page itself.
+    ``content`` contains the report as plain data. Notebooks display the HTML page.
     """
 
     content: Content
     _fitted: FittedModel = field(repr=False)
 
     def to_html(self) -> str:
-        """One page of at most 1.5 MB that works without a network."""
+        """Return an HTML page of at most 1.5 MB that works offline."""
         return to_page(self.content)
 
     def to_json(self) -> str:
-        """The page's content for programs; unknown numbers are null."""
+        """Return the content as JSON. Unknown numbers are null."""
         return to_json(self.content)
 
     def to_markdown(self, rows: int = 30) -> str:
-        """Answers, and at most ``rows`` rows of each table."""
+        """Return the answers and at most ``rows`` rows of each table as Markdown."""
         return to_markdown(self.content, rows)
 
     def save(
@@ -65,15 +65,15 @@ class Report:
         *,
         coefficients: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Write the page; a failure leaves no partial file.
+        """Write the HTML page to a file. A failure leaves no partial file.
 
         Parameters
         ----------
         path : path
             File to write, such as ``report.html``.
         coefficients : path, optional
-            File for all coefficients, .csv or .parquet, also those for which the page
-            has no room: one row per feature, one column per task.
+            CSV or Parquet file for all coefficients, including those omitted on the
+            page, with one row per feature and one column per task.
         """
         if coefficients is not None:
             save_coefficients(self._fitted, coefficients)
@@ -96,24 +96,25 @@ def report(
     audit: Any = None,
     title: str | None = None,
 ) -> Report:
-    """Report what a fitted model learned, without fitting anything.
+    """Create a report of a fitted model. Nothing is fitted.
 
-    Answers come first (how good it is, which features matter, whether the prior
-    helped, outlier tasks, convergence), then figures and the tables behind them.
+    The report answers how well the model predicts, which features matter, whether the
+    prior helped, whether there are outlier tasks, and whether the fit converged.
+    Figures and tables follow.
 
     Parameters
     ----------
     model : fitted model
         Any linear model of this package.
     X, y : rows and targets, optional
-        Data on which each task is scored, as in ``fit``; preferably rows that the
-        model was not fitted to. Without them the training rows are scored, if the
+        Data for the scores of each task, as in ``fit``, preferably not the training
+        rows. If they are not given, the training rows are scored, provided that the
         model keeps their statistics.
     task : (n,) labels, optional
         Task of each row.
     audit : PriorAudit, optional
-        Result of ``audit_prior``. Without it the scores of a search tell whether the
-        priors helped.
+        Result of ``audit_prior``. If it is not given, the scores of a search are used
+        to tell whether the priors helped.
     title : str, optional
         Heading of the page.
 
