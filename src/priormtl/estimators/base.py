@@ -48,19 +48,21 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     def fit(
         self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
     ) -> Self:
-        """Learn all tasks at once.
+        """Fit the model to all tasks.
 
         Parameters
         ----------
         X : (n, d) array, sparse matrix or data frame
-            Features; with ``task="name"`` in the constructor also the task's column.
-        y : (n,) or (n, m)
-            Targets of stacked rows, or one column per task, where missing values
-            mark targets that were not measured.
+            Features. If ``task`` was given to the constructor, X also contains the task
+            column.
+        y : (n,) or (n, m) array
+            Targets of the rows, or one column per task if all tasks share X. Missing
+            values in (n, m) targets mark targets that were not measured.
         task : (n,) labels, optional
-            Task of each row. Tasks are sorted, or in category order.
-        sample_weight : (n,), or (n, m) with such targets, optional
-            Weights; a row of weight zero counts as absent.
+            Task of each row. Tasks are sorted, or in category order for categorical
+            labels. By default, all rows belong to one task.
+        sample_weight : (n,) array, or (n, m) array with such targets, optional
+            Sample weights. Rows with weight zero are ignored.
 
         Returns
         -------

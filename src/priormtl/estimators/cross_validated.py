@@ -160,14 +160,15 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         sample_weight: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Choose strengths on held-out rows, then learn from all rows with them.
+        """Select strengths by cross-validation and fit the model to all rows.
 
         Parameters
         ----------
         X, y, task, sample_weight
-            As in :meth:`MultiTaskRegressor.fit`.
+            See :meth:`MultiTaskRegressor.fit`.
         groups : (n,) labels, optional
-            Groups for a splitter given as ``cv``, such as ``LeaveOneGroupOut()``.
+            Group of each row. ``cv`` must be a group-aware splitter such as
+            ``GroupKFold()``.
 
         Returns
         -------

@@ -25,7 +25,7 @@ DEFAULT_LAMS = 30
 
 @dataclass(frozen=True, eq=False)
 class RegularizationPath:
-    """Solutions for decreasing lam."""
+    """Solutions for decreasing values of lam; see ``regularization_path``."""
 
     lams: Array  # (l,)
     coefs: Array  # (l, m, d)
@@ -46,28 +46,30 @@ def regularization_path(
     lams: Any = None,
     **settings: Any,
 ) -> RegularizationPath:
-    """Follow the solutions of MultiTaskRegressor from lam_max down.
+    """Compute the solutions of MultiTaskRegressor for many values of lam.
 
     Parameters
     ----------
     X, y
-        As in :meth:`MultiTaskRegressor.fit`.
-    task : (n,) labels, or a column of X
-        Task of each row, or where X holds it, as in :class:`MultiTaskRegressor`.
-    sample_weight : (n,), or (n, m) with such targets, optional
-        Weights.
-    lams : array, int or None
-        Values of lam; or how many (None: 30) on a geometric grid from lam_max, at which
-        all coefficients vanish, down to a thousandth of it.
+        See :meth:`MultiTaskRegressor.fit`.
+    task : (n,) labels, str or int, optional
+        Task of each row, or the column of X that contains it.
+    sample_weight : (n,) array, or (n, m) array with such targets, optional
+        Sample weights.
+    lams : array, int or None, default=None
+        Values of lam, or their number (None: 30). A number gives a geometric grid from
+        lam_max, the smallest value for which all coefficients are zero, down to
+        lam_max / 1000.
     **settings
-        All other settings of :class:`MultiTaskRegressor`.
+        Other parameters of :class:`MultiTaskRegressor`.
 
     Returns
     -------
     RegularizationPath
-        ``lams`` in decreasing order with ``coefs`` (l, m, d), ``intercepts`` (l, m),
-        ``active`` features (l, d), ``objectives`` and ``dual_gaps`` (l,), ``tasks``
-        and ``features``, their names where X has any.
+        ``lams`` (l,) in decreasing order, ``coefs`` (l, m, d), ``intercepts`` (l, m),
+        ``active`` (l, d), which tells whether any task uses a feature,
+        ``objectives`` (l,), ``dual_gaps`` (l,), ``tasks`` (m,), and ``features``, the
+        names of the features if X has column names.
 
     Examples
     --------
@@ -118,7 +120,7 @@ def _publish(
 
 @dataclass(frozen=True, eq=False)
 class FitTrace:
-    """Objective and certificate along one run."""
+    """Objective and duality gap along one run of a solver; see ``trace_fit``."""
 
     name: str  # of the solver
     iterations: Array  # (k,)
@@ -137,20 +139,20 @@ def trace_fit(
     sample_weight: Any = None,
     solver: str | None = None,
 ) -> FitTrace:
-    """Fit a copy of a model from zero and note every step.
+    """Fit a copy of a model from zero and record every iteration.
 
-    Every look at the certificate takes time, which ``seconds`` leaves out, so that
-    the call itself can last longer than a fit.
+    The gap is computed in every iteration. ``seconds`` does not include this time, so
+    the call takes longer than a fit.
 
     Parameters
     ----------
-    model : MultiTaskRegressor, MultiTaskClassifier, or fitted search over strengths
-        Whose settings are used; it is left as it is. A search gives the settings
-        that it has chosen.
+    model : MultiTaskRegressor, MultiTaskClassifier or a fitted CV variant
+        Model whose parameters are used. It is not changed. A CV variant provides the
+        selected strengths.
     X, y, task, sample_weight
-        As in :meth:`MultiTaskRegressor.fit`.
+        See :meth:`MultiTaskRegressor.fit`.
     solver : str, optional
-        Another solver than the model's.
+        Solver to use instead of that of the model.
 
     Returns
     -------

@@ -45,19 +45,19 @@ PLAIN_DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[48]|U[0-9]{1,6})")
 
 
 def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to one file, whole or not at all.
+    """Write a fitted model to one file.
 
-    The file holds arrays, settings and a digest of everything; no pickle. It keeps
-    what predictions and reports need, not the statistics of ``partial_fit`` (these
-    have their own ``save``).
+    The file contains arrays, settings and a checksum, but no pickle. It contains
+    everything that predictions and reports need, but not the statistics of
+    ``partial_fit``, which have their own ``save``. A failure leaves no partial file.
 
     Parameters
     ----------
     model : MultiTaskRegressor, MultiTaskClassifier or their CV variants
-        Fitted model; ``cv`` must be a number and ``scoring`` a name or None. Compared
-        methods and pipelines are kept by joblib, whose files are pickles.
+        Fitted model. ``cv`` must be a number, and ``scoring`` a name or None. For
+        compared methods and pipelines use joblib, whose files are pickles.
     path : path
-        File to write; an older one is replaced.
+        File to write. An existing file is replaced.
 
     Examples
     --------
@@ -89,9 +89,18 @@ def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> LinearMultiTask:
-    """Read a model that ``save`` wrote; a changed file is refused.
+    """Read a model that was written by ``save``.
 
-    Loading builds arrays and one of our estimators; it runs no code from the file.
+    Loading runs no code from the file. Modified files are rejected.
+
+    Parameters
+    ----------
+    path : path
+        File to read.
+
+    Returns
+    -------
+    MultiTaskRegressor, MultiTaskClassifier or one of their CV variants
     """
     settings, arrays = read_archive(path, KIND)
     try:

@@ -122,13 +122,11 @@ FRAMES = {"features": FeatureSummary, "tasks": TaskSummary, "strengths": Strengt
 
 @dataclass(frozen=True, repr=False)
 class ModelSummary(Tabled):
-    """What a fitted model learned, in full; only the layouts cut long tables.
+    """Summary of a fitted model.
 
-    Reports, figures and the command line show what is read here. For linear models
-    other than this package's estimators, what they do not have is None.
-
-    ``str`` is plain text, notebooks show HTML; see ``to_latex``, ``to_markdown``,
-    ``to_html`` and ``to_frame`` for others.
+    It contains all values; only the text layouts shorten long tables. Values that a
+    model does not have are None. ``str`` gives plain text, and notebooks display HTML.
+    See ``to_latex``, ``to_markdown``, ``to_html`` and ``to_frame`` for other formats.
 
     Examples
     --------
@@ -173,15 +171,15 @@ class ModelSummary(Tabled):
         return summary_tables(self)
 
     def to_frame(self, table: str = "features", library: Any = None) -> Any:
-        """One table in full, as a data frame of the user's library.
+        """Return one table as a data frame.
 
         Parameters
         ----------
-        table : {"features", "tasks", "strengths"}
+        table : {"features", "tasks", "strengths"}, default="features"
             Selected features, tasks, or strengths with the number of candidates.
         library : str, optional
-            "pandas", "polars" or "pyarrow"; else as the data came, or the first of
-            them that is installed.
+            "pandas", "polars" or "pyarrow". By default the library of the training
+            data, or the first of these that is installed.
         """
         rows = getattr(self, check_choice("table", table, tuple(FRAMES)))
         names = [field.name for field in fields(FRAMES[table])]
