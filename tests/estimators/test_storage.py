@@ -177,9 +177,7 @@ def mutants(content, count):
             yield bytes(changed)
 
 
-@pytest.mark.parametrize(
-    "count", [2_000, pytest.param(20_500, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("count", [2_000, pytest.param(20_500, marks=pytest.mark.slow)])
 def test_mutants_are_refused(path, count):
     save(fit_classifier(), path)
     content = path.read_bytes()
