@@ -227,3 +227,16 @@ def test_singular_moments_are_solved_on_samples():
     assert type(posed.problem.fit.moments) is type(centre_samples(data))
     assert solver.accepts(posed.problem, found.certificate)
     assert np.abs(found.coef).max() < 10.0
+
+
+def test_a_gap_that_is_left_is_not_called_rounding():
+    """Columns that differ by 1e-9: no coefficients of bounded size close the gap."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    twin = X[:, 0] + 1e-9 * rng.normal(size=60)
+    y = X[:, 1] - X[:, 2] + rng.normal(size=60)
+    data = from_labels(np.column_stack([X, twin]), y, np.arange(60) % 3)
+    solver = Solver()
+    posed, found = solver.fit(Model(0.0, 0.0, 1.0, task_prior="mean").pose(data), data)
+    if not solver.accepts(posed.problem, found.certificate):
+        assert found.reason is not StopReason.ROUNDING

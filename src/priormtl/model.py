@@ -324,4 +324,6 @@ class Solver:
         certificate = best.certificate._replace(dual=dual)
         accepted = self.accepts(problem, certificate)
         reason = StopReason.GAP if accepted else found.reason
+        if not accepted and best is before and reason is StopReason.ROUNDING:
+            reason = StopReason.STALLED  # its gap is far above rounding errors
         return posed, replace(best, certificate=certificate, reason=reason)

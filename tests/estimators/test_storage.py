@@ -177,16 +177,17 @@ def mutants(content, count):
             yield bytes(changed)
 
 
-def test_twenty_thousand_mutants_are_refused(path):
+@pytest.mark.parametrize("count", [2_000, pytest.param(20_500, marks=pytest.mark.slow)])
+def test_mutants_are_refused(path, count):
     save(fit_classifier(), path)
     content = path.read_bytes()
     survivors = 0
-    for changed in mutants(content, 20_500):
+    for changed in mutants(content, count):
         path.write_bytes(changed)
         with pytest.raises(ModelFileError):
             load(path)
         survivors += 1
-    assert survivors > 18_000
+    assert survivors > 0.85 * count
 
 
 def forge(path, change):

@@ -312,13 +312,10 @@ def _tie_all(problem: Problem) -> Problem:
 
 # Outlier tasks: how much a part of their own costs, and which tasks need one.
 
-FALSE_NAMES = 0.01  # chance of naming any task where all are alike, about
-LEAST_SPREAD = (
-    0.125  # of roots of pulls, relative: few tasks can look too much alike by chance
-)
+# Of roots of pulls, relative: few tasks can look too much alike by chance.
+LEAST_SPREAD = 0.125
 LEFT_TO_TIES = 0.1  # of the pull that they bear, where own parts are cheaper than noise
 DIGITS = 3  # of suggested strengths
-TO_DEVIATION = 1.4826  # median absolute to standard deviation of normal numbers
 
 
 def suggest_own(
