@@ -173,6 +173,12 @@ def _unique(labels: Any, n: int) -> tuple[tuple[Hashable, ...], Index]:
     array = raw if isinstance(raw, np.ndarray) else _object_array(list(raw))
     if array.ndim != 1:
         raise ValueError(f"task must be one-dimensional: got shape {array.shape}.")
+    if array.dtype.kind == "U" and len(array) > 1:
+        # Tables are often sorted by task: then the first label of each run will do.
+        first = np.concatenate([[True], array[1:] != array[:-1]])
+        if 4 * np.count_nonzero(first) <= len(array):
+            tasks, codes = _code_items(array[first].tolist())
+            return tasks, codes[np.cumsum(first) - 1]
     if array.dtype.kind in "OTU":
         return _code_items(array.tolist())
     if array.dtype.kind in "fMmc":

@@ -197,7 +197,7 @@ class SquaredFit:
         means = 0.0 if self.means_are_free else self.moments.y_mean**2
         return 0.5 * float(np.sum(self.moments.yy + self.moments.weight * means))
 
-    @property
+    @cached_property
     def noise(self) -> float:
         moments = self.moments
         offsets = np.sum(moments.weight * (4.0 * ROUNDING * moments.y_mean) ** 2)

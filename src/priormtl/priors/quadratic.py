@@ -28,6 +28,15 @@ class QuadraticPrior:
     def none(cls, d: int, m: int) -> Self:
         return cls(csr_array((0, d)), Laplacian.empty(m), 0.0, 0.0)
 
+    @cached_property
+    def stiffness(self) -> float:
+        """Bound on the largest curvature of both terms, about."""
+        squares = self.D.multiply(self.D).sum(axis=0) if self.D.nnz else 0.0
+        degree = self.laplacian.degree.max(initial=0.0)
+        weight = 1.0 if self.tie_weights is None else float(self.tie_weights.max())
+        related = 2.0 * self.theta * float(np.max(squares))
+        return related + 2.0 * self.epsilon * weight * float(degree)
+
     def value(self, P: Array) -> float:
         """Size of both terms at P, as sums of squares: nothing cancels."""
         total = 0.0

@@ -30,6 +30,7 @@ from priormtl.problem.newton_system import (
 )
 
 ROUNDING = 1e-12  # relative size below which differences of values mean nothing
+WEAK = 1e2  # stiffness of a prior that leaves 13 digits of values
 SUM_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 TINY = 1e-6  # share of lam_max below which rounding may leave no feasible dual point
 TRIALS = 4  # scales tried for the dual value of a power
@@ -63,6 +64,11 @@ class Point:
 
     @cached_property
     def prior_value(self) -> float:
+        # By the gradient where ties and relations are too weak to cancel digits.
+        value = 0.5 * float(np.vdot(self.coef, self.prior_gradient))
+        size = float(np.vdot(self.coef, self.coef))
+        if self.prior.stiffness * size <= WEAK * (self.fit.value + value):
+            return max(0.0, value)
         return self.prior.value(self.coef)
 
     @property
