@@ -31,11 +31,16 @@ class QuadraticPrior:
     @cached_property
     def stiffness(self) -> float:
         """Bound on the largest curvature of both terms, about."""
-        squares = self.D.multiply(self.D).sum(axis=0) if self.D.nnz else 0.0
-        degree = self.laplacian.degree.max(initial=0.0)
-        weight = 1.0 if self.tie_weights is None else float(self.tie_weights.max())
-        related = 2.0 * self.theta * float(np.max(squares))
-        return related + 2.0 * self.epsilon * weight * float(degree)
+        found = 0.0
+        if self.theta > 0 and self.D.nnz:
+            squares = np.bincount(self.D.indices, self.D.data**2)
+            found += 2.0 * self.theta * float(squares.max())
+        if self.epsilon > 0 and not self.laplacian.is_zero:
+            weights = self.tie_weights
+            weight = 1.0 if weights is None else float(weights.max())
+            degree = float(self.laplacian.edges.diagonal().max())
+            found += 2.0 * self.epsilon * weight * degree
+        return found
 
     def value(self, P: Array) -> float:
         """Size of both terms at P, as sums of squares: nothing cancels."""
