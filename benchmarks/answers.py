@@ -221,8 +221,8 @@ def make(kind: type, *args: Any, ties: Any = None, **settings: Any) -> Any:
     known = inspect.signature(kind).parameters
     if "ties" in known:
         settings["ties"] = "uniform" if ties is None else ties
-    elif "tie_weights" in known:
-        settings["tie_weights"] = ties
+    elif "ties" in known:
+        settings["ties"] = ties
     defaults = {"task_prior": "chain", "fit_intercept": True, "standardize": False}
     for name, value in {**defaults, **TIGHT}.items():
         if name in known:

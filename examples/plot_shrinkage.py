@@ -23,7 +23,7 @@ y = (X * slopes[group]).sum(axis=1) + rng.standard_normal(300)
 
 alone = MultiTaskRegressor(lam=0.0, task_prior=None).fit(X, y, task=group)
 tied = MultiTaskRegressor(
-    lam=0.0, task_prior="mean", tie_weights="adaptive", fit_intercept="tied"
+    lam=0.0, task_prior="mean", ties="adaptive", fit_intercept="tied"
 ).fit(X, y, task=group)
 for name, model in {"separate": alone, "adaptive": tied}.items():
     error = np.sqrt(np.mean((model.coef_ - slopes) ** 2, axis=0))

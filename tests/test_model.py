@@ -17,7 +17,7 @@ MODELS = {
     "plain": Model(),
     "related": Model(2.0, 3.0, 0.5, **RELATED, fit_intercept=False),
     "tied": Model(**RELATED, fit_intercept="tied", standardize=True),
-    "adaptive": Model(**RELATED, tie_weights="adaptive", fit_intercept="tied"),
+    "adaptive": Model(**RELATED, ties="adaptive", fit_intercept="tied"),
     "nuclear": Model(penalty="nuclear", task_prior="chain", standardize=True),
     "logistic": Model(0.1, loss="logistic", **RELATED, standardize=True),
 }
@@ -59,9 +59,9 @@ def test_models_are_checked_before_any_data(setting, words):
     [
         ({"feature_weights": np.ones(3)}, "feature_weights must have one weight per"),
         ({"feature_weights": [1.0, 0.0, 1, 1]}, "above 0: got 0.0 for the feature at"),
-        ({"tie_weights": np.ones(5)}, "tie_weights must have one weight per feature"),
-        ({"tie_weights": [1, 1, -1, 1]}, "at least 0: got -1.0 for the feature at"),
-        ({"tie_weights": "adaptiv"}, "Did you mean 'adaptive'"),
+        ({"ties": np.ones(5)}, "ties must have one weight per feature"),
+        ({"ties": [1, 1, -1, 1]}, "at least 0: got -1.0 for the feature at"),
+        ({"ties": "adaptiv"}, "Did you mean 'adaptive'"),
         ({"task_prior": TaskPrior.chain(order=["u", "v"])}, "u"),
         ({"feature_prior": FeaturePrior.similar([(0, 9)])}, "9"),
     ],

@@ -23,7 +23,7 @@ EQUAL = 0.005  # share by which a mean error may differ
 OURS = {
     "task_prior": "mean",
     "fit_intercept": "tied",
-    "tie_weights": "adaptive",
+    "ties": "adaptive",
     "thetas": (0.0,),
     "lams": 5,
     "epsilons": (0.3, 1.0, 3.0),

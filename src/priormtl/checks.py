@@ -21,12 +21,12 @@ __all__ = [
     "check_row_weights",
     "check_strength",
     "check_strengths",
-    "check_tie_weights",
+    "check_ties",
     "check_tolerance",
 ]
 
 
-ADAPTIVE = "adaptive"
+TIES = ("uniform", "adaptive")
 
 
 def check_strength(name: str, value: Any) -> float:
@@ -117,17 +117,17 @@ def check_row_weights(name: str, value: Any, d: int, *, zero: bool) -> Array | N
     return weights
 
 
-def check_tie_weights(value: Any, d: int) -> Array | str | None:
-    """One weight per feature, at least zero, or "adaptive"."""
-    if isinstance(value, str):
-        if value != ADAPTIVE:
-            near = suggest([value], [ADAPTIVE])
+def check_ties(value: Any, d: int) -> Array | str | None:
+    """Weights of ties (d,), "adaptive", or None if all are one."""
+    if value is None or isinstance(value, str):
+        if value not in TIES:
+            near = suggest([value], TIES) if value else ""
             raise ValueError(
-                'tie_weights must be one weight per feature, "adaptive" or None: got '
+                'ties must be "uniform", "adaptive" or one weight per feature: got '
                 f"{value!r}.{near}"
             )
-        return value
-    return check_row_weights("tie_weights", value, d, zero=True)
+        return None if value == "uniform" else value
+    return check_row_weights("ties", value, d, zero=True)
 
 
 def _is_real(value: Any) -> bool:

@@ -23,7 +23,7 @@ from priormtl.checks import (
     check_fit_intercept,
     check_row_weights,
     check_strength,
-    check_tie_weights,
+    check_ties,
     check_tolerance,
 )
 from priormtl.data import (
@@ -98,7 +98,7 @@ class Model:
     fit_intercept: bool | str = True
     intercept_strength: float = 1.0
     feature_weights: Any = None  # (d,) multiply lam; None: all one
-    tie_weights: Any = None  # (d,) multiply epsilon; "adaptive": estimated; None: one
+    ties: Any = "uniform"  # or (d,) weights that multiply epsilon, or "adaptive"
     standardize: bool = False
     allows_absent_tasks: bool = False  # whether the task prior may name tasks not seen
 
@@ -179,7 +179,7 @@ class Model:
 
     def _tie_strengths(self, source: Any, graph: Any, d: int) -> tuple[Array, float]:
         """Weights of ties (d,) and the strength of tied intercepts."""
-        weights = check_tie_weights(self.tie_weights, d)
+        weights = check_ties(self.ties, d)
         if not isinstance(weights, str):
             ones = np.ones(d) if weights is None else weights
             return ones, self.intercept_strength

@@ -498,7 +498,7 @@ def _plan(fit: SquaredFit, laplacian: Laplacian, graph: TieGraph) -> Plan:
     plan = modes or Elimination.plan(graph, MOST_BLOCK_STEPS)
     if plan is None or _n_blocks(plan) * (d + 1) ** 2 > MOST_NUMBERS:
         raise ValueError(
-            'tie_weights="adaptive" must factorise blocks of features × features for '
+            'ties="adaptive" must factorise blocks of features × features for '
             f"each task and tie, which is too much for {d} features and "
             f"{len(graph.weight)} ties between {m} tasks; give the weights, choose "
             "features first, or tie tasks to their mean or in a chain."
@@ -616,7 +616,7 @@ def _largest_change(a: Ties, b: Ties) -> float:
 
 def _warn_of_few_rows(observations: float, n_free: int) -> None:
     warnings.warn(
-        f'tie_weights="adaptive" needs more rows than the {n_free} coefficients that '
+        f'ties="adaptive" needs more rows than the {n_free} coefficients that '
         f"all tasks have in common: got {observations:g}; all ties have weight 1.",
         UserWarning,
         stacklevel=2,

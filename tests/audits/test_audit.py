@@ -497,7 +497,7 @@ def test_collinear_columns_with_estimated_ties(seed, columns, task_prior, standa
         model = MultiTaskRegressor(
             feature_prior=FeaturePrior.similar([(0, 1), (3, 4)]),
             task_prior=task_prior,
-            tie_weights="adaptive",
+            ties="adaptive",
             fit_intercept=intercept,
             standardize=standardize,
         )

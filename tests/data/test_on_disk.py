@@ -117,7 +117,7 @@ SETTINGS = {
     "tied": {"fit_intercept": "tied", "standardize": True},
     "no intercept": {"fit_intercept": False},
     "correlations": {"feature_prior": FeaturePrior.from_correlation(3)},
-    "adaptive": {"tie_weights": "adaptive"},
+    "adaptive": {"ties": "adaptive"},
     "nuclear": {"penalty": "nuclear"},
     "no penalty": {"lam": 0.0},
     "fista": {"solver": "fista"},

@@ -153,7 +153,7 @@ def test_adaptive_ties_tell_what_varies(loss, fit_intercept):
         loss=loss,
         task_prior="mean",
         fit_intercept=fit_intercept,
-        tie_weights="adaptive",
+        ties="adaptive",
     ).fit(X, y, task=task)
     assert model.tie_weights_[0] > 10 * model.tie_weights_[1]
     assert model.dual_gap_ <= 1e-6 * 1200

@@ -202,7 +202,7 @@ def test_feature_weights_are_scaling_of_lam(data):
 
 def test_tie_weights_free_a_feature(data):
     weights = np.array([0.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-    model = MultiTaskRegressor(0.01, 0.0, 1e6, tie_weights=weights, max_iter=10**6)
+    model = MultiTaskRegressor(0.01, 0.0, 1e6, ties=weights, max_iter=10**6)
     model.fit(data.X, data.y, task=data.task)
     spread = np.ptp(model.coef_, axis=0)
     assert spread[0] > 1e-3
@@ -377,7 +377,7 @@ BAD_SETTINGS = {
     "fit_intercept": ("free", 'True, False or "tied"'),
     "intercept_strength": (-1, "intercept_strength must be"),
     "feature_weights": ([1.0, 0.0], "finite and above 0"),
-    "tie_weights": ([1.0], r"one weight per feature: got shape \(1,\) for 2"),
+    "ties": ([1.0], r"one weight per feature: got shape \(1,\) for 2"),
     "feature_prior": (np.eye(3), "3 columns for 2 features"),
     "task_prior": ("ring", "task_prior must be a TaskPrior"),
     "task": ("school", "X has no column names"),
@@ -405,8 +405,8 @@ def test_ties_need_a_task_prior():
 
 
 def test_tie_weights_are_numbers_or_one_word():
-    model = MultiTaskRegressor(tie_weights="adaptiv")
-    refuses(model, '"adaptive" or None: got', np.eye(3, 2), np.arange(3.0))
+    model = MultiTaskRegressor(ties="adaptiv")
+    refuses(model, '"adaptive" or one weight per feature: got', np.eye(3, 2), np.arange(3.0))
 
 
 def test_unknown_names_suggest_near_ones(data):
@@ -505,7 +505,7 @@ def grouped_rows(seed=0, m=15, n=12):
 
 def adaptive(**settings):
     defaults = {"lam": 0.0, "task_prior": "mean", "fit_intercept": "tied", "tol": 1e-9}
-    return MultiTaskRegressor(tie_weights="adaptive", **{**defaults, **settings})
+    return MultiTaskRegressor(ties="adaptive", **{**defaults, **settings})
 
 
 def test_adaptive_ties_are_published_and_solved():
@@ -516,7 +516,7 @@ def test_adaptive_ties_are_published_and_solved():
         task_prior="mean",
         fit_intercept="tied",
         tol=1e-9,
-        tie_weights=model.tie_weights_,
+        ties=model.tie_weights_,
         intercept_strength=model.intercept_strength_,
     ).fit(X, y, task=task)
     assert model.tie_weights_[0] > 5 * model.tie_weights_[1] / 20**2
@@ -560,7 +560,7 @@ def test_adaptive_ties_predict_better_than_one_for_all():
         X, y, task = grouped_rows(seed, n=40)
         train = np.arange(len(y)) % 40 < 8
         model = adaptive(theta=0.0).fit(X[train], y[train], task=task[train])
-        plain = clone(model).set_params(tie_weights=None)
+        plain = clone(model).set_params(ties="uniform")
         plain.fit(X[train], y[train], task=task[train])
         fits = (m.predict(X[~train], task=task[~train]) for m in (model, plain))
         errors.append([np.mean((fit - y[~train]) ** 2) for fit in fits])
@@ -573,7 +573,7 @@ def test_ties_are_published_where_they_are_given(data):
     assert np.array_equal(model.tie_weights_, np.ones(6))
     assert not hasattr(model, "intercept_strength_")
     weights = np.arange(6.0)
-    model.set_params(tie_weights=weights).fit(data.X, data.y, task=data.task)
+    model.set_params(ties=weights).fit(data.X, data.y, task=data.task)
     assert np.array_equal(model.tie_weights_, weights)
 
 
@@ -581,7 +581,7 @@ def test_ties_are_published_where_they_are_given(data):
     ("settings", "meant"),
     [
         ({"task_prior": "chian"}, "'chain'"),
-        ({"tie_weights": "adaptiv"}, "'adaptive'"),
+        ({"ties": "adaptiv"}, "'adaptive'"),
         ({"fit_intercept": "tide"}, "'tied'"),
     ],
 )

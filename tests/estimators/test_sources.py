@@ -295,7 +295,7 @@ def test_statistics_on_disk_give_the_same_model(folder, tmp_path_factory):
 SEARCHES = {
     "plain": {},
     "standardised": {"standardize": True},
-    "adaptive": {"standardize": True, "tie_weights": "adaptive"},
+    "adaptive": {"standardize": True, "ties": "adaptive"},
     "tied": {"fit_intercept": "tied"},
     "correlations": {"feature_prior": FeaturePrior.from_correlation(2)},
     "nuclear": {"penalty": "nuclear", "standardize": True},
@@ -331,9 +331,9 @@ def test_what_statistics_on_disk_cannot_do_is_said_and_changes_nothing(
 ):
     shards = tmp_path_factory.mktemp("shards") / "statistics"
     monkeypatch.setattr(on_disk.StreamedMoments, "gram_size", MOST_HELD + 1)
-    model = MultiTaskRegressorCV(**FAST, tie_weights="adaptive")
+    model = MultiTaskRegressorCV(**FAST, ties="adaptive")
     columns = COLUMNS | {"task": "school", "missing": "drop"}
-    with pytest.raises(MemoryError, match=r'neither tie_weights="adaptive" nor'):
+    with pytest.raises(MemoryError, match=r'neither ties="adaptive" nor'):
         model.fit_source(folder, **columns, shards=shards)
     assert not hasattr(model, "cv_results_")
     assert len(open_shards(shards).parts) == 5  # they are whole, and can be used

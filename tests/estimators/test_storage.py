@@ -54,12 +54,12 @@ MODELS = {
         feature_prior=PRIOR,
         task_prior=TIES,
         feature_weights=[1.0, 2.0, 3.0, 4.0],
-        tie_weights=np.ones(4),
+        ties=np.ones(4),
         fit_intercept="tied",
         standardize=True,
     ),
     "adaptive ties": lambda: fit_regressor(
-        tie_weights="adaptive", fit_intercept="tied", task_prior="mean"
+        ties="adaptive", fit_intercept="tied", task_prior="mean"
     ),
     "columns": lambda: MultiTaskRegressor().fit(DATA.X[:12], DATA.y.reshape(12, 3)),
     "graph of tasks": lambda: fit_regressor(task_prior=TaskPrior.from_graph([(0, 2)])),

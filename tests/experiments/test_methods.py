@@ -154,7 +154,7 @@ def test_strengths_are_relative_to_the_data(dataset):
 def test_adaptive_ties_are_searched_around_what_was_estimated():
     _, training = prepare("school", budget=BUDGET)
     model = METHODS["adaptive"].build(training)
-    assert (model.tie_weights, model.task_prior) == ("adaptive", "mean")
+    assert (model.ties, model.task_prior) == ("adaptive", "mean")
     np.testing.assert_allclose(model.epsilons, [0.1, 10.0])
 
 

@@ -299,7 +299,7 @@ def test_a_few_rigid_ties_among_loose_ones_are_solved_in_a_few_steps(share):
     y = X @ rng.standard_normal(d) + rng.standard_normal(m)[task]
     ties = np.where(np.arange(d) < share * d, 1e6, 1.0)
     model = MultiTaskRegressor(
-        lam=0.5, theta=0.0, task_prior="mean", fit_intercept="tied", tie_weights=ties
+        lam=0.5, theta=0.0, task_prior="mean", fit_intercept="tied", ties=ties
     )
     model.set_params(tol=1e-9).fit(X, y, task=task)
     assert model.n_iter_ <= 12

@@ -208,7 +208,7 @@ class StreamedMoments:
                 f"statistics on disk must not be needed all at once: {m} tasks x {k}² "
                 f"x 8 bytes are {8e-9 * self.gram_size:.3g} GB, and at most "
                 f"{8e-9 * self.most_held:.3g} GB are loaded. Use fewer features, or "
-                'neither tie_weights="adaptive" nor outlier_tasks=True.'
+                'neither ties="adaptive" nor outlier_tasks=True.'
             )
         xx = np.empty((m, k, k))
         for tasks in self._grams.blocks(k * self.statistics.shape[0]):

@@ -219,7 +219,7 @@ class MultiTaskClassifier(ClassificationTasks, LinearMultiTask):
     Parameters
     ----------
     lam, theta, epsilon, feature_prior, task_prior, penalty, fit_intercept, \
-intercept_strength, feature_weights, tie_weights, standardize, solver, tol, max_iter, \
+intercept_strength, feature_weights, ties, standardize, solver, tol, max_iter, \
 warm_start, task, unseen_tasks, outlier_tasks, outlier_strength
         See :class:`MultiTaskRegressor`. With logistic loss, "adaptive" coupling is
         estimated by penalised quasi-likelihood, and ``outlier_strength`` is in units
@@ -265,7 +265,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_, outlier_strength_
         fit_intercept: bool | str = True,
         intercept_strength: float = 1.0,
         feature_weights: Any = None,
-        tie_weights: Any = None,
+        ties: Any = "uniform",
         standardize: bool = False,
         solver: str = "auto",
         tol: float = 1e-6,
@@ -287,7 +287,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_, outlier_strength_
             fit_intercept=fit_intercept,
             intercept_strength=intercept_strength,
             feature_weights=feature_weights,
-            tie_weights=tie_weights,
+            ties=ties,
             standardize=standardize,
             solver=solver,
             tol=tol,

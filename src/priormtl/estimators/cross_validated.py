@@ -117,7 +117,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         fit_intercept: bool | str = True,
         intercept_strength: float = 1.0,
         feature_weights: Any = None,
-        tie_weights: Any = None,
+        ties: Any = "uniform",
         standardize: bool = False,
         solver: str = "auto",
         tol: float = 1e-6,
@@ -140,7 +140,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         self.fit_intercept = fit_intercept
         self.intercept_strength = intercept_strength
         self.feature_weights = feature_weights
-        self.tie_weights = tie_weights
+        self.ties = ties
         self.standardize = standardize
         self.solver = solver
         self.tol = tol
@@ -349,7 +349,7 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
         "best" selects the candidate with the best mean score. "1se" selects the
         largest lam whose mean score is within one standard error of the best.
     feature_prior, task_prior, penalty, fit_intercept, intercept_strength, \
-feature_weights, tie_weights, standardize, solver, tol, max_iter, task, \
+feature_weights, ties, standardize, solver, tol, max_iter, task, \
 unseen_tasks
         See :class:`MultiTaskRegressor`. Everything that is estimated from data, such
         as scales and correlations, is estimated on each training part separately.
@@ -513,7 +513,7 @@ class MultiTaskClassifierCV(ClassificationTasks, CrossValidated):
         tasks that have both classes in the held-out rows. For other scorers, see
         :class:`MultiTaskRegressorCV`.
     feature_prior, task_prior, penalty, fit_intercept, intercept_strength, \
-feature_weights, tie_weights, standardize, solver, tol, max_iter, task, loss, \
+feature_weights, ties, standardize, solver, tol, max_iter, task, loss, \
 unseen_tasks
         See :class:`MultiTaskClassifier`.
     outlier_tasks, outlier_strengths
@@ -555,7 +555,7 @@ shared_coef_, own_coef_, outlier_tasks_
         fit_intercept: bool | str = True,
         intercept_strength: float = 1.0,
         feature_weights: Any = None,
-        tie_weights: Any = None,
+        ties: Any = "uniform",
         standardize: bool = False,
         solver: str = "auto",
         tol: float = 1e-6,
@@ -580,7 +580,7 @@ shared_coef_, own_coef_, outlier_tasks_
             fit_intercept=fit_intercept,
             intercept_strength=intercept_strength,
             feature_weights=feature_weights,
-            tie_weights=tie_weights,
+            ties=ties,
             standardize=standardize,
             solver=solver,
             tol=tol,

@@ -85,7 +85,7 @@ class LinearMultiTask(MultiTaskEstimator):
         fit_intercept: bool | str = True,
         intercept_strength: float = 1.0,
         feature_weights: Any = None,
-        tie_weights: Any = None,
+        ties: Any = "uniform",
         standardize: bool = False,
         solver: str = "auto",
         tol: float = 1e-6,
@@ -105,7 +105,7 @@ class LinearMultiTask(MultiTaskEstimator):
         self.fit_intercept = fit_intercept
         self.intercept_strength = intercept_strength
         self.feature_weights = feature_weights
-        self.tie_weights = tie_weights
+        self.ties = ties
         self.standardize = standardize
         self.solver = solver
         self.tol = tol
@@ -135,7 +135,7 @@ class LinearMultiTask(MultiTaskEstimator):
             fit_intercept=self.fit_intercept,
             intercept_strength=self.intercept_strength,
             feature_weights=self.feature_weights,
-            tie_weights=self.tie_weights,
+            ties=self.ties,
             standardize=self.standardize,
             allows_absent_tasks=unseen == "nearest",
         )

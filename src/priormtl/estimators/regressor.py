@@ -136,13 +136,14 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         related tasks by adding intercept_strength/2 bᵀ L b to the objective. They are
         coupled at zero features or, with ``standardize``, at the pooled mean.
     intercept_strength : float, default=1.0
-        Strength of the coupling of tied intercepts. With ``tie_weights="adaptive"``,
+        Strength of the coupling of tied intercepts. With ``ties="adaptive"``,
         it multiplies the estimated strength.
     feature_weights : (d,) array, optional
         Positive factors that multiply ``lam``, one per feature.
-    tie_weights : (d,) array, "adaptive" or None, default=None
-        Nonnegative factors that multiply ``epsilon``, one per feature. "adaptive"
-        estimates them from the data; see Notes.
+    ties : {"uniform", "adaptive"} or (d,) array, default="uniform"
+        How strongly each feature is coupled: "uniform" by ``epsilon`` throughout,
+        an array by nonnegative factors that multiply it. "adaptive" estimates the
+        factors from the data; see Notes.
     standardize : bool, default=False
         Whether to divide features by their pooled standard deviation during the fit.
         With ``fit_intercept="tied"``, features are also centred at their pooled mean.
@@ -231,7 +232,7 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
 
     Notes
     -----
-    **Adaptive coupling.** ``tie_weights="adaptive"`` estimates the noise variance and,
+    **Adaptive coupling.** ``ties="adaptive"`` estimates the noise variance and,
     for each feature, the variance of its coefficients between tasks by restricted
     maximum likelihood (REML), as in a mixed model. The weight of a feature is the
     ratio of the two, so ``epsilon=1`` and ``lam=0`` give the predictions of the mixed

@@ -79,7 +79,7 @@ def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
     arrays = {
         "coef": model.coef_,
         "intercept": model.intercept_,
-        "tie_weights": model.tie_weights_,
+        "ties": model.tie_weights_,
     } | {name: getattr(model, f"{name}_") for name in _measures(model)}
     if hasattr(model, "own_coef_"):
         arrays |= {"shared_coef": model.shared_coef_, "own_coef": model.own_coef_}
@@ -127,7 +127,7 @@ def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
     params["feature_prior"] = None if prior is None else prior.to_plain()
     if isinstance(params["task_prior"], TaskPrior):
         params["task_prior"] = params["task_prior"].to_plain()
-    for name in ("feature_weights", "tie_weights"):
+    for name in ("feature_weights", "ties"):
         if params[name] is not None and not isinstance(params[name], str):
             params[name] = np.asarray(params[name], dtype=np.float64).tolist()
     if isinstance(model, CrossValidated):
@@ -199,15 +199,15 @@ def _restore(
     model = build(**_read_params(build, settings["params"]))
     fitted = settings["fitted"]
     coef, intercept = arrays["coef"], arrays["intercept"]
-    tie_weights, strength = arrays["tie_weights"], fitted["intercept_strength"]
+    ties, strength = arrays["ties"], fitted["intercept_strength"]
     tasks, features = from_plain(fitted["tasks"]), fitted["features"]
     m, d = coef.shape
-    types = {array.dtype for array in (coef, intercept, tie_weights)}
+    types = {array.dtype for array in (coef, intercept, ties)}
     _demand(types == {np.dtype(np.float64)}, "types of arrays")
     _demand(intercept.shape == (m,) == (len(tasks),), "number of tasks")
-    _demand(tie_weights.shape == (d,), "number of features")
+    _demand(ties.shape == (d,), "number of features")
     model.coef_, model.intercept_ = coef, intercept
-    model.tie_weights_ = tie_weights
+    model.tie_weights_ = ties
     if strength is not None:
         model.intercept_strength_ = float(strength)
     model.tasks_ = task_array(tasks)
@@ -268,8 +268,8 @@ def _read_params(build: type[LinearMultiTask], plain: dict[str, Any]) -> dict[st
     if isinstance(params["task_prior"], list):
         params["task_prior"] = TaskPrior.from_plain(params["task_prior"])
     params["feature_weights"] = _maybe(_floats, params["feature_weights"])
-    if not isinstance(params["tie_weights"], str):
-        params["tie_weights"] = _maybe(_floats, params["tie_weights"])
+    if not isinstance(params["ties"], str):
+        params["ties"] = _maybe(_floats, params["ties"])
     return params
 
 

@@ -126,7 +126,7 @@ class Ours:
     prior: str = "none"
     task_prior: str = "chain"
     intercepts: bool | str = True
-    tie_weights: str | None = None
+    ties: str = "uniform"
 
     def __call__(self, training: Training) -> Any:
         if self.prior == "artificial":
@@ -141,7 +141,7 @@ class Ours:
             lams = np.geomspace(lams[0], lams[-1], len(lams) * len(thetas))
             thetas = np.zeros(1)
         epsilons = np.array(budget.epsilons) * n
-        if self.tie_weights == "adaptive":  # factors of the estimated strengths
+        if self.ties == "adaptive":  # factors of the estimated strengths
             epsilons = np.geomspace(0.1, 10.0, len(epsilons))
         grids = lams * training.lam_max, thetas * n, epsilons
         settings: dict[str, Any] = {
@@ -149,7 +149,7 @@ class Ours:
             "feature_prior": prior,
             "task_prior": self.task_prior,
             "fit_intercept": self.intercepts,
-            "tie_weights": self.tie_weights,
+            "ties": self.ties,
             "tol": training.tol,
         }
         if training.classify:
