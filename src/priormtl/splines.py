@@ -1,0 +1,288 @@
+"""SplineFeatures: smooth effects of numeric columns, in a basis that suits a ridge.
+
+A smooth effect is f(x) = β x + Σ_r γ_r f_r(x). The curves f_r ("wiggles") span cubic
+splines with knots at quantiles, are orthogonal to 1 and x over the training rows, and
+diagonalise both the mean of squares and the roughness ∫ f″² (the basis of Demmler and
+Reinsch, 1975; Wood, *Generalized Additive Models*, 2017, section 5.4). They are sorted
+from smooth to rough and scaled by the root of their roughness, so that a ridge on γ is
+the roughness penalty: with an infinite ridge the effect is a straight line.
+"""
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from scipy.interpolate import BSpline
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from priormtl._arrays import Array
+from priormtl.checks import check_count
+from priormtl.data import as_frame, column_floats
+from priormtl.exceptions import unknown_name
+
+__all__ = ["SplineFeatures", "wiggles_of"]
+
+DEGREE = 3
+MOST_WIGGLES = 8
+FEWEST_VALUES = 16  # a column with fewer distinct values stays linear by default
+LEAST_VALUES = 4  # fewer distinct values leave no curve beside the straight line
+SINGULAR = 1e-8  # share of the largest eigenvalue below which a basis has no direction
+CELLS = 400  # of the grid on which roughness is integrated
+WIGGLE = re.compile(r"(.+)~([1-9]\d*)")
+
+
+def wiggles_of(names: Sequence[str]) -> dict[str, list[int]]:
+    """Positions of the wiggles of each column among feature names, in order."""
+    found: dict[str, list[int]] = {}
+    for position, name in enumerate(names):
+        match = WIGGLE.fullmatch(name)
+        if match is not None:
+            found.setdefault(match[1], []).append(position)
+    return found
+
+
+class Curves(NamedTuple):
+    """Wiggles of one column."""
+
+    low: float
+    width: float
+    knots: Array | None  # None: periodic
+    rotation: Array  # (basis, wiggles)
+
+    @classmethod
+    def fit(cls, x: Array, n_knots: int, period: float | None) -> Self:
+        if period is not None:
+            return cls._periodic(x, period)
+        low, high = float(x.min()), float(x.max())
+        z = (x - low) / (high - low)
+        inner = np.unique(np.quantile(z, np.linspace(0.0, 1.0, n_knots)))
+        inner[0], inner[-1] = 0.0, 1.0
+        knots = np.concatenate([np.zeros(DEGREE), inner, np.ones(DEGREE)])
+        centres = (np.arange(CELLS) + 0.5) / CELLS
+        bends = _splines(knots).derivative(2)(centres)
+        lines = np.column_stack([np.ones_like(z), z])
+        rotation = _rotate(_splines(knots)(z), bends.T @ bends / CELLS, lines)
+        return cls(low, high - low, knots, rotation)
+
+    @classmethod
+    def _periodic(cls, x: Array, period: float) -> Self:
+        basis = _harmonics(x / period)
+        order = np.repeat(np.arange(1, MOST_WIGGLES // 2 + 1), 2)
+        rotation = _rotate(basis, np.diag(order**4.0), np.ones((len(x), 1)))
+        return cls(0.0, period, None, rotation)
+
+    def __call__(self, x: Array) -> Array:
+        """Values (n, wiggles); beyond the training range curves go straight on."""
+        z = (x - self.low) / self.width
+        if self.knots is None:
+            return _harmonics(z) @ self.rotation
+        inside = np.clip(z, 0.0, 1.0)
+        splines = _splines(self.knots)
+        values = splines(inside)
+        beyond = np.flatnonzero(z != inside)
+        if len(beyond):
+            slopes = splines.derivative()(inside[beyond])
+            values[beyond] += slopes * (z - inside)[beyond, np.newaxis]
+        return np.asarray(values @ self.rotation)
+
+
+def _splines(knots: Array) -> BSpline:
+    return BSpline(knots, np.eye(len(knots) - DEGREE - 1), DEGREE)
+
+
+def _harmonics(turns: Array) -> Array:
+    angles = 2.0 * np.pi * turns[:, np.newaxis] * np.arange(1, MOST_WIGGLES // 2 + 1)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(turns), -1)
+
+
+def _rotate(basis: Array, roughness: Array, lines: Array) -> Array:
+    """Directions that are orthogonal to lines, white, and sorted from smooth to rough.
+
+    Each is divided by the root of its roughness, in units of the smoothest.
+    """
+    rank = lines.shape[1]
+    away = np.linalg.svd(lines.T @ basis)[2][rank:].T
+    squares = away.T @ (basis.T @ basis) @ away / len(basis)
+    sizes, turns = np.linalg.eigh(squares)
+    known = sizes > SINGULAR * sizes[-1]
+    white = away @ (turns[:, known] / np.sqrt(sizes[known]))
+    bends, turns = np.linalg.eigh(white.T @ roughness @ white)
+    bends, turns = bends[:MOST_WIGGLES], turns[:, :MOST_WIGGLES]
+    floor = np.finfo(float).eps * bends[-1]
+    shares = np.sqrt(np.maximum(bends[0], floor) / np.maximum(bends, floor))
+    return np.asarray(white @ turns * shares)
+
+
+class SplineFeatures(TransformerMixin, BaseEstimator):
+    """Append smooth curves to numeric columns, for effects that are not straight.
+
+    A column ``age`` is followed by its wiggles ``age~1``, ``age~2`` and so on, at most
+    eight, from smooth to rough. A linear model of all of them is a smooth effect of
+    age. Use it with ``FeaturePrior.smooth(["age"])``, which keeps the effect as
+    straight as the data allow.
+
+    Parameters
+    ----------
+    columns : list of str, optional
+        Columns to expand. By default all numeric columns with more than 15 distinct
+        values.
+    n_knots : int, default=10
+        Number of knots, at quantiles of the column.
+    periodic : dict, optional
+        Columns that repeat, with their period, for example ``{"hour": 24}``. Their
+        effect is a smooth periodic curve. The column itself, which jumps at the end
+        of a period, is left out.
+
+    Attributes
+    ----------
+    columns_ : list of str
+        Columns that are expanded.
+    n_features_in_, feature_names_in_
+        Number and names of the columns seen in ``fit``.
+
+    Notes
+    -----
+    Beyond the training range effects continue as straight lines. Predictions of a
+    model do not change when a column is shifted or rescaled. Other columns, text
+    included, are passed on unchanged. A data frame gives a data frame.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from priormtl import SplineFeatures
+    >>> table = pd.DataFrame({"age": range(20, 50), "sex": ["f", "m"] * 15})
+    >>> list(SplineFeatures(n_knots=4).fit_transform(table).columns)
+    ['age', 'age~1', 'age~2', 'age~3', 'age~4', 'sex']
+    """
+
+    def __init__(
+        self, columns: Any = None, *, n_knots: int = 10, periodic: Any = None
+    ) -> None:
+        self.columns = columns
+        self.n_knots = n_knots
+        self.periodic = periodic
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Place knots and compute the curves of each column.
+
+        Parameters
+        ----------
+        X : (n, d) data frame or array
+            Table; columns of an array are called x0, x1, and so on.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        check_count("n_knots", self.n_knots, least=3)
+        periods: Mapping[Hashable, float] = self.periodic or {}
+        table = self._read(X, reset=True)
+        names = list(table)
+        wanted = [*(self.columns or ()), *periods]
+        for name in wanted:
+            if name not in names:
+                raise unknown_name("column", name, names)
+        for name, period in periods.items():
+            if not (np.isfinite(period) and period > 0):
+                raise ValueError(
+                    f"periodic must give a period above 0: got {period!r} for {name!r}."
+                )
+        self._curves: dict[str, Curves] = {}
+        for name, values in table.items():
+            by_default = self.columns is None and _is_numeric(values)
+            if name not in wanted and not by_default:
+                continue
+            x = column_floats(values) if isinstance(values, nw.Series) else values
+            _refuse_gaps(name, x)
+            n_values = len(np.unique(x))
+            if name not in wanted and n_values < FEWEST_VALUES:
+                continue
+            if n_values < LEAST_VALUES:
+                raise ValueError(
+                    f"columns must have at least {LEAST_VALUES} distinct values for a "
+                    f"curve: {name!r} has {n_values}. Leave it out of columns."
+                )
+            self._curves[name] = Curves.fit(x, self.n_knots, periods.get(name))
+        self.columns_ = list(self._curves)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Append the wiggles.
+
+        Parameters
+        ----------
+        X : (n, d) data frame or array
+            Table with the columns seen in ``fit``.
+
+        Returns
+        -------
+        data frame or array
+            A data frame of the same library, or an array.
+        """
+        check_is_fitted(self)
+        table = self._read(X, reset=False)
+        frame = as_frame(X)
+        out: list[Any] = []
+        for name, values in table.items():
+            curves = self._curves.get(name)
+            if curves is None or curves.knots is not None:
+                out.append(values)
+            if curves is None:
+                continue
+            x = column_floats(values) if frame is not None else values
+            _refuse_gaps(name, x)
+            for number, wiggle in enumerate(curves(x).T, 1):
+                named = f"{name}~{number}"
+                out.append(
+                    wiggle
+                    if frame is None
+                    else nw.new_series(named, wiggle, backend=frame.implementation)
+                )
+        if frame is None:
+            return np.column_stack(out)
+        return frame.select(*out).to_native()
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of the result."""
+        check_is_fitted(self)
+        names = self._names() if input_features is None else list(input_features)
+        found: list[str] = []
+        for known, name in zip(self._names(), names, strict=True):
+            curves = self._curves.get(known)
+            if curves is None or curves.knots is not None:
+                found.append(name)
+            if curves is not None:
+                count = range(1, curves.rotation.shape[1] + 1)
+                found += [f"{name}~{number}" for number in count]
+        return np.array(found, dtype=object)
+
+    def _names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return [f"x{j}" for j in range(self.n_features_in_)]
+        return list(names)
+
+    def _read(self, X: Any, *, reset: bool) -> dict[str, Any]:
+        """Columns by name: series of a frame, or arrays."""
+        frame = as_frame(X)
+        if frame is not None:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return dict(zip(frame.columns, frame.iter_columns(), strict=True))
+        matrix = validate_data(self, X, reset=reset, dtype=np.float64)
+        return dict(zip(self._names(), matrix.T, strict=True))
+
+
+def _is_numeric(values: Any) -> bool:
+    return not isinstance(values, nw.Series) or values.dtype.is_numeric()
+
+
+def _refuse_gaps(name: str, x: Array) -> None:
+    if np.isnan(x).any():
+        raise ValueError(
+            f"X must have no missing values: column {name!r} has "
+            f"{int(np.isnan(x).sum())}. Fill them first, or use tabular_model."
+        )
