@@ -9,7 +9,6 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from instances import kind_of_intercepts, plain_rows, random_tasks, with_signs
-from priormtl import reml
 from priormtl.data import condense, from_columns, from_labels, summarize_tasks
 from priormtl.losses import (
     FreeIntercepts,
@@ -20,14 +19,9 @@ from priormtl.losses import (
 )
 from priormtl.priors import TaskPrior, laplacian
 from priormtl.problem.elimination import Elimination, TieGraph
-from priormtl.reml import (
-    Evidence,
-    GraphModel,
-    ModeModel,
-    Ties,
-    estimate_logistic_ties,
-    estimate_ties,
-)
+from priormtl.reml import Ties, estimate_logistic_ties, estimate_ties, ties
+from priormtl.reml.models import GraphModel, ModeModel, StarModel
+from priormtl.reml.ties import Evidence
 
 SPREAD = np.array([0.7, 0.4, 0.1, 1.0])  # of intercepts and three slopes
 KINDS = ("free", "absent", "tied")
@@ -70,17 +64,24 @@ def covariance_likelihood(data, L, kind, tie, noise):
     return np.linalg.slogdet(reduced)[1] + seen @ np.linalg.solve(reduced, seen)
 
 
-def evidence_of(data, L, kind, tie, noise=None):
+def model_of(gram, linear, squares, L, *, general=False):
+    stars = ties.stars_of(L)
+    if len(gram) == 1 and L.m > 1:
+        return ModeModel.of(gram, linear, squares, L.modes, 1e-5)
+    if stars is not None and not general:
+        return StarModel.of(gram, linear, squares, stars)
+    order = Elimination.plan(TieGraph.of(L).grounded().graph, 10**6)
+    return GraphModel.of(gram, linear, squares, L, order, 1e-5)
+
+
+def evidence_of(data, L, kind, tie, noise=None, *, general=False):
     moments = condense(data)
     fit = SquaredFit(moments, intercepts_of(kind, L))
-    form = fit.normal_form()
-    if len(form.gram) == 1 and len(moments.tasks) > 1:
-        model = ModeModel.of(form, *L.modes)
-    else:
-        model = GraphModel.of(form, L, Elimination.plan(TieGraph.of(L), 10**6))
+    form, squares = fit.normal_form(), 2.0 * fit.magnitude
+    model = model_of(form.gram, form.linear, squares, L, general=general)
     lost = len(moments.tasks) if kind == "free" else 0
     freedom = moments.weight.sum() - lost - model.n_free
-    return Evidence(model, 2.0 * fit.magnitude, freedom, noise, tie)
+    return Evidence(model, squares, freedom, noise, 1.0 / tie)
 
 
 def some_ties(kind, seed):
@@ -126,7 +127,7 @@ def test_slope_is_the_derivative_in_log_ties(prior, layout, noise):
     for j in range(4):
         step = 1e-4 * np.eye(4)[j]
         ahead, behind = (
-            evidence.at(evidence.tie * np.exp(sign * step)).value for sign in (1, -1)
+            evidence.at(evidence.theta * np.exp(-sign * step)).value for sign in (1, -1)
         )
         assert evidence.slope[j] == pytest.approx((ahead - behind) / 2e-4, abs=1e-6)
 
@@ -144,11 +145,10 @@ def test_shared_gram_and_copies_of_it_say_the_same():
     data = random_tasks("shared", m=5, d=3, n=9)
     L = laplacian(PRIORS["chain"], data.tasks)
     form = SquaredFit(condense(data), kind_of_intercepts("absent", 5)).normal_form()
-    copies = form._replace(gram=np.tile(form.gram, (5, 1, 1)))
-    order = Elimination.plan(TieGraph.of(L), 10**6)
-    models = ModeModel.of(form, *L.modes), GraphModel.of(copies, L, order)
-    ties = some_ties("absent", 0), some_ties("absent", 1)
-    pairs = [[Evidence(m, 90.0, 30.0, None, t) for t in ties] for m in models]
+    copies = np.tile(form.gram, (5, 1, 1))
+    models = [model_of(gram, form.linear, 90.0, L) for gram in (form.gram, copies)]
+    some = some_ties("absent", 0), some_ties("absent", 1)
+    pairs = [[Evidence(m, 90.0, 30.0, None, 1 / t) for t in some] for m in models]
     for a, b in zip(*pairs, strict=True):
         assert np.allclose(a.slope, b.slope, rtol=1e-9)
         assert np.allclose(a.information, b.information, rtol=1e-9, atol=1e-12)
@@ -163,9 +163,9 @@ def test_columns_that_say_the_same_leave_the_likelihood_finite():
     X[:, 2] = X[:, 0] - X[:, 1]
     data = data.with_matrix(X)
     L = laplacian(PRIORS["mean"], data.tasks)
-    ties = [some_ties("free", seed) for seed in range(2)]
-    evidence = [evidence_of(data, L, "free", tie, noise=0.7) for tie in ties]
-    expected = [covariance_likelihood(data, L.dense(), "free", t, 0.7) for t in ties]
+    some = [some_ties("free", seed) for seed in range(2)]
+    evidence = [evidence_of(data, L, "free", tie, noise=0.7) for tie in some]
+    expected = [covariance_likelihood(data, L.dense(), "free", t, 0.7) for t in some]
     assert evidence[0].model.n_free == 2
     gain = evidence[0].value - evidence[1].value
     assert gain == pytest.approx(expected[0] - expected[1], rel=1e-6)
@@ -191,9 +191,9 @@ def ties_of(data, kind="tied", prior=None, **settings):
     return estimate_ties(condense(data), L, intercepts_of(kind, L), **settings)
 
 
-def all_weights(ties):
-    first = [] if ties.intercept is None else [ties.intercept]
-    return np.concatenate([first, ties.weights])
+def all_weights(found):
+    first = [] if found.intercept is None else [found.intercept]
+    return np.concatenate([first, found.weights])
 
 
 def assert_same(a, b, rtol=1e-3):
@@ -389,8 +389,8 @@ def test_a_column_of_ones_is_a_tied_intercept():
     assert np.allclose(all_weights(a), b.weights, rtol=1e-3)
 
 
-def unknown(ties: Ties):
-    return np.all(all_weights(ties) == 1.0) and ties.noise_variance is None
+def unknown(found: Ties):
+    return np.all(all_weights(found) == 1.0) and found.noise_variance is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -408,8 +408,8 @@ def test_too_few_rows_are_named():
     rng = np.random.default_rng(0)
     data = from_labels(rng.normal(size=(6, 8)), rng.normal(size=6), [0, 0, 0, 1, 1, 1])
     with pytest.warns(UserWarning, match="more rows than the 4 coefficients.*got 4;"):
-        ties = ties_of(data, "free")
-    assert unknown(ties)
+        found = ties_of(data, "free")
+    assert unknown(found)
 
 
 def degenerate_tables():
@@ -451,7 +451,7 @@ def test_exact_fits_are_hardly_tied():
 
 
 def test_too_many_features_are_refused_with_a_way_out(monkeypatch):
-    monkeypatch.setattr(reml, "MOST_NUMBERS", 100)
+    monkeypatch.setattr(ties, "MOST_NUMBERS", 100)
     with pytest.raises(ValueError, match=r"3 features and 12 ties.*give the weights"):
         ties_of(grouped_tasks())
 
@@ -460,14 +460,14 @@ def test_shared_rows_need_no_block_per_task(monkeypatch):
     rng = np.random.default_rng(0)
     X, P = rng.normal(size=(20, 3)), rng.normal(size=(3, 6))
     shared = from_columns(X, X @ P + rng.normal(size=(20, 6)))
-    monkeypatch.setattr(reml, "MOST_NUMBERS", 2 * 4**2)
+    monkeypatch.setattr(ties, "MOST_NUMBERS", 2 * 4**2)
     assert not unknown(ties_of(shared))
     with pytest.raises(ValueError, match="too much for 3 features"):
         ties_of(shared, prior=TaskPrior.chain())
 
 
 def test_too_dense_graphs_are_refused_with_a_way_out(monkeypatch):
-    monkeypatch.setattr(reml, "MOST_BLOCK_STEPS", 100)
+    monkeypatch.setattr(ties, "MOST_BLOCK_STEPS", 100)
     pairs = [(a, b) for a in range(12) for b in range(a)]
     with pytest.raises(ValueError, match=r"66 ties between 12 tasks.*in a chain"):
         ties_of(grouped_tasks(), prior=TaskPrior.from_graph(pairs))
@@ -478,20 +478,20 @@ def test_logistic_ties_tell_what_varies(kind):
     spread = np.array([0.8, 0.0, 1.5])
     data = with_signs(grouped_tasks(m=60, n=60, spread=spread, seed=1))
     L = laplacian(TaskPrior.mean(), data.tasks)
-    ties = estimate_logistic_ties(Logistic().bind(data, intercepts_of(kind, L)), L)
-    assert ties.weights[0] > 10 * ties.weights[1]
-    assert 0.1 < ties.weights[1] < 3.0
-    assert (ties.intercept is None) == (kind != "tied")
+    found = estimate_logistic_ties(Logistic().bind(data, intercepts_of(kind, L)), L)
+    assert found.weights[0] > 10 * found.weights[1]
+    assert 0.1 < found.weights[1] < 3.0
+    assert (found.intercept is None) == (kind != "tied")
 
 
 def test_logistic_ties_settle_where_quadratic_models_do():
     data = with_signs(grouped_tasks(m=60, n=60, seed=1))
     L = laplacian(TaskPrior.mean(), data.tasks)
     fit = Logistic().bind(data, FreeIntercepts())
-    ties = estimate_logistic_ties(fit, L)
-    model = fit.quadratic_model(fit.evaluate(ties.rows))
+    found = estimate_logistic_ties(fit, L)
+    model = fit.quadratic_model(fit.evaluate(found.rows))
     again = estimate_ties(model.moments, L, FreeIntercepts(), noise_variance=1.0)
-    assert np.allclose(again.weights, ties.weights, rtol=0.1)
+    assert np.allclose(again.weights, found.weights, rtol=0.1)
 
 
 def test_separable_classes_have_finite_ties():
@@ -499,5 +499,5 @@ def test_separable_classes_have_finite_ties():
     X, task = rng.normal(size=(80, 2)), np.arange(80) % 8
     data = from_labels(X, np.sign(X[:, 0]), task)
     L = laplacian(TaskPrior.mean(), data.tasks)
-    ties = estimate_logistic_ties(Logistic().bind(data, TiedIntercepts(L, 1.0)), L)
-    assert np.all(np.isfinite(all_weights(ties)))
+    found = estimate_logistic_ties(Logistic().bind(data, TiedIntercepts(L, 1.0)), L)
+    assert np.all(np.isfinite(all_weights(found)))

@@ -7,7 +7,7 @@ at once: the leaves of a star in one sweep, a chain by halves.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import coo_array, triu
@@ -63,6 +63,35 @@ class TieGraph:
         """Σ weight (a + b − 2 c): a, b from the ends of each edge, c from itself."""
         ends = nodes[self.first] + nodes[self.second]
         return np.tensordot(self.weight, ends - 2.0 * edges, axes=1)
+
+
+    def grounded(self) -> "GroundedGraph":
+        """Take out the node of each connected part that most edges meet."""
+        ends = np.concatenate([self.first, self.second])
+        degree = np.bincount(ends, minlength=self.n_nodes)
+        order = np.lexsort((-degree, self.parts))
+        roots = order[np.flatnonzero(np.diff(self.parts[order], prepend=-1))]
+        stays = np.ones(self.n_nodes, dtype=bool)
+        stays[roots] = False
+        weight = np.zeros(self.n_nodes)
+        sides = ((self.first, self.second), (self.second, self.first))
+        for own, other in sides:
+            np.add.at(weight, own, self.weight * ~stays[other])
+        inner = stays[self.first] & stays[self.second]
+        place = np.cumsum(stays) - 1
+        pairs = place[self.first[inner]], place[self.second[inner]]
+        nodes = np.flatnonzero(stays)
+        graph = TieGraph(len(nodes), *pairs, self.weight[inner])
+        return GroundedGraph(graph, nodes, self.parts[nodes], weight[nodes])
+
+
+class GroundedGraph(NamedTuple):
+    """A graph in which one node of each connected part is held at zero."""
+
+    graph: TieGraph  # of the other nodes
+    nodes: Index  # (n,) their numbers before
+    parts: Index  # (n,) numbers of the connected parts that they belonged to
+    weight: Array  # (n,) of their edges to the node that is held
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,524 @@
+"""Ties estimated from the data: restricted maximum likelihood (REML).
+
+With the mixed model, V, P and g_j of `models`, twice the negative restricted
+log-likelihood of the targets and its derivatives are
+
+    f log σ² + yᵀ P y / σ² + log |V| + log |Xᵀ V⁻¹ X|,       f = n − rank X,
+    ∂/∂θ_j = tr(L⁺ Z_jᵀ P Z_j) − g_j L⁺ g_jᵀ / σ²,
+
+and the average of observed and expected information is g_j L⁺ Z_jᵀ P Z_l L⁺ g_lᵀ / σ²
+(Gilmour, Thompson, Cullis 1995). Newton's method in log t_j = −log θ_j maximises it.
+Features whose tie t_j = σ² / τ_j² grows without end become fixed effects only, and
+leave the equations of tasks; they come back if the derivative at θ_j = 0 says so.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
+from priormtl.data import Moments, pooled_variance
+from priormtl.graphs import Laplacian
+from priormtl.losses import (
+    FreeIntercepts,
+    Intercepts,
+    LogisticEvaluation,
+    LogisticFit,
+    SquaredFit,
+    TiedIntercepts,
+)
+from priormtl.problem.elimination import Elimination, TieGraph
+from priormtl.reml.models import (
+    Derivatives,
+    GraphModel,
+    ModeModel,
+    RowModel,
+    StarModel,
+    Stars,
+    TiedFit,
+)
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+LEAST_MISFIT = 1e-13  # of the sum of squared targets: rounding
+NO_MISFIT = 1e-12  # of the squared targets: rounding
+CONSTANT = 1e-12  # spread of a constant column, in units of its mean
+STILL = 1e-12  # variance within tasks of a column that has none, of its variance
+
+LOOSEST, TIGHTEST = 1e-8, 1e5  # ties in units of a task's curvature
+COMMON = 1e3  # ties beyond this are tried as infinite
+NEARLY_TIGHTEST = 1e4  # ties beyond this, of an earlier estimate, are infinite
+LONGEST_STEP = 4.0  # in log t
+SETTLED = 3e-4  # promised gain in twice the log-likelihood
+SETTLED_PER_TASK = 1e-7  # the same, where it is more
+TINY = 1e-12
+SHORTER, LONGER = 0.2, 0.7  # gains, of the promise, that ask for other steps
+MOST_STEPS = 60
+ENTRIES = 4  # sizes that are tried of a variance that comes back
+FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-6
+
+MOST_NUMBERS = 2**26  # in one stack of blocks: 512 MB
+MOST_BLOCK_STEPS = 10**6
+MANY_TASKS = 4000  # beyond, a sample of tasks gives the start
+SAMPLED_TASKS = 2000
+
+ROUNDS = 10  # of quadratic models of a loss
+FIRST_TOLERANCE = 0.1  # of the first round, a tenth of that in the next, and so on
+SETTLED_ROUND = 0.01  # gain in twice the log-likelihood of a last round
+SAME_SCORES = 0.05  # change of scores of a last round
+LARGEST_SCORE = 30.0  # at which a loss is modelled, about the mean
+
+
+# The likelihood, and its maximum.
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Restricted likelihood at some variances; the noise is known or at its best."""
+
+    model: RowModel
+    squares: float  # of the targets
+    freedom: float  # observations beyond fixed effects
+    known_noise: float | None
+    theta: Array  # (k,) variances over that of the noise
+
+    def at(self, theta: Array) -> Self:
+        """Same data, other variances."""
+        return replace(self, theta=theta)
+
+    @cached_property
+    def fit(self) -> TiedFit:
+        """Best rows."""
+        return self.model.fit(self.theta)
+
+    @cached_property
+    def misfit(self) -> float:
+        """Least penalised sum of squares."""
+        return max(self.fit.misfit, LEAST_MISFIT * self.squares)
+
+    @property
+    def noise_variance(self) -> float:
+        """σ²."""
+        if self.known_noise is None:
+            return self.misfit / self.freedom
+        return self.known_noise
+
+    @cached_property
+    def value(self) -> float:
+        """Twice the negative log-likelihood, but for a constant."""
+        if self.known_noise is None:
+            data = self.freedom * float(np.log(self.misfit))
+        else:
+            data = self.misfit / self.known_noise
+        return data + self.fit.log_determinant
+
+    @property
+    def varying(self) -> Index:
+        """Rows whose variance is above zero."""
+        return np.flatnonzero(self.theta)
+
+    @cached_property
+    def _here(self) -> Derivatives:
+        return self.fit.derivatives(self.varying)
+
+    @property
+    def used(self) -> Array:
+        """Degrees of freedom that each row takes beyond fixed effects."""
+        return self.theta[self.varying] * self._here.traces
+
+    @property
+    def slope(self) -> Array:
+        """Derivative of the value in log t = −log θ, of rows that vary."""
+        theta = self.theta[self.varying]
+        return -theta * self._in_theta(self._here)[0]
+
+    @property
+    def information(self) -> Array:
+        """Average information about log t of rows that vary."""
+        theta = self.theta[self.varying]
+        return self._in_theta(self._here)[1] * np.outer(theta, theta)
+
+    def entries(self, rows: Index) -> tuple[Array, Array]:
+        """Best θ of rows that do not vary, each alone, and the gain that it promises.
+
+        A gain of zero means that the likelihood falls from θ = 0.
+        """
+        slope, information = self._in_theta(self.fit.derivatives(rows))
+        curvature = np.maximum(information.diagonal(), TINY * np.abs(slope) + TINY)
+        best = np.maximum(-slope, 0.0) / curvature
+        return best, best * np.abs(slope)
+
+    def _in_theta(self, found: Derivatives) -> tuple[Array, Array]:
+        """Derivative and average information in θ, with σ² at its best."""
+        squares = found.squares / self.noise_variance
+        information = found.information / self.noise_variance
+        if self.known_noise is None:
+            information = information - np.outer(squares, squares) / self.freedom
+        return found.traces - squares, information
+
+
+def _maximise(
+    evidence: Evidence, unit: float, allowed: Index, tolerance: float
+) -> Evidence:
+    """Newton's method on log t with the average information, damped, in a box.
+
+    Rows whose tie passes COMMON become fixed effects. When nothing else is to be gained
+    those of ``allowed`` come back whose derivative at θ = 0 promises a gain.
+    """
+    low, drop, high = (float(np.log(x * unit)) for x in (LOOSEST, COMMON, TIGHTEST))
+    last = np.full(len(evidence.theta), drop)  # tie beyond which a row is dropped
+    damping, stretch = FIRST_DAMPING, 1.0
+    for _ in range(MOST_STEPS):
+        step, promise = _step(evidence, damping, stretch, low)
+        if promise <= tolerance:
+            entered = _enter(evidence, allowed, tolerance)
+            if entered is None:
+                break
+            evidence, damping, stretch = entered, FIRST_DAMPING, 1.0
+            continue
+        gain = -np.inf
+        if evidence.slope @ step < 0:
+            rows = evidence.varying
+            log_tie = step - np.log(evidence.theta[rows])
+            dropped = (log_tie > last[rows]) & (step > 0)
+            for drops in (dropped, np.zeros_like(dropped)):
+                theta = np.array(evidence.theta)
+                theta[rows] = np.where(drops, 0.0, np.exp(-np.minimum(log_tie, high)))
+                trial = evidence.at(theta)
+                gain = evidence.value - _value(trial)
+                if gain > 0 or not dropped.any():
+                    break
+                last[rows[dropped]] = high
+        if gain > 0:
+            evidence = trial
+        # A quadratic with this information would gain half of the promise. Where the
+        # information is too large, longer steps make up for it.
+        stretch = 2.0 * stretch if gain > LONGER * promise else 1.0
+        damping *= 0.1 if gain > SHORTER * promise else 1.0 if gain > 0 else 10.0
+        damping = max(damping, LEAST_DAMPING)
+    return evidence
+
+
+def _step(
+    evidence: Evidence, damping: float, stretch: float, low: float
+) -> tuple[Array, float]:
+    """Damped step in log t, and the gain that it would promise without its bounds.
+
+    Rows pressed against the box do not move, and no row moves too far.
+    """
+    place, slope = -np.log(evidence.theta[evidence.varying]), evidence.slope
+    free = np.flatnonzero((slope <= 0) | (place > low))
+    step = np.zeros_like(slope)
+    if len(free):
+        weight = np.maximum(evidence.used, 0.0) + np.abs(slope) + TINY
+        matrix = evidence.information + damping * np.diag(weight)
+        inner = matrix[np.ix_(free, free)]
+        step[free] = np.linalg.lstsq(inner, -slope[free], rcond=None)[0]
+    promise = -float(slope @ step)
+    step *= stretch
+    return np.maximum(np.clip(step, -LONGEST_STEP, LONGEST_STEP), low - place), promise
+
+
+def _enter(evidence: Evidence, allowed: Index, tolerance: float) -> Evidence | None:
+    """Let fixed effects vary that promise a gain: all, the best, or less of it."""
+    common = allowed[evidence.theta[allowed] == 0]
+    if len(common) == 0:
+        return None
+    best, gain = evidence.entries(common)
+    chosen = gain > tolerance
+    only = gain == gain.max()
+    for share in 0.25 ** np.arange(ENTRIES) if chosen.any() else ():
+        for rows in (chosen, only):
+            theta = np.array(evidence.theta)
+            theta[common[rows]] = share * best[rows]
+            entered = evidence.at(theta)
+            if _value(entered) < evidence.value - 0.1 * share * tolerance:
+                return entered
+    return None
+
+
+def _value(evidence: Evidence) -> float:
+    """Value, or infinity where rounding leaves nothing to factorise."""
+    try:
+        return evidence.value
+    except np.linalg.LinAlgError:
+        return np.inf
+
+
+# Estimates from data.
+
+
+@dataclass(frozen=True, eq=False)
+class Ties:
+    """Weights t_j = σ² / τ_j² of ties, with the noise variance σ².
+
+    τ_j² is the variance of coefficient j between tasks, in the metric of L.
+    """
+
+    weights: Array  # (d,)
+    intercept: float | None  # None unless intercepts are tied
+    noise_variance: float | None  # None where nothing could be estimated
+    rows: Array  # fitted coefficients (d, m), after intercepts (1, m) where tied
+
+
+def estimate_ties(
+    moments: Moments,
+    laplacian: Laplacian,
+    intercepts: Intercepts,
+    *,
+    noise_variance: float | None = None,
+    start: Ties | None = None,
+) -> Ties:
+    """Maximise the restricted likelihood (REML) of the ties, on statistics alone.
+
+    A weight of 100,000 times the mean curvature of a task, over the mean degree of L,
+    stands for "does not vary between tasks". Features that are constant within every
+    task get it too, unless there are no intercepts: how their coefficients vary cannot
+    be told from how intercepts do. Features that are constant or zero throughout get 1,
+    and so does everything where the data cannot tell: no two tasks tied, targets all
+    zero or fitted exactly by one model for all tasks, or (with a warning) no more rows
+    than coefficients to be known without ties. Weights of rows count as repetitions.
+
+    Parameters
+    ----------
+    moments : Moments
+        Data, however they are kept.
+    laplacian : Laplacian
+        L over the tasks.
+    intercepts : Intercepts
+        Their kind; if tied, their tie is estimated too, whatever strength is given.
+    noise_variance : float, optional
+        σ² where it is known; else it is estimated.
+    start : Ties, optional
+        Estimate from similar data with the same features, where the search starts.
+
+    Returns
+    -------
+    Ties
+        Twice the log-likelihood is within about 1e-4 of a maximum. Deterministic: same
+        data, same bits.
+    """
+    return _estimate(moments, laplacian, intercepts, noise_variance, start, SETTLED)[0]
+
+
+def estimate_logistic_ties(
+    fit: LogisticFit, laplacian: Laplacian, *, start: Ties | None = None
+) -> Ties:
+    """Ties under logistic loss: those of its quadratic models, a few times over.
+
+    This is penalised quasi-likelihood (Breslow, Clayton 1993): samples have the weights
+    and targets of iterative reweighting, and noise of variance 1. Each round starts
+    where the last one ended, the first one at ``start``.
+    """
+    d, m = fit.shape
+    tied = isinstance(fit.intercepts, TiedIntercepts)
+    ties, rows = start, np.zeros((d + tied, m))
+    if start is not None and start.rows.shape == rows.shape:
+        rows = start.rows
+    point = _evaluate(fit, rows)
+    found = _unknown(fit.shape, tied)
+    for number in range(ROUNDS):
+        moments = fit.quadratic_model(point).moments
+        tolerance = max(SETTLED, FIRST_TOLERANCE * 0.1**number)
+        found, gain = _estimate(
+            moments, laplacian, fit.intercepts, 1.0, ties, tolerance
+        )
+        if found.noise_variance is None:
+            break
+        ties, last, point = found, point, _evaluate(fit, found.rows)
+        change = float(np.linalg.norm(point.margins - last.margins))
+        size = float(np.linalg.norm(point.margins)) + np.sqrt(point.margins.size)
+        if number > 0 and gain <= SETTLED_ROUND and change <= SAME_SCORES * size:
+            break
+    return found
+
+
+def _evaluate(fit: LogisticFit, rows: Array) -> LogisticEvaluation:
+    """Evaluate fitted rows, made smaller where a sample is decided beyond doubt.
+
+    Where classes can be separated, coefficients without penalty have no end.
+    """
+    extra = len(rows) - fit.shape[0]
+    scores = fit.data.forward(rows[extra:])
+    centre = 0.0 if fit.intercepts.are_fixed else scores.mean()
+    largest = float(np.abs(scores - centre).max())
+    share = min(1.0, LARGEST_SCORE / largest) if largest > 0 else 1.0
+    if extra:
+        point = LogisticEvaluation(fit, rows[1:], scores, rows[0])
+        return replace(
+            point, coef=share * rows[1:], scores=share * scores, b=share * rows[0]
+        )
+    return fit.evaluate(share * rows)
+
+
+def _estimate(
+    moments: Moments,
+    laplacian: Laplacian,
+    intercepts: Intercepts,
+    noise_variance: float | None,
+    start: Ties | None,
+    tolerance: float,
+) -> tuple[Ties, float]:
+    """Estimate, and how much more likely it is than the start."""
+    d, m = moments.shape
+    tied = isinstance(intercepts, TiedIntercepts)
+    tolerance = max(tolerance, SETTLED_PER_TASK * m)
+    fit = SquaredFit(moments, TiedIntercepts(laplacian, 1.0) if tied else intercepts)
+    total = 2.0 * fit.magnitude
+    unknown = _unknown((d, m), tied)
+    if not np.any(laplacian.degree > 0) or not total > 0:
+        return unknown, 0.0
+    plan = _plan(fit, laplacian)
+    form, extra = fit.normal_form(), int(tied)
+    curvature = np.diagonal(form.gram, axis1=1, axis2=2).mean(axis=0)
+    variance, constant, still = _column_kinds(moments)
+    seen, varies = curvature > 0, curvature > 0
+    if tied:
+        seen[1:] &= ~constant
+        varies[1:] &= ~still
+    elif isinstance(intercepts, FreeIntercepts):
+        seen, varies = seen & ~still, varies & ~still
+    rows = np.flatnonzero(seen)
+    allowed = np.flatnonzero(varies[rows])
+    if len(allowed) == 0:
+        return unknown, 0.0
+
+    # In units in which the targets and a task's mean curvature are 1.
+    scale, height = np.sqrt(curvature[rows]), float(np.sqrt(total))
+    unit = m / float(laplacian.degree.sum())
+    gram = form.gram if seen.all() else form.gram[:, rows[:, np.newaxis], rows]
+    gram = gram / np.outer(scale, scale)
+    linear = form.linear[rows] / (height * scale[:, np.newaxis])
+    squares = fit.moments.yy / total
+    observations = np.array(moments.weight)
+    if isinstance(intercepts, FreeIntercepts):
+        observations -= 1.0
+    else:
+        squares = squares + moments.weight * moments.y_mean**2 / total
+    noise = None if noise_variance is None else noise_variance / total
+
+    theta = np.zeros(len(rows))
+    theta[allowed] = 1.0 / unit
+    if start is not None and start.noise_variance is not None:
+        first = [] if start.intercept is None else [start.intercept]
+        tie = np.concatenate([first, start.weights])[rows] / scale**2
+        near = np.where(tie < NEARLY_TIGHTEST * unit, 1.0 / tie, 0.0)
+        theta[allowed] = near[allowed]
+    elif isinstance(plan, Stars) and laplacian.is_one_group and m > MANY_TASKS:
+        # The likelihood of a sample of tasks leaves a few steps for that of all.
+        some = np.arange(0, m, m // SAMPLED_TASKS)
+        part = Stars(plan.weight[some], plan.parts[some])
+        height_here = float(squares[some].sum())
+        star = StarModel.of(gram[some], linear[:, some], height_here, part)
+        freedom = float(observations[some].sum()) - star.n_free
+        sample = Evidence(star, height_here, freedom, noise, theta)
+        if freedom > 0 and _can_be_told(sample):
+            theta = _maximise(sample, unit, allowed, tolerance).theta
+    least = 1.0 / (TIGHTEST * unit)
+    model = _model(plan, laplacian, least, gram, linear, 1.0)
+    freedom = float(observations.sum()) - model.n_free
+    whole = Evidence(model, 1.0, freedom, noise, theta)
+    if noise is None and whole.freedom <= 0:
+        _warn_of_few_rows(float(observations.sum()), whole.model.n_free)
+        return unknown, 0.0
+    if not _can_be_told(whole):
+        return unknown, 0.0
+    best = _maximise(whole, unit, allowed, tolerance)
+
+    weights, coef = np.ones(extra + d), np.zeros((extra + d, m))
+    if not fit.intercepts.are_fixed:
+        tight = TIGHTEST * unit * moments.weight.mean() * variance
+        weights[extra:] = np.where(still & ~constant, tight, 1.0)
+    tie = np.full(len(rows), TIGHTEST * unit)
+    tie[best.varying] = 1.0 / best.theta[best.varying]
+    weights[rows] = tie * scale**2
+    coef[rows] = height / scale[:, np.newaxis] * best.fit.coef
+    intercept = float(weights[0]) if tied else None
+    noise_found = best.noise_variance * total
+    found = Ties(weights[extra:], intercept, noise_found, coef)
+    return found, whole.value - best.value
+
+
+def _can_be_told(evidence: Evidence) -> bool:
+    """Whether there is a likelihood at the start, and something left to explain."""
+    return np.isfinite(_value(evidence)) and evidence.misfit > NO_MISFIT
+
+
+def _column_kinds(moments: Moments) -> tuple[Array, Mask, Mask]:
+    """Pooled variance (d,) of features, which are constant, which within each task."""
+    variance = pooled_variance(moments)
+    level = (CONSTANT * np.abs(moments.x_mean).max(axis=0)) ** 2
+    within = moments.squared_deviations().sum(axis=0) / moments.weight.sum()
+    return variance, variance <= level, within <= np.maximum(level, STILL * variance)
+
+
+def _unknown(shape: tuple[int, int], tied: bool) -> Ties:
+    d, m = shape
+    return Ties(np.ones(d), 1.0 if tied else None, None, np.zeros((d + tied, m)))
+
+
+def _warn_of_few_rows(observations: float, n_free: int) -> None:
+    warnings.warn(
+        f'ties="adaptive" needs more rows than the {n_free} coefficients that '
+        f"all tasks have in common: got {observations:g}; all ties have weight 1.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+# How tasks come apart.
+
+
+Plan = Stars | Elimination | tuple[Array, Array]  # the last: modes of L
+
+
+def _plan(fit: SquaredFit, laplacian: Laplacian) -> Plan:
+    """Modes of L where tasks share a Gram matrix, stars, or an order of elimination."""
+    d, m = fit.shape
+    modes = laplacian.modes if fit.normal_size < m * d**2 else None
+    stars, graph = stars_of(laplacian), TieGraph.of(laplacian)
+    plan: Plan | None = modes or stars
+    blocks = m if modes is None else len(np.unique(modes[0]))
+    if plan is None:
+        plan = Elimination.plan(graph.grounded().graph, MOST_BLOCK_STEPS)
+        blocks = 0 if plan is None else plan.n_blocks
+    if plan is None or blocks * (d + 1) ** 2 > MOST_NUMBERS:
+        raise ValueError(
+            'ties="adaptive" must factorise blocks of features × features for '
+            f"each task and tie, which is too much for {d} features and "
+            f"{len(graph.weight)} ties between {m} tasks; give the weights, choose "
+            "features first, or tie tasks to their mean or in a chain."
+        )
+    return plan
+
+
+def stars_of(laplacian: Laplacian) -> Stars | None:
+    """Groups that do not overlap and are all there is; None for other graphs."""
+    groups = laplacian.groups.tocoo()
+    member = np.bincount(groups.row, minlength=laplacian.m)
+    diagonal = np.count_nonzero(laplacian.edges.diagonal())
+    if member.max(initial=0) > 1 or laplacian.edges.count_nonzero() > diagonal:
+        return None
+    size = np.bincount(groups.col, minlength=groups.shape[1])[groups.col]
+    weight = np.full(laplacian.m, np.inf)
+    weight[groups.row] = np.where(size > 1, groups.data**2 * size, np.inf)
+    return Stars(weight, laplacian.components)
+
+
+def _model(
+    plan: Plan,
+    laplacian: Laplacian,
+    least: float,
+    gram: Array,
+    linear: Array,
+    squares: float,
+) -> RowModel:
+    """Model of these least squares; ``least`` is a θ that is as good as zero."""
+    if isinstance(plan, Stars):
+        return StarModel.of(gram, linear, squares, plan)
+    if isinstance(plan, Elimination):
+        return GraphModel.of(gram, linear, squares, laplacian, plan, least)
+    return ModeModel.of(gram, linear, squares, plan, least)
