@@ -19,9 +19,9 @@ from priormtl.losses import (
 )
 from priormtl.priors import TaskPrior, laplacian
 from priormtl.problem.elimination import Elimination, TieGraph
-from priormtl.reml import Ties, estimate_logistic_ties, estimate_ties, ties
+from priormtl.reml import Families, Ties, estimate_logistic_ties, estimate_ties, ties
 from priormtl.reml.models import GraphModel, ModeModel, StarModel
-from priormtl.reml.ties import Evidence
+from priormtl.reml.ties import Components, Evidence
 
 SPREAD = np.array([0.7, 0.4, 0.1, 1.0])  # of intercepts and three slopes
 KINDS = ("free", "absent", "tied")
@@ -64,14 +64,21 @@ def covariance_likelihood(data, L, kind, tie, noise):
     return np.linalg.slogdet(reduced)[1] + seen @ np.linalg.solve(reduced, seen)
 
 
-def model_of(gram, linear, squares, L, *, general=False):
+def model_of(gram, linear, squares, L, *, general=False, shrinks=None):
     stars = ties.stars_of(L)
+    if shrinks is None:
+        shrinks = np.zeros(len(linear), dtype=bool)
     if len(gram) == 1 and L.m > 1:
-        return ModeModel.of(gram, linear, squares, L.modes, 1e-5)
+        return ModeModel.of(gram, linear, squares, L.modes, 1e-5, shrinks)
     if stars is not None and not general:
-        return StarModel.of(gram, linear, squares, stars)
+        return StarModel.of(gram, linear, squares, stars, shrinks)
     order = Elimination.plan(TieGraph.of(L).grounded().graph, 10**6)
-    return GraphModel.of(gram, linear, squares, L, order, 1e-5)
+    return GraphModel.of(gram, linear, squares, L, order, 1e-5, shrinks)
+
+
+def each_alone(k):
+    """Every row has a variance of its own, and no fixed effect is shrunken."""
+    return Components(np.arange(k), np.full(k, -1), k, 1, True)
 
 
 def evidence_of(data, L, kind, tie, noise=None, *, general=False):
@@ -81,7 +88,7 @@ def evidence_of(data, L, kind, tie, noise=None, *, general=False):
     model = model_of(form.gram, form.linear, squares, L, general=general)
     lost = len(moments.tasks) if kind == "free" else 0
     freedom = moments.weight.sum() - lost - model.n_free
-    return Evidence(model, squares, freedom, noise, 1.0 / tie)
+    return Evidence(model, each_alone(len(tie)), squares, freedom, noise, 1.0 / tie)
 
 
 def some_ties(kind, seed):
@@ -148,7 +155,10 @@ def test_shared_gram_and_copies_of_it_say_the_same():
     copies = np.tile(form.gram, (5, 1, 1))
     models = [model_of(gram, form.linear, 90.0, L) for gram in (form.gram, copies)]
     some = some_ties("absent", 0), some_ties("absent", 1)
-    pairs = [[Evidence(m, 90.0, 30.0, None, 1 / t) for t in some] for m in models]
+    alone = each_alone(3)
+    pairs = [
+        [Evidence(m, alone, 90.0, 30.0, None, 1 / t) for t in some] for m in models
+    ]
     for a, b in zip(*pairs, strict=True):
         assert np.allclose(a.slope, b.slope, rtol=1e-9)
         assert np.allclose(a.information, b.information, rtol=1e-9, atol=1e-12)
@@ -169,6 +179,87 @@ def test_columns_that_say_the_same_leave_the_likelihood_finite():
     assert evidence[0].model.n_free == 2
     gain = evidence[0].value - evidence[1].value
     assert gain == pytest.approx(expected[0] - expected[1], rel=1e-6)
+
+
+FAMILIES = Components(
+    deviations=np.array([0, 1, 2, 2]),
+    fixed=np.array([-1, -1, 3, 3]),
+    n_deviations=3,
+    n_parts=1,
+    estimates_fixed=True,
+)
+
+
+def shrunken_likelihood(data, m, theta, noise):
+    """The same from the covariance of y, where two slopes share both variances.
+
+    Tasks deviate from the fixed effects, not from their own mean.
+    """
+    X, y, _, task = design(data)
+    member = np.eye(m)[task]
+    V = noise * np.eye(len(y))
+    columns = np.column_stack([np.ones(len(y)), X])
+    for column, one, other in zip(
+        columns.T, FAMILIES.deviations, FAMILIES.fixed, strict=True
+    ):
+        Z = column[:, None] * member
+        V += noise * theta[one] * Z @ Z.T
+        if other >= 0:
+            V += noise * theta[other] * np.outer(column, column)
+    contrasts = null_space(columns[:, :2].T)
+    reduced, seen = contrasts.T @ V @ contrasts, contrasts.T @ y
+    return np.linalg.slogdet(reduced)[1] + seen @ np.linalg.solve(reduced, seen)
+
+
+def shrunken_evidence(data, L, theta, noise=None):
+    fit = SquaredFit(condense(data), TiedIntercepts(L, 1.0))
+    form, squares = fit.normal_form(), 2.0 * fit.magnitude
+    shrinks = FAMILIES.fixed >= 0
+    model = model_of(form.gram, form.linear, squares, L, shrinks=shrinks)
+    freedom = fit.moments.weight.sum() - model.n_free
+    return Evidence(model, FAMILIES, squares, freedom, noise, theta)
+
+
+def test_shrunken_fixed_effects_have_the_likelihood_of_their_covariance():
+    data = from_labels(*some_rows(m=6, n=5))
+    L = laplacian(PRIORS["mean"], data.tasks)
+    thetas = np.exp(np.random.default_rng(0).normal(size=(3, 4)))
+    values = [shrunken_evidence(data, L, theta, 0.7).value for theta in thetas]
+    expected = [shrunken_likelihood(data, 6, t, 0.7) for t in thetas]
+    assert np.allclose(np.diff(values), np.diff(expected), rtol=1e-8)
+
+
+@pytest.mark.parametrize("noise", [None, 0.7])
+def test_slope_of_families_is_the_derivative(noise):
+    data = from_labels(*some_rows(m=6, n=5))
+    L = laplacian(PRIORS["mean"], data.tasks)
+    evidence = shrunken_evidence(data, L, np.array([0.5, 2.0, 0.3, 1.5]), noise)
+    for j in range(4):
+        step = 1e-4 * np.eye(4)[j]
+        ends = [
+            evidence.at(evidence.theta * np.exp(-sign * step)).value for sign in (1, -1)
+        ]
+        assert evidence.slope[j] == pytest.approx((ends[0] - ends[1]) / 2e-4, abs=1e-6)
+    information = evidence.information
+    assert np.allclose(information, information.T, atol=1e-12)
+    assert np.linalg.eigvalsh(information).min() > -1e-12
+
+
+def some_rows(m, n):
+    rng = np.random.default_rng(3)
+    X, task = rng.normal(size=(m * n, 3)) + 0.5, np.arange(m * n) % m
+    return X, X.sum(axis=1) + rng.normal(size=m)[task] + rng.normal(size=m * n), task
+
+
+def test_more_features_than_rows_are_estimated_where_they_are_shrunken():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(40, 60)), np.arange(40) % 8
+    data = from_labels(X, 0.3 * X[:, :30].sum(axis=1) + rng.normal(size=8)[task], task)
+    families = Families(np.arange(60), np.zeros(60, dtype=int))
+    found = ties_of(data, families=families)
+    assert found.noise_variance is not None
+    assert np.all(found.shrinkage > 0)
+    assert len(set(found.shrinkage.round(8))) == 1
 
 
 # Estimates of ties.

@@ -13,10 +13,15 @@ from Gram matrices alone: `StarModel` where tasks are tied to the mean of their 
 share a Gram matrix (modes of L come apart), and `GraphModel` for any other graph (tasks
 are eliminated one after the other). Rows with θ_j = 0 are fixed effects only, and have
 no part in the blocks of tasks.
+
+Fixed effects may be shrunken: Gaussian with variance κ_j² around zero. With the
+precisions s_j = σ² / κ_j² (zero: unknown), Xᵀ V⁻¹ X + diag(s) takes the place of
+Xᵀ V⁻¹ X, and yᵀ P y has the further summand Σ s_j β_j². The derivatives in κ_j² / σ²
+have X_j in place of Z_j: X_jᵀ P y = s_j β_j and P X_j = V⁻¹ X (Xᵀ V⁻¹ X + diag s)⁻¹ e_j s_j.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -26,6 +31,8 @@ from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 from priormtl.problem.elimination import Elimination, Factor, GroundedGraph, TieGraph
 
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
 SINGULAR = 1e-8  # eigenvalues below this, of a Gram matrix with diagonal 1, are zero
 NO_PIVOT = 1e-11  # pivots below this, of a Gram matrix with diagonal 1, are zero
 CHUNK_NUMBERS = 2**18  # in the blocks of tasks that are whitened at once: 2 MB
@@ -33,6 +40,9 @@ EVEN_CHUNK = 0.7  # fewest rows of a task in a chunk, of the most rows
 BATCH = 2000  # Gram matrices that are factorised at once
 SMALL_BLOCK = 16  # up to here NumPy solves stacks faster than LAPACK one by one
 MANY_BLOCKS = 1000  # that are worth to load compiled loops
+
+
+NONE: Index = np.zeros(0, dtype=np.intp)
 
 
 class Derivatives(NamedTuple):
@@ -58,8 +68,11 @@ class TiedFit(Protocol):
     def coef(self) -> Array:
         """Fitted rows (k, m)."""
 
-    def derivatives(self, rows: Index) -> Derivatives:
-        """Derivatives for these rows, whether they vary or not."""
+    def derivatives(self, rows: Index, shrunken: Index = NONE) -> Derivatives:
+        """Derivatives for these rows, whether they vary or not, then for the κ².
+
+        Only `StarFit` knows those of shrunken fixed effects.
+        """
 
 
 class RowModel(Protocol):
@@ -69,8 +82,11 @@ class RowModel(Protocol):
     def n_free(self) -> int:
         """Fixed effects, the rank of X."""
 
-    def fit(self, theta: Array) -> TiedFit:
-        """Fit under variances (k,) ≥ 0; LinAlgError where rounding defeats it."""
+    def fit(self, theta: Array, shrinkage: Array) -> TiedFit:
+        """Fit under variances θ (k,) ≥ 0 and precisions of fixed effects (k,) ≥ 0.
+
+        LinAlgError where rounding defeats it.
+        """
 
 
 # Tasks tied to the mean of their group.
@@ -104,10 +120,16 @@ class StarModel:
     gauges: Array  # (parts, k, k) projectors on what data of a part do not see
     rest: float  # sum of squares that no coefficients explain
     shape: tuple[int, int]
+    n_free: int
 
     @classmethod
-    def of(cls, gram: Array, linear: Array, squares: float, stars: Stars) -> Self:
-        """Gram matrices (m, k, k), products with targets (k, m), squared targets."""
+    def of(
+        cls, gram: Array, linear: Array, squares: float, stars: Stars, shrinks: Mask
+    ) -> Self:
+        """Gram matrices (m, k, k), products with targets (k, m), squared targets.
+
+        ``shrinks`` (k,) says which fixed effects are shrunken.
+        """
         k, m = linear.shape
         weight, parts = stars
         gram = np.broadcast_to(gram, (m, k, k))
@@ -126,17 +148,12 @@ class StarModel:
             used += float(np.sum(rows[:, :, k] ** 2))
             chunks.append(Chunk(here, int(parts[first]), float(weight[first]), rows))
             order = order[len(here) :]
-        gauges = np.array([_gauge(block) for block in pooled])
-        return cls(tuple(chunks), gauges, max(0.0, squares - used), (k, m))
+        gauges = np.array([_gauge(block, shrinks) for block in pooled])
+        free = int(np.count_nonzero(~shrinks))
+        n_free = len(gauges) * free - round(float(np.trace(gauges.sum(axis=0))))
+        return cls(tuple(chunks), gauges, max(0.0, squares - used), (k, m), n_free)
 
-    @property
-    def n_free(self) -> int:
-        """Fixed effects of all groups."""
-        return len(self.gauges) * self.shape[0] - round(
-            float(np.trace(self.gauges.sum(axis=0)))
-        )
-
-    def fit(self, theta: Array) -> "StarFit":
+    def fit(self, theta: Array, shrinkage: Array) -> "StarFit":
         """Whiten the rows of each task, and add up."""
         k, varying = self.shape[0], np.flatnonzero(theta)
         products = np.zeros((len(self.gauges), k + 1, k + 1))
@@ -149,13 +166,15 @@ class StarModel:
             flat = Y.reshape(-1, k + 1)
             products[chunk.part] += flat.T @ flat
             white.append(Y)
-        pooled = products[:, :k, :k] + self.gauges
+        pooled = products[:, :k, :k] + self.gauges + np.diag(shrinkage)
         roots = np.linalg.cholesky(pooled)
         diagonals = np.diagonal(roots, axis1=1, axis2=2)
         log_determinant += 2.0 * float(np.log(diagonals).sum())
         fixed = np.asarray(np.linalg.solve(pooled, products[:, :k, k:])[:, :, 0])
         inverses = _invert(np.asarray(roots, dtype=np.float64))
-        return StarFit(self, theta, tuple(white), inverses, fixed, log_determinant)
+        return StarFit(
+            self, theta, shrinkage, tuple(white), inverses, fixed, log_determinant
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +183,7 @@ class StarFit:
 
     model: StarModel
     theta: Array
+    shrinkage: Array
     white: tuple[Array, ...]  # rows of each chunk, times V_i^(-1/2)
     inverses: Array  # (parts, k, k) of triangular factors of Xᵀ V⁻¹ X
     fixed: Array  # (parts, k) fixed effects
@@ -180,6 +200,7 @@ class StarFit:
     def misfit(self) -> float:
         """The sum of squares yᵀ P y, as a sum of squares."""
         found = sum(float(np.vdot(e, e)) for e in self.residuals)
+        found += float(np.sum(self.fixed**2 @ self.shrinkage))
         return self.model.rest + found
 
     @property
@@ -194,8 +215,8 @@ class StarFit:
             coef[:, chunk.tasks] = found.T
         return coef
 
-    def derivatives(self, rows: Index) -> Derivatives:
-        """Derivatives for these rows.
+    def derivatives(self, rows: Index, shrunken: Index = NONE) -> Derivatives:
+        """Derivatives for these rows, and for the κ² of shrunken fixed effects.
 
         With Y_i = V_i^(-1/2) F_i and S = Σ Y_iᵀ Y_i = R Rᵀ, the block of Zᵀ P Z of
         tasks a and b is [a = b] Y_aᵀ Y_a − Y_aᵀ Y_a S⁻¹ Y_bᵀ Y_b.
@@ -225,7 +246,25 @@ class StarFit:
         for inverse, cross in zip(self.inverses, crossed, strict=True):
             half = cross @ inverse.T
             information -= half @ half.T
-        return Derivatives(squares, traces, information)
+        if len(shrunken) == 0:
+            return Derivatives(squares, traces, information)
+        s = self.shrinkage[shrunken]
+        more_squares, more_traces = np.zeros(len(s)), np.zeros(len(s))
+        more, cross_information = np.zeros((len(s), len(s))), np.zeros((n, len(s)))
+        parts = zip(self.inverses, crossed, self.fixed, strict=True)
+        for inverse, cross, fixed in parts:
+            columns = inverse.T @ inverse[:, shrunken] * s
+            pulls = s * fixed[shrunken]
+            own = np.diag(s) - s[:, np.newaxis] * columns[shrunken]
+            more_squares += pulls**2
+            more_traces += own.diagonal()
+            more += pulls[:, np.newaxis] * own * pulls
+            cross_information += cross @ columns * pulls
+        return Derivatives(
+            np.concatenate([squares, more_squares]),
+            np.concatenate([traces, more_traces]),
+            np.block([[information, cross_information], [cross_information.T, more]]),
+        )
 
 
 def _factor_tasks(gram: Array, linear: Array) -> tuple[Array, Index]:
@@ -281,6 +320,7 @@ class ModeModel:
     gauge: Array  # (k, k)
     total: float  # squared targets
     least: float  # θ that stands for zero
+    n_free: int
 
     @classmethod
     def of(
@@ -290,30 +330,28 @@ class ModeModel:
         squares: float,
         modes: tuple[Array, Array],
         least: float,
+        shrinks: Mask,
     ) -> Self:
         """Gram matrix (1, k, k), products with targets (k, m), squared targets."""
         values, vectors = modes
         values = np.where(values > 1e-10 * float(values.max()), values, 0.0)
-        turned, gauge = linear @ vectors, _gauge(gram[0])
-        return cls(gram[0], turned, values, vectors, gauge, squares, least)
+        turned, gauge = linear @ vectors, _gauge(gram[0], shrinks)
+        free = int(np.count_nonzero(~shrinks)) - round(float(np.trace(gauge)))
+        n_free = int(np.count_nonzero(values == 0)) * free
+        return cls(gram[0], turned, values, vectors, gauge, squares, least, n_free)
 
     @property
     def rank(self) -> int:
         """Rank of L."""
         return int(np.count_nonzero(self.values))
 
-    @property
-    def n_free(self) -> int:
-        """Those of the modes that L does not see."""
-        held = round(float(np.trace(self.gauge)))
-        return (len(self.values) - self.rank) * (len(self.gram) - held)
-
-    def fit(self, theta: Array) -> "ModeFit":
+    def fit(self, theta: Array, shrinkage: Array) -> "ModeFit":
         """Best rows, mode by mode; equal eigenvalues share an inverse."""
         tie = 1.0 / np.maximum(theta, self.least)
         levels, level = np.unique(self.values, return_inverse=True)
         blocks = self.gram + levels[:, np.newaxis, np.newaxis] * np.diag(tie)
-        blocks[levels == 0] += self.gauge
+        # In such a mode coefficients are √m times the fixed effects.
+        blocks[levels == 0] += self.gauge + np.diag(shrinkage) / len(self.values)
         diagonals = np.diagonal(np.linalg.cholesky(blocks), axis1=1, axis2=2)
         logs = 2.0 * np.log(diagonals).sum(axis=1)
         inverses = np.asarray(np.linalg.inv(blocks), dtype=np.float64)
@@ -350,7 +388,7 @@ class ModeFit:
         """Squared targets less what the fit takes off."""
         return self.model.total - float(np.vdot(self.model.linear, self.rows))
 
-    def derivatives(self, rows: Index) -> Derivatives:
+    def derivatives(self, rows: Index, shrunken: Index = NONE) -> Derivatives:
         """By g_j = t_j q_j L and Z_jᵀ P Z_l = [j = l] t_j L − t_j L (A⁻¹)_jl L t_l."""
         tie, values = self.tie[rows], self.model.values
         pulls = tie[:, np.newaxis] * self.rows[rows] * values
@@ -397,6 +435,7 @@ class GraphModel:
         laplacian: Laplacian,
         order: Elimination,
         least: float,
+        shrinks: Mask,
     ) -> Self:
         """Gram matrices (m, k, k), products with targets (k, m), squared targets."""
         graph = TieGraph.of(laplacian)
@@ -406,8 +445,9 @@ class GraphModel:
         gram = np.broadcast_to(gram, (m, k, k))
         n_parts = int(graph.parts.max()) + 1
         pooled, sums = _sums(gram, parts, n_parts), _sums(linear.T, parts, n_parts)
-        gauges = np.array([_gauge(block) for block in pooled])
-        n_free = k * len(pooled) - round(float(np.trace(gauges.sum(axis=0))))
+        gauges = np.array([_gauge(block, shrinks) for block in pooled])
+        free = int(np.count_nonzero(~shrinks))
+        n_free = free * len(pooled) - round(float(np.trace(gauges.sum(axis=0))))
         tasks = nodes < m
         own, targets = np.zeros((len(nodes), k, k)), np.zeros((len(nodes), k))
         own[tasks], targets[tasks] = gram[nodes[tasks]], linear.T[nodes[tasks]]
@@ -420,11 +460,11 @@ class GraphModel:
         pivots = self.grounded.weight[:, np.newaxis, np.newaxis]
         return self.order.factorise(pivots, np.ones(1)).log_determinant
 
-    def fit(self, theta: Array) -> "GraphFit":
+    def fit(self, theta: Array, shrinkage: Array) -> "GraphFit":
         """Best rows, by elimination of tasks and then of fixed effects."""
         varying = np.flatnonzero(theta)
         k, n = len(theta), len(varying)
-        pooled, sums = np.array(self.pooled), np.array(self.sums)
+        pooled, sums = self.pooled + np.diag(shrinkage), np.array(self.sums)
         factor, value = None, 0.0
         bordered = np.zeros((len(self.grounded.nodes), 0, k + 1))
         if n:
@@ -447,7 +487,15 @@ class GraphModel:
         fitted += float(np.vdot(self.linear[:, varying], bordered[:, :, k]))
         inverses = _invert(np.asarray(roots, dtype=np.float64))
         return GraphFit(
-            self, theta, factor, bordered, inverses, fixed, value, self.total - fitted
+            self,
+            theta,
+            shrinkage,
+            factor,
+            bordered,
+            inverses,
+            fixed,
+            value,
+            self.total - fitted,
         )
 
 
@@ -457,6 +505,7 @@ class GraphFit:
 
     model: GraphModel
     theta: Array
+    shrinkage: Array
     factor: Factor | None  # of the blocks of rows that vary
     bordered: Array  # (nodes, n, k + 1) its inverse, times fixed effects and targets
     inverses: Array  # (parts, k, k) of triangular factors of Xᵀ V⁻¹ X
@@ -477,12 +526,12 @@ class GraphFit:
         coef[places] += apart[tasks].T
         return coef
 
-    def derivatives(self, rows: Index) -> Derivatives:
+    def derivatives(self, rows: Index, shrunken: Index = NONE) -> Derivatives:
         """By Z_jᵀ P Z_l = [j = l] t_j L − t_j L (A⁻¹)_jl L t_l and g_j = t_j q_j L."""
         if np.any(self.theta[rows] == 0):
             theta = np.array(self.theta)
             theta[rows] = np.maximum(theta[rows], self.model.least)
-            return self.model.fit(theta).derivatives(rows)
+            return self.model.fit(theta, self.shrinkage).derivatives(rows)
         varying = np.flatnonzero(self.theta)
         chosen = np.searchsorted(varying, rows)
         model, k, n = self.model, len(self.theta), len(varying)
@@ -521,10 +570,11 @@ class GraphFit:
         )
 
 
-def _gauge(gram: Array) -> Array:
-    """Projector on what a Gram matrix does not see."""
-    values, vectors = np.linalg.eigh(gram)
-    blind = vectors[:, values <= SINGULAR * float(np.diag(gram).max())]
+def _gauge(gram: Array, shrinks: Mask) -> Array:
+    """Projector on what neither a Gram matrix nor shrinkage sees."""
+    top = float(np.diag(gram).max())
+    values, vectors = np.linalg.eigh(gram + np.diag(np.where(shrinks, top, 0.0)))
+    blind = vectors[:, values <= SINGULAR * top]
     return np.asarray(blind @ blind.T)
 
 

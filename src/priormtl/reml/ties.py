@@ -14,7 +14,7 @@ leave the equations of tasks; they come back if the derivative at θ_j = 0 says 
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -76,14 +76,52 @@ LARGEST_SCORE = 30.0  # at which a loss is modelled, about the mean
 
 
 @dataclass(frozen=True, eq=False)
+class Components:
+    """Which variance each row has: of its deviations, and of its fixed effect.
+
+    Rows of one family share a variance. Families of deviations come first.
+    """
+
+    deviations: Index  # (k,) family of each row
+    fixed: Index  # (k,) family of its fixed effect; −1: not shrunken
+    n_deviations: int
+    n_parts: int  # connected parts, each with its own fixed effects
+    estimates_fixed: bool
+
+    def theta(self, theta: Array) -> Array:
+        return theta[self.deviations]
+
+    def shrinkage(self, theta: Array) -> Array:
+        """Precisions of fixed effects (k,); zero where they are not shrunken."""
+        shrinks = self.fixed >= 0
+        found = np.zeros(len(self.fixed))
+        found[shrinks] = 1.0 / theta[self.fixed[shrinks]]
+        return found
+
+    def derivatives(self, fit: TiedFit, families: Index) -> Derivatives:
+        """Derivatives of families: sums over their rows."""
+        rows = np.flatnonzero(np.isin(self.deviations, families))
+        columns = np.flatnonzero(np.isin(self.fixed, families))
+        found = fit.derivatives(rows, columns)
+        member = np.concatenate([self.deviations[rows], self.fixed[columns]])
+        sums = (families[:, np.newaxis] == member).astype(np.float64)
+        return Derivatives(
+            sums @ found.squares,
+            sums @ found.traces,
+            sums @ found.information @ sums.T,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """Restricted likelihood at some variances; the noise is known or at its best."""
 
     model: RowModel
+    components: Components
     squares: float  # of the targets
     freedom: float  # observations beyond fixed effects
     known_noise: float | None
-    theta: Array  # (k,) variances over that of the noise
+    theta: Array  # variances of all families over that of the noise
 
     def at(self, theta: Array) -> Self:
         """Same data, other variances."""
@@ -92,7 +130,8 @@ class Evidence:
     @cached_property
     def fit(self) -> TiedFit:
         """Best rows."""
-        return self.model.fit(self.theta)
+        parts = self.components
+        return self.model.fit(parts.theta(self.theta), parts.shrinkage(self.theta))
 
     @cached_property
     def misfit(self) -> float:
@@ -113,20 +152,25 @@ class Evidence:
             data = self.freedom * float(np.log(self.misfit))
         else:
             data = self.misfit / self.known_noise
-        return data + self.fit.log_determinant
+        shrinkage = self.components.shrinkage(self.theta)
+        priors = float(np.log(shrinkage[shrinkage > 0]).sum())
+        return data + self.fit.log_determinant - self.components.n_parts * priors
 
     @property
     def varying(self) -> Index:
-        """Rows whose variance is above zero."""
-        return np.flatnonzero(self.theta)
+        """Families whose variance is above zero and estimated."""
+        known = np.ones(len(self.theta), dtype=bool)
+        if not self.components.estimates_fixed:
+            known[self.components.n_deviations :] = False
+        return np.flatnonzero(known & (self.theta > 0))
 
     @cached_property
     def _here(self) -> Derivatives:
-        return self.fit.derivatives(self.varying)
+        return self.components.derivatives(self.fit, self.varying)
 
     @property
     def used(self) -> Array:
-        """Degrees of freedom that each row takes beyond fixed effects."""
+        """Degrees of freedom that each family takes beyond fixed effects."""
         return self.theta[self.varying] * self._here.traces
 
     @property
@@ -146,7 +190,8 @@ class Evidence:
 
         A gain of zero means that the likelihood falls from θ = 0.
         """
-        slope, information = self._in_theta(self.fit.derivatives(rows))
+        found = self.components.derivatives(self.fit, rows)
+        slope, information = self._in_theta(found)
         curvature = np.maximum(information.diagonal(), TINY * np.abs(slope) + TINY)
         best = np.maximum(-slope, 0.0) / curvature
         return best, best * np.abs(slope)
@@ -170,9 +215,10 @@ def _maximise(
     """
     low, drop, high = (float(np.log(x * unit)) for x in (LOOSEST, COMMON, TIGHTEST))
     last = np.full(len(evidence.theta), drop)  # tie beyond which a row is dropped
+    last[evidence.components.n_deviations :] = np.inf
     damping, stretch = FIRST_DAMPING, 1.0
     for _ in range(MOST_STEPS):
-        step, promise = _step(evidence, damping, stretch, low)
+        step, promise = _step(evidence, damping, stretch, low, high)
         if promise <= tolerance:
             entered = _enter(evidence, allowed, tolerance)
             if entered is None:
@@ -203,14 +249,15 @@ def _maximise(
 
 
 def _step(
-    evidence: Evidence, damping: float, stretch: float, low: float
+    evidence: Evidence, damping: float, stretch: float, low: float, high: float
 ) -> tuple[Array, float]:
     """Damped step in log t, and the gain that it would promise without its bounds.
 
     Rows pressed against the box do not move, and no row moves too far.
     """
     place, slope = -np.log(evidence.theta[evidence.varying]), evidence.slope
-    free = np.flatnonzero((slope <= 0) | (place > low))
+    inside = ((slope <= 0) | (place > low)) & ((slope >= 0) | (place < high))
+    free = np.flatnonzero(inside)
     step = np.zeros_like(slope)
     if len(free):
         weight = np.maximum(evidence.used, 0.0) + np.abs(slope) + TINY
@@ -251,6 +298,16 @@ def _value(evidence: Evidence) -> float:
 # Estimates from data.
 
 
+class Families(NamedTuple):
+    """Features that share a variance: those of their deviations, of fixed effects.
+
+    Wiggles of one column share both, and so do the categories of one column.
+    """
+
+    deviations: Index  # (d,) family of each feature
+    fixed: Index  # (d,) family of its fixed effect; −1: it is not shrunken
+
+
 @dataclass(frozen=True, eq=False)
 class Ties:
     """Weights t_j = σ² / τ_j² of ties, with the noise variance σ².
@@ -262,6 +319,7 @@ class Ties:
     intercept: float | None  # None unless intercepts are tied
     noise_variance: float | None  # None where nothing could be estimated
     rows: Array  # fitted coefficients (d, m), after intercepts (1, m) where tied
+    shrinkage: Array  # (d,) precisions s_j = σ² / κ_j² of fixed effects; 0: none
 
 
 def estimate_ties(
@@ -269,6 +327,7 @@ def estimate_ties(
     laplacian: Laplacian,
     intercepts: Intercepts,
     *,
+    families: Families | None = None,
     noise_variance: float | None = None,
     start: Ties | None = None,
 ) -> Ties:
@@ -290,6 +349,9 @@ def estimate_ties(
         L over the tasks.
     intercepts : Intercepts
         Their kind; if tied, their tie is estimated too, whatever strength is given.
+    families : Families, optional
+        Features that share a variance, and fixed effects that are shrunken. By default
+        each feature has its own variance, and no fixed effect is shrunken.
     noise_variance : float, optional
         σ² where it is known; else it is estimated.
     start : Ties, optional
@@ -301,11 +363,17 @@ def estimate_ties(
         Twice the log-likelihood is within about 1e-4 of a maximum. Deterministic: same
         data, same bits.
     """
-    return _estimate(moments, laplacian, intercepts, noise_variance, start, SETTLED)[0]
+    return _estimate(
+        moments, laplacian, intercepts, families, noise_variance, start, SETTLED
+    )[0]
 
 
 def estimate_logistic_ties(
-    fit: LogisticFit, laplacian: Laplacian, *, start: Ties | None = None
+    fit: LogisticFit,
+    laplacian: Laplacian,
+    *,
+    families: Families | None = None,
+    start: Ties | None = None,
 ) -> Ties:
     """Ties under logistic loss: those of its quadratic models, a few times over.
 
@@ -324,7 +392,7 @@ def estimate_logistic_ties(
         moments = fit.quadratic_model(point).moments
         tolerance = max(SETTLED, FIRST_TOLERANCE * 0.1**number)
         found, gain = _estimate(
-            moments, laplacian, fit.intercepts, 1.0, ties, tolerance
+            moments, laplacian, fit.intercepts, families, 1.0, ties, tolerance
         )
         if found.noise_variance is None:
             break
@@ -358,12 +426,14 @@ def _estimate(
     moments: Moments,
     laplacian: Laplacian,
     intercepts: Intercepts,
+    families: Families | None,
     noise_variance: float | None,
     start: Ties | None,
     tolerance: float,
 ) -> tuple[Ties, float]:
     """Estimate, and how much more likely it is than the start."""
     d, m = moments.shape
+    families = families or Families(np.arange(d), np.full(d, -1))
     tied = isinstance(intercepts, TiedIntercepts)
     tolerance = max(tolerance, SETTLED_PER_TASK * m)
     fit = SquaredFit(moments, TiedIntercepts(laplacian, 1.0) if tied else intercepts)
@@ -386,9 +456,19 @@ def _estimate(
     if len(allowed) == 0:
         return unknown, 0.0
 
-    # In units in which the targets and a task's mean curvature are 1.
-    scale, height = np.sqrt(curvature[rows]), float(np.sqrt(total))
+    # In units in which the targets and a task's mean curvature are 1. Rows that share
+    # a variance share their unit.
+    own = np.concatenate([np.full(extra, -1), families.deviations])[rows]
+    own[~varies[rows]] = -2  # fixed effects, whatever family they are of
+    fixed = np.concatenate([np.full(extra, -1), families.fixed])[rows]
+    alike = np.where(fixed >= 0, fixed + d, own)
+    _, alike = np.unique(alike, return_inverse=True)
+    mean = np.bincount(alike, curvature[rows]) / np.bincount(alike)
+    scale, height = np.sqrt(mean[alike]), float(np.sqrt(total))
     unit = m / float(laplacian.degree.sum())
+    components, shrunken = _components(own, fixed, laplacian, isinstance(plan, Stars))
+    shrinks = components.fixed >= 0
+    allowed = np.unique(components.deviations[allowed])
     gram = form.gram if seen.all() else form.gram[:, rows[:, np.newaxis], rows]
     gram = gram / np.outer(scale, scale)
     linear = form.linear[rows] / (height * scale[:, np.newaxis])
@@ -400,27 +480,34 @@ def _estimate(
         squares = squares + moments.weight * moments.y_mean**2 / total
     noise = None if noise_variance is None else noise_variance / total
 
-    theta = np.zeros(len(rows))
+    n_deviations = components.n_deviations
+    theta = np.zeros(n_deviations + shrunken)
     theta[allowed] = 1.0 / unit
+    theta[n_deviations:] = 1.0
     if start is not None and start.noise_variance is not None:
         first = [] if start.intercept is None else [start.intercept]
         tie = np.concatenate([first, start.weights])[rows] / scale**2
-        near = np.where(tie < NEARLY_TIGHTEST * unit, 1.0 / tie, 0.0)
+        near = np.zeros(n_deviations)
+        known = tie < NEARLY_TIGHTEST * unit
+        near[components.deviations[known]] = 1.0 / tie[known]
         theta[allowed] = near[allowed]
+        before = np.concatenate([np.zeros(extra), start.shrinkage])[rows] / scale**2
+        known = shrinks & (before > 0)
+        theta[components.fixed[known]] = 1.0 / before[known]
     elif isinstance(plan, Stars) and laplacian.is_one_group and m > MANY_TASKS:
         # The likelihood of a sample of tasks leaves a few steps for that of all.
         some = np.arange(0, m, m // SAMPLED_TASKS)
         part = Stars(plan.weight[some], plan.parts[some])
         height_here = float(squares[some].sum())
-        star = StarModel.of(gram[some], linear[:, some], height_here, part)
+        star = StarModel.of(gram[some], linear[:, some], height_here, part, shrinks)
         freedom = float(observations[some].sum()) - star.n_free
-        sample = Evidence(star, height_here, freedom, noise, theta)
+        sample = Evidence(star, components, height_here, freedom, noise, theta)
         if freedom > 0 and _can_be_told(sample):
             theta = _maximise(sample, unit, allowed, tolerance).theta
     least = 1.0 / (TIGHTEST * unit)
-    model = _model(plan, laplacian, least, gram, linear, 1.0)
+    model = _model(plan, laplacian, least, gram, linear, shrinks)
     freedom = float(observations.sum()) - model.n_free
-    whole = Evidence(model, 1.0, freedom, noise, theta)
+    whole = Evidence(model, components, 1.0, freedom, noise, theta)
     if noise is None and whole.freedom <= 0:
         _warn_of_few_rows(float(observations.sum()), whole.model.n_free)
         return unknown, 0.0
@@ -432,13 +519,16 @@ def _estimate(
     if not fit.intercepts.are_fixed:
         tight = TIGHTEST * unit * moments.weight.mean() * variance
         weights[extra:] = np.where(still & ~constant, tight, 1.0)
+    varying = components.theta(best.theta)
     tie = np.full(len(rows), TIGHTEST * unit)
-    tie[best.varying] = 1.0 / best.theta[best.varying]
+    tie[varying > 0] = 1.0 / varying[varying > 0]
     weights[rows] = tie * scale**2
+    shrinkage = np.zeros(extra + d)
+    shrinkage[rows] = components.shrinkage(best.theta) * scale**2
     coef[rows] = height / scale[:, np.newaxis] * best.fit.coef
     intercept = float(weights[0]) if tied else None
     noise_found = best.noise_variance * total
-    found = Ties(weights[extra:], intercept, noise_found, coef)
+    found = Ties(weights[extra:], intercept, noise_found, coef, shrinkage[extra:])
     return found, whole.value - best.value
 
 
@@ -457,7 +547,22 @@ def _column_kinds(moments: Moments) -> tuple[Array, Mask, Mask]:
 
 def _unknown(shape: tuple[int, int], tied: bool) -> Ties:
     d, m = shape
-    return Ties(np.ones(d), 1.0 if tied else None, None, np.zeros((d + tied, m)))
+    zeros = np.zeros((d + tied, m))
+    return Ties(np.ones(d), 1.0 if tied else None, None, zeros, np.zeros(d))
+
+
+def _components(
+    own: Index, fixed: Index, laplacian: Laplacian, estimates_fixed: bool
+) -> tuple[Components, int]:
+    """Families of rows, numbered without gaps, and the number of the shrunken ones."""
+    names, deviations = np.unique(own, return_inverse=True)
+    shrinks = fixed >= 0
+    places = np.full(len(fixed), -1)
+    shrunken, found = np.unique(fixed[shrinks], return_inverse=True)
+    places[shrinks] = found + len(names)
+    n_parts = int(laplacian.components.max()) + 1
+    components = Components(deviations, places, len(names), n_parts, estimates_fixed)
+    return components, len(shrunken)
 
 
 def _warn_of_few_rows(observations: float, n_free: int) -> None:
@@ -514,11 +619,11 @@ def _model(
     least: float,
     gram: Array,
     linear: Array,
-    squares: float,
+    shrinks: Mask,
 ) -> RowModel:
     """Model of these least squares; ``least`` is a θ that is as good as zero."""
     if isinstance(plan, Stars):
-        return StarModel.of(gram, linear, squares, plan)
+        return StarModel.of(gram, linear, 1.0, plan, shrinks)
     if isinstance(plan, Elimination):
-        return GraphModel.of(gram, linear, squares, laplacian, plan, least)
-    return ModeModel.of(gram, linear, squares, plan, least)
+        return GraphModel.of(gram, linear, 1.0, laplacian, plan, least, shrinks)
+    return ModeModel.of(gram, linear, 1.0, plan, least, shrinks)
