@@ -70,10 +70,11 @@ def check_tolerance(value: Any) -> float:
     return float(value)
 
 
-def check_count(name: str, value: Any) -> int:
-    """Positive whole number."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be a positive whole number: got {value!r}.")
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """Whole number from ``least`` on."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        what = "positive whole number" if least == 1 else f"whole number from {least} on"
+        raise ValueError(f"{name} must be a {what}: got {value!r}.")
     return int(value)
 
 

@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from priormtl._arrays import Array
 from priormtl.checks import check_count
-from priormtl.data import as_frame, column_floats
+from priormtl.data import as_frame
+from priormtl.data.tables import column_floats
 from priormtl.exceptions import unknown_name
 
 __all__ = ["SplineFeatures", "wiggles_of"]
