@@ -7,6 +7,7 @@ import pytest
 from scipy.linalg import null_space
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
+from statsmodels.regression.mixed_linear_model import MixedLM
 
 from instances import kind_of_intercepts, plain_rows, random_tasks, with_signs
 from priormtl.data import condense, from_columns, from_labels, summarize_tasks
@@ -19,7 +20,14 @@ from priormtl.losses import (
 )
 from priormtl.priors import TaskPrior, laplacian
 from priormtl.problem.elimination import Elimination, TieGraph
-from priormtl.reml import Families, Ties, estimate_logistic_ties, estimate_ties, ties
+from priormtl.reml import (
+    Families,
+    Ties,
+    estimate_logistic_ties,
+    estimate_ties,
+    models,
+    ties,
+)
 from priormtl.reml.models import GraphModel, ModeModel, StarModel
 from priormtl.reml.ties import Components, Evidence
 
@@ -29,6 +37,8 @@ PRIORS = {
     "mean": TaskPrior.mean(),
     "chain": TaskPrior.chain(weight=0.5),
     "in pieces": TaskPrior.from_graph([(0, 1), (1, 2), (3, 4)]),
+    "groups": TaskPrior.groups({"a": [0, 1, 2], "b": [3]}, weight=2.0),
+    "overlapping groups": TaskPrior.groups({"a": [0, 1, 2], "b": [2, 3, 4]}),
 }
 
 
@@ -108,6 +118,79 @@ def test_differences_are_those_of_the_covariance_of_y(prior, kind, layout):
         values.append(evidence_of(data, L, kind, tie, noise=0.7).value)
         expected.append(covariance_likelihood(data, L.dense(), kind, tie, 0.7))
     assert np.allclose(np.diff(values), np.diff(expected), rtol=1e-7, atol=1e-8)
+
+
+def few_rows():
+    """Ten tasks with one to three rows, fewer than coefficients."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(10), [1, 2, 3, 1, 2, 3, 1, 2, 3, 3])
+    return from_labels(rng.normal(size=(21, 3)), rng.normal(size=21), task)
+
+
+@pytest.mark.parametrize("kind", ["absent", "tied"])
+@pytest.mark.parametrize("prior", [TaskPrior.mean(), TaskPrior.chain()])
+def test_tasks_may_have_fewer_rows_than_coefficients(prior, kind):
+    data = few_rows()
+    L = laplacian(prior, data.tasks)
+    values, expected = [], []
+    for seed in range(3):
+        tie = some_ties(kind, seed)
+        values.append(evidence_of(data, L, kind, tie).value)
+        best = evidence_of(data, L, kind, tie).noise_variance
+        expected.append(covariance_likelihood(data, L.dense(), kind, tie, best))
+    assert np.allclose(np.diff(values), np.diff(expected), rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", ["mean", "groups"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_stars_and_elimination_say_the_same(prior, kind):
+    data = random_tasks("stacked", m=5, d=3, n=9)
+    L = laplacian(PRIORS[prior], data.tasks)
+    pairs = [
+        [evidence_of(data, L, kind, some_ties(kind, s), general=g) for s in (0, 1)]
+        for g in (False, True)
+    ]
+    assert isinstance(pairs[0][0].model, StarModel)
+    assert isinstance(pairs[1][0].model, GraphModel)
+    for star, general in zip(*pairs, strict=True):
+        assert np.allclose(star.slope, general.slope, rtol=1e-9)
+        assert np.allclose(star.information, general.information, atol=1e-11)
+        assert np.allclose(star.fit.coef, general.fit.coef, rtol=1e-9)
+        assert star.misfit == pytest.approx(general.misfit)
+    gains = [a.value - b.value for a, b in pairs]
+    assert gains[0] == pytest.approx(gains[1])
+
+
+def test_many_small_tasks_are_whitened_by_a_compiled_loop(monkeypatch):
+    data = grouped_tasks()
+    L = laplacian(PRIORS["mean"], data.tasks)
+    plain = evidence_of(data, L, "tied", some_ties("tied", 0))
+    plain_value, plain_slope = plain.value, plain.slope
+    monkeypatch.setattr(models, "MANY_BLOCKS", 1)
+    compiled = evidence_of(data, L, "tied", some_ties("tied", 0))
+    assert compiled.value == pytest.approx(plain_value, rel=1e-12)
+    assert np.allclose(compiled.slope, plain_slope, rtol=1e-9)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_fixed_effects_are_the_limit_of_small_variances(prior, kind):
+    data = random_tasks("stacked", m=5, d=3, n=9)
+    L = laplacian(PRIORS[prior], data.tasks)
+    tie = some_ties(kind, 0)
+    small = evidence_of(data, L, kind, tie).theta
+    small[1] = 1e-9
+    near = evidence_of(data, L, kind, tie).at(small)
+    fixed = near.at(np.where(small < 1e-6, 0.0, small))
+    assert fixed.value == pytest.approx(near.value, abs=1e-5)
+    assert np.allclose(fixed.fit.coef, near.fit.coef, atol=1e-5)
+    assert len(fixed.slope) == len(small) - 1
+    slope, _ = fixed._in_theta(fixed.fit.derivatives(np.array([1])))
+    step = 1e-5
+    ahead = fixed.at(np.where(small < 1e-6, step, small)).value
+    twice = fixed.at(np.where(small < 1e-6, 2 * step, small)).value
+    expected = (4 * ahead - twice - 3 * fixed.value) / (2 * step)
+    assert slope[0] == pytest.approx(expected, rel=1e-2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -336,6 +419,34 @@ def test_the_most_likely_ties_are_found(kind, walk):
     assert np.allclose(ours, theirs, atol=0.02)
 
 
+def random_instance(seed):
+    """Few tasks of unequal size, some coefficients the same in all of them."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(6, 20, 9)
+    task = np.repeat(np.arange(9), sizes)
+    X = rng.normal(size=(len(task), 3)) + rng.normal(size=3)
+    spread = rng.choice([0.0, 0.3, 1.0], 4)
+    Q = rng.normal(size=(4, 1)) + spread[:, None] * rng.normal(size=(4, 9))
+    y = Q[0, task] + np.sum(X * Q[1:, task].T, axis=1)
+    return from_labels(X, y + 0.7 * rng.normal(size=len(y)), task)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("prior", ["mean", "chain", "groups", "overlapping groups"])
+def test_no_other_variances_are_more_likely(prior, kind, seed):
+    data = random_instance(seed)
+    found = ties_of(data, kind, PRIORS[prior])
+    L = laplacian(PRIORS[prior], data.tasks).dense()
+    seen, parts = covariance_parts(data, L, kind)
+    variances = found.noise_variance / all_weights(found)
+    logs = np.log(np.concatenate([[found.noise_variance], variances]))
+    value = minus_likelihood(logs, seen, parts)
+    for start in (logs, np.zeros(len(logs)), np.r_[0.0, np.full(len(parts), -4.0)]):
+        other = minimize(minus_likelihood, start, (seen, parts))
+        assert value <= other.fun + 1e-3
+
+
 def test_the_likelihood_is_flat_at_the_estimate():
     data = grouped_tasks(seed=2)
     found = ties_of(data)
@@ -480,6 +591,85 @@ def test_a_column_of_ones_is_a_tied_intercept():
     assert np.allclose(all_weights(a), b.weights, rtol=1e-3)
 
 
+# Starts, random intercepts, and columns that tell tasks apart.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("prior", [TaskPrior.mean(), TaskPrior.chain()])
+def test_the_start_does_not_matter(kind, prior):
+    data, other = grouped_tasks(seed=2), grouped_tasks(seed=3)
+    cold = ties_of(data, kind, prior)
+    for start in (cold, ties_of(other, kind, prior)):
+        assert_same(cold, ties_of(data, kind, prior, start=start), rtol=0.05)
+
+
+def test_a_coefficient_that_was_common_at_the_start_may_vary_again():
+    data = grouped_tasks(m=40)
+    cold = ties_of(data)
+    tight = replace(cold, weights=np.full(3, 1e9), intercept=1e9)
+    assert_same(cold, ties_of(data, start=tight), rtol=0.05)
+
+
+def test_starts_without_estimates_or_with_other_features_are_ignored():
+    data = grouped_tasks()
+    cold = ties_of(data)
+    nothing = Ties(np.ones(3), 1.0, None, np.zeros((4, 12)), np.zeros(3))
+    short = Ties(np.ones(1), 1.0, 1.0, np.zeros((2, 12)))
+    for start in (nothing, short):
+        assert np.array_equal(
+            all_weights(ties_of(data, start=start)), all_weights(cold)
+        )
+
+
+def test_a_sample_of_many_tasks_gives_the_start_only(monkeypatch):
+    data = grouped_tasks(m=60)
+    whole = ties_of(data)
+    monkeypatch.setattr(ties, "MANY_TASKS", 50)
+    monkeypatch.setattr(ties, "SAMPLED_TASKS", 20)
+    assert_same(whole, ties_of(data), rtol=0.02)
+
+
+def test_random_intercepts_are_those_of_statsmodels():
+    data = grouped_tasks(m=30)
+    X, y, _, task = design(data)
+    mixed = MixedLM(y, np.column_stack([np.ones(len(y)), X]), groups=task).fit()
+    found = ties_of(data, slopes=False)
+    assert found.noise_variance == pytest.approx(mixed.scale, rel=1e-3)
+    variance = found.noise_variance / found.intercept
+    assert variance == pytest.approx(mixed.cov_re[0, 0], rel=1e-2)
+    assert np.all(found.weights > 1e5)
+
+
+@pytest.mark.parametrize("kind", ["free", "absent"])
+def test_without_slopes_and_tied_intercepts_nothing_varies(kind):
+    found = ties_of(grouped_tasks(), kind, slopes=False)
+    assert np.all(found.weights > 1e5)
+    assert found.intercept is None
+
+
+def with_traits(data, seed=0):
+    """Two columns more that have one value per task."""
+    traits = np.random.default_rng(seed).normal(size=(2, data.shape[1]))
+    task = np.repeat(np.arange(data.shape[1]), np.diff(data.starts))
+    return data.with_matrix(np.column_stack([data.X, *traits[:, task]]))
+
+
+def test_columns_that_are_constant_within_tasks_leave_intercepts_their_variance():
+    plain = grouped_tasks(m=80, spread=np.array([1.0, 0.0, 0.5]))
+    found, without = ties_of(with_traits(plain)), ties_of(plain)
+    assert np.all(found.weights[2:] > 1e5)
+    assert found.intercept == pytest.approx(without.intercept, rel=0.1)
+    assert np.ptp(found.rows[0]) > 1.0  # intercepts differ
+    assert np.allclose(found.rows[3:], found.rows[3:, :1])  # traits have one slope
+
+
+def test_free_intercepts_hide_columns_that_are_constant_within_tasks():
+    plain = grouped_tasks(m=30)
+    found, without = ties_of(with_traits(plain), "free"), ties_of(plain, "free")
+    assert np.all(found.weights[3:] > 1e5)
+    assert np.allclose(found.weights[:3], without.weights)
+
+
 def unknown(found: Ties):
     return np.all(all_weights(found) == 1.0) and found.noise_variance is None
 
@@ -583,6 +773,25 @@ def test_logistic_ties_settle_where_quadratic_models_do():
     model = fit.quadratic_model(fit.evaluate(found.rows))
     again = estimate_ties(model.moments, L, FreeIntercepts(), noise_variance=1.0)
     assert np.allclose(again.weights, found.weights, rtol=0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logistic_ties_do_not_depend_on_the_start(kind):
+    data = with_signs(grouped_tasks(m=60, n=30, seed=1))
+    L = laplacian(TaskPrior.mean(), data.tasks)
+    fit = Logistic().bind(data, intercepts_of(kind, L))
+    cold = estimate_logistic_ties(fit, L)
+    warm = estimate_logistic_ties(fit, L, start=cold)
+    assert np.allclose(all_weights(cold), all_weights(warm), rtol=0.05)
+
+
+def test_logistic_random_intercepts():
+    data = with_signs(grouped_tasks(m=60, n=30, seed=1))
+    L = laplacian(TaskPrior.mean(), data.tasks)
+    fit = Logistic().bind(data, TiedIntercepts(L, 1.0))
+    found = estimate_logistic_ties(fit, L, slopes=False)
+    assert found.intercept < 10
+    assert found.weights.min() > 1e4
 
 
 def test_separable_classes_have_finite_ties():

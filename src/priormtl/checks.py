@@ -73,7 +73,9 @@ def check_tolerance(value: Any) -> float:
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """Whole number from ``least`` on."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        what = "positive whole number" if least == 1 else f"whole number from {least} on"
+        what = (
+            "positive whole number" if least == 1 else f"whole number from {least} on"
+        )
         raise ValueError(f"{name} must be a {what}: got {value!r}.")
     return int(value)
 

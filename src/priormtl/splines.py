@@ -9,7 +9,7 @@ the roughness penalty: with an infinite ridge the effect is a straight line.
 """
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw

@@ -17,6 +17,8 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 
+MOST_TURNS = 4  # up to here, sums over few blocks per place are slower than turns
+
 
 @dataclass(frozen=True, eq=False)
 class TieGraph:
@@ -108,14 +110,22 @@ class Places:
         return np.flatnonzero(np.diff(self.index[self._order], prepend=-1))
 
     @cached_property
-    def _distinct(self) -> Index:
-        return self.index[self._order][self._starts]
+    def _rounds(self) -> list[Index] | None:
+        """Blocks in turns that meet no place twice; None where it takes many turns."""
+        sizes = np.diff(self._starts, append=len(self.index))
+        if sizes.max(initial=0) > MOST_TURNS:
+            return None
+        turn = np.arange(len(self.index)) - np.repeat(self._starts, sizes)
+        return [self._order[turn == k] for k in range(sizes.max(initial=0))]
 
     def subtract(self, target: Array, blocks: Array) -> None:
         """Take blocks off where they belong."""
-        if len(self.index):
-            sums = np.add.reduceat(blocks[self._order], self._starts, axis=0)
-            target[self._distinct] -= sums
+        if self._rounds is not None:
+            for chosen in self._rounds:
+                target[self.index[chosen]] -= blocks[chosen]
+            return
+        sums = np.add.reduceat(blocks[self._order], self._starts, axis=0)
+        target[self.index[self._order][self._starts]] -= sums
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ no part in the blocks of tasks.
 Fixed effects may be shrunken: Gaussian with variance κ_j² around zero. With the
 precisions s_j = σ² / κ_j² (zero: unknown), Xᵀ V⁻¹ X + diag(s) takes the place of
 Xᵀ V⁻¹ X, and yᵀ P y has the further summand Σ s_j β_j². The derivatives in κ_j² / σ²
-have X_j in place of Z_j: X_jᵀ P y = s_j β_j and P X_j = V⁻¹ X (Xᵀ V⁻¹ X + diag s)⁻¹ e_j s_j.
+have X_j in place of Z_j, with X_jᵀ P y = s_j β_j and
+P X_j = V⁻¹ X (Xᵀ V⁻¹ X + diag s)⁻¹ e_j s_j.
 """
 
 from dataclasses import dataclass

@@ -14,6 +14,7 @@ leave the equations of tasks; they come back if the derivative at θ_j = 0 says 
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -89,6 +90,7 @@ class Components:
     estimates_fixed: bool
 
     def theta(self, theta: Array) -> Array:
+        """Variance of each row's deviations (k,)."""
         return theta[self.deviations]
 
     def shrinkage(self, theta: Array) -> Array:
@@ -218,11 +220,18 @@ def _maximise(
     last[evidence.components.n_deviations :] = np.inf
     damping, stretch = FIRST_DAMPING, 1.0
     for _ in range(MOST_STEPS):
-        step, promise = _step(evidence, damping, stretch, low, high)
+        try:
+            step, promise = _step(evidence, damping, stretch, low, high)
+        except np.linalg.LinAlgError:  # rounding: nothing more can be told
+            break
         if promise <= tolerance:
             entered = _enter(evidence, allowed, tolerance)
             if entered is None:
-                break
+                # The last step is known already, and doubles the number of digits.
+                theta = np.array(evidence.theta)
+                theta[evidence.varying] *= np.exp(-step)
+                polished = evidence.at(theta)
+                return min(evidence, polished, key=_value)
             evidence, damping, stretch = entered, FIRST_DAMPING, 1.0
             continue
         gain = -np.inf
@@ -274,7 +283,10 @@ def _enter(evidence: Evidence, allowed: Index, tolerance: float) -> Evidence | N
     common = allowed[evidence.theta[allowed] == 0]
     if len(common) == 0:
         return None
-    best, gain = evidence.entries(common)
+    try:
+        best, gain = evidence.entries(common)
+    except np.linalg.LinAlgError:
+        return None
     chosen = gain > tolerance
     only = gain == gain.max()
     for share in 0.25 ** np.arange(ENTRIES) if chosen.any() else ():
@@ -329,6 +341,7 @@ def estimate_ties(
     *,
     families: Families | None = None,
     noise_variance: float | None = None,
+    slopes: bool = True,
     start: Ties | None = None,
 ) -> Ties:
     """Maximise the restricted likelihood (REML) of the ties, on statistics alone.
@@ -354,18 +367,20 @@ def estimate_ties(
         each feature has its own variance, and no fixed effect is shrunken.
     noise_variance : float, optional
         σ² where it is known; else it is estimated.
+    slopes : bool, default=True
+        Whether coefficients vary. If not, all have the tightest tie, and only that of
+        tied intercepts is estimated (random intercepts).
     start : Ties, optional
         Estimate from similar data with the same features, where the search starts.
 
     Returns
     -------
     Ties
-        Twice the log-likelihood is within about 1e-4 of a maximum. Deterministic: same
-        data, same bits.
+        Twice the log-likelihood is about 3e-4 below a maximum (1e-7 per task if that is
+        more). Deterministic: same data, same bits.
     """
-    return _estimate(
-        moments, laplacian, intercepts, families, noise_variance, start, SETTLED
-    )[0]
+    search = Search(families, noise_variance, slopes, start, SETTLED)
+    return _estimate(moments, laplacian, intercepts, search)[0]
 
 
 def estimate_logistic_ties(
@@ -373,6 +388,7 @@ def estimate_logistic_ties(
     laplacian: Laplacian,
     *,
     families: Families | None = None,
+    slopes: bool = True,
     start: Ties | None = None,
 ) -> Ties:
     """Ties under logistic loss: those of its quadratic models, a few times over.
@@ -383,24 +399,23 @@ def estimate_logistic_ties(
     """
     d, m = fit.shape
     tied = isinstance(fit.intercepts, TiedIntercepts)
-    ties, rows = start, np.zeros((d + tied, m))
+    rows = np.zeros((d + tied, m))
     if start is not None and start.rows.shape == rows.shape:
         rows = start.rows
-    point = _evaluate(fit, rows)
-    found = _unknown(fit.shape, tied)
+    point, found = _evaluate(fit, rows), start
     for number in range(ROUNDS):
         moments = fit.quadratic_model(point).moments
         tolerance = max(SETTLED, FIRST_TOLERANCE * 0.1**number)
-        found, gain = _estimate(
-            moments, laplacian, fit.intercepts, families, 1.0, ties, tolerance
-        )
+        search = Search(families, 1.0, slopes, found, tolerance)
+        found, gain = _estimate(moments, laplacian, fit.intercepts, search)
         if found.noise_variance is None:
             break
-        ties, last, point = found, point, _evaluate(fit, found.rows)
+        last, point = point, _evaluate(fit, found.rows)
         change = float(np.linalg.norm(point.margins - last.margins))
         size = float(np.linalg.norm(point.margins)) + np.sqrt(point.margins.size)
         if number > 0 and gain <= SETTLED_ROUND and change <= SAME_SCORES * size:
             break
+    assert found is not None  # there is a first round
     return found
 
 
@@ -415,114 +430,110 @@ def _evaluate(fit: LogisticFit, rows: Array) -> LogisticEvaluation:
     largest = float(np.abs(scores - centre).max())
     share = min(1.0, LARGEST_SCORE / largest) if largest > 0 else 1.0
     if extra:
-        point = LogisticEvaluation(fit, rows[1:], scores, rows[0])
-        return replace(
-            point, coef=share * rows[1:], scores=share * scores, b=share * rows[0]
-        )
+        b = share * rows[0]
+        return LogisticEvaluation(fit, share * rows[1:], share * scores, b)
     return fit.evaluate(share * rows)
 
 
+class Search(NamedTuple):
+    """What is known, and how a maximum is sought."""
+
+    families: Families | None
+    noise_variance: float | None
+    slopes: bool
+    start: Ties | None
+    tolerance: float  # promised gain in twice the log-likelihood
+
+
 def _estimate(
-    moments: Moments,
-    laplacian: Laplacian,
-    intercepts: Intercepts,
-    families: Families | None,
-    noise_variance: float | None,
-    start: Ties | None,
-    tolerance: float,
+    moments: Moments, laplacian: Laplacian, intercepts: Intercepts, search: Search
 ) -> tuple[Ties, float]:
     """Estimate, and how much more likely it is than the start."""
     d, m = moments.shape
-    families = families or Families(np.arange(d), np.full(d, -1))
+    families = search.families or Families(np.arange(d), np.full(d, -1))
     tied = isinstance(intercepts, TiedIntercepts)
-    tolerance = max(tolerance, SETTLED_PER_TASK * m)
+    free = isinstance(intercepts, FreeIntercepts)
     fit = SquaredFit(moments, TiedIntercepts(laplacian, 1.0) if tied else intercepts)
     total = 2.0 * fit.magnitude
-    unknown = _unknown((d, m), tied)
+    unknown = _unknown((d, m), tied), 0.0
     if not np.any(laplacian.degree > 0) or not total > 0:
-        return unknown, 0.0
+        return unknown
     plan = _plan(fit, laplacian)
     form, extra = fit.normal_form(), int(tied)
     curvature = np.diagonal(form.gram, axis1=1, axis2=2).mean(axis=0)
     variance, constant, still = _column_kinds(moments)
-    seen, varies = curvature > 0, curvature > 0
+    seen = curvature > 0
     if tied:
         seen[1:] &= ~constant
+    elif free:
+        seen &= ~still
+    varies = np.array(seen)
+    if tied:
         varies[1:] &= ~still
-    elif isinstance(intercepts, FreeIntercepts):
-        seen, varies = seen & ~still, varies & ~still
+    varies[extra:] &= search.slopes
     rows = np.flatnonzero(seen)
     allowed = np.flatnonzero(varies[rows])
+    unit = m / float(laplacian.degree.sum())  # tie as strong as a curvature of 1
+    weights, coef = np.ones(extra + d), np.zeros((extra + d, m))
+    weights[seen] = TIGHTEST * unit * curvature[seen]
+    if tied or free:
+        tight = TIGHTEST * unit * moments.weight.mean() * variance
+        weights[extra:] = np.where(
+            still & ~constant & ~seen[extra:], tight, weights[extra:]
+        )
     if len(allowed) == 0:
-        return unknown, 0.0
+        if search.slopes:
+            return unknown
+        return Ties(weights, None, None, coef, np.zeros(d)), 0.0
 
     # In units in which the targets and a task's mean curvature are 1. Rows that share
     # a variance share their unit.
     own = np.concatenate([np.full(extra, -1), families.deviations])[rows]
     own[~varies[rows]] = -2  # fixed effects, whatever family they are of
     fixed = np.concatenate([np.full(extra, -1), families.fixed])[rows]
-    alike = np.where(fixed >= 0, fixed + d, own)
-    _, alike = np.unique(alike, return_inverse=True)
+    _, alike = np.unique(np.where(fixed >= 0, fixed + d, own), return_inverse=True)
     mean = np.bincount(alike, curvature[rows]) / np.bincount(alike)
     scale, height = np.sqrt(mean[alike]), float(np.sqrt(total))
-    unit = m / float(laplacian.degree.sum())
-    components, shrunken = _components(own, fixed, laplacian, isinstance(plan, Stars))
-    shrinks = components.fixed >= 0
+    components = _components(own, fixed, laplacian, isinstance(plan, Stars))
     allowed = np.unique(components.deviations[allowed])
     gram = form.gram if seen.all() else form.gram[:, rows[:, np.newaxis], rows]
     gram = gram / np.outer(scale, scale)
     linear = form.linear[rows] / (height * scale[:, np.newaxis])
-    squares = fit.moments.yy / total
-    observations = np.array(moments.weight)
-    if isinstance(intercepts, FreeIntercepts):
-        observations -= 1.0
-    else:
-        squares = squares + moments.weight * moments.y_mean**2 / total
-    noise = None if noise_variance is None else noise_variance / total
+    means = 0.0 if free else moments.weight * moments.y_mean**2
+    squares = (moments.yy + means) / total
+    observations = moments.weight - (moments.weight > 0) * float(free)
+    noise = None if search.noise_variance is None else search.noise_variance / total
 
-    n_deviations = components.n_deviations
-    theta = np.zeros(n_deviations + shrunken)
-    theta[allowed] = 1.0 / unit
-    theta[n_deviations:] = 1.0
-    if start is not None and start.noise_variance is not None:
-        first = [] if start.intercept is None else [start.intercept]
-        tie = np.concatenate([first, start.weights])[rows] / scale**2
-        near = np.zeros(n_deviations)
-        known = tie < NEARLY_TIGHTEST * unit
-        near[components.deviations[known]] = 1.0 / tie[known]
-        theta[allowed] = near[allowed]
-        before = np.concatenate([np.zeros(extra), start.shrinkage])[rows] / scale**2
-        known = shrinks & (before > 0)
-        theta[components.fixed[known]] = 1.0 / before[known]
-    elif isinstance(plan, Stars) and laplacian.is_one_group and m > MANY_TASKS:
-        # The likelihood of a sample of tasks leaves a few steps for that of all.
+    def likelihood(theta: Array, plan: Plan, tasks: Index | slice) -> Evidence:
+        sums = float(squares[tasks].sum())
+        shrinks = components.fixed >= 0
+        model = _model(plan, laplacian, gram[tasks], linear[:, tasks], sums, shrinks)
+        freedom = float(observations[tasks].sum()) - model.n_free
+        return Evidence(model, components, sums, freedom, noise, theta)
+
+    tolerance = max(search.tolerance, SETTLED_PER_TASK * m)
+    theta = _first_variances(search.start, rows, scale, unit, components)
+    common = np.setdiff1d(np.arange(components.n_deviations), allowed)
+    theta[common] = 0.0
+    is_large = laplacian.is_one_group and m > MANY_TASKS
+    if is_large and isinstance(plan, Stars) and search.start is None:
+        # The maximum for some tasks leaves a few steps to that for all.
         some = np.arange(0, m, m // SAMPLED_TASKS)
-        part = Stars(plan.weight[some], plan.parts[some])
-        height_here = float(squares[some].sum())
-        star = StarModel.of(gram[some], linear[:, some], height_here, part, shrinks)
-        freedom = float(observations[some].sum()) - star.n_free
-        sample = Evidence(star, components, height_here, freedom, noise, theta)
-        if freedom > 0 and _can_be_told(sample):
+        stars = Stars(plan.weight[some], plan.parts[some])
+        sample = likelihood(theta, stars, some)
+        if _can_be_told(sample):
             theta = _maximise(sample, unit, allowed, tolerance).theta
-    least = 1.0 / (TIGHTEST * unit)
-    model = _model(plan, laplacian, least, gram, linear, shrinks)
-    freedom = float(observations.sum()) - model.n_free
-    whole = Evidence(model, components, 1.0, freedom, noise, theta)
+    whole = likelihood(theta, plan, slice(None))
     if noise is None and whole.freedom <= 0:
         _warn_of_few_rows(float(observations.sum()), whole.model.n_free)
-        return unknown, 0.0
+        return unknown
     if not _can_be_told(whole):
-        return unknown, 0.0
+        return unknown
     best = _maximise(whole, unit, allowed, tolerance)
 
-    weights, coef = np.ones(extra + d), np.zeros((extra + d, m))
-    if not fit.intercepts.are_fixed:
-        tight = TIGHTEST * unit * moments.weight.mean() * variance
-        weights[extra:] = np.where(still & ~constant, tight, 1.0)
     varying = components.theta(best.theta)
-    tie = np.full(len(rows), TIGHTEST * unit)
-    tie[varying > 0] = 1.0 / varying[varying > 0]
-    weights[rows] = tie * scale**2
+    tied_rows = varying > 0
+    weights[rows[tied_rows]] = scale[tied_rows] ** 2 / varying[tied_rows]
     shrinkage = np.zeros(extra + d)
     shrinkage[rows] = components.shrinkage(best.theta) * scale**2
     coef[rows] = height / scale[:, np.newaxis] * best.fit.coef
@@ -532,9 +543,35 @@ def _estimate(
     return found, whole.value - best.value
 
 
+def _first_variances(
+    start: Ties | None, rows: Index, scale: Array, unit: float, components: Components
+) -> Array:
+    """Variances of an earlier estimate, else as large as noise in a task's data."""
+    n_families = max(components.n_deviations - 1, int(components.fixed.max())) + 1
+    theta = np.full(n_families, 1.0 / unit)
+    theta[components.n_deviations :] = 1.0
+    if start is None or start.noise_variance is None:
+        return theta
+    extra = int(start.intercept is not None)
+    first = np.array([start.intercept] if extra else [], dtype=np.float64)
+    weights = np.concatenate([first, start.weights])
+    if len(rows) and rows[-1] >= len(weights):
+        return theta
+    tie = weights[rows] / scale**2
+    near = np.where(tie < NEARLY_TIGHTEST * unit, 1.0 / tie, 0.0)
+    theta[components.deviations] = near
+    shrinkage = np.concatenate([np.zeros(extra), start.shrinkage])[rows] / scale**2
+    known = (components.fixed >= 0) & (shrinkage > 0)
+    theta[components.fixed[known]] = 1.0 / shrinkage[known]
+    return theta
+
+
 def _can_be_told(evidence: Evidence) -> bool:
     """Whether there is a likelihood at the start, and something left to explain."""
-    return np.isfinite(_value(evidence)) and evidence.misfit > NO_MISFIT
+    if evidence.known_noise is None and evidence.freedom <= 0:
+        return False
+    enough = NO_MISFIT * evidence.squares
+    return np.isfinite(_value(evidence)) and evidence.misfit > enough
 
 
 def _column_kinds(moments: Moments) -> tuple[Array, Mask, Mask]:
@@ -553,16 +590,15 @@ def _unknown(shape: tuple[int, int], tied: bool) -> Ties:
 
 def _components(
     own: Index, fixed: Index, laplacian: Laplacian, estimates_fixed: bool
-) -> tuple[Components, int]:
-    """Families of rows, numbered without gaps, and the number of the shrunken ones."""
+) -> Components:
+    """Families of rows, numbered without gaps."""
     names, deviations = np.unique(own, return_inverse=True)
     shrinks = fixed >= 0
     places = np.full(len(fixed), -1)
-    shrunken, found = np.unique(fixed[shrinks], return_inverse=True)
+    _, found = np.unique(fixed[shrinks], return_inverse=True)
     places[shrinks] = found + len(names)
     n_parts = int(laplacian.components.max()) + 1
-    components = Components(deviations, places, len(names), n_parts, estimates_fixed)
-    return components, len(shrunken)
+    return Components(deviations, places, len(names), n_parts, estimates_fixed)
 
 
 def _warn_of_few_rows(observations: float, n_free: int) -> None:
@@ -584,20 +620,26 @@ def _plan(fit: SquaredFit, laplacian: Laplacian) -> Plan:
     """Modes of L where tasks share a Gram matrix, stars, or an order of elimination."""
     d, m = fit.shape
     modes = laplacian.modes if fit.normal_size < m * d**2 else None
-    stars, graph = stars_of(laplacian), TieGraph.of(laplacian)
-    plan: Plan | None = modes or stars
+    plan: Plan | None = modes or stars_of(laplacian)
     blocks = m if modes is None else len(np.unique(modes[0]))
     if plan is None:
-        plan = Elimination.plan(graph.grounded().graph, MOST_BLOCK_STEPS)
+        plan = _order(laplacian)
         blocks = 0 if plan is None else plan.n_blocks
     if plan is None or blocks * (d + 1) ** 2 > MOST_NUMBERS:
+        n_ties = len(TieGraph.of(laplacian).weight)
         raise ValueError(
             'ties="adaptive" must factorise blocks of features × features for '
             f"each task and tie, which is too much for {d} features and "
-            f"{len(graph.weight)} ties between {m} tasks; give the weights, choose "
-            "features first, or tie tasks to their mean or in a chain."
+            f"{n_ties} ties between {m} tasks; give the weights, choose features "
+            "first, or tie tasks to their mean or in a chain."
         )
     return plan
+
+
+@lru_cache(maxsize=8)
+def _order(laplacian: Laplacian) -> Elimination | None:
+    """Order of elimination of all nodes but the ground; None if it takes too long."""
+    return Elimination.plan(TieGraph.of(laplacian).grounded().graph, MOST_BLOCK_STEPS)
 
 
 def stars_of(laplacian: Laplacian) -> Stars | None:
@@ -616,14 +658,15 @@ def stars_of(laplacian: Laplacian) -> Stars | None:
 def _model(
     plan: Plan,
     laplacian: Laplacian,
-    least: float,
     gram: Array,
     linear: Array,
+    squares: float,
     shrinks: Mask,
 ) -> RowModel:
-    """Model of these least squares; ``least`` is a θ that is as good as zero."""
+    """Model of least squares in units in which curvatures are 1."""
     if isinstance(plan, Stars):
-        return StarModel.of(gram, linear, 1.0, plan, shrinks)
+        return StarModel.of(gram, linear, squares, plan, shrinks)
+    least = float(laplacian.degree.sum()) / (TIGHTEST * laplacian.m)
     if isinstance(plan, Elimination):
-        return GraphModel.of(gram, linear, 1.0, laplacian, plan, least, shrinks)
-    return ModeModel.of(gram, linear, 1.0, plan, least, shrinks)
+        return GraphModel.of(gram, linear, squares, laplacian, plan, least, shrinks)
+    return ModeModel.of(gram, linear, squares, plan, least, shrinks)
