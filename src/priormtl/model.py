@@ -48,14 +48,13 @@ from priormtl.losses import (
 from priormtl.penalties import L21, Nuclear
 from priormtl.priors import (
     FeaturePrior,
-    QuadraticPrior,
     TaskPrior,
     as_feature_prior,
     as_task_prior,
     difference_matrix,
     laplacian,
 )
-from priormtl.problem import Certificate, Problem
+from priormtl.problem import Certificate, Problem, QuadraticPrior
 from priormtl.reml import estimate_logistic_ties, estimate_ties
 from priormtl.solvers import (
     METHODS,

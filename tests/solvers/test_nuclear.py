@@ -23,8 +23,8 @@ from instances import (
 from priormtl.data import from_labels
 from priormtl.losses import FreeIntercepts, Logistic, NoIntercepts, Squared
 from priormtl.penalties import L21, Factors, Nuclear
-from priormtl.priors import FeaturePrior, QuadraticPrior, TaskPrior
-from priormtl.problem import Problem
+from priormtl.priors import FeaturePrior, TaskPrior
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
     Fista,
     History,

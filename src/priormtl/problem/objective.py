@@ -20,14 +20,14 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.losses import DataFit, Evaluation, OutlierEvaluation
-from priormtl.penalties import Penalty, is_power
-from priormtl.priors import QuadraticPrior
+from priormtl.penalties import Penalty, Power
 from priormtl.problem.newton_system import (
     FEW_UNKNOWNS,
     MEMO,
     NewtonStep,
     solve_newton_system,
 )
+from priormtl.problem.quadratic import QuadraticPrior
 
 ROUNDING = 1e-12  # relative size below which differences of values mean nothing
 WEAK = 1e2  # stiffness of a prior that leaves 13 digits of values
@@ -121,7 +121,10 @@ class Problem:
         return self.penalty.prox(P, step * self.lam)
 
     def objective(self, point: Point) -> float:
-        return point.value + self._penalty_value(point)
+        if self.lam == 0 or point is self.__dict__.get("null_point"):
+            return point.value
+        norm = self.penalty.value(point.coef) if point.norm is None else point.norm
+        return point.value + self.lam * norm
 
     def excess(self, point: Point, base: Point) -> float:
         """Value at a point above the tangent plane at ``base``.
@@ -167,7 +170,7 @@ class Problem:
         primal = self.objective(point)
         if self.lam == 0:
             return Certificate(primal, self._smooth_dual(point))
-        if is_power(self.penalty):
+        if isinstance(self.penalty, Power):
             cost = self.lam * self.penalty.conjugate(point.gradient / self.lam)
             degree = self.penalty.degree()
             dual = PowerDual(point.fit, point.prior_value, cost, degree).best()
@@ -188,9 +191,11 @@ class Problem:
         Where lam is below the rounding errors of the gradient no scaled residual is
         feasible; then the optimum without penalty, which is lower, bounds that with.
         """
-        if self.lam == 0 or is_power(self.penalty) or not point.coef.any():
+        if self.lam == 0 or isinstance(self.penalty, Power) or not point.coef.any():
             return False
-        return self.lam < TINY * self.lam_max and self._penalty_value(point) <= limit
+        if self.lam >= TINY * self.lam_max:
+            return False
+        return self.lam * self.penalty.value(point.coef) <= limit
 
     def certify_rounded(self, point: Point, found: Certificate) -> Certificate:
         """A certificate with what rounding may hide, for a point where a run ends."""
@@ -259,12 +264,6 @@ class Problem:
         if "lam_max" in self.__dict__:
             other.__dict__["lam_max"] = self.lam_max
         return other
-
-    def _penalty_value(self, point: Point) -> float:
-        if self.lam == 0 or point is self.__dict__.get("null_point"):
-            return 0.0
-        known = point.norm
-        return self.lam * (self.penalty.value(point.coef) if known is None else known)
 
 
 class PowerDual(NamedTuple):

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from priormtl.exceptions import unknown_name
-from priormtl.penalties import Columns, Dirty, Nuclear, Robust, is_by_rows
-from priormtl.problem import BlockQuadratic, Problem
+from priormtl.penalties import Columns, Dirty, Nuclear, Robust, RowSeparable
+from priormtl.problem import Problem
 from priormtl.solvers.block_newton import BlockNewton
+from priormtl.solvers.blocks import BlockQuadratic
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.loop import Method
 from priormtl.solvers.newton import Newton
@@ -46,7 +47,7 @@ def default_method(problem: Problem) -> Method[Any]:
     """
     if problem.lam == 0:
         return Newton()
-    by_rows = is_by_rows(problem.penalty)
+    by_rows = isinstance(problem.penalty, RowSeparable)
     size, rows = problem.fit.normal_size, problem.fit.rows_per_task
     # Gram matrices are all there is, and only parts of them can be held.
     too_large = size is not None and rows is None and size > MOST_GRAM_NUMBERS

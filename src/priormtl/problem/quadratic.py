@@ -1,6 +1,6 @@
 """QuadraticPrior: both priors as the smooth part of an objective."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -23,32 +23,36 @@ class QuadraticPrior:
     theta: float
     epsilon: float
     tie_weights: Array | None = None  # (d,); None: all one
+    has_relations: bool = field(init=False, repr=False)
+    has_ties: bool = field(init=False, repr=False)
+    # Bound on the largest curvature of both terms, about.
+    stiffness: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        related = bool(self.theta > 0 and self.D.nnz > 0)
+        tied, stiffness = self.epsilon > 0 and not self.laplacian.is_zero, 0.0
+        if related:
+            squares = np.bincount(self.D.indices, self.D.data**2)
+            stiffness += 2.0 * self.theta * float(squares.max())
+        if tied:
+            weights = self.tie_weights
+            weight = 1.0 if weights is None else float(weights.max())
+            degree = float(self.laplacian.edges.diagonal().max())
+            stiffness += 2.0 * self.epsilon * weight * degree
+        found = {"has_relations": related, "has_ties": tied, "stiffness": stiffness}
+        self.__dict__.update(found)
 
     @classmethod
     def none(cls, d: int, m: int) -> Self:
         return cls(csr_array((0, d)), Laplacian.empty(m), 0.0, 0.0)
 
-    @cached_property
-    def stiffness(self) -> float:
-        """Bound on the largest curvature of both terms, about."""
-        found = 0.0
-        if self.theta > 0 and self.D.nnz:
-            squares = np.bincount(self.D.indices, self.D.data**2)
-            found += 2.0 * self.theta * float(squares.max())
-        if self.epsilon > 0 and not self.laplacian.is_zero:
-            weights = self.tie_weights
-            weight = 1.0 if weights is None else float(weights.max())
-            degree = float(self.laplacian.edges.diagonal().max())
-            found += 2.0 * self.epsilon * weight * degree
-        return found
-
     def value(self, P: Array) -> float:
         """Size of both terms at P, as sums of squares: nothing cancels."""
         total = 0.0
-        if self.theta > 0 and self.D.nnz:
+        if self.has_relations:
             related = self.D @ P
             total += self.theta * float(np.vdot(related, related))
-        if self.epsilon > 0 and not self.laplacian.is_zero:
+        if self.has_ties:
             energies = self.laplacian.energies(P)
             weights = self.tie_weights
             tied = energies.sum() if weights is None else weights @ energies
@@ -58,9 +62,11 @@ class QuadraticPrior:
     def gradient(self, P: Array) -> Array:
         """θ DᵀD P + ε t ∘ (P L); linear in P."""
         gradient = np.zeros_like(P)
-        if self.theta > 0 and self.D.nnz:
-            gradient += self.theta * self._relate(P)
-        if self.epsilon > 0 and not self.laplacian.is_zero:
+        if self.has_relations:
+            gram = self._gram
+            product = self.D.T @ (self.D @ P) if gram is None else gram @ P
+            gradient += self.theta * np.asarray(product)
+        if self.has_ties:
             tied = self.laplacian.times(P)
             if self.tie_weights is not None:
                 tied = self.tie_weights[:, np.newaxis] * tied
@@ -69,7 +75,7 @@ class QuadraticPrior:
 
     @property
     def relation(self) -> csr_array:
-        if self.theta == 0 or self.D.nnz == 0:
+        if not self.has_relations:
             return csr_array((self.D.shape[1], self.D.shape[1]))
         gram = self._gram
         return self.theta * (csr_array(self.D.T @ self.D) if gram is None else gram)
@@ -103,11 +109,6 @@ class QuadraticPrior:
     def restrict(self, features: Index) -> Self:
         weights = None if self.tie_weights is None else self.tie_weights[features]
         return replace(self, D=csr_array(self.D[:, features]), tie_weights=weights)
-
-    def _relate(self, P: Array) -> Array:
-        if self._gram is None:
-            return np.asarray(self.D.T @ (self.D @ P))
-        return np.asarray(self._gram @ P)
 
     @cached_property
     def _gram(self) -> csr_array | None:
