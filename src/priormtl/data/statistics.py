@@ -199,6 +199,8 @@ class TaskStatistics:
         if a.encoding is not None and b.encoding is not None:
             encoding = a.encoding + b.encoding
         alike = (a.is_shared and b.is_shared) or (a.is_mapped and b.is_mapped)
+        # Without declared orders, tasks that agree need no alignment.
+        alike |= len(a.xx) == len(b.xx) and type(a.tasks) is type(b.tasks) is tuple
         if not (alike and a.tasks == b.tasks):
             tasks = merge_tasks(a.tasks, b.tasks)
             a, b = _align(a, tasks), _align(b, tasks)

@@ -32,9 +32,7 @@ class L21(RowSeparable):
 
     def dual_norm(self, G: Array) -> float:
         """Largest weighted row norm."""
-        norms = np.sqrt(np.einsum("ij,ij->i", G, G))
-        scaled = norms if self.weights is None else norms / self.weights
-        return float(scaled.max(initial=0.0))
+        return float(self.row_dual_norms(G).max(initial=0.0))
 
     def row_dual_norms(self, G: Array) -> Array:
         """‖g^j‖ / weight_j."""

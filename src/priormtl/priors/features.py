@@ -461,10 +461,7 @@ class FeaturePrior:
 
     def resolve(self, moments: Moments) -> Self:
         """Same prior with positions in place of names and rules."""
-        parts = list[Part]()
-        for part in self.parts:
-            parts.append(part.resolve(moments))
-        return type(self)(tuple(parts))
+        return type(self)(tuple(part.resolve(moments) for part in self.parts))
 
     def to_plain(self) -> list[dict[str, Any]]:
         """JSON values that describe the prior."""

@@ -45,6 +45,9 @@ class Certificate(NamedTuple):
     primal: float
     dual: float
     rounding: float = 0.0
+    # Whether the dual rests on Gram matrices that are near singular: only samples
+    # could tell what their Newton system leaves open.
+    is_uncertain: bool = False
 
     @property
     def gap(self) -> float:
@@ -105,8 +108,9 @@ class Problem:
         self, P: Array, near: Point | None = None, norm: float | None = None
     ) -> Point:
         """Evaluate at P; the only call that costs products with the data."""
+        gradient = self.prior.gradient(P)
         evaluation = self.fit.evaluate(P, None if near is None else near.fit)
-        return Point(P, evaluation, self.prior, self.prior.gradient(P), norm)
+        return Point(P, evaluation, self.prior, gradient, norm)
 
     def extrapolate(self, current: Point, previous: Point, amount: float) -> Point:
         """Evaluate at current + amount · (current − previous), without a product."""
@@ -155,16 +159,6 @@ class Problem:
             point.__dict__["newton_step"] = known
         return known
 
-    @property
-    def is_uncertain(self) -> bool:
-        """Whether a certificate rests on Gram matrices that are near singular.
-
-        Only samples could tell what their Newton system leaves open.
-        """
-        _, _, system = self.memo.get(MEMO, (None, None, None))
-        small = self.shape[0] * self.shape[1] <= FEW_UNKNOWNS
-        return system is not None and small and system.is_singular
-
     def certify(self, point: Point) -> Certificate:
         """Bound the distance to the optimum by a dual point, rounding aside."""
         primal = self.objective(point)
@@ -205,7 +199,10 @@ class Problem:
         prior = np.vdot(np.abs(point.coef), np.abs(point.prior_gradient))
         others = SUM_ROUNDING * (found.primal + float(prior))
         rounding = 4.0 * self.fit.rounding(point.fit) + others
-        return found._replace(rounding=float(rounding))
+        _, _, system = self.memo.get(MEMO, (None, None, None))
+        small = system is not None and point.coef.size <= FEW_UNKNOWNS
+        uncertain = small and system.is_singular
+        return found._replace(rounding=float(rounding), is_uncertain=uncertain)
 
     def _smooth_dual(self, point: Point) -> float:
         """Dual value for lam = 0, less what is left of the gradient."""

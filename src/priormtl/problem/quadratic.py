@@ -1,6 +1,6 @@
 """QuadraticPrior: both priors as the smooth part of an objective."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -23,36 +23,32 @@ class QuadraticPrior:
     theta: float
     epsilon: float
     tie_weights: Array | None = None  # (d,); None: all one
-    has_relations: bool = field(init=False, repr=False)
-    has_ties: bool = field(init=False, repr=False)
-    # Bound on the largest curvature of both terms, about.
-    stiffness: float = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        related = bool(self.theta > 0 and self.D.nnz > 0)
-        tied, stiffness = self.epsilon > 0 and not self.laplacian.is_zero, 0.0
-        if related:
-            squares = np.bincount(self.D.indices, self.D.data**2)
-            stiffness += 2.0 * self.theta * float(squares.max())
-        if tied:
-            weights = self.tie_weights
-            weight = 1.0 if weights is None else float(weights.max())
-            degree = float(self.laplacian.edges.diagonal().max())
-            stiffness += 2.0 * self.epsilon * weight * degree
-        found = {"has_relations": related, "has_ties": tied, "stiffness": stiffness}
-        self.__dict__.update(found)
 
     @classmethod
     def none(cls, d: int, m: int) -> Self:
         return cls(csr_array((0, d)), Laplacian.empty(m), 0.0, 0.0)
 
+    @cached_property
+    def stiffness(self) -> float:
+        """Bound on the largest curvature of both terms, about."""
+        found = 0.0
+        if self.theta > 0 and self.D.nnz:
+            squares = np.bincount(self.D.indices, self.D.data**2)
+            found += 2.0 * self.theta * float(squares.max())
+        if self.epsilon > 0 and not self.laplacian.is_zero:
+            weights = self.tie_weights
+            weight = 1.0 if weights is None else float(weights.max())
+            degree = float(self.laplacian.edges.diagonal().max())
+            found += 2.0 * self.epsilon * weight * degree
+        return found
+
     def value(self, P: Array) -> float:
         """Size of both terms at P, as sums of squares: nothing cancels."""
         total = 0.0
-        if self.has_relations:
+        if self.theta > 0 and self.D.nnz:
             related = self.D @ P
             total += self.theta * float(np.vdot(related, related))
-        if self.has_ties:
+        if self.epsilon > 0 and not self.laplacian.is_zero:
             energies = self.laplacian.energies(P)
             weights = self.tie_weights
             tied = energies.sum() if weights is None else weights @ energies
@@ -62,20 +58,22 @@ class QuadraticPrior:
     def gradient(self, P: Array) -> Array:
         """θ DᵀD P + ε t ∘ (P L); linear in P."""
         gradient = np.zeros_like(P)
-        if self.has_relations:
-            gram = self._gram
-            product = self.D.T @ (self.D @ P) if gram is None else gram @ P
-            gradient += self.theta * np.asarray(product)
-        if self.has_ties:
+        if self.theta > 0 and self.D.nnz:
+            if self._gram is None:
+                gradient += self.theta * np.asarray(self.D.T @ (self.D @ P))
+            else:
+                gradient += np.asarray(self.relation @ P)
+        if self.epsilon > 0 and not self.laplacian.is_zero:
             tied = self.laplacian.times(P)
             if self.tie_weights is not None:
                 tied = self.tie_weights[:, np.newaxis] * tied
             gradient += self.epsilon * tied
         return gradient
 
-    @property
+    @cached_property
     def relation(self) -> csr_array:
-        if not self.has_relations:
+        """θ DᵀD (d, d)."""
+        if self.theta == 0 or self.D.nnz == 0:
             return csr_array((self.D.shape[1], self.D.shape[1]))
         gram = self._gram
         return self.theta * (csr_array(self.D.T @ self.D) if gram is None else gram)

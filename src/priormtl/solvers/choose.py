@@ -53,7 +53,7 @@ def default_method(problem: Problem) -> Method[Any]:
     too_large = size is not None and rows is None and size > MOST_GRAM_NUMBERS
     if by_rows and too_large:
         return WorkingSet(_method_for_all_rows, whole=1.0)
-    if by_rows and problem.shape[0] > FEW_FEATURES:
+    if by_rows and problem.fit.shape[0] > FEW_FEATURES:
         return WorkingSet(_method_for_all_rows)
     return _method_for_all_rows(problem)
 
@@ -98,7 +98,7 @@ def _method_for_parts(problem: Problem) -> Method[Any]:
 
 def _gram_pays(problem: Problem) -> bool:
     """Whether Gram matrices are not much larger than what they are made of."""
-    d, m = problem.shape
+    d, m = problem.fit.shape
     # Models of other losses weigh every task's samples in their own way.
     size = problem.fit.normal_size or m * d * d
     share = max(FEW_GRAM_NUMBERS, MOST_GRAM_SHARE * problem.fit.size)
