@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -60,7 +60,7 @@ def show_progress(
         return
     bar = _open_bar() if sys.stderr.isatty() and not LOGGER.disabled else None
     try:
-        yield _Progress(name, total, parts, bar).advance
+        yield _Progress(name, total, parts, bar, monotonic()).advance
     finally:
         if bar is not None:
             bar.close()
@@ -90,8 +90,8 @@ class _Progress:
     total: int
     parts: str
     bar: "_Bar | None"
+    begin: float
     done: int = 0
-    begin: float = field(default_factory=monotonic)
     next_line: float = 0.0  # seconds from the beginning
 
     def advance(self, count: int = 1) -> None:
