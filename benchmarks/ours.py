@@ -8,8 +8,8 @@ from benchmarks.instance import Instance, difference_rows
 from priormtl.data import TaskData, from_codes, from_columns
 from priormtl.losses import NoIntercepts, Squared
 from priormtl.penalties import L21
-from priormtl.priors import QuadraticPrior, TaskPrior, laplacian
-from priormtl.problem import Problem
+from priormtl.priors import TaskPrior, laplacian
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
     Solution,
     gap_below,

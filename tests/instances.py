@@ -25,15 +25,10 @@ from priormtl.penalties import (
     SquaredNuclear,
     TaskKernel,
 )
-from priormtl.priors import (
-    FeaturePrior,
-    QuadraticPrior,
-    TaskPrior,
-    difference_matrix,
-    laplacian,
-)
-from priormtl.problem import BlockQuadratic, NormalForm, Problem
+from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
+from priormtl.problem import NormalForm, Problem, QuadraticPrior
 from priormtl.solvers import Fista, Newton, gap_below, max_iter, solve
+from priormtl.solvers.blocks import BlockQuadratic
 
 PAIRS = FeaturePrior.similar([(0, 1), (2, 3)])
 

@@ -23,14 +23,8 @@ from priormtl.losses import (
     TiedIntercepts,
 )
 from priormtl.penalties import L21, Nuclear
-from priormtl.priors import (
-    FeaturePrior,
-    QuadraticPrior,
-    TaskPrior,
-    difference_matrix,
-    laplacian,
-)
-from priormtl.problem import Problem
+from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
     METHODS,
     Fista,

@@ -49,7 +49,7 @@ def settings_of(draw, X):
 
 def fit_at_share(model, X, y, task, share):
     """Fit with lam a share of lam_max; None where X says nothing about y."""
-    data = model._read_samples(X, y, task, None, reset=True)
+    data = model._read_table(X, y, task, None, reset=True).to_tasks()
     problem = model._model().pose(data).problem
     noise = 1e-10 * np.sqrt(problem.fit.magnitude) * np.abs(X).max()
     if problem.lam_max <= noise:
@@ -59,7 +59,7 @@ def fit_at_share(model, X, y, task, share):
 
 def is_certified(model, X, y, task, unit):
     """The gap is small, and no neighbour is better by more than it."""
-    data = model._read_samples(X, y, task, None, reset=True)
+    data = model._read_table(X, y, task, None, reset=True).to_tasks()
     problem = model._model().pose(data).problem
     rng = np.random.default_rng(0)
     size = np.abs(model.coef_).max() or 1.0
@@ -81,7 +81,7 @@ def test_regression_converges(data, table, scale, share):
     if fitted is not None:
         unit = (
             fitted._model()
-            .pose(fitted._read_samples(X, scale * y, task, None, reset=True))
+            .pose(fitted._read_table(X, scale * y, task, None, reset=True).to_tasks())
             .problem.null_objective
         )
         assert is_certified(fitted, X, scale * y, task, unit)
@@ -112,7 +112,7 @@ def test_columns_of_targets_converge(data, table, share):
     model = MultiTaskRegressor(**data.draw(settings_of(X)) | {"penalty": "l21"})
     fitted = fit_at_share(model, X, Y, None, share)
     if fitted is not None:
-        read = fitted._read_samples(X, Y, None, None, reset=True)
+        read = fitted._read_table(X, Y, None, None, reset=True).to_tasks()
         unit = fitted._model().pose(read).problem.null_objective
         assert is_certified(fitted, X, Y, None, unit)
         assert share < 1 or not fitted.coef_.any()

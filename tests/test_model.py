@@ -147,7 +147,7 @@ def test_units_of_features_come_back(name):
     for one in (data, data.with_matrix(data.X * units)):
         posed = MODELS[name].pose(one)
         solution = solver.solve(posed.problem)
-        coef = posed.user_coef(solution.coef)
+        coef = (solution.coef / posed.scale[:, np.newaxis]).T
         found.append((coef * (units if one is not data else 1.0), solution.intercept))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4, atol=1e-6)
@@ -223,7 +223,8 @@ def test_singular_moments_are_solved_on_samples():
     y = X[:, 1] - X[:, 2] + rng.normal(size=60)
     data = from_labels(np.column_stack([X, X[:, 0]]), y, np.arange(60) % 3)
     solver = Solver()
-    posed, found = solver.fit(Model(0.0, 0.0, 1.0, task_prior="mean").pose(data), data)
+    posed = Model(0.0, 0.0, 1.0, task_prior="mean").pose(data)
+    posed, found = posed.fit(solver, data)
     assert type(posed.problem.fit.moments) is type(centre_samples(data))
     assert solver.accepts(posed.problem, found.certificate)
     assert np.abs(found.coef).max() < 10.0
@@ -237,6 +238,7 @@ def test_a_gap_that_is_left_is_not_called_rounding():
     y = X[:, 1] - X[:, 2] + rng.normal(size=60)
     data = from_labels(np.column_stack([X, twin]), y, np.arange(60) % 3)
     solver = Solver()
-    posed, found = solver.fit(Model(0.0, 0.0, 1.0, task_prior="mean").pose(data), data)
+    posed = Model(0.0, 0.0, 1.0, task_prior="mean").pose(data)
+    posed, found = posed.fit(solver, data)
     if not solver.accepts(posed.problem, found.certificate):
         assert found.reason is not StopReason.ROUNDING

@@ -12,8 +12,7 @@ from benchmarks.timing import cpu_seconds, geometric_mean
 from priormtl.data import TaskData, from_labels, summarize_tasks
 from priormtl.losses import NoIntercepts, Squared, SumFit
 from priormtl.penalties import Dirty, Nuclear, Penalty, Robust
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import default_method, gap_below, max_iter, solve_path
 
 TITLE = "Compared methods"

@@ -11,8 +11,8 @@ from benchmarks.timing import cpu_seconds
 from priormtl.data import StackedRows, TaskStatistics, from_codes, summarize_tasks
 from priormtl.losses import FreeIntercepts, Squared
 from priormtl.penalties import L21
-from priormtl.priors import QuadraticPrior, TaskPrior, laplacian
-from priormtl.problem import Problem
+from priormtl.priors import TaskPrior, laplacian
+from priormtl.problem import Problem, QuadraticPrior
 
 TITLE = "Growth"
 GAP = 1e-6

@@ -17,14 +17,8 @@ from benchmarks.timing import cpu_seconds
 from priormtl.data import TaskData
 from priormtl.losses import FreeIntercepts, Loss, Squared
 from priormtl.penalties import L21
-from priormtl.priors import (
-    FeaturePrior,
-    QuadraticPrior,
-    TaskPrior,
-    difference_matrix,
-    laplacian,
-)
-from priormtl.problem import Problem
+from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
+from priormtl.problem import Problem, QuadraticPrior
 
 TITLE = "Images with a grid prior"
 GAP = 1e-6

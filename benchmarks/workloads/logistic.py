@@ -9,14 +9,8 @@ from benchmarks.workloads.images import grid_problem
 from priormtl.data import centre_samples
 from priormtl.losses import FreeIntercepts, Logistic
 from priormtl.penalties import L21
-from priormtl.priors import (
-    FeaturePrior,
-    QuadraticPrior,
-    TaskPrior,
-    difference_matrix,
-    laplacian,
-)
-from priormtl.problem import Problem
+from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
+from priormtl.problem import Problem, QuadraticPrior
 
 TITLE = "Logistic loss"
 SHARES = (0.1, 0.02)

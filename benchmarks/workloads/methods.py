@@ -13,14 +13,8 @@ from priormtl.data import TaskStatistics, from_labels, pooled_scale, summarize_t
 from priormtl.datasets import make_related_tasks
 from priormtl.losses import FreeIntercepts, Squared
 from priormtl.penalties import L21
-from priormtl.priors import (
-    FeaturePrior,
-    QuadraticPrior,
-    TaskPrior,
-    difference_matrix,
-    laplacian,
-)
-from priormtl.problem import Problem
+from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
     METHODS,
     StopReason,

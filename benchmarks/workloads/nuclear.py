@@ -8,8 +8,8 @@ from benchmarks.report import Report
 from priormtl.data import TaskData, summarize_tasks
 from priormtl.losses import FreeIntercepts, Squared
 from priormtl.penalties import Nuclear
-from priormtl.priors import QuadraticPrior, TaskPrior, laplacian
-from priormtl.problem import Problem
+from priormtl.priors import TaskPrior, laplacian
+from priormtl.problem import Problem, QuadraticPrior
 
 TITLE = "Nuclear norm"
 SHARES = (0.3, 0.1, 0.01, 0.001)

@@ -16,7 +16,6 @@ __all__ = [
     "check_jobs",
     "check_outlier_strength",
     "check_outlier_strengths",
-    "check_outlier_tasks",
     "check_positive",
     "check_row_weights",
     "check_strength",
@@ -135,13 +134,6 @@ def check_ties(value: Any, d: int) -> Array | str | None:
 
 def _is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def check_outlier_tasks(value: Any) -> bool:
-    """True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"outlier_tasks must be True or False: got {value!r}.")
-    return bool(value)
 
 
 def check_outlier_strength(name: str, value: Any) -> float:

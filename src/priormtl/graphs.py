@@ -7,7 +7,7 @@ discrete cosine transform (Strang 1999), which is applied by FFT.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Self, cast
 
@@ -42,6 +42,30 @@ class Laplacian:
 
     edges: csr_array
     groups: csr_array
+    m: int = field(init=False, repr=False)
+    is_zero: bool = field(init=False, repr=False)
+    # Weights of a chain of all tasks in order, and of one group of all tasks; zero
+    # for any other graph.
+    chain: float = field(init=False, repr=False)
+    one_group: float = field(init=False, repr=False)
+    degree: Array = field(init=False, repr=False)  # (m,) diagonal of L
+
+    def __post_init__(self) -> None:
+        edges, groups, m = self.edges, self.groups, int(self.edges.shape[0])
+        chain = one_group = 0.0
+        if m > 1 and not groups.nnz and edges.nnz == 3 * m - 2:
+            weight = -edges[np.arange(m - 1), np.arange(1, m)]
+            if np.all(weight == weight[0]) and weight[0] > 0:
+                chain = float(weight[0])
+        elif m > 1 and groups.shape[1] == 1 and groups.nnz == m == edges.nnz:
+            diagonal, column = edges.diagonal(), groups.data
+            if np.all(diagonal == diagonal[0]) and np.all(column == column[0]):
+                one_group = float(diagonal[0])
+        degree = edges.diagonal()
+        if groups.nnz:
+            degree = degree - np.asarray(groups.multiply(groups).sum(axis=1)).ravel()
+        known = {"m": m, "is_zero": edges.nnz == 0 and groups.nnz == 0}
+        self.__dict__.update(known, chain=chain, one_group=one_group, degree=degree)
 
     @classmethod
     def empty(cls, m: int) -> Self:
@@ -50,9 +74,11 @@ class Laplacian:
     @classmethod
     def from_edges(cls, m: int, first: Index, second: Index, weight: Array) -> Self:
         """½ Σ weight ‖p_first − p_second‖² as a quadratic form."""
-        incidence = _incidence(m, first, second)
-        edges = incidence.T @ (diags_array(weight) @ incidence)
-        return cls(csr_array(edges), csr_array((m, 0)))
+        rows = np.concatenate([first, second, first, second])
+        columns = np.concatenate([first, second, second, first])
+        values = np.concatenate([weight, weight, -weight, -weight])
+        edges = csr_array((values, (rows, columns)), shape=(m, m))
+        return cls(edges, csr_array((m, 0)))
 
     @classmethod
     def from_groups(cls, m: int, members: list[Index], weight: float) -> Self:
@@ -73,14 +99,6 @@ class Laplacian:
         sides = [[csr_array(self.groups), csr_array(other.groups)]]
         edges = csr_array(self.edges + other.edges)
         return type(self)(edges, csr_array(block_array(sides)))
-
-    @property
-    def m(self) -> int:
-        return int(self.edges.shape[0])
-
-    @property
-    def is_zero(self) -> bool:
-        return self.edges.nnz == 0 and self.groups.nnz == 0
 
     def pairs(self) -> list[tuple[int, int, float]]:
         """Edges of weight above zero: both tasks, and the weight."""
@@ -103,12 +121,12 @@ class Laplacian:
         By differences between tasks, so that tasks that agree cancel: strong ties
         would multiply the rounding errors of anything else.
         """
-        if self.is_one_group:
+        if self.one_group:
             apart = P - P.mean(axis=-1, keepdims=True)
             apart -= apart.mean(axis=-1, keepdims=True)
-            return self._one_group * apart
-        if self._chain:
-            steps = self._chain * np.diff(P, axis=-1)
+            return self.one_group * apart
+        if self.chain:
+            steps = self.chain * np.diff(P, axis=-1)
             out = np.zeros_like(P)
             out[..., 1:] = steps
             out[..., :-1] -= steps
@@ -118,12 +136,12 @@ class Laplacian:
 
     def energies(self, P: Array) -> Array:
         """Diagonal of P L Pᵀ (d,), as sums of squares."""
-        if self.is_one_group:
+        if self.one_group:
             apart = P - P.mean(axis=1, keepdims=True)
-            return self._one_group * np.einsum("ij,ij->i", apart, apart)
-        if self._chain:
+            return self.one_group * np.einsum("ij,ij->i", apart, apart)
+        if self.chain:
             apart = np.diff(P, axis=1)
-            return self._chain * np.einsum("ij,ij->i", apart, apart)
+            return self.chain * np.einsum("ij,ij->i", apart, apart)
         incidence, weight = self._incidence
         apart = (incidence @ P.T).T
         return np.asarray(np.einsum("ij,ij,j->i", apart, apart, weight))
@@ -140,11 +158,6 @@ class Laplacian:
     def dense(self) -> Array:
         """L (m, m) as an array, for small m."""
         return np.asarray((self.edges - self.groups @ self.groups.T).todense())
-
-    @property
-    def degree(self) -> Array:
-        own = np.asarray(self.groups.multiply(self.groups).sum(axis=1)).ravel()
-        return np.asarray(self.edges.diagonal() - own)
 
     @cached_property
     def components(self) -> Index:
@@ -176,11 +189,11 @@ class Laplacian:
         or ask for ``V.copy()``. Other graphs are decomposed.
         """
         angles = np.pi * np.arange(self.m) / max(1, self.m)
-        if self._chain:
+        if self.chain:
             waves: Array = 2.0 - 2.0 * np.cos(angles)
-            return self._chain * waves, self._cosines()
-        if self.is_one_group:
-            return self._one_group * (angles > 0).astype(np.float64), self._cosines()
+            return self.chain * waves, self._cosines()
+        if self.one_group:
+            return self.one_group * (angles > 0).astype(np.float64), self._cosines()
         if self.m > DENSE_SIZE:
             return None
         values, vectors = np.linalg.eigh(self.dense())
@@ -192,27 +205,15 @@ class Laplacian:
         # Typed as an array, since it is multiplied and transposed as one.
         return cast(Array, Cosines(self.m))
 
-    @property
-    def is_one_group(self) -> bool:
-        """Whether all tasks, and no others, form one group."""
-        return self._one_group > 0
-
-    @cached_property
-    def _chain(self) -> float:
-        """Weight of the chain of all tasks in order; zero for any other graph."""
-        edges = self.edges
-        if self.groups.nnz or edges.nnz != 3 * self.m - 2 or self.m < 2:
-            return 0.0
-        weight = -edges[np.arange(self.m - 1), np.arange(1, self.m)]
-        same = np.all(weight == weight[0]) and weight[0] > 0
-        return float(weight[0]) if same else 0.0
-
     @cached_property
     def _incidence(self) -> tuple[csr_array, Array]:
         """B (q, m) and weights with L = Bᵀ diag(weights) B, groups by deviations."""
         pairs = coo_array(triu(self.edges, k=1))
         task, group = (ends.astype(np.intp) for ends in self.groups.nonzero())
-        weight, edges = -pairs.data, _incidence(self.m, pairs.row, pairs.col)
+        # One row per edge, +1 and −1 at its ends.
+        k, ends = len(pairs.data), np.concatenate([pairs.row, pairs.col])
+        signs, rows = np.repeat([1.0, -1.0], k), np.tile(np.arange(k), 2)
+        weight, edges = -pairs.data, csr_array((signs, (rows, ends)), shape=(k, self.m))
         if not len(task):
             return edges, weight
         members = csr_array(self.groups > 0, dtype=np.float64)
@@ -221,15 +222,6 @@ class Laplacian:
         apart = eye_array(self.m, format="csr")[task] - csr_array(means)[group]
         both = csr_array(block_array([[edges], [apart]]))
         return both, np.concatenate([weight, self._circle_weight[group]])
-
-    @cached_property
-    def _one_group(self) -> float:
-        """Weight of the group of all tasks; zero for any other graph."""
-        diagonal, column = self.edges.diagonal(), self.groups.data
-        if self.groups.shape[1] != 1 or len(column) != self.m or self.m < 2:
-            return 0.0
-        same = np.all(diagonal == diagonal[0]) and np.all(column == column[0])
-        return float(diagonal[0]) if same and self.edges.nnz == self.m else 0.0
 
     def shifted_solver(
         self, diagonal: Array, strength: float
@@ -298,11 +290,3 @@ def _cosine_table(m: int) -> Array:
 
 def _joined(parts: list[Any], dtype: type) -> np.ndarray:
     return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype)
-
-
-def _incidence(m: int, first: Index, second: Index) -> csr_array:
-    """One row per edge, +1 and −1 at its ends."""
-    k = len(first)
-    rows = np.tile(np.arange(k), 2)
-    signs = np.repeat([1.0, -1.0], k)
-    return csr_array((signs, (rows, np.concatenate([first, second]))), shape=(k, m))

@@ -14,17 +14,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from priormtl._arrays import Array
 from priormtl.checks import (
     check_choice,
-    check_count,
     check_fit_intercept,
     check_row_weights,
     check_strength,
     check_ties,
-    check_tolerance,
 )
 from priormtl.data import (
     Moments,
@@ -35,53 +33,41 @@ from priormtl.data import (
     pooled_means,
     pooled_scale,
 )
+from priormtl.graphs import Laplacian
 from priormtl.losses import (
     DataFit,
     FreeIntercepts,
     Intercepts,
     Logistic,
+    LogisticFit,
     NoIntercepts,
-    Squared,
     SquaredFit,
     TiedIntercepts,
 )
 from priormtl.penalties import L21, Nuclear
 from priormtl.priors import (
     FeaturePrior,
-    QuadraticPrior,
     TaskPrior,
     as_feature_prior,
     as_task_prior,
-    difference_matrix,
     laplacian,
 )
-from priormtl.problem import Certificate, Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.reml import estimate_logistic_ties, estimate_ties
 from priormtl.solvers import (
-    METHODS,
-    Method,
     Newton,
     Solution,
+    Solver,
     StopReason,
-    StopRule,
-    diverged,
-    gap_below,
     max_iter,
-    method_by_name,
-    no_progress,
     settle,
     solve,
-    solve_path,
-    stalled,
 )
 
 __all__ = ["Model", "Posed", "Solver"]
 
 LOSSES = ("logistic", "squared")
 PENALTIES = ("l21", "nuclear")
-SOLVERS = ("auto", *METHODS)
-HIDDEN = 1e-10  # share of the null objective that rounding errors may hide
-MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +89,9 @@ class Model:
     allows_absent_tasks: bool = False  # whether the task prior may name tasks not seen
 
     def __post_init__(self) -> None:
-        checked: dict[str, Any] = {
-            name: check_strength(name, getattr(self, name))
-            for name in ("lam", "theta", "epsilon", "intercept_strength")
-        }
+        checked: dict[str, Any] = {}
+        for name in ("lam", "theta", "epsilon", "intercept_strength"):
+            checked[name] = check_strength(name, getattr(self, name))
         check_choice("loss", self.loss, LOSSES)
         check_choice("penalty", self.penalty, PENALTIES)
         checked["fit_intercept"] = check_fit_intercept(self.fit_intercept)
@@ -123,47 +108,38 @@ class Model:
             )
         checked["feature_prior"] = as_feature_prior(self.feature_prior)
         checked["task_prior"] = as_task_prior(self.task_prior)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        self.__dict__.update(checked)
 
     def pose(self, data: TaskData | TaskStatistics) -> "Posed":
         """Problem about these data in scaled units, with the way back to the user's."""
-        d = data.shape[0]
-        weights = check_row_weights(
-            "feature_weights", self.feature_weights, d, zero=False
-        )
         moments, source = self._sources(data)
+        d, weights = moments.shape[0], self.feature_weights
+        if weights is not None:
+            weights = check_row_weights("feature_weights", weights, d, zero=False)
         scale, centre = np.ones(d), None
         if self.standardize:
             scale = pooled_scale(moments)
             # Ties of intercepts must not depend on where features have their zero.
             if self.fit_intercept == "tied":
                 centre = pooled_means(moments) / scale
-        source = _standardise(source, self.standardize, scale, centre)
+            source = _standardise(source, scale, centre)
+        resolved, D = self.feature_prior, csr_array((0, d))
+        if resolved is not None:
+            resolved = resolved.resolve(moments)
+            D = resolved.matrix(d)
         prior = self.task_prior
         if prior is not None and self.allows_absent_tasks:
             prior = prior.restrict(data.tasks)
         graph = laplacian(prior, data.tasks)
-        ties, intercept_strength = self._tie_strengths(source, graph, d)
-        resolved = self.feature_prior and self.feature_prior.resolve(moments)
-        quadratic = QuadraticPrior(
-            difference_matrix(resolved or FeaturePrior(()), moments),
-            graph,
-            self.theta,
-            self.epsilon,
-            None if np.all(ties == 1.0) else ties,
-        )
-        intercepts = self._intercepts(graph, intercept_strength)
-        fit = self._loss.bind(source, intercepts, centre)
+        ties, strength = np.ones(d), self.intercept_strength
+        if not (isinstance(self.ties, str) and self.ties == "uniform"):
+            ties, strength = self._tie_strengths(source, graph, d)
+        weighted = None if np.all(ties == 1.0) else ties
+        quadratic = QuadraticPrior(D, graph, self.theta, self.epsilon, weighted)
+        fit = self._bind(source, graph, strength, centre)
         penalty = Nuclear() if self.penalty == "nuclear" else L21(weights)
         problem = Problem(fit, quadratic, penalty, self.lam)
-        return Posed(
-            self, problem, moments, scale, centre, resolved, ties, intercept_strength
-        )
-
-    @property
-    def _loss(self) -> Logistic | Squared:
-        return Logistic() if self.loss == "logistic" else Squared()
+        return Posed(self, problem, moments, scale, centre, resolved, ties, strength)
 
     def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Any]:
         """Moments, for priors and scales, and what the loss is evaluated on."""
@@ -172,10 +148,16 @@ class Model:
         moments = condense(data)
         return moments, moments
 
-    def _intercepts(self, graph: Any, strength: float) -> Intercepts:
+    def _bind(
+        self, source: Any, graph: Laplacian, strength: float, centre: Array | None
+    ) -> LogisticFit | SquaredFit:
+        """Loss of data with intercepts that are free, absent or tied."""
+        kind: Intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
         if self.fit_intercept == "tied":
-            return TiedIntercepts(graph, strength)
-        return FreeIntercepts() if self.fit_intercept else NoIntercepts()
+            kind = TiedIntercepts(graph, strength)
+        if self.loss == "logistic":
+            return Logistic().bind(source, kind, centre)
+        return SquaredFit(source, kind, centre)
 
     def _tie_strengths(self, source: Any, graph: Any, d: int) -> tuple[Array, float]:
         """Weights of ties (d,) and the strength of tied intercepts."""
@@ -183,11 +165,11 @@ class Model:
         if not isinstance(weights, str):
             ones = np.ones(d) if weights is None else weights
             return ones, self.intercept_strength
-        kind = self._intercepts(graph, 1.0)
-        if self.loss == "logistic":
-            found = estimate_logistic_ties(Logistic().bind(source, kind), graph)
+        fit = self._bind(source, graph, 1.0, None)
+        if isinstance(fit, SquaredFit):
+            found = estimate_ties(source, graph, fit.intercepts)
         else:
-            found = estimate_ties(source, graph, kind)
+            found = estimate_logistic_ties(fit, graph)
         relative = 1.0 if found.intercept is None else found.intercept
         return found.weights, self.intercept_strength * relative
 
@@ -210,18 +192,14 @@ class Posed(NamedTuple):
         problem = self.problem.with_strengths(lam=lam, theta=theta, epsilon=epsilon)
         return self._replace(problem=problem)
 
-    def user_coef(self, P: Array) -> Array:
-        """Coefficients (m, d) in the units of the user's features."""
-        return np.ascontiguousarray((P / self.scale[:, np.newaxis]).T)
-
     def bind(self, data: TaskData | TaskStatistics) -> DataFit[Any]:
         """Loss of other data of the same tasks, in the same units."""
         model = self.model
         _, source = model._sources(data)
-        source = _standardise(source, model.standardize, self.scale, self.centre)
+        if model.standardize:
+            source = _standardise(source, self.scale, self.centre)
         graph = self.problem.prior.laplacian
-        intercepts = model._intercepts(graph, self.intercept_strength)
-        return model._loss.bind(source, intercepts, self.centre)
+        return model._bind(source, graph, self.intercept_strength, self.centre)
 
     def on_samples(self, data: TaskData | TaskStatistics) -> Self | None:
         """The same on samples instead of Gram matrices; None if that is no change."""
@@ -229,101 +207,55 @@ class Posed(NamedTuple):
         if not isinstance(data, TaskData) or issparse(data.X) or fit.rows_per_task:
             return None
         samples = centre_samples(data)
-        samples = _standardise(samples, self.model.standardize, self.scale, self.centre)
+        if self.model.standardize:
+            samples = _standardise(samples, self.scale, self.centre)
         fit = replace(fit, moments=samples)  # type: ignore[type-var]
         return self._replace(problem=replace(self.problem, fit=fit, memo={}))
 
-
-def _standardise(source: Any, scales: bool, scale: Array, centre: Array | None) -> Any:
-    scaled = source.rescale(scale) if scales else source
-    return scaled if centre is None else scaled.shift(centre)
-
-
-@dataclass(frozen=True)
-class Solver:
-    """Method, tolerance and limit of iterations."""
-
-    method: str = "auto"
-    tol: float = 1e-6
-    max_iter: int = 10_000
-
-    def __post_init__(self) -> None:
-        check_choice("solver", self.method, SOLVERS)
-        check_tolerance(self.tol)
-        check_count("max_iter", self.max_iter)
-
-    def choose(self, problem: Problem) -> Method[Any]:
-        """Method for a problem."""
-        return method_by_name(self.method, problem)
-
-    def rules(self, method: Method[Any]) -> list[StopRule]:
-        """When to stop; new for each run, because some rules have a memory."""
-        rules = [gap_below(self.tol, method.check_every), stalled(), diverged()]
-        if method.check_every == 1:
-            rules.append(no_progress(MOST_IDLE_STEPS))
-        return [*rules, max_iter(self.max_iter)]
-
-    def solve(self, problem: Problem, coef: Array | None = None) -> Solution:
-        """Solve a problem, from ``coef`` or zero."""
-        method = self.choose(problem)
-        return solve(problem, method, coef=coef, stop=self.rules(method))
-
-    def path(self, problem: Problem, lams: Array) -> list[Solution]:
-        """Solve for each lam, in this order, each from the last solution."""
-        return solve_path(problem, lams, choose=self.choose, rules=self.rules)
-
-    def accepts(self, problem: Problem, certificate: Certificate) -> bool:
-        """Whether a gap is within the tolerance, or as small as rounding allows.
-
-        Tolerances that rounding errors put out of reach count as met once these hide
-        what is left, as long as that is next to nothing.
-        """
-        unit = problem.null_objective
-        hidden = certificate.gap <= 2.0 * certificate.rounding <= 2.0 * HIDDEN * unit
-        return hidden or certificate.gap <= max(self.tol * unit, problem.fit.noise)
-
     def fit(
-        self,
-        posed: Posed,
-        data: TaskData | TaskStatistics,
-        coef: Array | None = None,
-    ) -> tuple[Posed, Solution]:
-        """Solve a posed model; where moments do not tell how well, on the samples."""
-        found = self.solve(posed.problem, coef)
-        problem = posed.problem
-        accepted = self.accepts(problem, found.certificate)
-        if (accepted and not problem.is_uncertain) or (
-            found.reason is StopReason.MAX_ITER
+        self, solver: Solver, data: TaskData | TaskStatistics, coef: Array | None = None
+    ) -> tuple[Self, Solution]:
+        """Solve the problem; where moments do not tell how well, on the samples."""
+        problem, found = self.problem, solver.solve(self.problem, coef)
+        certificate, by_gap = found.certificate, found.reason is StopReason.GAP
+        accepted = by_gap or solver.accepts(problem, certificate)
+        if found.reason is StopReason.MAX_ITER or (
+            accepted and not certificate.is_uncertain
         ):
-            return posed, found
-        if not isinstance(problem.fit, SquaredFit) or posed.model.penalty != "l21":
-            return posed, found
-        closer = posed.on_samples(data)
+            return self, found
+        if not isinstance(problem.fit, SquaredFit) or self.model.penalty != "l21":
+            return self, found
+        closer = self.on_samples(data)
         if closer is None and (accepted or problem.lam == 0):
-            return posed, found
-        return self._solve_closer(closer or posed, found)
+            return self, found
+        return (closer or self)._solve_closer(solver, found)
 
-    def _solve_closer(self, posed: Posed, known: Solution) -> tuple[Posed, Solution]:
+    def _solve_closer(self, solver: Solver, known: Solution) -> tuple[Self, Solution]:
         """Solve again, and combine what the certificates of both runs say.
 
         Without a penalty from zero; with one that is tiny from the optimum without.
         """
-        problem, coef = posed.problem, None
+        problem, coef = self.problem, None
         if problem.lam > 0:
             smooth, method = problem.with_strengths(lam=0.0), Newton()
-            coef = solve(smooth, method, stop=self.rules(method)).coef
-        found = self.solve(problem, coef)
+            coef = solve(smooth, method, stop=solver.rules(method)).coef
+        found = solver.solve(problem, coef)
         before = settle(problem, problem.at(known.coef), [max_iter(0)])
         assert before is not None
         best = min(before, found, key=lambda solution: solution.certificate.primal)
         # Better coefficients that are so large that rounding hides how much are none.
-        limit = max(self.tol * problem.null_objective, problem.fit.noise)
+        limit = max(solver.tol * problem.null_objective, problem.fit.noise)
         if found.certificate.rounding > limit:
             best = before
         dual = max(before.certificate.dual, found.certificate.dual)
         certificate = best.certificate._replace(dual=dual)
-        accepted = self.accepts(problem, certificate)
+        accepted = solver.accepts(problem, certificate)
         reason = StopReason.GAP if accepted else found.reason
         if not accepted and best is before and reason is StopReason.ROUNDING:
             reason = StopReason.STALLED  # its gap is far above rounding errors
-        return posed, replace(best, certificate=certificate, reason=reason)
+        return self, replace(best, certificate=certificate, reason=reason)
+
+
+def _standardise(source: Any, scale: Array, centre: Array | None) -> Any:
+    scaled = source.rescale(scale)
+    return scaled if centre is None else scaled.shift(centre)

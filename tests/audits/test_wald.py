@@ -19,7 +19,7 @@ from priormtl.audits.wald import (
 from priormtl.data import to_tasks
 from priormtl.datasets import make_related_tasks
 from priormtl.graphs import Laplacian
-from priormtl.priors import QuadraticPrior
+from priormtl.problem import QuadraticPrior
 
 
 def known(coef, gram, noise=1.0, ridge=1e-9):

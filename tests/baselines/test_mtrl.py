@@ -30,8 +30,7 @@ from priormtl.baselines.mtrl import (
 )
 from priormtl.data import from_labels
 from priormtl.penalties import TaskKernel
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import max_iter, solve
 from related_rows import logistic_loss, optimum, random_rows, squared_loss
 

@@ -1,6 +1,7 @@
 """Encoding: raw tables become the features that a fit saw, in any library."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -137,7 +138,7 @@ def test_other_plain_values_are_refused(change):
 def with_encoding(encoding):
     table = pd.DataFrame(FEATURES, columns=list(ENCODING.features))
     plain = summarize(table, [1.0, 2.0, 3.0], ["u", "u", "v"])
-    return TaskStatistics(**vars(plain) | {"encoding": encoding})
+    return replace(plain, encoding=encoding)
 
 
 def test_statistics_keep_it_through_sums_and_files(tmp_path):

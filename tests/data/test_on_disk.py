@@ -24,8 +24,8 @@ from priormtl.datasets import make_related_tasks
 from priormtl.graphs import Laplacian
 from priormtl.losses import FreeIntercepts, SquaredFit
 from priormtl.penalties import L21
-from priormtl.priors import QuadraticPrior, TaskPrior, difference_matrix, laplacian
-from priormtl.problem import Problem
+from priormtl.priors import TaskPrior, difference_matrix, laplacian
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import choose, default_method, gap_below, max_iter, solve
 from watched_memory import beside_tests
 

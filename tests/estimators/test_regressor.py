@@ -480,7 +480,7 @@ def test_an_interrupted_fit_leaves_the_last_one(data, fitted, monkeypatch):
         raise KeyboardInterrupt
 
     before = dict(vars(fitted))
-    monkeypatch.setattr("priormtl.model.solve", interrupt)
+    monkeypatch.setattr("priormtl.solvers.solver.solve", interrupt)
     with pytest.raises(KeyboardInterrupt):
         fitted.fit(data.X[:, :3], data.y, task=data.task)
     assert vars(fitted) == before

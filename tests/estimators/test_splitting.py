@@ -4,19 +4,15 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
 
-from priormtl import MultiTaskRegressor, summarize
+from priormtl import MultiTaskRegressor, MultiTaskRegressorCV, summarize
 from priormtl.data import Table, summarize_tasks
 from priormtl.estimators.splitting import (
     ScorerOnRows,
     check_parts,
-    merge_folds,
-    part_rows,
-    part_statistics,
-    read_grid,
     read_lams,
     with_task_column,
 )
-from priormtl.selection import find_partition, split_by_fold
+from priormtl.selection import divide, leave_one_out, split_by_fold
 from summarized_rows import assert_same
 
 FOLDS = np.arange(24) % 3
@@ -29,44 +25,34 @@ def table():
     return Table(X, y, codes, ("a", "b"), None, None)
 
 
-def judge(split, number, part=None):
-    """Stands for a score: what it was told."""
-    return number, split.test.tolist(), part
-
-
 def test_statistics_train_on_what_rows_train_on():
-    splits = split_by_fold(FOLDS)
-    data = table().to_tasks()
-    checked = []
-    by_rows = part_rows(
-        table(), data, splits, judge, lambda train, number: checked.append(number)
-    )
-    folds = find_partition(splits, 24)
-    by_statistics = part_statistics(table(), folds, splits, judge)
-    assert checked == [0, 1, 2]
-    assert by_rows.whole is data
-    assert_same(by_statistics.whole, summarize_tasks(data))
-    pairs = zip(by_rows.folds, by_statistics.folds, strict=True)
-    for (rows, _), (merged, _) in pairs:
-        assert_same(merged, summarize_tasks(rows))
+    splits, data = split_by_fold(FOLDS), table().to_tasks()
+    whole, by_rows = divide(table(), data, splits, by_rows=True)
+    assert whole is data
+    whole, by_statistics = divide(table(), data, splits, by_rows=False)
+    assert_same(whole, summarize_tasks(data))
+    for rows, merged in zip(by_rows, by_statistics, strict=True):
+        assert_same(merged.train, summarize_tasks(rows.train))
 
 
-def test_judges_get_the_statistics_of_their_rows_where_these_are_known():
-    splits = split_by_fold(FOLDS)
-    parts = part_statistics(table(), FOLDS, splits, judge)
-    for k, (_, (number, test, part)) in enumerate(parts.folds):
-        assert (number, test) == (k, np.flatnonzero(k == FOLDS).tolist())
-        assert_same(part, summarize_tasks(table().take(np.array(test)).to_tasks()))
-    data = table().to_tasks()
-    rows = part_rows(table(), data, splits, judge, lambda train, number: None)
-    assert [part for _, (_, _, part) in rows.folds] == [None] * 3
+def test_statistics_of_held_out_rows_are_kept_where_they_are_known():
+    splits, data = split_by_fold(FOLDS), table().to_tasks()
+    for k, fold in enumerate(divide(table(), data, splits, by_rows=False)[1]):
+        test = np.flatnonzero(k == FOLDS)
+        assert fold.split.test.tolist() == test.tolist()
+        assert_same(fold.test, summarize_tasks(table().take(test).to_tasks()))
+    _, folds = divide(table(), data, splits, by_rows=True)
+    assert [fold.test for fold in folds] == [None] * 3
+    overlapping = [splits[0], splits[0]]
+    _, folds = divide(table(), data, overlapping, by_rows=False)
+    assert [fold.test for fold in folds] == [None] * 2
 
 
 def test_a_task_that_only_one_part_holds_is_named():
     a, b = (summarize(np.eye(2), np.ones(2), task=[name] * 2) for name in "ab")
     always = (a + b).only(np.zeros(2, dtype=bool))
     with pytest.raises(ValueError, match=r"trains without \['a'\]"):
-        merge_folds([a, b], always, [None, None])
+        leave_one_out([a, b], always)
 
 
 @pytest.mark.parametrize("parts", [[], [1.0, 2.0]])
@@ -129,4 +115,4 @@ def test_listed_lams_are_taken_as_they_are():
 def test_bad_values_name_their_argument(name):
     grids = {"lams": [1.0], "thetas": [1.0], "epsilons": [1.0], name: [-1.0]}
     with pytest.raises(ValueError, match=name):
-        read_grid(**grids, problem=problem())
+        MultiTaskRegressorCV(**grids, cv=2).fit(np.eye(6, 2), np.arange(6.0))

@@ -15,8 +15,7 @@ from priormtl.losses.outliers import (
     solve_tied_components,
 )
 from priormtl.penalties import L21
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import Fista, default_method, gap_below, max_iter, solve
 
 BOTH = pytest.mark.parametrize("loss", ["squared", "logistic"])

@@ -9,8 +9,7 @@ from naive_twins import naive_dirty, naive_robust
 from priormtl.data import from_labels
 from priormtl.losses import NoIntercepts, Squared, SumFit
 from priormtl.penalties import Robust
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem, exact_constants
+from priormtl.problem import Problem, QuadraticPrior, exact_constants
 from priormtl.solvers import Fista, StopReason, diverged, gap_below, max_iter, solve
 
 BOTH = pytest.mark.parametrize("loss", ["squared", "logistic"])

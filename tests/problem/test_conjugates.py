@@ -7,8 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from instances import INTERCEPTS, LOSSES, POWERS, bind, random_coef, random_tasks
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.problem.objective import PowerDual
 from priormtl.solvers import Fista, gap_below, max_iter, solve
 

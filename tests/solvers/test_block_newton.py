@@ -9,8 +9,8 @@ from instances import build_problem, random_blocks, sine_problem, sine_tasks
 from priormtl.data import from_columns, summarize_tasks
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, TiedIntercepts
 from priormtl.penalties import L21, Nuclear
-from priormtl.priors import QuadraticPrior, TaskPrior, laplacian
-from priormtl.problem import Problem
+from priormtl.priors import TaskPrior, laplacian
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import BlockNewton, Fista, gap_below, max_iter, solve
 from priormtl.solvers import block_newton as sweeps
 from priormtl.solvers.block_newton import newton_step

@@ -12,8 +12,7 @@ from instances import (
 from listed_tasks import from_lists
 from priormtl.losses import Logistic, NoIntercepts, Squared
 from priormtl.penalties import Nuclear
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
     METHODS,
     Fista,

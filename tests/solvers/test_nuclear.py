@@ -23,8 +23,8 @@ from instances import (
 from priormtl.data import from_labels
 from priormtl.losses import FreeIntercepts, Logistic, NoIntercepts, Squared
 from priormtl.penalties import L21, Factors, Nuclear
-from priormtl.priors import FeaturePrior, QuadraticPrior, TaskPrior
-from priormtl.problem import Problem
+from priormtl.priors import FeaturePrior, TaskPrior
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
     Fista,
     History,
@@ -415,3 +415,13 @@ def test_normal_part_is_orthogonal_and_limited():
     np.testing.assert_allclose(normal @ factors.U, 0.0, atol=1e-14)
     np.testing.assert_allclose(factors.V.T @ normal, 0.0, atol=1e-14)
     assert np.linalg.norm(normal, 2) == pytest.approx(0.3)
+
+
+def test_a_stage_that_ends_at_its_exact_optimum_is_followed_by_the_next():
+    X = np.array([[1.522099830716407e-06], [-1.448327729355381e-06]])
+    y = np.array([2.859999749805335e-06, -2.08513137692938e-06])
+    fit = Squared().bind(from_labels(X, y, np.zeros(2, int)), FreeIntercepts())
+    problem = Problem(fit, QuadraticPrior.none(1, 1), Nuclear(), 1.0)
+    problem = problem.with_strengths(lam=1e-3 * problem.lam_max)
+    solution = solve(problem, NuclearNewton(), stop=[gap_below(1e-9, 1), max_iter(20)])
+    assert solution.reason is StopReason.GAP

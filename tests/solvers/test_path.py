@@ -12,8 +12,7 @@ from listed_tasks import from_lists
 from priormtl.data import from_labels
 from priormtl.losses import FreeIntercepts, Logistic, NoIntercepts, SumFit
 from priormtl.penalties import L21, Nuclear, Robust, Schatten
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
     Fista,
     Ista,

@@ -7,8 +7,7 @@ import pytest
 
 from instances import bind, random_coef, random_tasks, sine_problem
 from priormtl.penalties import Dirty
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import Fista, RowDescent, StopReason, gap_below, max_iter, solve
 from priormtl.solvers.kernels.dirty import DirtyRows, find_threshold, sweep
 

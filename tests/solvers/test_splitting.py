@@ -6,8 +6,7 @@ import pytest
 from instances import PENALTIES, bind, random_coef, random_tasks, sine_problem
 from priormtl.losses import SumFit
 from priormtl.penalties import Columns, Dirty, Nuclear, Robust
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
     Fista,
     Splitting,

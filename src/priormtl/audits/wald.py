@@ -26,8 +26,7 @@ from scipy.special import gammaincc
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Point, Problem
+from priormtl.problem import Point, Problem, QuadraticPrior
 
 GRID = 10.0 ** np.arange(-4.0, 2.5)  # ridges and ties, in units of the rows' curvature
 FEWEST_LEFT = 0.1  # share of degrees of freedom that must remain to estimate the noise

@@ -40,8 +40,7 @@ from priormtl.estimators import (
 )
 from priormtl.losses import DataFit
 from priormtl.penalties import Nuclear, Penalty, Schatten, TaskKernel
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
     Fista,
     Method,

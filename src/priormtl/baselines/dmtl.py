@@ -27,8 +27,7 @@ from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks, check_strength
 from priormtl.losses import DataFit
 from priormtl.penalties import Dirty
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 
 EXPONENTS = (0.5, 0.25, 0.75, 1.0, 0.0)  # of m, in ratios worth trying
 

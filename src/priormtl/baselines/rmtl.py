@@ -26,8 +26,7 @@ from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks, check_strength
 from priormtl.losses import DataFit, SumFit
 from priormtl.penalties import Columns, Nuclear, Penalty, Robust, halve
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 
 EXPONENTS = (0.25, 0.125, 0.375, 0.0, 0.5)  # of m, in ratios worth trying
 

@@ -59,6 +59,7 @@ from priormtl.data.tasks import (
     from_codes,
     from_columns,
     from_labels,
+    strata_of,
     to_tasks,
 )
 
@@ -110,6 +111,7 @@ __all__ = [
     "split_task_column",
     "stack_tasks",
     "statistics_pay",
+    "strata_of",
     "summarize",
     "summarize_tasks",
     "take_rows",

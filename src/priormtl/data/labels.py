@@ -30,11 +30,13 @@ def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
     Tasks are sorted, or in category order where ``labels`` is categorical.
     """
     labels = nw.to_native(labels, pass_through=True)
-    categories = label_categories(labels)
+    is_array = isinstance(labels, np.ndarray)
+    categories = None if is_array else label_categories(labels)
     if categories is None:
         values, codes = _unique(labels, n)
         return codes, values
-    _check_length(labels, n)
+    if len(labels) != n:
+        raise _wrong_length(labels, n)
     codes = _category_codes(labels, categories)
     _refuse_gaps(int(np.count_nonzero(codes < 0)), n)
     used = np.flatnonzero(np.bincount(codes, minlength=len(categories)))
@@ -154,7 +156,8 @@ def _unique(labels: Any, n: int) -> tuple[tuple[Hashable, ...], Index]:
             f"task must be one label per row of X: got {labels!r}. For one task leave "
             "it out; a column of X is named as task= of the model."
         )
-    _check_length(labels, n)
+    if len(labels) != n:  # type: ignore[arg-type]
+        raise _wrong_length(labels, n)
     if hasattr(labels, "to_pylist"):  # of pyarrow
         try:
             values, codes = _arrow_codes(labels)
@@ -230,12 +233,10 @@ def _code_items(items: list[Any]) -> tuple[tuple[Hashable, ...], Index]:
     return tuple(plain), codes
 
 
-def _check_length(labels: Any, n: int) -> None:
-    if len(labels) != n:
-        raise ValueError(
-            f"task must have one label per row of X: got {len(labels)} labels for "
-            f"{n} rows."
-        )
+def _wrong_length(labels: Any, n: int) -> ValueError:
+    return ValueError(
+        f"task must have one label per row of X: got {len(labels)} labels for {n} rows."
+    )
 
 
 def _refuse_gaps(missing: int, n: int) -> None:

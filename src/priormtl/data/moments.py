@@ -9,7 +9,7 @@ would be larger than X (:class:`CentredSamples`, below).
 """
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple, Protocol, Self
@@ -414,42 +414,34 @@ def refuse_tiny(*parts: Moments) -> None:
     Their sums of squares would be zero, as if they were constant. Deviations are only
     computed where a mean is suspicious.
     """
-    sizes = _largest(*(np.abs(part.x_mean) for part in parts))
+    sizes, size = np.zeros(1), 0.0
+    for part in parts:
+        sizes = np.maximum(sizes, np.abs(part.x_mean).max(axis=0, initial=0.0))
+        size = max(size, float(np.abs(part.y_mean).max(initial=0.0)))
     suspects = np.flatnonzero((sizes > 0) & (sizes < SMALLEST))
     if len(suspects):
-        spreads = (_deviations(p.squared_deviations()[:, suspects], p) for p in parts)
-        for k in suspects[_largest(*spreads) < SMALLEST]:
+        squares = (part.squared_deviations()[:, suspects] for part in parts)
+        for k in suspects[_largest_deviations(squares, parts) < SMALLEST]:
             names = parts[0].features
             name = int(k) if names is None else names[k]
-            raise _too_small(f"feature {name!r}", sizes[k])
-    size = _largest(*(np.abs(part.y_mean[:, np.newaxis]) for part in parts))[0]
+            raise too_small(f"feature {name!r}", sizes[k])
     if 0 < size < SMALLEST:
-        spreads = (_deviations(part.yy[:, np.newaxis], part) for part in parts)
-        if _largest(*spreads)[0] < SMALLEST:
-            raise _too_small("the target", size)
+        squares = (part.yy[:, np.newaxis] for part in parts)
+        if _largest_deviations(squares, parts)[0] < SMALLEST:
+            raise too_small("the target", size)
 
 
-def refuse_tiny_weights(moments: Moments) -> None:
-    """Fail where weights are too small to fit: norms of gradients would be zero.
-
-    Statistics with such weights are correct, and can be added.
-    """
-    heaviest = moments.weight.max(initial=0.0)
-    if 0 < heaviest < SMALLEST:
-        raise _too_small("the weight", heaviest)
-
-
-def _largest(*columns: Array) -> Array:
-    return np.max([part.max(axis=0, initial=0.0) for part in columns], axis=0)
+def _largest_deviations(squares: Iterable[Array], parts: Iterable[Moments]) -> Array:
+    """Largest standard deviation over tasks and parts; zero where there are no rows."""
+    found = np.zeros(1)
+    for square, part in zip(squares, parts, strict=True):
+        weight = part.weight[:, np.newaxis]
+        shares = np.divide(square, weight, np.zeros_like(square), where=weight > 0)
+        found = np.maximum(found, np.sqrt(shares).max(axis=0, initial=0.0))
+    return found
 
 
-def _deviations(squares: Array, part: Moments) -> Array:
-    """Standard deviation in each task; zero where it has no rows."""
-    weight = part.weight[:, np.newaxis]
-    return np.sqrt(np.divide(squares, weight, np.zeros_like(squares), where=weight > 0))
-
-
-def _too_small(what: str, size: float) -> ValueError:
+def too_small(what: str, size: float) -> ValueError:
     digits = min(300, -math.floor(math.log10(size)))
     return ValueError(
         f"{what} must reach {SMALLEST:g}, or sums of squares vanish: it is about "

@@ -7,8 +7,8 @@ For disjoint sets a and b of rows, with weights w and means μ, Chan, Golub and 
 
 import os
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,35 +54,25 @@ class TaskStatistics:
     tasks: tuple[Hashable, ...]
     features: tuple[str, ...] | None = None
     encoding: Encoding | None = None  # how columns of a table became the features
+    shape: tuple[int, int] = field(init=False, repr=False)  # (d, m)
+    is_shared: bool = field(init=False, repr=False)  # whether one XᵀX serves all tasks
+    # Whether there is one XᵀX per task, on disk, mapped into memory.
+    is_mapped: bool = field(init=False, repr=False)
+    size: int = field(init=False, repr=False)  # entries that ``gram_product`` reads
+    gram_size: int = field(init=False, repr=False)  # entries of ``gram``
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(d, m)."""
-        return int(self.x_mean.shape[1]), len(self.tasks)
+    rows_per_task: ClassVar[None] = None  # samples are gone
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether one XᵀX serves all tasks."""
-        return len(self.xx) < len(self.tasks)
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether there is one XᵀX per task, on disk, mapped into memory."""
-        return isinstance(self.xx, np.memmap | MappedGrams) and not self.is_shared
-
-    @property
-    def size(self) -> int:
-        """Number of entries that ``gram_product`` reads."""
-        return int(self.xx.size)
-
-    @property
-    def gram_size(self) -> int:
-        """Number of entries of ``gram``."""
-        return int(self.xx.size)
+    def __post_init__(self) -> None:
+        size, shared = int(self.xx.size), len(self.xx) < len(self.tasks)
+        mapped = isinstance(self.xx, np.memmap | MappedGrams) and not shared
+        shape = int(self.x_mean.shape[1]), len(self.tasks)
+        known = {"is_shared": shared, "is_mapped": mapped, "shape": shape}
+        self.__dict__.update(known, size=size, gram_size=size)
 
     def gram(self) -> Array:
         """Centred XᵀX of each task, or one for all; read-only."""
-        view = self._held().view()
+        view = np.asarray(self.xx).view()
         view.flags.writeable = False
         return view
 
@@ -92,21 +82,14 @@ class TaskStatistics:
             return self.xx
         return MappedGrams.of(self.xx, self.weight, self.x_mean)
 
-    def _held(self) -> Array:
-        return np.asarray(self.xx) if isinstance(self.xx, MappedGrams) else self.xx
-
     def raw_gram(self) -> Array:
         """XᵀX about zero."""
         t = len(self.xx)
         means = np.ascontiguousarray(self.x_mean[:t].T)
         # With tasks last in memory, as solvers read them.
         raw = (self.weight[:t] * means)[:, np.newaxis] * means
-        raw += self._held().transpose(1, 2, 0)
+        raw += np.asarray(self.xx).transpose(1, 2, 0)
         return raw.transpose(2, 0, 1)
-
-    @property
-    def rows_per_task(self) -> None:
-        """None: samples are gone."""
 
     def rows(self) -> CentredRows:
         """Not available."""
@@ -147,7 +130,7 @@ class TaskStatistics:
 
     def gram_product(self, P: Array) -> Array:
         """Column i is XᵀX of task i times column i of P."""
-        xx = self._held()
+        xx = np.asarray(self.xx)
         if len(xx) == 1:
             return np.asarray(xx[0] @ P)
         return np.matmul(xx, P.T[:, :, np.newaxis])[:, :, 0].T
@@ -168,11 +151,11 @@ class TaskStatistics:
     def within_task_products(self, features: Index) -> Array:
         """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
         copies = len(self.tasks) // len(self.xx)
-        return copies * self._held()[:, features, :].sum(axis=0)
+        return copies * np.asarray(self.xx)[:, features, :].sum(axis=0)
 
     def task_spectra(self) -> tuple[Array, Array]:
         """Smallest and largest eigenvalue of each task's centred XᵀX."""
-        values = np.linalg.eigvalsh(self._held())
+        values = np.linalg.eigvalsh(np.asarray(self.xx))
         m = len(self.tasks)
         lowest, highest = np.maximum(values[:, 0], 0.0), values[:, -1]
         return np.broadcast_to(lowest, m), np.broadcast_to(highest, m)
@@ -182,7 +165,7 @@ class TaskStatistics:
         return replace(
             self,
             x_mean=self.x_mean[:, features],
-            xx=self._held()[:, features[:, np.newaxis], features],
+            xx=np.asarray(self.xx)[:, features[:, np.newaxis], features],
             xy=self.xy[:, features],
             features=self.features and tuple(self.features[j] for j in features),
             encoding=None,
@@ -193,7 +176,7 @@ class TaskStatistics:
         return replace(
             self,
             x_mean=self.x_mean / scale,
-            xx=self._held() / scale / scale[:, np.newaxis],
+            xx=np.asarray(self.xx) / scale / scale[:, np.newaxis],
             xy=self.xy / scale,
             encoding=None,
         )
@@ -216,6 +199,8 @@ class TaskStatistics:
         if a.encoding is not None and b.encoding is not None:
             encoding = a.encoding + b.encoding
         alike = (a.is_shared and b.is_shared) or (a.is_mapped and b.is_mapped)
+        # Without declared orders, tasks that agree need no alignment.
+        alike |= len(a.xx) == len(b.xx) and type(a.tasks) is type(b.tasks) is tuple
         if not (alike and a.tasks == b.tasks):
             tasks = merge_tasks(a.tasks, b.tasks)
             a, b = _align(a, tasks), _align(b, tasks)
@@ -232,9 +217,9 @@ class TaskStatistics:
         if self.is_mapped:
             xx = self.mapped_gram().only(tasks)
         elif self.is_shared and (tasks.all() or not tasks.any()):
-            xx = self._held() * float(tasks.all())
+            xx = np.asarray(self.xx) * float(tasks.all())
         else:
-            xx = np.where(each[:, :, np.newaxis], self._held(), 0.0)
+            xx = np.where(each[:, :, np.newaxis], np.asarray(self.xx), 0.0)
         return replace(
             self,
             weight=self.weight * one,
@@ -263,7 +248,9 @@ class TaskStatistics:
             "features": None if self.features is None else list(self.features),
             "encoding": self.encoding and self.encoding.to_plain(),
         }
-        arrays = {name: getattr(self, name) for name in PLAIN} | {"xx": self._held()}
+        arrays = {name: getattr(self, name) for name in PLAIN} | {
+            "xx": np.asarray(self.xx)
+        }
         write_archive(path, KIND, settings, arrays)
 
     @classmethod

@@ -5,7 +5,7 @@ formed, which keeps digits when features have large offsets; chunks are joined b
 Chan's formula.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -16,10 +16,11 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl.data.labels import keep_tasks
 from priormtl.data.moments import (
     ROUNDING,
+    SMALLEST,
     Moments,
     centre_samples,
     refuse_tiny,
-    refuse_tiny_weights,
+    too_small,
 )
 from priormtl.data.on_disk import StreamedMoments
 from priormtl.data.statistics import TaskStatistics, align_tasks
@@ -40,15 +41,18 @@ def condense(data: TaskData | TaskStatistics) -> Moments:
             summarize_tasks(data) if statistics_pay(data) else centre_samples(data)
         )
     refuse_tiny(moments)
-    refuse_tiny_weights(moments)
+    # Statistics with tiny weights are correct, and can be added. But norms of
+    # gradients would be zero in a fit.
+    heaviest = moments.weight.max(initial=0.0)
+    if 0 < heaviest < SMALLEST:
+        raise too_small("the weight", heaviest)
     return moments
 
 
 def statistics_pay(data: TaskData) -> bool:
     """Whether Gram matrices are no larger than the samples."""
-    n = int(data.X.shape[0])
-    d, m = data.shape
-    least = d if isinstance(data, SharedRows) else m * d
+    n, d = data.X.shape
+    least = d if isinstance(data, SharedRows) else len(data.tasks) * d
     return n >= least and not issparse(data.X)
 
 
@@ -131,35 +135,11 @@ def summarize_tasks(data: TaskData) -> TaskStatistics:
             data.features,
         )
     if isinstance(data, StackedRows) and not issparse(data.X):
-        parts = list(_stacked_parts(data))
+        joined = task_products(data.X, data.y, data.weight, data.starts)
     else:
         parts = [_one_task(centred_products(*data.rows_of(i))) for i in range(m)]
-    joined = parts[0]
-    if len(parts) > 1:
         joined = Products(*map(np.concatenate, zip(*parts, strict=True)))
     return TaskStatistics(*joined, data.tasks, data.features)
-
-
-def _stacked_parts(data: StackedRows) -> Iterator["Products"]:
-    """Products of batches of tasks that fit into a chunk; larger tasks by chunks."""
-    most = max(1, CHUNK_CELLS // (data.shape[0] + 1))
-    for tasks in _batches(data.starts, most):
-        starts = data.starts[tasks.start : tasks.stop + 1]
-        rows = slice(starts[0], starts[-1])
-        if starts[-1] - starts[0] > most:  # one large task
-            yield _one_task(centred_products(*data.rows_of(tasks.start)))
-        else:
-            part = data.X[rows], data.y[rows], data.weight[rows]
-            yield task_products(*part, starts - starts[0])
-
-
-def _batches(starts: Index, most: int) -> Iterator[slice]:
-    """Tasks of at most ``most`` rows together, or single larger ones."""
-    first, m = 0, len(starts) - 1
-    while first < m:
-        last = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
-        yield slice(first, max(last, first + 1))
-        first = max(last, first + 1)
 
 
 class Products(NamedTuple):
@@ -234,68 +214,62 @@ def _join(a: Products, b: Products) -> Products:
 
 
 def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
-    """Products of several tasks, whose rows follow each other."""
-    d, m = X.shape[1], len(starts) - 1
+    """Products of several tasks, whose rows follow each other.
+
+    Batches of tasks that fit into the processor's cache are centred and multiplied
+    together; tasks larger than a chunk follow one by one.
+    """
+    d, m, ends = X.shape[1], len(starts) - 1, starts.tolist()
     total = np.add.reduceat(weight, starts[:-1])
-    mean, products = np.empty((m, d + 1)), np.empty((m, d + 1, d + 1))
-    for batch in _batches(starts, max(1, CACHED_CELLS // (d + 1))):
-        rows = slice(starts[batch.start], starts[batch.stop])
-        inside = starts[batch.start : batch.stop + 1] - rows.start
-        table = _empty_like(X, rows.stop - rows.start, d + 1)
-        table[:, :-1], table[:, -1] = X[rows], y[rows]
-        mean[batch] = _centre_tasks(table, weight[rows], inside, total[batch])
-        _multiply_tasks(table, inside, products[batch])
-    doubtful = _silence_constants(products, mean, total)
-    found = Products(
-        total,
-        mean[:, :d],
-        mean[:, d],
-        np.ascontiguousarray(products[:, :d, :d]),
-        np.ascontiguousarray(products[:, :d, d]),
-        products[:, d, d].copy(),
-    )
-    for i in doubtful.tolist():
-        rows = slice(starts[i], starts[i + 1])
-        exact = _one_task(_chunk_products(X[rows], y[rows, np.newaxis], weight[rows]))
+    x_mean, xx, xy = np.empty((m, d)), np.empty((m, d, d)), np.empty((m, d))
+    found = Products(total, x_mean, np.empty(m), xx, xy, np.empty(m))
+    again, last = [], 0
+    while last < m:
+        first = last
+        most = starts[first] + max(1, min(CACHED_CELLS, CHUNK_CELLS) // (d + 1))
+        last = max(int(np.searchsorted(starts, most, side="right")) - 1, first + 1)
+        a, b = ends[first], ends[last]
+        if b - a > max(1, CHUNK_CELLS // (d + 1)):
+            again.append(first)
+            continue
+        batch, inside = slice(first, last), starts[first : last + 1] - a
+        counts, w, total_weight = np.diff(inside), weight[a:b], total[batch]
+        table = _empty_like(X, b - a, d + 1)
+        table[:, :-1], table[:, -1] = X[a:b], y[a:b]
+        share = w / np.repeat(total_weight, counts)
+        mean = np.add.reduceat(table * share[:, np.newaxis], inside[:-1], axis=0)
+        table -= np.repeat(mean, counts, axis=0)
+        if np.any(w != 1.0):
+            table *= np.sqrt(w)[:, np.newaxis]
+        products = np.empty((last - first, d + 1, d + 1))
+        if table.flags.c_contiguous and np.all(counts == counts[0]):
+            parts = table.reshape(len(counts), counts[0], -1)
+            np.matmul(parts.transpose(0, 2, 1), parts, out=products)
+        else:
+            for product, start, end in zip(
+                products, inside[:-1], inside[1:], strict=True
+            ):
+                part = table[start:end]
+                np.matmul(part.T, part, out=product)
+        # What is left of a constant column is rounding; where it is not clear whether
+        # one is constant, its mean must be computed more exactly.
+        squares = np.einsum("ijj->ij", products)
+        unit = total_weight[:, np.newaxis] * mean**2
+        constant = squares <= ROUNDING**2 * unit
+        task, column = np.nonzero(constant)
+        products[task, column, :] = 0.0
+        products[task, :, column] = 0.0
+        doubtful = np.any(~constant & (squares <= FAR**2 * unit), axis=1)
+        again += (first + np.flatnonzero(doubtful)).tolist()
+        x_mean[batch], found.y_mean[batch] = mean[:, :d], mean[:, d]
+        xx[batch], xy[batch] = products[:, :d, :d], products[:, :d, d]
+        found.yy[batch] = products[:, d, d]
+    for i in again:
+        rows = slice(ends[i], ends[i + 1])
+        exact = _one_task(centred_products(X[rows], y[rows], weight[rows]))
         for field, value in zip(found, exact, strict=True):
             field[i] = value[0]
     return found
-
-
-def _centre_tasks(table: Array, weight: Array, starts: Index, total: Array) -> Array:
-    counts = np.diff(starts)
-    share = weight / np.repeat(total, counts)
-    mean = np.add.reduceat(table * share[:, np.newaxis], starts[:-1], axis=0)
-    table -= np.repeat(mean, counts, axis=0)
-    if np.any(weight != 1.0):
-        table *= np.sqrt(weight)[:, np.newaxis]
-    return np.asarray(mean)
-
-
-def _multiply_tasks(table: Array, starts: Index, out: Array) -> None:
-    counts = np.diff(starts)
-    if table.flags.c_contiguous and np.all(counts == counts[0]):
-        parts = table.reshape(len(counts), counts[0], -1)
-        np.matmul(parts.transpose(0, 2, 1), parts, out=out)
-        return
-    ends = starts.tolist()
-    for i, product in enumerate(out):
-        part = table[ends[i] : ends[i + 1]]
-        np.matmul(part.T, part, out=product)
-
-
-def _silence_constants(products: Array, mean: Array, total: Array) -> Index:
-    """Set products of constant columns to zero: what is left of them is rounding.
-
-    Returns the tasks whose means must be computed more exactly to decide.
-    """
-    squares = np.einsum("ijj->ij", products)
-    unit = total[:, np.newaxis] * mean**2
-    constant = squares <= ROUNDING**2 * unit
-    task, column = np.nonzero(constant)
-    products[task, column, :] = 0.0
-    products[task, :, column] = 0.0
-    return np.flatnonzero(np.any(~constant & (squares <= FAR**2 * unit), axis=1))
 
 
 def _empty_like(X: Matrix, rows: int, columns: int) -> Array:

@@ -84,16 +84,20 @@ def _split_array_column(X: Any, task: Hashable) -> tuple[Any, Any]:
 
 
 def read_matrix(X: Any) -> Matrix:
-    frame = as_frame(X)
-    if frame is not None:
-        matrix: Matrix = _frame_values(frame, "X")
+    names: list[str] | None = None
+    if isinstance(X, np.ndarray) and X.dtype == np.float64:
+        matrix: Matrix = X
     elif issparse(X):
         matrix = csr_array(X, dtype=np.float64)
+    elif (frame := as_frame(X)) is not None:
+        matrix, names = _frame_values(frame, "X"), frame.columns
     else:
         matrix = _array_values(X, "X")
     if matrix.ndim != 2:
         raise ValueError(f"X must have two dimensions: got shape {matrix.shape}.")
-    _refuse_not_finite(matrix, None if frame is None else frame.columns)
+    values = matrix.data if issparse(matrix) else matrix
+    if not np.max(np.abs(values), initial=0.0) <= LARGEST_VALUE:
+        raise _not_finite(matrix, names)
     return matrix
 
 
@@ -128,7 +132,8 @@ def column_floats(column: Any) -> Array:
         return np.full(len(column), np.nan)
     values = _column_values(column, "X")
     known = np.where(np.isnan(values), 0.0, values)
-    _refuse_not_finite(known[:, np.newaxis], [column.name])
+    if not np.max(np.abs(known), initial=0.0) <= LARGEST_VALUE:
+        raise _not_finite(known[:, np.newaxis], [column.name])
     return values
 
 
@@ -151,11 +156,9 @@ def _to_floats(column: Any) -> Array:
     return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
 
 
-def _refuse_not_finite(X: Matrix, names: list[str] | None) -> None:
-    """Fail at the first column with NaN, infinity or numbers too large to square."""
+def _not_finite(X: Matrix, names: list[str] | None) -> ValueError:
+    """Name the first column with NaN, infinity or numbers too large to square."""
     values = X.data if issparse(X) else X
-    if np.max(np.abs(values), initial=0.0) <= LARGEST_VALUE:
-        return
     columns = X.tocoo().col if issparse(X) else np.arange(X.shape[1])
     wrong = ~(np.abs(values) <= LARGEST_VALUE)
     first = int(columns[wrong][0] if issparse(X) else np.argmax(wrong.any(axis=0)))
@@ -167,7 +170,7 @@ def _refuse_not_finite(X: Matrix, names: list[str] | None) -> None:
         what, way_out = "inf", "replace or drop the infinite values"
     else:
         what, way_out = f"values beyond {LARGEST_VALUE:g}", "rescale it"
-    raise ValueError(f"X must be finite: column {name} contains {what}; {way_out}.")
+    return ValueError(f"X must be finite: column {name} contains {what}; {way_out}.")
 
 
 def read_targets(y: Any, name: str = "y") -> Array:

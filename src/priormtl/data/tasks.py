@@ -9,7 +9,7 @@ which they came, so that folds can be taken from it; ``to_tasks`` sorts them by 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -66,9 +66,6 @@ class TaskData(ABC):
 
     def with_matrix(self, X: Matrix) -> Self:
         return replace(self, X=X)
-
-    def with_names(self, features: Sequence[str] | None) -> Self:
-        return replace(self, features=None if features is None else tuple(features))
 
     def restrict(self, features: Index) -> Self:
         names = self.features and tuple(self.features[j] for j in features)
@@ -220,9 +217,11 @@ def from_labels(
     features: Sequence[str] | None = None,
 ) -> StackedRows:
     """Stacked rows with one task label each; rows of weight zero are dropped."""
-    _check_length(y, int(X.shape[0]))
-    codes, tasks = encode_labels(task, int(X.shape[0]))
-    return from_codes(X, y, codes, tasks, weight).with_names(features)
+    n = int(X.shape[0])
+    if len(y) != n:
+        raise _wrong_length(y, n)
+    codes, tasks = encode_labels(task, n)
+    return from_codes(X, y, codes, tasks, weight, features)
 
 
 def from_codes(
@@ -231,20 +230,23 @@ def from_codes(
     codes: Index,
     tasks: tuple[Hashable, ...],
     weight: Array | None = None,
+    features: Sequence[str] | None = None,
 ) -> StackedRows:
-    n = int(X.shape[0])
-    _check_length(y, n)
-    _refuse_not_finite(y)
-    weights = _check_weight(weight, (n,))
+    n, m = int(X.shape[0]), len(tasks)
+    if len(y) != n:
+        raise _wrong_length(y, n)
+    weights = _check_samples(y, weight, (n,))
     kept = weights > 0
-    m = len(tasks)
-    _refuse_empty(tasks, np.bincount(codes[kept], minlength=m) == 0)
+    counts = np.bincount(codes[kept], minlength=m)
+    if not counts.all():
+        raise _no_targets(tasks, counts == 0)
     if not kept.all() or np.any(codes[1:] < codes[:-1]):
         order = np.argsort(codes, kind="stable")
         order = order[kept[order]]
         X, y, weights, codes = X[order], y[order], weights[order], codes[order]
     starts = np.searchsorted(codes, np.arange(m + 1)).astype(np.intp)
-    return StackedRows(X, y, weights, tasks, None, starts)
+    names = None if features is None else tuple(features)
+    return StackedRows(X, y, weights, tasks, names, starts)
 
 
 def from_columns(
@@ -261,25 +263,25 @@ def from_columns(
     n, m = Y.shape
     if X.shape[0] != n:
         raise ValueError(f"y must have one row per row of X: got {n} for {X.shape[0]}.")
-    _refuse_not_finite(np.where(np.isnan(Y), 0.0, Y))
-    per_row = weight is None or np.ndim(weight) == 1
-    weights = _check_weight(weight, (n,) if per_row else (n, m))
     measured = ~np.isnan(Y)
+    targets = np.where(measured, Y, 0.0)
+    per_row = weight is None or np.ndim(weight) == 1
+    weights = _check_samples(targets, weight, (n,) if per_row else (n, m))
     cells = np.where(measured, weights[:, np.newaxis] if per_row else weights, 0.0)
-    names = tuple(range(m)) if tasks is None else tuple(tasks)
-    _refuse_empty(names, np.all(cells == 0, axis=0))
-    data = SharedRows(X, np.where(measured, Y, 0.0), cells, names, None)
-    return data.with_names(features)
+    columns = tuple(range(m)) if tasks is None else tuple(tasks)
+    empty = np.all(cells == 0, axis=0)
+    if empty.any():
+        raise _no_targets(columns, empty)
+    names = None if features is None else tuple(features)
+    return SharedRows(X, targets, cells, columns, names)
 
 
-def _check_length(y: Array, n: int) -> None:
-    if len(y) != n:
-        raise ValueError(
-            f"y must have one value per row of X: got {len(y)} for {n} rows."
-        )
+def _wrong_length(y: Array, n: int) -> ValueError:
+    return ValueError(f"y must have one value per row of X: got {len(y)} for {n} rows.")
 
 
-def _refuse_not_finite(y: Array) -> None:
+def _check_samples(y: Array, weight: Array | None, shape: tuple[int, ...]) -> Array:
+    """Weights of this shape; fails unless they are valid and targets finite."""
     if not np.all(np.abs(y) <= LARGEST_TARGET):
         what = "NaN" if np.isnan(y).any() else "inf"
         if np.all(np.isfinite(y)):
@@ -288,9 +290,6 @@ def _refuse_not_finite(y: Array) -> None:
             f"y must be finite: it contains {what}. Drop these rows; only with one "
             "column per task may NaN mark a target that was not measured."
         )
-
-
-def _check_weight(weight: Array | None, shape: tuple[int, ...]) -> Array:
     if weight is None:
         return np.ones(shape)
     weights = np.asarray(weight, dtype=np.float64)
@@ -310,13 +309,12 @@ def _check_weight(weight: Array | None, shape: tuple[int, ...]) -> Array:
     return weights
 
 
-def _refuse_empty(tasks: Sequence[Hashable], empty: np.ndarray) -> None:
-    if np.any(empty):
-        names = [tasks[i] for i in np.flatnonzero(empty)[:8]]
-        raise ValueError(
-            f"every task needs at least one measured target of positive weight: "
-            f"{names} have none. Drop these tasks."
-        )
+def _no_targets(tasks: Sequence[Hashable], empty: np.ndarray) -> ValueError:
+    names = [tasks[i] for i in np.flatnonzero(empty)[:8]]
+    return ValueError(
+        f"every task needs at least one measured target of positive weight: {names} "
+        "have none. Drop these tasks."
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,13 +334,17 @@ class Table:
     def to_tasks(self) -> TaskData:
         if self.codes is None:
             return from_columns(self.X, self.y, self.weight, self.tasks, self.features)
-        data = from_codes(self.X, self.y, self.codes, self.tasks, self.weight)
-        return data.with_names(self.features)
+        return from_codes(
+            self.X, self.y, self.codes, self.tasks, self.weight, self.features
+        )
 
     def measured(self) -> NDArray[np.bool_]:
         """Whether each target counts, with positive weight: (n, 1) or (n, m)."""
-        known = ~np.isnan(_as_columns(self.y))
-        return known if self.weight is None else known & (_as_columns(self.weight) > 0)
+        known = ~np.isnan(self.y if self.y.ndim == 2 else self.y[:, np.newaxis])
+        if self.weight is None:
+            return known
+        counts = self.weight > 0
+        return known & (counts if counts.ndim == 2 else counts[:, np.newaxis])
 
     def take(self, rows: Index) -> Self:
         """Only these rows, and only the tasks that they measure."""
@@ -353,36 +355,38 @@ class Table:
             codes=None if self.codes is None else self.codes[rows],
             weight=None if self.weight is None else self.weight[rows],
         )
-        return part._drop_absent_tasks()
-
-    def _drop_absent_tasks(self) -> Self:
-        measured = self.measured()
-        if self.codes is None:
+        measured = part.measured()
+        if part.codes is None:
             present = np.count_nonzero(measured, axis=0) > 0
         else:
-            codes = self.codes[measured[:, 0]]
+            codes = part.codes[measured[:, 0]]
             present = np.bincount(codes, minlength=len(self.tasks)) > 0
         if present.all():
-            return self
-        tasks = keep_tasks(
-            self.tasks,
-            (task for task, kept in zip(self.tasks, present, strict=True) if kept),
-        )
-        if self.codes is None:
-            by_cell = self.weight is not None and self.weight.ndim == 2
-            weight = self.weight[:, present] if by_cell else self.weight  # type: ignore[index]
-            return replace(self, y=self.y[:, present], weight=weight, tasks=tasks)
+            return part
+        tasks = keep_tasks(self.tasks, compress(self.tasks, present))
+        if part.codes is None:
+            weight = part.weight
+            if weight is not None and weight.ndim == 2:
+                weight = weight[:, present]
+            return replace(part, y=part.y[:, present], weight=weight, tasks=tasks)
         # Rows of weight zero may belong to a task that is gone: they go with it.
-        rows = np.flatnonzero(present[self.codes])
+        rows = np.flatnonzero(present[part.codes])
         return replace(
-            self,
-            X=self.X[rows],
-            y=self.y[rows],
-            codes=(np.cumsum(present) - 1)[self.codes[rows]],
-            weight=None if self.weight is None else self.weight[rows],
+            part,
+            X=part.X[rows],
+            y=part.y[rows],
+            codes=(np.cumsum(present) - 1)[part.codes[rows]],
+            weight=None if part.weight is None else part.weight[rows],
             tasks=tasks,
         )
 
 
-def _as_columns(values: Array) -> Array:
-    return values if values.ndim == 2 else values[:, np.newaxis]
+def strata_of(table: Table, *, by_class: bool) -> Index:
+    """Task of every target (n, 1) or (n, m), by class also its sign; −1: not measured.
+
+    Rows of one stratum are alike for dealing.
+    """
+    y = table.y if table.codes is None else table.y[:, np.newaxis]
+    own = np.arange(y.shape[1]) if table.codes is None else table.codes[:, np.newaxis]
+    strata = 2 * own + (y > 0) if by_class else np.broadcast_to(own, y.shape)
+    return np.where(table.measured(), strata, -1).astype(np.intp)

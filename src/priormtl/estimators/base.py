@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -41,6 +41,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     task: Hashable | None
     tasks_: np.ndarray
     _targets_are_columns: bool
+    _targets_are_numbers: ClassVar[bool] = True  # not classes
     _frame_library: Any = None  # of the table that was fitted, if it was a frame
     encoding_: Encoding  # where raw tables were learned from
     task_column_: str  # likewise
@@ -69,8 +70,8 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         self
         """
         with unchanged_on_error(self):
-            data = self._read_samples(X, y, task, sample_weight, reset=True)
-            self._fit_tasks(data)
+            table = self._read_table(X, y, task, sample_weight, reset=True)
+            self._fit_tasks(table.to_tasks())
         return self
 
     @abstractmethod
@@ -85,11 +86,11 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     def _check_targets(self, y: Any) -> np.ndarray:
         """Targets as an array (n,) or (n, m), not yet coded."""
 
-    @abstractmethod
     def _code_targets(
         self, y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...]
     ) -> Array:
-        """Targets as numbers; NaN where not measured. ``codes``: task of each row."""
+        """Classes as numbers; NaN where not measured. ``codes``: task of each row."""
+        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -98,30 +99,29 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         tags.target_tags.multi_output = True
         return tags
 
-    def _read_samples(
-        self, X: Any, y: Any, task: Any, sample_weight: Any, *, reset: bool
-    ) -> TaskData:
-        """Rows as TaskData; sets n_features_in_ and feature_names_in_."""
-        return self._read_table(X, y, task, sample_weight, reset=reset).to_tasks()
-
     def _read_table(
         self, X: Any, y: Any, task: Any, sample_weight: Any, *, reset: bool
     ) -> Table:
         """Rows in their order; sets n_features_in_ and feature_names_in_."""
         if reset:
-            self._adopt_encoding(None)
+            for name in ("encoding_", "task_column_"):
+                self.__dict__.pop(name, None)
         X, labels = self._split_task(X, task)
-        matrix = self._read_features(X, reset=reset)
-        encoding = self._encoding_of(X)
-        names = column_names(X) if encoding is None else encoding.features
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is "
                 "None."
             )
         targets = self._check_targets(y)
+        matrix = self._read_features(X, reset=reset)
+        names = None
+        if not isinstance(X, np.ndarray):
+            encoding = self._encoding_of(X)
+            names = column_names(X) if encoding is None else encoding.features
         check_consistent_length(matrix, targets)
-        weight = _read_weight(sample_weight)
+        weight = None
+        if sample_weight is not None:
+            weight = read_targets(sample_weight, "sample_weight")
         if targets.ndim == 2 and targets.shape[1] == 1 and labels is not None:
             targets = targets[:, 0]
         if targets.ndim == 2:
@@ -129,12 +129,16 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         n = len(targets)
         codes, tasks = encode_labels(np.zeros(n, int) if labels is None else labels, n)
         self._targets_are_columns = False
+        if self._targets_are_numbers and weight is None:
+            return Table(matrix, targets, codes, tasks, weight, names)
         # Rows of weight zero are absent: they must not add a class.
         kept = np.ones(n, bool)
         if weight is not None and weight.shape == (n,):
             kept = weight > 0
         numbers = np.zeros(n)
-        if kept.any():
+        if kept.any() and self._targets_are_numbers:
+            numbers[kept] = targets[kept]
+        elif kept.any():
             numbers[kept] = self._code_targets(targets[kept], codes[kept], tasks)
         return Table(matrix, numbers, codes, tasks, weight, names)
 
@@ -149,7 +153,9 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         numbered: tuple[Hashable, ...] = tuple(range(targets.shape[1]))
         tasks = column_names(y) or numbered
         self._targets_are_columns = True
-        numbers = self._code_targets(targets, None, tasks)
+        numbers = targets
+        if not self._targets_are_numbers:
+            numbers = self._code_targets(targets, None, tasks)
         names = getattr(self, "feature_names_in_", None)
         known = None if names is None else tuple(names)
         return Table(X, numbers, None, tuple(tasks), weight, known)
@@ -188,7 +194,9 @@ class MultiTaskEstimator(BaseEstimator, ABC):
 
     def _read_features(self, X: Any, *, reset: bool) -> Matrix:
         """X as numbers, after scikit-learn's checks of names and counts."""
-        frame, encoding = as_frame(X), self._encoding_of(X)
+        frame = encoding = None
+        if not isinstance(X, np.ndarray):
+            frame, encoding = as_frame(X), self._encoding_of(X)
         if reset:
             self._frame_library = None if frame is None else frame.implementation.value
         if encoding is not None:
@@ -261,9 +269,3 @@ def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
-
-
-def _read_weight(sample_weight: Any) -> Array | None:
-    return (
-        None if sample_weight is None else read_targets(sample_weight, "sample_weight")
-    )

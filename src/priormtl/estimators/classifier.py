@@ -1,7 +1,7 @@
 """Binary classification for several related tasks: ``MultiTaskClassifier``."""
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit
@@ -37,6 +37,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
     fit_intercept: bool | str
     classes_: np.ndarray | list[np.ndarray]
     _classes: np.ndarray
+    _targets_are_numbers: ClassVar[bool] = False
 
     def fit_source(
         self,

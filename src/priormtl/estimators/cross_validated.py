@@ -19,7 +19,7 @@ from priormtl.checks import (
     check_choice,
     check_jobs,
     check_outlier_strengths,
-    check_outlier_tasks,
+    check_strengths,
 )
 from priormtl.data import (
     Table,
@@ -32,7 +32,11 @@ from priormtl.data import (
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
 from priormtl.estimators.labels import refuse_lone_classes
-from priormtl.estimators.linear import LinearMultiTask, warn_unless_converged
+from priormtl.estimators.linear import (
+    LinearMultiTask,
+    check_outlier_tasks,
+    warn_unless_converged,
+)
 from priormtl.estimators.progress import (
     CallbackSupport,
     show_progress,
@@ -51,32 +55,32 @@ from priormtl.estimators.splitting import (
     bind_scorer,
     check_parts,
     make_splits,
-    merge_folds,
-    part_rows,
-    part_statistics,
-    read_grid,
+    read_lams,
 )
 from priormtl.model import Posed
 from priormtl.selection import (
     RULES,
+    Fold,
+    Grid,
     MeanAuc,
     OutlierCandidate,
     OutlierResult,
     RowError,
     Score,
     SearchResult,
-    Split,
     StatisticsError,
     Structure,
     choose_candidate,
     choose_outliers,
     count_outlier_paths,
     count_paths,
-    find_partition,
+    divide,
     fit_outliers,
+    leave_one_out,
     propose_outliers,
     run_jobs,
     search,
+    search_attributes,
     search_outliers,
     take_test,
     task_places,
@@ -178,9 +182,19 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         with unchanged_on_error(self):
             table = self._read_table(X, y, task, sample_weight, reset=True)
             data = table.to_tasks()
+            # Training parts are merged statistics of folds where these do, else rows.
+            logistic = getattr(self, "loss", "squared") == "logistic"
+            by_rows = logistic or not statistics_pay(data)
             by_class = isinstance(self, ClassificationTasks)
             splits = make_splits(self.cv, table, X, y, groups, by_class=by_class)
-            self._choose_and_fit(self._divide(table, data, splits), root)
+            whole, folds = divide(table, data, splits, by_rows=by_rows)
+            for k, fold in enumerate(folds):
+                if isinstance(fold.train, TaskData):
+                    self._check_training(fold.train, k)
+            scored = []
+            for k, fold in enumerate(folds):
+                scored.append((fold.train, self._judge(table, fold, k)))
+            self._choose_and_fit(Parts(whole, scored), root)
         if root is not None:
             root.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
@@ -208,33 +222,39 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     def _scores_by_default(self) -> bool:
         return self.scoring is None
 
-    def _divide(self, table: Table, data: TaskData, splits: list[Split]) -> Parts:
-        """Training parts: merged statistics of folds where these do, else rows."""
-
-        def score(
-            split: Split, number: int, part: TaskStatistics | None = None
-        ) -> Score:
-            by_statistics = self._scores_by_default and self._scores_from_statistics
-            if by_statistics and part is not None and part.weight.any():
-                return StatisticsError(part)
-            test = take_test(table, split, number)
-            judge = self._score_rows if self._scores_by_default else self._scorer
-            return judge(test, table.tasks)
-
-        folds = find_partition(splits, len(table))
-        if folds is None or self._uses_logistic or not statistics_pay(data):
-            return part_rows(table, data, splits, score, self._check_training)
-        return part_statistics(table, folds, splits, score)
+    def _judge(self, table: Table, fold: Fold, number: int) -> Score:
+        """Score on the held-out rows of a fold, by their statistics if these do."""
+        by_default, part = self._scores_by_default, fold.test
+        by_statistics = by_default and self._scores_from_statistics
+        if by_statistics and part is not None and part.weight.any():
+            return StatisticsError(part)
+        test = take_test(table, fold.split, number)
+        if by_default:
+            return self._score_rows(test, table.tasks)
+        return self._scorer(test, table.tasks)
 
     def _choose_and_fit(self, parts: Parts, root: Any) -> None:
         """Search, then learn from all data with what was found."""
+        posed, result, best = self._search(parts, root)
+        self.__dict__.pop("outlier_strength_", None)
+        self.__dict__.update(search_attributes(result, best))
+        self._refit(parts.whole, posed)
+
+    def _search(
+        self, parts: Parts, root: Any
+    ) -> tuple[Posed, SearchResult | OutlierResult, int]:
+        """The model posed on all data, scores of candidates, and the one to take."""
+        has_outliers = check_outlier_tasks(self.outlier_tasks)
         model = self._model(lam=1.0, theta=1.0, epsilon=1.0)
         solver, jobs = self._solver(), check_jobs(self.n_jobs)
         rule = check_choice("selection", self.selection, RULES)
-        has_outliers = check_outlier_tasks(self.outlier_tasks)
-        strengths = check_outlier_strengths(self.outlier_strengths)
+        strengths = self.outlier_strengths
+        if strengths is not None:
+            strengths = check_outlier_strengths(strengths)
+        thetas = check_strengths("thetas", self.thetas)
+        epsilons = check_strengths("epsilons", self.epsilons)
         posed = model.pose(parts.whole)
-        grid = read_grid(self.lams, self.thetas, self.epsilons, posed.problem)
+        grid = Grid(read_lams(self.lams, posed.problem), thetas, epsilons)
         structures = [Structure.of(model, grid, parts.folds)]
         name = type(self).__name__
         # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
@@ -269,32 +289,15 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 f"not reach tol={self.tol:g}, so their scores are approximate. Raise "
                 "max_iter, or use standardize=True.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        self._publish_search(result, best)
-        self._refit(parts.whole, posed)
-
-    def _publish_search(self, result: SearchResult | OutlierResult, best: int) -> None:
-        self.__dict__.pop("outlier_strength_", None)
-        chosen = result.candidates()[best]
-        self.epsilon_, self.lam_, self.theta_ = (
-            chosen.epsilon,
-            chosen.lam,
-            chosen.theta,
-        )
-        if isinstance(chosen, OutlierCandidate):
-            self.outlier_strength_ = chosen.outlier_strength
-        self.best_index_ = best
-        self.best_score_ = float(result.mean_scores[best])
-        self.n_splits_ = result.scores.shape[1]
-        self.cv_results_ = result.table()
-        self._result = result.without_data()
+        return posed, result, best
 
     def _refit(self, data: TaskData | TaskStatistics, posed: Posed) -> None:
         """Learn from all data at the chosen strengths."""
         solver, has_outliers = self._solver(), bool(self.outlier_tasks)
         posed = posed.at(self.lam_, self.theta_, self.epsilon_)
-        posed, solution = solver.fit(posed, data)
+        posed, solution = posed.fit(solver, data)
         if has_outliers:
             # As in the search, the data say which tasks may differ, unless told.
             told = self.outlier_strengths is not None
@@ -476,10 +479,10 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
             *tests, always = parts
             self._targets_are_columns = False
             scores = [StatisticsError(test) for test in tests]
-            folds = merge_folds(tests, always, scores)
-            assert isinstance(folds.whole, TaskStatistics)
-            self._adopt_features(folds.whole)
-            self._choose_and_fit(folds, root)
+            trains, whole = leave_one_out(tests, always)
+            self._adopt_features(whole)
+            scored = list(zip(trains, scores, strict=True))
+            self._choose_and_fit(Parts(whole, scored), root)
         if root is not None:
             root.call_on_fit_task_end(estimator=self)
         return self

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.checks import check_choice, check_outlier_strength, check_outlier_tasks
+from priormtl.checks import check_choice, check_outlier_strength
 from priormtl.data import (
     Moments,
     TaskData,
@@ -40,6 +40,7 @@ from priormtl.tables import to_notebook
 __all__ = [
     "INTERCEPT",
     "LinearMultiTask",
+    "check_outlier_tasks",
     "check_own_strength",
     "own_strength",
     "task_array",
@@ -123,12 +124,10 @@ class LinearMultiTask(MultiTaskEstimator):
     def _model(self, **strengths: float) -> Model:
         """What the parameters describe; ``strengths`` replace lam, theta, epsilon."""
         if not strengths:
-            names = ("lam", "theta", "epsilon")
-            strengths = {name: getattr(self, name) for name in names}
-        unseen = check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
-        return Model(
+            strengths = {"lam": self.lam, "theta": self.theta, "epsilon": self.epsilon}
+        model = Model(
             **strengths,
-            loss="logistic" if self._uses_logistic else "squared",
+            loss=getattr(self, "loss", "squared"),
             penalty=self.penalty,
             feature_prior=self.feature_prior,
             task_prior=self.task_prior,
@@ -137,16 +136,16 @@ class LinearMultiTask(MultiTaskEstimator):
             feature_weights=self.feature_weights,
             ties=self.ties,
             standardize=self.standardize,
-            allows_absent_tasks=unseen == "nearest",
+            allows_absent_tasks=self.unseen_tasks == "nearest",
         )
+        check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
+        return model
 
     def _solver(self) -> Solver:
         return Solver(self.solver, self.tol, self.max_iter)
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
-        model, _ = self._model(), self._solver()  # all parameters are checked here
-        posed = model.pose(data)
-        posed, solution = self._solve(posed, data, self._warm_coef(data, posed.scale))
+        posed, solution = self._solve(None, data)
         self._publish(data, posed, solution, bool(self.outlier_tasks))
 
     def _solve_path(self, posed: Posed, lams: Array) -> list[Solution]:
@@ -158,14 +157,19 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def _solve(
         self,
-        posed: Posed,
+        posed: Posed | None,
         data: TaskData | TaskStatistics,
         start: Array | None = None,
     ) -> tuple[Posed, Solution]:
-        """Solve a posed model, with task-specific components if wanted."""
-        solver = self._solver()
+        """Solve a model, with task-specific components if wanted; pose it if needed."""
         has_outliers = check_outlier_tasks(self.outlier_tasks)
-        posed, solution = solver.fit(posed, data, start)
+        if posed is None:
+            model, solver = self._model(), self._solver()  # all parameters are checked
+            posed = model.pose(data)
+            start = self._warm_coef(data, posed.scale) if self.warm_start else None
+        else:
+            solver = self._solver()
+        posed, solution = posed.fit(solver, data, start)
         if has_outliers:
             strength = self._checked_strength(posed.problem.shape[1])
             posed, solution = fit_outliers(posed, solution, solver, strength)
@@ -179,9 +183,11 @@ class LinearMultiTask(MultiTaskEstimator):
     def _warm_coef(self, data: TaskData | TaskStatistics, scale: Array) -> Array | None:
         """Coefficients of the last fit, if it had the same tasks and features."""
         known = getattr(self, "shared_coef_", getattr(self, "coef_", None))
-        if not self.warm_start or known is None:
-            return None
-        if known.shape[::-1] != data.shape or self.tasks_.tolist() != list(data.tasks):
+        if (
+            known is None
+            or known.shape[::-1] != data.shape
+            or self.tasks_.tolist() != list(data.tasks)
+        ):
             return None
         return np.ascontiguousarray(known.T * scale[:, np.newaxis])
 
@@ -194,7 +200,9 @@ class LinearMultiTask(MultiTaskEstimator):
     ) -> None:
         for name in SOMETIMES:
             self.__dict__.pop(name, None)
-        self.coef_ = posed.user_coef(solution.point.total)
+        scale = posed.scale[:, np.newaxis]
+        total = solution.point.total if has_outliers else solution.coef
+        self.coef_ = np.ascontiguousarray((total / scale).T)
         self.intercept_ = solution.intercept
         self.tasks_ = task_array(data.tasks)
         self.objective_ = solution.certificate.primal
@@ -212,7 +220,7 @@ class LinearMultiTask(MultiTaskEstimator):
         if isinstance(self, RegressorMixin):
             self.task_r2_ = training_r2(posed.moments, self.coef_, self.intercept_)
         if has_outliers:
-            self.shared_coef_ = posed.user_coef(solution.coef)
+            self.shared_coef_ = np.ascontiguousarray((solution.coef / scale).T)
             self.own_coef_ = self.coef_ - self.shared_coef_
             self.outlier_tasks_ = self.tasks_[self.own_coef_.any(axis=1)]
             self.outlier_strength_ = posed.outlier_strength
@@ -324,8 +332,8 @@ class LinearMultiTask(MultiTaskEstimator):
 
 def warn_unless_converged(solution: Solution, posed: Posed, solver: Solver) -> None:
     """Name the gap of a solution that did not reach the tolerance."""
-    problem = posed.problem
-    if solver.accepts(problem, solution.certificate):
+    problem, by_gap = posed.problem, solution.reason is StopReason.GAP
+    if by_gap or solver.accepts(problem, solution.certificate):
         return
     gap, unit = solution.certificate.gap, problem.null_objective
     share = gap / unit if unit else gap
@@ -343,11 +351,19 @@ def warn_unless_converged(solution: Solution, posed: Posed, solver: Solver) -> N
 
 def task_array(tasks: tuple[Any, ...]) -> np.ndarray:
     """Task labels as a 1-D array, also where they are tuples."""
-    if any(isinstance(task, tuple) for task in tasks):
-        array = np.empty(len(tasks), dtype=object)
-        array[:] = tasks
-        return array
+    for task in tasks:
+        if isinstance(task, tuple):
+            array = np.empty(len(tasks), dtype=object)
+            array[:] = tasks
+            return array
     return np.array(tasks)
+
+
+def check_outlier_tasks(value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"outlier_tasks must be True or False: got {value!r}.")
+    return bool(value)
 
 
 def check_own_strength(value: Any, m: int) -> float | Array:
@@ -409,8 +425,9 @@ def _wide(tasks: list[Any], columns: dict[str, Any]) -> dict[str, Any]:
 
 def training_r2(moments: Moments, coef: Array, intercept: Array) -> Array:
     """R² of each task on the rows that it was trained on; NaN for constant targets."""
-    selected = np.flatnonzero(coef.any(axis=0))
-    used, P = moments.restrict(selected), coef[:, selected]
+    selected, used, P = np.flatnonzero(coef.any(axis=0)), moments, coef
+    if len(selected) < coef.shape[1]:
+        used, P = moments.restrict(selected), coef[:, selected]
     products = used.gram_product(np.ascontiguousarray(P.T)).T
     within = moments.yy + np.einsum("ij,ij->i", P, products - 2.0 * used.xy)
     misses = moments.y_mean - np.einsum("ij,ij->i", P, used.x_mean) - intercept

@@ -83,7 +83,7 @@ def regularization_path(
     column = _column(task)
     model = MultiTaskRegressor(task=column, **settings)
     labels = task if column is None else None
-    data = model._read_samples(X, y, labels, sample_weight, reset=True)
+    data = model._read_table(X, y, labels, sample_weight, reset=True).to_tasks()
     posed, solver = model._model().pose(data), model._solver()
     values = read_lams(DEFAULT_LAMS if lams is None else lams, posed.problem)
     values = np.sort(values)[::-1]
@@ -171,7 +171,7 @@ def trace_fit(
     if solver is not None:
         plain.set_params(solver=solver)
     how = plain._solver()
-    data = plain._read_samples(X, y, task, sample_weight, reset=True)
+    data = plain._read_table(X, y, task, sample_weight, reset=True).to_tasks()
     problem = plain._model().pose(data).problem
     method, history = how.choose(problem), History()
     solve(problem, method, stop=how.rules(method), callbacks=[history])

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -57,12 +58,12 @@ def show_progress(
     if HIDDEN.get():
         yield _say_nothing
         return
-    show = _open_bar() if sys.stderr.isatty() and not LOGGER.disabled else None
-    progress = _Progress(name, total, show or _Lines(parts))
+    bar = _open_bar() if sys.stderr.isatty() and not LOGGER.disabled else None
     try:
-        yield progress.advance
+        yield _Progress(name, total, parts, bar, monotonic()).advance
     finally:
-        progress.close()
+        if bar is not None:
+            bar.close()
 
 
 @contextmanager
@@ -81,45 +82,35 @@ def _tell_callbacks(
     context.call_on_fit_task_end(estimator=estimator)
 
 
+@dataclass
 class _Progress:
-    """Counts parts and says so from time to time."""
+    """Counts parts and says so from time to time, by a bar or by log lines."""
 
-    def __init__(self, name: str, total: int, show: Any) -> None:
-        self.name, self.total, self.show = name, total, show
-        self.done = 0
-        self.begin = monotonic()
-        self.next_line = self.begin + SHORT
+    name: str
+    total: int
+    parts: str
+    bar: "_Bar | None"
+    begin: float
+    done: int = 0
+    next_line: float = 0.0  # seconds from the beginning
 
     def advance(self, count: int = 1) -> None:
         """Count one part, or several."""
         self.done += count
-        now = monotonic()
-        if now < self.next_line:
+        spent = monotonic() - self.begin
+        if spent < max(SHORT, self.next_line):
             return
-        left = (now - self.begin) * (self.total / max(1, self.done) - 1.0)
-        self.next_line = now + self.show(self.name, self.done, self.total, left)
-
-    def close(self) -> None:
-        """Take the bar away."""
-        close = getattr(self.show, "close", None)
-        if close is not None:
-            close()
+        if self.bar is not None:
+            self.bar.show(self.name, self.done, self.total)
+            return
+        self.next_line = spent + BETWEEN_LINES
+        left = spent * (self.total / max(1, self.done) - 1.0)
+        words = f"%s: %d of %d {self.parts}, %.0f s left"
+        LOGGER.info(words, self.name, self.done, self.total, left)
 
 
 def _say_nothing(count: int = 1) -> None:
     """Count nothing."""
-
-
-class _Lines:
-    """Log lines that say how many parts are done."""
-
-    def __init__(self, parts: str) -> None:
-        self.words = f"%s: %d of %d {parts}, %.0f s left"
-
-    def __call__(self, name: str, done: int, total: int, left: float) -> float:
-        """Write a line; returns the seconds until the next one is due."""
-        LOGGER.info(self.words, name, done, total, left)
-        return BETWEEN_LINES
 
 
 def _open_bar() -> "_Bar | None":
@@ -138,7 +129,8 @@ class _Bar:
         self.build = build
         self.bar: Any = None
 
-    def __call__(self, name: str, done: int, total: int, left: float) -> float:
+    def show(self, name: str, done: int, total: int) -> None:
+        """Move the bar."""
         if self.bar is None:
             from rich.console import Console  # noqa: PLC0415
 
@@ -146,7 +138,6 @@ class _Bar:
             self.bar.start()
             self.task = self.bar.add_task(name, total=total)
         self.bar.update(self.task, completed=done)
-        return 0.0
 
     def close(self) -> None:
         """End the bar, if it ever began."""

@@ -1,7 +1,6 @@
 """Linear regression for several related tasks: ``MultiTaskRegressor``."""
 
 import os
-from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -9,7 +8,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array
 from priormtl.data import (
     TaskStatistics,
     as_frame,
@@ -82,7 +81,8 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         return float(np.mean(scores))
 
     def _check_targets(self, y: Any) -> np.ndarray:
-        if as_frame(y) is not None or hasattr(y, "to_numpy"):
+        is_array = isinstance(y, np.ndarray)
+        if not is_array and (as_frame(y) is not None or hasattr(y, "to_numpy")):
             return read_targets(y)
         targets = np.asarray(y)
         if targets.dtype.kind in "SU":
@@ -96,11 +96,6 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
             ensure_all_finite="allow-nan" if targets.ndim == 2 else True,
             input_name="y",
         )
-
-    def _code_targets(
-        self, y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...]
-    ) -> Array:
-        return y
 
 
 class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
@@ -380,7 +375,8 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
                 "on a new estimator."
             )
         with unchanged_on_error(self):
-            data = self._read_samples(X, y, task, sample_weight, reset=first)
+            table = self._read_table(X, y, task, sample_weight, reset=first)
+            data = table.to_tasks()
             statistics = summarize_tasks(data)
             if not first:
                 statistics = self.statistics_ + statistics

@@ -1,10 +1,10 @@
 """make_splits: which rows are held out, as users and splitters say it."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
@@ -17,17 +17,12 @@ from priormtl.data import Table, TaskData, TaskStatistics
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.problem import Problem
 from priormtl.selection import (
-    Grid,
     Score,
     Split,
     as_splits,
     deal_rows,
-    leave_one_out,
-    refuse_missing,
     split_by_fold,
     strata_of,
-    summarize_parts,
-    take_training,
     task_places,
 )
 from priormtl.solvers import lam_grid
@@ -41,10 +36,6 @@ __all__ = [
     "bind_scorer",
     "check_parts",
     "make_splits",
-    "merge_folds",
-    "part_rows",
-    "part_statistics",
-    "read_grid",
     "read_lams",
     "with_task_column",
 ]
@@ -59,7 +50,7 @@ def make_splits(
     """Rows of each split: our folds for a number, else as the splitter says."""
     n_folds = DEFAULT_FOLDS if cv is None else cv
     if isinstance(n_folds, bool) or not isinstance(n_folds, Integral):
-        return as_splits(check_cv(cv).split(X, y, groups), len(table))
+        return as_splits(check_cv(cv).split(X, y, groups), int(table.X.shape[0]))
     if n_folds < 2:
         raise ValueError(f"cv must be at least 2 folds: got {n_folds}.")
     if groups is not None:
@@ -70,60 +61,11 @@ def make_splits(
     return split_by_fold(deal_rows(strata_of(table, by_class=by_class), int(n_folds)))
 
 
-# Parts: what trains and what judges in each split, as rows or as statistics.
-
-
 class Parts(NamedTuple):
     """The data as a search needs them."""
 
     whole: TaskData | TaskStatistics
     folds: Sequence[tuple[TaskData | TaskStatistics, Score]]  # what trains, what judges
-
-
-class Judge(Protocol):
-    """Makes the score of a split's held-out rows."""
-
-    def __call__(
-        self, split: Split, number: int, part: TaskStatistics | None = None
-    ) -> Score:
-        """What judges models; ``part``: statistics of these rows, if known."""
-
-
-def part_rows(
-    table: Table,
-    data: TaskData,
-    splits: Sequence[Split],
-    judge: Judge,
-    check_training: Callable[[TaskData, int], None],
-) -> Parts:
-    """Rows of each split train."""
-    trains = [take_training(table, *pair) for pair in _numbered(splits)]
-    for number, train in enumerate(trains):
-        check_training(train, number)
-    scores = [judge(*pair) for pair in _numbered(splits)]
-    return Parts(data, list(zip(trains, scores, strict=True)))
-
-
-def part_statistics(
-    table: Table, folds: Index, splits: Sequence[Split], judge: Judge
-) -> Parts:
-    """Merged statistics of the other folds train: rows are read once."""
-    *parts, always = summarize_parts(table, folds)
-    scores = [
-        judge(*pair, part) for pair, part in zip(_numbered(splits), parts, strict=True)
-    ]
-    return merge_folds(parts, always, scores)
-
-
-def merge_folds(
-    parts: Sequence[TaskStatistics], always: TaskStatistics, scores: Sequence[Score]
-) -> Parts:
-    """Train on all parts but one, and judge on that one."""
-    merged, whole = leave_one_out(parts, always)
-    for number, train in enumerate(merged):
-        absent = np.flatnonzero(train.weight == 0)
-        refuse_missing(number, [train.tasks[i] for i in absent])
-    return Parts(whole, list(zip(merged, scores, strict=True)))
 
 
 def check_parts(parts: Any) -> None:
@@ -135,10 +77,6 @@ def check_parts(parts: Any) -> None:
             f"{[type(part).__name__ for part in parts][:8]}; make them with "
             "summarize(X, y, task)."
         )
-
-
-def _numbered(splits: Sequence[Split]) -> list[tuple[Split, int]]:
-    return [(split, number) for number, split in enumerate(splits)]
 
 
 # Scorers of scikit-learn as scores of held-out rows.
@@ -210,15 +148,6 @@ def bind_scorer(
 DEFAULT_LAMS = 10
 THETAS = (0.1, 1.0, 10.0, 100.0)
 EPSILONS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-
-
-def read_grid(lams: Any, thetas: Any, epsilons: Any, problem: Problem) -> Grid:
-    """All values with all others."""
-    return Grid(
-        read_lams(lams, problem),
-        check_strengths("thetas", thetas),
-        check_strengths("epsilons", epsilons),
-    )
 
 
 def read_lams(lams: Any, problem: Problem) -> Array:

@@ -28,6 +28,7 @@ from priormtl.selection import (
     OutlierResult,
     SearchResult,
     Structure,
+    search_attributes,
 )
 
 __all__ = ["load", "save"]
@@ -233,7 +234,7 @@ def _restore(
     if isinstance(model, CrossValidated):
         best = int(fitted["best_index"])
         _demand(best >= 0, "index of the best candidate")
-        model._publish_search(_read_search(arrays), best)
+        model.__dict__.update(search_attributes(_read_search(arrays), best))
     if "own_coef" in arrays:
         parts = arrays["shared_coef"], arrays["own_coef"]
         alike = all(p.shape == coef.shape and p.dtype == coef.dtype for p in parts)

@@ -32,14 +32,8 @@ from priormtl.experiments.protocol import (
 from priormtl.losses import FreeIntercepts, Squared
 from priormtl.metrics import auc
 from priormtl.penalties import L21
-from priormtl.priors import (
-    FeaturePrior,
-    QuadraticPrior,
-    TaskPrior,
-    difference_matrix,
-    laplacian,
-)
-from priormtl.problem import Problem
+from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import METHODS as SOLVERS
 from priormtl.solvers import gap_below, iterate, method_by_name, solve, stalled
 

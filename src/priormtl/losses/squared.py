@@ -12,7 +12,7 @@ task's Hessian (`Modes`).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -59,19 +59,16 @@ class SquaredEvaluation:
     value: float
     gradient: Array
 
-    @cached_property
-    def slope(self) -> float:
-        """⟨P, gradient⟩."""
-        return float(np.vdot(self.coef, self.gradient))
-
     def dual_value(self, scale: float) -> float:
         """Scale · ⟨residual, y⟩ − scale² · ‖residual‖² / 2, from value and slope."""
-        return scale * (2.0 * self.value - self.slope) - scale**2 * self.value
+        slope = float(np.vdot(self.coef, self.gradient))
+        return scale * (2.0 * self.value - slope) - scale**2 * self.value
 
     def best_scale(self, limit: float, prior_value: float) -> float:
         """Vertex of the dual parabola, the prior's rows included."""
         height = 2.0 * (self.value + prior_value)
-        vertex = (2.0 * self.value - self.slope) / height if height > 0 else 1.0
+        slope = float(np.vdot(self.coef, self.gradient))
+        vertex = (2.0 * self.value - slope) / height if height > 0 else 1.0
         return min(max(vertex, -limit), limit)
 
 
@@ -82,12 +79,36 @@ class SquaredFit:
     moments: Moments
     intercepts: Intercepts
     shift: Array | None = None  # (d,) what was subtracted from the features
+    shape: tuple[int, int] = field(init=False, repr=False)
+    size: int = field(init=False, repr=False)
+    normal_size: int = field(init=False, repr=False)
+    rows_per_task: float | None = field(init=False, repr=False)
+    intercept_graph: Laplacian | None = field(init=False, repr=False)
+    # Whether intercepts make up for any misfit of task means.
+    means_are_free: bool = field(init=False, repr=False)
+    magnitude: float = field(init=False, repr=False)
+    noise: float = field(init=False, repr=False)
 
     is_quadratic: ClassVar[bool] = True
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.moments.shape
+    def __post_init__(self) -> None:
+        moments, known = self.moments, self.__dict__
+        known["shape"], known["size"] = moments.shape, moments.size
+        known["normal_size"] = moments.gram_size
+        known["rows_per_task"] = moments.rows_per_task
+        known["intercept_graph"] = self.intercepts.graph
+        free = self.intercepts.are_free
+        if not free:
+            probe = np.arange(1.0, moments.shape[1] + 1.0)
+            free = not np.any(self._mean_misfit(probe))
+        known["means_are_free"] = free
+        # Half the raw sum of squared targets, or of the centred ones if means go.
+        squares = (
+            moments.yy if free else moments.yy + moments.weight * moments.y_mean**2
+        )
+        known["magnitude"] = 0.5 * float(np.sum(squares))
+        offsets = np.sum(moments.weight * (4.0 * ROUNDING * moments.y_mean) ** 2)
+        known["noise"] = float(NOISE * self.magnitude + offsets)
 
     def evaluate(
         self, P: Array, near: SquaredEvaluation | None = None
@@ -187,26 +208,6 @@ class SquaredFit:
         slope = np.vdot(at.coef + V, at.gradient + product)
         return float(value - slope)
 
-    @property
-    def size(self) -> int:
-        return self.moments.size
-
-    @property
-    def magnitude(self) -> float:
-        """Half the raw sum of squared targets, or of the centred ones if means go."""
-        means = 0.0 if self.means_are_free else self.moments.y_mean**2
-        return 0.5 * float(np.sum(self.moments.yy + self.moments.weight * means))
-
-    @cached_property
-    def noise(self) -> float:
-        moments = self.moments
-        offsets = np.sum(moments.weight * (4.0 * ROUNDING * moments.y_mean) ** 2)
-        return float(NOISE * self.magnitude + offsets)
-
-    @property
-    def intercept_graph(self) -> Laplacian | None:
-        return self.intercepts.graph
-
     def task_spectra(self) -> tuple[Array, Array]:
         """Of the centred XᵀX, the raw one, or bounds by both where ties lie between."""
         if self.means_are_free:
@@ -221,10 +222,6 @@ class SquaredFit:
 
     def quadratic_model(self, at: SquaredEvaluation) -> Self:
         return self
-
-    @property
-    def normal_size(self) -> int:
-        return self.moments.gram_size
 
     def normal_form(self) -> NormalForm:
         """Centred, raw, or raw with a row of intercepts: as intercepts are treated."""
@@ -329,10 +326,6 @@ class SquaredFit:
         """Best intercepts for P but for a constant (m,), if they are tied."""
         return self._best_intercept(self.moments.y_mean - self._mean_scores(P))
 
-    @property
-    def rows_per_task(self) -> float | None:
-        return self.moments.rows_per_task
-
     def sample_form(self) -> SampleForm:
         """Centred samples; where means count too, one more sample for each of them."""
         moments = self.moments
@@ -418,13 +411,6 @@ class SquaredFit:
     @cached_property
     def _best_intercept(self) -> Solver:
         return self.intercepts.solver(self.moments.weight)
-
-    @cached_property
-    def means_are_free(self) -> bool:
-        """Whether intercepts make up for any misfit of task means."""
-        if self.intercepts.are_free:
-            return True
-        return not np.any(self._mean_misfit(np.arange(1.0, self.shape[1] + 1.0)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,6 @@
 """Penalties: functions of P with value, proximal operator and dual norm."""
 
-from priormtl.penalties.base import (
-    Penalty,
-    Power,
-    RowSeparable,
-    is_by_rows,
-    is_power,
-)
+from priormtl.penalties.base import Penalty, Power, RowSeparable
 from priormtl.penalties.dirty import Dirty, Split
 from priormtl.penalties.l21 import L21
 from priormtl.penalties.nuclear import (
@@ -33,6 +27,4 @@ __all__ = [
     "SquaredNuclear",
     "TaskKernel",
     "halve",
-    "is_by_rows",
-    "is_power",
 ]

@@ -4,12 +4,12 @@ A penalty g enters the objective as lam · g(P). First-order methods need its pr
 operator, certificates its dual norm (or its conjugate), working sets a sum over rows.
 """
 
-from functools import lru_cache
-from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
+from abc import ABC, abstractmethod
+from typing import Protocol, Self
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["Penalty", "Power", "RowSeparable", "is_by_rows", "is_power"]
+__all__ = ["Penalty", "Power", "RowSeparable"]
 
 
 class Penalty(Protocol):
@@ -28,43 +28,33 @@ class Penalty(Protocol):
         """Same norm for these features only."""
 
 
-@runtime_checkable
-class RowSeparable(Penalty, Protocol):
+# Solvers ask for these two at every certificate: plain classes, since runtime checks of
+# protocols are slow.
+
+
+class RowSeparable(ABC):
     """A sum over features, as a working set needs it."""
 
+    @abstractmethod
     def row_dual_norms(self, G: Array) -> Array:
         """Dual norm of each row of G (d,)."""
 
+    @abstractmethod
     def row_weights(self, d: int) -> Array:
         """Weight of each row's Euclidean norm (d,)."""
 
 
-@runtime_checkable
-class Power(Penalty, Protocol):
+class Power(ABC):
     """A convex, homogeneous function of degree above one, which is not a norm.
 
     The conjugate certifies it. Zero is hardly ever optimal, so that ``dual_norm`` only
     gives a scale for grids of lam.
     """
 
+    @abstractmethod
     def degree(self) -> float:
         """q > 1 with value(t P) = t^q value(P) for t > 0."""
 
+    @abstractmethod
     def conjugate(self, G: Array) -> float:
         """Largest ⟨G, U⟩ − value(U) over U."""
-
-
-def is_by_rows(penalty: Penalty) -> TypeGuard[RowSeparable]:
-    """Whether a penalty is a sum over features."""
-    return _implements(type(penalty), RowSeparable)
-
-
-def is_power(penalty: Penalty) -> TypeGuard[Power]:
-    """Whether a penalty is certified by its conjugate."""
-    return _implements(type(penalty), Power)
-
-
-# Runtime checks of protocols are slow, and solvers ask at every certificate.
-@lru_cache
-def _implements(kind: type[Any], protocol: type[Any]) -> bool:
-    return issubclass(kind, protocol)

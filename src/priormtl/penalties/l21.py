@@ -6,24 +6,25 @@ from typing import Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl.penalties.base import RowSeparable
 
 __all__ = ["L21"]
 
 
 @dataclass(frozen=True, eq=False)
-class L21:
+class L21(RowSeparable):
     """Weighted sum of the Euclidean norms of the rows of P."""
 
     weights: Array | None = None  # (d,) > 0; None: all one
 
     def value(self, P: Array) -> float:
         """Σ_j weight_j ‖p^j‖."""
-        norms = _row_norms(P)
+        norms = np.sqrt(np.einsum("ij,ij->i", P, P))
         return float(norms.sum() if self.weights is None else norms @ self.weights)
 
     def prox(self, P: Array, step: float) -> Array:
         """Shrink the norm of each row by ``step`` times its weight."""
-        norms = _row_norms(P)
+        norms = np.sqrt(np.einsum("ij,ij->i", P, P))
         threshold = step if self.weights is None else step * self.weights
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(norms > threshold, 1.0 - threshold / norms, 0.0)
@@ -35,7 +36,7 @@ class L21:
 
     def row_dual_norms(self, G: Array) -> Array:
         """‖g^j‖ / weight_j."""
-        norms = _row_norms(G)
+        norms = np.sqrt(np.einsum("ij,ij->i", G, G))
         return norms if self.weights is None else norms / self.weights
 
     def row_weights(self, d: int) -> Array:
@@ -46,7 +47,3 @@ class L21:
         """Same norm for these features only."""
         weights = None if self.weights is None else self.weights[features]
         return type(self)(weights)
-
-
-def _row_norms(P: Array) -> Array:
-    return np.sqrt(np.einsum("ij,ij->i", P, P))

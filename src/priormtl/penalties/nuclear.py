@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, svd
 
 from priormtl._arrays import Array, Index
+from priormtl.penalties.base import Power
 
 __all__ = [
     "Factors",
@@ -84,7 +85,7 @@ class Nuclear:
 
 
 @dataclass(frozen=True)
-class SquaredNuclear:
+class SquaredNuclear(Power):
     """½ ‖P‖_*², half the squared sum of the singular values of P."""
 
     def value(self, P: Array) -> float:
@@ -126,7 +127,7 @@ class SquaredNuclear:
 
 
 @dataclass(frozen=True)
-class Schatten:
+class Schatten(Power):
     """Σ_k σ_k(P)^q with 1 < q < 2: all directions stay, weak ones shrink most."""
 
     exponent: float  # q
@@ -187,7 +188,7 @@ def _solve_power(values: Array, slope: float, root: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class TaskKernel:
+class TaskKernel(Power):
     """tr(P A⁻¹ Pᵀ) for a known kernel A between tasks, which may be singular.
 
     The rows of P must lie in the range of A; those of a proximal point do.

@@ -7,7 +7,6 @@ from priormtl.priors.features import (
     measure_violations,
 )
 from priormtl.priors.files import PriorFile, read_prior_file
-from priormtl.priors.quadratic import QuadraticPrior
 from priormtl.priors.tasks import (
     Neighbourhood,
     TaskPrior,
@@ -20,7 +19,6 @@ __all__ = [
     "FeaturePrior",
     "Neighbourhood",
     "PriorFile",
-    "QuadraticPrior",
     "TaskPrior",
     "as_feature_prior",
     "as_task_prior",

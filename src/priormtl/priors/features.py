@@ -56,16 +56,15 @@ class Pairs:
                 "feature_prior must have one row per feature: the adjacency matrix has "
                 f"{self.among} for {moments.shape[0]} features."
             )
-        place = _Positions(moments)
-        first = tuple(place.of(name) for name in self.first)
-        second = tuple(place.of(name) for name in self.second)
+        places = _positions((*self.first, *self.second), moments)
+        first, second = places[: len(self.first)], places[len(self.first) :]
         for a, b, name in zip(first, second, self.first, strict=True):
             if a == b:
                 raise ValueError(
                     f"feature_prior must relate different features: {name!r} is "
                     "related to itself."
                 )
-        return Pairs(first, second, self.sign, self.weight)
+        return Pairs(tuple(first), tuple(second), self.sign, self.weight)
 
     def matrix(self, d: int) -> csr_array:
         """Rows of D: √weight at the first feature, ∓√weight at the second."""
@@ -102,8 +101,7 @@ class Rows:
         d = moments.shape[0]
         if self.features is None or moments.features is None:
             return Rows(self.matrix(d))
-        place = _Positions(moments)
-        places = np.array([place.of(name) for name in self.features], dtype=np.intp)
+        places = np.array(_positions(self.features, moments), dtype=np.intp)
         cells = (self.D.data, places[self.D.indices], self.D.indptr)
         placed = csr_array(cells, shape=(self.D.shape[0], d), copy=True)
         placed.sort_indices()  # in place
@@ -454,12 +452,12 @@ class FeaturePrior:
 
     def matrix(self, d: int) -> csr_array:
         """D (s, d), one row per relation, of a resolved prior."""
-        resolved = [part for part in self.parts if isinstance(part, Pairs | Rows)]
-        if len(resolved) < len(self.parts):
-            raise TypeError("a prior must be resolved before it has a matrix.")
-        return csr_array(
-            vstack([csr_array((0, d)), *(part.matrix(d) for part in resolved)])
-        )
+        rows = [csr_array((0, d))]
+        for part in self.parts:
+            if not isinstance(part, Pairs | Rows):
+                raise TypeError("a prior must be resolved before it has a matrix.")
+            rows.append(part.matrix(d))
+        return rows[1] if len(rows) == 2 else csr_array(vstack(rows))
 
     def resolve(self, moments: Moments) -> Self:
         """Same prior with positions in place of names and rules."""
@@ -540,30 +538,28 @@ def _check_count(name: str, value: int) -> int:
     return int(value)
 
 
-class _Positions:
-    """Position of each feature, by name or by number."""
-
-    def __init__(self, moments: Moments) -> None:
-        self.d = moments.shape[0]
-        self.names = moments.features or ()
-        self.place = {name: j for j, name in enumerate(self.names)}
-
-    def of(self, name: Hashable) -> int:
-        if isinstance(name, str) and not self.names:
-            raise ValueError(
-                f"feature_prior names the feature {name!r}, but X has no column names. "
-                "Pass a data frame, or positions."
-            )
+def _positions(features: Sequence[Hashable], moments: Moments) -> list[int]:
+    """Position of each feature, given by name or by number."""
+    d, names = moments.shape[0], moments.features or ()
+    place, found = dict(zip(names, range(d), strict=False)), list[int]()
+    for name in features:
         if isinstance(name, str):
-            if name not in self.place:
-                raise unknown_name("feature", name, self.names)
-            return self.place[name]
-        if not isinstance(name, int) or not 0 <= name < self.d:
+            if not names:
+                raise ValueError(
+                    f"feature_prior names the feature {name!r}, but X has no column "
+                    "names. Pass a data frame, or positions."
+                )
+            if name not in place:
+                raise unknown_name("feature", name, names)
+            found.append(place[name])
+        elif isinstance(name, int) and 0 <= name < d:
+            found.append(name)
+        else:
             raise ValueError(
-                f"feature_prior must name features or give positions 0 … {self.d - 1}: "
+                f"feature_prior must name features or give positions 0 … {d - 1}: "
                 f"got {name!r}."
             )
-        return name
+    return found
 
 
 def _name(feature: Hashable, names: Sequence[str] | None) -> str:

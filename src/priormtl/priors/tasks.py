@@ -312,8 +312,10 @@ class TaskPrior:
 
 def laplacian(prior: TaskPrior | None, tasks: Tasks) -> Laplacian:
     """L (m, m), sparse, over these tasks."""
-    total = Laplacian.empty(len(tasks))
-    for tie in prior.ties if prior is not None else ():
+    if prior is None or not prior.ties:
+        return Laplacian.empty(len(tasks))
+    total = prior.ties[0].laplacian(tasks)
+    for tie in prior.ties[1:]:
         total = total + tie.laplacian(tasks)
     return total
 
@@ -323,7 +325,7 @@ def as_task_prior(prior: Any) -> TaskPrior | None:
     if prior is None or isinstance(prior, TaskPrior):
         return prior
     if isinstance(prior, str) and prior in TASK_WORDS:
-        return TaskPrior.chain() if prior == "chain" else TaskPrior.mean()
+        return TaskPrior((Chain(None, 1.0),)) if prior == "chain" else TaskPrior.mean()
     near = suggest([prior], TASK_WORDS) if isinstance(prior, str) else ""
     raise ValueError(
         f'task_prior must be a TaskPrior, "chain", "mean" or None: got {prior!r}.{near}'

@@ -1,7 +1,6 @@
 """The objective fit + prior + lam · penalty, its certificate and its curvature."""
 
 from priormtl.losses import NormalForm, SampleForm
-from priormtl.problem.blocks import BlockQuadratic
 from priormtl.problem.curvature import (
     Constants,
     Curvature,
@@ -11,15 +10,16 @@ from priormtl.problem.curvature import (
     paper_constants,
 )
 from priormtl.problem.objective import Certificate, Point, Problem
+from priormtl.problem.quadratic import QuadraticPrior
 
 __all__ = [
-    "BlockQuadratic",
     "Certificate",
     "Constants",
     "Curvature",
     "NormalForm",
     "Point",
     "Problem",
+    "QuadraticPrior",
     "SampleForm",
     "bound_constants",
     "exact_constants",

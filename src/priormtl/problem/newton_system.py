@@ -20,8 +20,8 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.graphs import Laplacian
 from priormtl.losses import SquaredFit
-from priormtl.priors import QuadraticPrior
 from priormtl.problem.elimination import Elimination, TieGraph
+from priormtl.problem.quadratic import QuadraticPrior
 
 if TYPE_CHECKING:
     from priormtl.problem.objective import Point, Problem

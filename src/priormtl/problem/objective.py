@@ -20,14 +20,14 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.losses import DataFit, Evaluation, OutlierEvaluation
-from priormtl.penalties import Penalty, is_power
-from priormtl.priors import QuadraticPrior
+from priormtl.penalties import Penalty, Power
 from priormtl.problem.newton_system import (
     FEW_UNKNOWNS,
     MEMO,
     NewtonStep,
     solve_newton_system,
 )
+from priormtl.problem.quadratic import QuadraticPrior
 
 ROUNDING = 1e-12  # relative size below which differences of values mean nothing
 WEAK = 1e2  # stiffness of a prior that leaves 13 digits of values
@@ -45,6 +45,9 @@ class Certificate(NamedTuple):
     primal: float
     dual: float
     rounding: float = 0.0
+    # Whether the dual rests on Gram matrices that are near singular: only samples
+    # could tell what their Newton system leaves open.
+    is_uncertain: bool = False
 
     @property
     def gap(self) -> float:
@@ -105,8 +108,9 @@ class Problem:
         self, P: Array, near: Point | None = None, norm: float | None = None
     ) -> Point:
         """Evaluate at P; the only call that costs products with the data."""
+        gradient = self.prior.gradient(P)
         evaluation = self.fit.evaluate(P, None if near is None else near.fit)
-        return Point(P, evaluation, self.prior, self.prior.gradient(P), norm)
+        return Point(P, evaluation, self.prior, gradient, norm)
 
     def extrapolate(self, current: Point, previous: Point, amount: float) -> Point:
         """Evaluate at current + amount · (current − previous), without a product."""
@@ -121,7 +125,10 @@ class Problem:
         return self.penalty.prox(P, step * self.lam)
 
     def objective(self, point: Point) -> float:
-        return point.value + self._penalty_value(point)
+        if self.lam == 0 or point is self.__dict__.get("null_point"):
+            return point.value
+        norm = self.penalty.value(point.coef) if point.norm is None else point.norm
+        return point.value + self.lam * norm
 
     def excess(self, point: Point, base: Point) -> float:
         """Value at a point above the tangent plane at ``base``.
@@ -152,22 +159,12 @@ class Problem:
             point.__dict__["newton_step"] = known
         return known
 
-    @property
-    def is_uncertain(self) -> bool:
-        """Whether a certificate rests on Gram matrices that are near singular.
-
-        Only samples could tell what their Newton system leaves open.
-        """
-        _, _, system = self.memo.get(MEMO, (None, None, None))
-        small = self.shape[0] * self.shape[1] <= FEW_UNKNOWNS
-        return system is not None and small and system.is_singular
-
     def certify(self, point: Point) -> Certificate:
         """Bound the distance to the optimum by a dual point, rounding aside."""
         primal = self.objective(point)
         if self.lam == 0:
             return Certificate(primal, self._smooth_dual(point))
-        if is_power(self.penalty):
+        if isinstance(self.penalty, Power):
             cost = self.lam * self.penalty.conjugate(point.gradient / self.lam)
             degree = self.penalty.degree()
             dual = PowerDual(point.fit, point.prior_value, cost, degree).best()
@@ -188,9 +185,11 @@ class Problem:
         Where lam is below the rounding errors of the gradient no scaled residual is
         feasible; then the optimum without penalty, which is lower, bounds that with.
         """
-        if self.lam == 0 or is_power(self.penalty) or not point.coef.any():
+        if self.lam == 0 or isinstance(self.penalty, Power) or not point.coef.any():
             return False
-        return self.lam < TINY * self.lam_max and self._penalty_value(point) <= limit
+        if self.lam >= TINY * self.lam_max:
+            return False
+        return self.lam * self.penalty.value(point.coef) <= limit
 
     def certify_rounded(self, point: Point, found: Certificate) -> Certificate:
         """A certificate with what rounding may hide, for a point where a run ends."""
@@ -200,7 +199,10 @@ class Problem:
         prior = np.vdot(np.abs(point.coef), np.abs(point.prior_gradient))
         others = SUM_ROUNDING * (found.primal + float(prior))
         rounding = 4.0 * self.fit.rounding(point.fit) + others
-        return found._replace(rounding=float(rounding))
+        _, _, system = self.memo.get(MEMO, (None, None, None))
+        small = system is not None and point.coef.size <= FEW_UNKNOWNS
+        uncertain = small and system.is_singular
+        return found._replace(rounding=float(rounding), is_uncertain=uncertain)
 
     def _smooth_dual(self, point: Point) -> float:
         """Dual value for lam = 0, less what is left of the gradient."""
@@ -259,12 +261,6 @@ class Problem:
         if "lam_max" in self.__dict__:
             other.__dict__["lam_max"] = self.lam_max
         return other
-
-    def _penalty_value(self, point: Point) -> float:
-        if self.lam == 0 or point is self.__dict__.get("null_point"):
-            return 0.0
-        known = point.norm
-        return self.lam * (self.penalty.value(point.coef) if known is None else known)
 
 
 class PowerDual(NamedTuple):

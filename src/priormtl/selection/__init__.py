@@ -1,10 +1,12 @@
 """How strong: strengths and ties chosen from the data, on statistics of folds."""
 
 from priormtl.selection.folds import (
+    Fold,
     Split,
     align_parts,
     as_splits,
     deal_rows,
+    divide,
     find_partition,
     leave_one_out,
     refuse_missing,
@@ -57,11 +59,13 @@ from priormtl.selection.search import (
     results_table,
     run_jobs,
     search,
+    search_attributes,
 )
 
 __all__ = [
     "RULES",
     "Candidate",
+    "Fold",
     "Grid",
     "MeanAuc",
     "OutlierCandidate",
@@ -83,6 +87,7 @@ __all__ = [
     "count_outlier_paths",
     "count_paths",
     "deal_rows",
+    "divide",
     "find_outliers",
     "find_partition",
     "fit_outlier_path",
@@ -97,6 +102,7 @@ __all__ = [
     "row_error",
     "run_jobs",
     "search",
+    "search_attributes",
     "search_outliers",
     "solve_outliers",
     "split_by_fold",

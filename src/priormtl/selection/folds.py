@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, repeat
 from operator import add
 from typing import Any, NamedTuple
 
@@ -14,15 +14,18 @@ from priormtl.data import (
     TaskData,
     TaskStatistics,
     align_tasks,
+    strata_of,
     summarize_tasks,
 )
 from priormtl.exceptions import FoldsError
 
 __all__ = [
+    "Fold",
     "Split",
     "align_parts",
     "as_splits",
     "deal_rows",
+    "divide",
     "find_partition",
     "leave_one_out",
     "refuse_missing",
@@ -45,17 +48,6 @@ class Split(NamedTuple):
     test: Index
 
 
-def strata_of(table: Table, *, by_class: bool) -> Index:
-    """Task of every target (n, 1) or (n, m), by class also its sign; −1: not measured.
-
-    Rows of one stratum are alike for dealing.
-    """
-    y = table.y if table.codes is None else table.y[:, np.newaxis]
-    own = np.arange(y.shape[1]) if table.codes is None else table.codes[:, np.newaxis]
-    strata = 2 * own + (y > 0) if by_class else np.broadcast_to(own, y.shape)
-    return np.where(table.measured(), strata, -1).astype(np.intp)
-
-
 def deal_rows(strata: Index, n_folds: int) -> Index:
     """Fold of each row (n,); −1 for rows that are never held out.
 
@@ -70,24 +62,14 @@ def deal_rows(strata: Index, n_folds: int) -> Index:
     folds = np.full(len(strata), ALWAYS, dtype=np.intp)
     folds[used[shuffled[order]]] = np.arange(len(used)) % n_folds
     for column in strata.T:
-        folds[_lost_rows(column, folds)] = ALWAYS
-    _refuse_empty_folds(folds, n_folds)
-    return folds
-
-
-def _lost_rows(strata: Index, folds: Index) -> Index:
-    """First row of each stratum whose rows are all in one fold."""
-    rows = np.flatnonzero(strata >= 0)
-    if not len(rows):
-        return rows
-    rows = rows[np.argsort(strata[rows], kind="stable")]
-    _, starts = np.unique(strata[rows], return_index=True)
-    lowest = np.minimum.reduceat(folds[rows], starts)
-    highest = np.maximum.reduceat(folds[rows], starts)
-    return rows[starts[(lowest == highest) & (lowest != ALWAYS)]]
-
-
-def _refuse_empty_folds(folds: Index, n_folds: int) -> None:
+        rows = np.flatnonzero(column >= 0)
+        if len(rows):
+            # First row of each stratum whose rows are all in one fold.
+            rows = rows[np.argsort(column[rows], kind="stable")]
+            _, starts = np.unique(column[rows], return_index=True)
+            lowest = np.minimum.reduceat(folds[rows], starts)
+            highest = np.maximum.reduceat(folds[rows], starts)
+            folds[rows[starts[(lowest == highest) & (lowest != ALWAYS)]]] = ALWAYS
     dealt = folds[folds != ALWAYS]
     if np.any(np.bincount(dealt, minlength=n_folds) == 0):
         raise FoldsError(
@@ -95,6 +77,7 @@ def _refuse_empty_folds(folds: Index, n_folds: int) -> None:
             f"rows that can be held out (n_samples={len(folds)}; the only row of a "
             "task stays in training); use fewer folds or more rows."
         )
+    return folds
 
 
 def split_by_fold(folds: Index) -> list[Split]:
@@ -133,11 +116,10 @@ def find_partition(splits: Sequence[Split], n: int) -> Index | None:
         if np.any(folds[split.test] != ALWAYS):
             return None
         folds[split.test] = k
-    whole = all(
-        np.array_equal(np.sort(split.train), np.flatnonzero(folds != k))
-        for k, split in enumerate(splits)
-    )
-    return folds if whole else None
+    for k, split in enumerate(splits):
+        if not np.array_equal(np.sort(split.train), np.flatnonzero(folds != k)):
+            return None
+    return folds
 
 
 def summarize_parts(table: Table, folds: Index) -> list[TaskStatistics]:
@@ -145,25 +127,25 @@ def summarize_parts(table: Table, folds: Index) -> list[TaskStatistics]:
 
     Each row is read once; tasks without rows in a fold have weight zero there.
     """
-    numbers = [*range(folds.max() + 1), ALWAYS]
-    parts = [table.take(np.flatnonzero(folds == k)) for k in numbers]
-    found = [summarize_tasks(part.to_tasks()) if part.tasks else None for part in parts]
-    nothing = _no_rows(next(part for part in found if part is not None), table.tasks)
-    return [
-        nothing if part is None else align_tasks(part, table.tasks) for part in found
-    ]
-
-
-def _no_rows(like: TaskStatistics, tasks: tuple[Any, ...]) -> TaskStatistics:
-    """Statistics of no rows, over the features of others."""
-    return align_tasks(like, tasks).only(np.zeros(len(tasks), dtype=bool))
+    numbers, found = [*range(folds.max() + 1), ALWAYS], dict[int, TaskStatistics]()
+    for k in numbers:
+        rows = np.flatnonzero(folds == k)
+        part = table.take(rows) if len(rows) else None
+        if part is not None and part.tasks:
+            own = summarize_tasks(part.to_tasks())
+            found[k] = align_tasks(own, table.tasks)
+    if len(found) < len(numbers):
+        nothing = next(iter(found.values())).only(np.zeros(len(table.tasks), bool))
+        for k in numbers:
+            found.setdefault(k, nothing)
+    return list(map(found.__getitem__, numbers))
 
 
 def align_parts(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:
     """Parts over the tasks of all of them, and last a part without rows."""
     tasks = reduce(add, parts).tasks
     aligned = [align_tasks(part, tasks) for part in parts]
-    return [*aligned, _no_rows(aligned[0], tasks)]
+    return [*aligned, aligned[0].only(np.zeros(len(tasks), dtype=bool))]
 
 
 def leave_one_out(
@@ -171,13 +153,42 @@ def leave_one_out(
 ) -> tuple[list[TaskStatistics], TaskStatistics]:
     """Merge of all parts but one, for each of them, and the merge of all.
 
-    ``always`` is part of every merge.
+    ``always`` is part of every merge. All merges must hold every task.
     """
     # Prefix and suffix merges only: subtracting a fold from the total loses digits.
     before = list(accumulate(parts, add, initial=always))
     after = list(accumulate(reversed(parts[1:]), add))[::-1]
-    rest = [a + b for a, b in zip(before[:-2], after, strict=True)]
-    return [*rest, before[-2]], before[-1]
+    merged = [*map(add, before[:-2], after), before[-2]]
+    for number, train in enumerate(merged):
+        if not train.weight.all():
+            absent = np.flatnonzero(train.weight == 0)
+            refuse_missing(number, [train.tasks[i] for i in absent])
+    return merged, before[-1]
+
+
+class Fold(NamedTuple):
+    """One split: what trains, and what is known of the held-out rows."""
+
+    train: TaskData | TaskStatistics
+    split: Split
+    test: TaskStatistics | None  # None where statistics were not computed
+
+
+def divide(
+    table: Table, data: TaskData, splits: Sequence[Split], *, by_rows: bool
+) -> tuple[TaskData | TaskStatistics, list[Fold]]:
+    """All data, and the folds of a search.
+
+    Where the splits hold out the parts of a partition, each row is read once into
+    statistics, and those of the other parts train; otherwise, or ``by_rows``, rows do.
+    """
+    folds = None if by_rows else find_partition(splits, int(table.X.shape[0]))
+    if folds is None:
+        rows = [take_training(table, split, k) for k, split in enumerate(splits)]
+        return data, list(map(Fold, rows, splits, repeat(None)))
+    *tests, always = summarize_parts(table, folds)
+    trains, whole = leave_one_out(tests, always)
+    return whole, list(map(Fold, trains, splits, tests))
 
 
 def take_training(table: Table, split: Split, number: int) -> TaskData:

@@ -24,7 +24,6 @@ from priormtl.selection.search import (
     Grid,
     SearchResult,
     Trial,
-    is_unsolved,
     mean_scores,
     results_table,
     standard_error,
@@ -106,11 +105,6 @@ class OutlierResult:
     def score_seconds(self) -> Array:
         """In the same order."""
         return np.vstack([self.plain.score_seconds, self.outcomes[2]])
-
-    @property
-    def mean_scores(self) -> Array:
-        """Mean over the splits in which a score exists."""
-        return mean_scores(self.scores)
 
     def candidates(self) -> list[OutlierCandidate]:
         """All candidates, those without outliers first."""
@@ -209,7 +203,7 @@ def choose_outliers(result: OutlierResult, plain: int, errors: float = 1.0) -> i
         return plain
     scores = result.scores
     first = len(scores) - len(result.extra)
-    means = result.mean_scores[first:]
+    means = mean_scores(result.scores[first:])
     if np.all(np.isnan(means)):
         return plain
     best = first + int(np.nanargmax(means))
@@ -250,7 +244,7 @@ def _score_path(path: Path, trial: Trial, solver: Solver) -> dict[int, Outcome]:
         plain = path[place].candidate.at(base)
         problem = pose_outliers(plain, path[place].own.spread())
         last = solve_outliers(problem, last, solver)
-        unsolved = is_unsolved(last, problem, solver)
+        unsolved = not solver.accepts(problem, last.certificate)
         outcomes[place] = _judge(last, trial, unsolved, last.seconds - spent)
         spent = last.seconds
     return outcomes

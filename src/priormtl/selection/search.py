@@ -5,10 +5,12 @@ structure, theta and epsilon one path over decreasing lam is solved, each lam fr
 last solution, and all its solutions are scored at once.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import partial
+from itertools import chain, product
+from operator import attrgetter
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,7 +21,7 @@ from priormtl._arrays import Array
 from priormtl.exceptions import FoldsError
 from priormtl.model import Model, Posed, Solver
 from priormtl.selection.scores import Score
-from priormtl.solvers import Solution
+from priormtl.solvers import StopReason
 
 __all__ = [
     "RULES",
@@ -30,11 +32,11 @@ __all__ = [
     "Trial",
     "choose_candidate",
     "count_paths",
-    "is_unsolved",
     "mean_scores",
     "results_table",
     "run_jobs",
     "search",
+    "search_attributes",
     "standard_error",
 ]
 
@@ -69,7 +71,10 @@ class Structure(NamedTuple):
         cls, model: Model, grid: Grid, folds: Sequence[tuple[Any, Score]]
     ) -> "Structure":
         """Pose a model on the training part of each fold."""
-        return cls(model, grid, [Trial(model.pose(data), s) for data, s in folds])
+        trials = []
+        for data, score in folds:
+            trials.append(Trial(model.pose(data), score))
+        return cls(model, grid, trials)
 
 
 class Candidate(NamedTuple):
@@ -117,11 +122,6 @@ class SearchResult:
             for epsilon, lam, theta in product(grid.epsilons, grid.lams, grid.thetas)
         ]
 
-    @property
-    def mean_scores(self) -> Array:
-        """Mean over the splits in which a score exists."""
-        return mean_scores(self.scores)
-
     def without_data(self) -> "SearchResult":
         """Scores alone, to be kept with a fitted estimator."""
         kept = [structure._replace(trials=()) for structure in self.structures]
@@ -138,6 +138,24 @@ class SearchResult:
         return results_table(params, self.scores, self.fit_seconds, self.score_seconds)
 
 
+def search_attributes(result: Any, best: int) -> dict[str, Any]:
+    """Attributes of an estimator after a search, with or without outlier tasks."""
+    table, chosen = result.table(), result.candidates()[best]
+    found = {
+        "epsilon_": chosen.epsilon,
+        "lam_": chosen.lam,
+        "theta_": chosen.theta,
+        "best_index_": best,
+        "best_score_": float(table["mean_test_score"][best]),
+        "n_splits_": result.scores.shape[1],
+        "cv_results_": table,
+        "_result": result.without_data(),
+    }
+    if hasattr(chosen, "outlier_strength"):
+        found["outlier_strength_"] = chosen.outlier_strength
+    return found
+
+
 def results_table(
     params: Sequence[Mapping[str, Any]],
     scores: Array,
@@ -145,32 +163,32 @@ def results_table(
     score_seconds: Array,
 ) -> dict[str, Any]:
     """Scores and times (candidates, splits) under the names of GridSearchCV."""
-    mean = mean_scores(scores)
-    return {
+    table: dict[str, Any] = {
         "mean_fit_time": fit_seconds.mean(axis=1),
         "std_fit_time": fit_seconds.std(axis=1),
         "mean_score_time": score_seconds.mean(axis=1),
         "std_score_time": score_seconds.std(axis=1),
-        **{f"param_{name}": _column(name, params) for name in _names(params)},
-        "params": [dict(part) for part in params],
-        **{f"split{k}_test_score": s for k, s in enumerate(scores.T.copy())},
-        "mean_test_score": mean,
-        "std_test_score": _spread(scores),
-        "rank_test_score": rankdata(-mean, method="min").astype(np.int32),
     }
-
-
-def _names(params: Sequence[Mapping[str, Any]]) -> list[str]:
-    return sorted({name for part in params for name in part})
-
-
-def _column(name: str, params: Sequence[Mapping[str, Any]]) -> np.ma.MaskedArray:
-    """One parameter over all candidates, masked where a candidate lacks it."""
-    absent = [name not in part for part in params]
-    values = [part.get(name) for part in params]
-    numbers = all(isinstance(value, float) for value in values)
-    column = np.array(values, dtype=np.float64 if numbers else object)
-    return np.ma.MaskedArray(column, mask=absent)
+    for name in sorted(set(chain.from_iterable(params))):
+        # Masked where a candidate lacks the parameter.
+        values, absent = np.full(len(params), None), np.zeros(len(params), bool)
+        numbers = True
+        for i, part in enumerate(params):
+            values[i], absent[i] = part.get(name), name not in part
+            numbers &= isinstance(part.get(name), float)
+        column = values.astype(np.float64) if numbers else values
+        table[f"param_{name}"] = np.ma.MaskedArray(column, mask=absent)
+    table["params"] = list(map(dict, params))
+    for k, split in enumerate(scores.T.copy()):
+        table[f"split{k}_test_score"] = split
+    mean = mean_scores(scores)
+    # Squares of large scores would leave the range of doubles.
+    deviations = scores - mean[:, np.newaxis]
+    size = np.max(np.abs(deviations), initial=0.0, where=np.isfinite(deviations)) or 1.0
+    table["mean_test_score"] = mean
+    table["std_test_score"] = size * np.sqrt(mean_scores((deviations / size) ** 2))
+    table["rank_test_score"] = rankdata(-mean, method="min").astype(np.int32)
+    return table
 
 
 def search(
@@ -184,8 +202,10 @@ def search(
 
     Paths are independent, so that results are bit-identical for any ``n_jobs``.
     """
-    keys = list(_paths(structures))
-    jobs = [_job(structures, solver, *key) for key in keys]
+    keys, jobs = _paths(structures), []
+    for k, t, theta, epsilon in keys:
+        lams, trial = structures[k].grid.lams, structures[k].trials[t]
+        jobs.append(partial(_run_path, lams, trial, solver, theta, epsilon))
     done = dict(zip(keys, run_jobs(jobs, n_jobs, advance), strict=True))
     parts = []
     for k, (_, grid, trials) in enumerate(structures):
@@ -202,18 +222,18 @@ def search(
                 out[:, a, :, b, t] = done[k, t, float(own), float(tie)][:3]
         parts.append(out.reshape(3, -1, len(trials)))
     scores, fit_seconds, score_seconds = np.concatenate(parts, axis=1)
-    unsolved = sum(path.unsolved for path in done.values())
+    unsolved = sum(map(attrgetter("unsolved"), done.values()))
     return SearchResult(structures, scores, fit_seconds, score_seconds, unsolved)
 
 
 def count_paths(structures: Sequence[Structure]) -> int:
     """Number of paths that a search follows."""
-    return len(list(_paths(structures)))
+    return len(_paths(structures))
 
 
 def choose_candidate(result: SearchResult, rule: str) -> int:
     """Best mean score, or the largest lam within one standard error of it."""
-    mean = result.mean_scores
+    mean = mean_scores(result.scores)
     if np.all(np.isnan(mean)):
         raise FoldsError(
             "no candidate has a score on any split: with AUC every held-out part shows "
@@ -244,51 +264,39 @@ def _distinct(grid: Grid, trial: Trial) -> tuple[Array, Array]:
     return thetas, epsilons
 
 
-def _paths(
-    structures: Sequence[Structure],
-) -> Iterator[tuple[int, int, float, float]]:
+def _paths(structures: Sequence[Structure]) -> list[tuple[int, int, float, float]]:
     """Structure, trial, theta and epsilon of each path that differs from the others."""
+    found = []
     for k, (_, grid, trials) in enumerate(structures):
         for t, trial in enumerate(trials):
             thetas, epsilons = _distinct(grid, trial)
             for epsilon, theta in product(epsilons, thetas):
-                yield k, t, float(theta), float(epsilon)
+                found.append((k, t, float(theta), float(epsilon)))
+    return found
 
 
-def _job(
-    structures: Sequence[Structure],
-    solver: Solver,
-    k: int,
-    t: int,
-    theta: float,
-    epsilon: float,
-) -> Callable[[], PathScores]:
+def _run_path(
+    lams: Array, trial: Trial, solver: Solver, theta: float, epsilon: float
+) -> PathScores:
     """Solve for decreasing lam, then score all solutions at once."""
-    lams, (posed, score) = structures[k].grid.lams, structures[k].trials[t]
-
-    def run() -> PathScores:
-        order = np.argsort(-lams, kind="stable")
-        problem = posed.at(1.0, theta, epsilon).problem
-        solutions = solver.path(problem, lams[order])
-        begin = perf_counter()
-        coefs = np.stack([solution.coef.T for solution in solutions]) / posed.scale
-        intercepts = np.stack([solution.intercept for solution in solutions])
-        scores = score(coefs, intercepts)
-        each = (perf_counter() - begin) / len(lams)
-        back = np.argsort(order)
-        return PathScores(
-            scores[back],
-            np.array([solution.seconds for solution in solutions])[back],
-            np.full(len(lams), each),
-            sum(is_unsolved(solution, problem, solver) for solution in solutions),
-        )
-
-    return run
-
-
-def is_unsolved(solution: Solution, problem: Any, solver: Solver) -> bool:
-    """Whether a run ended above the largest gap allowed."""
-    return not solver.accepts(problem, solution.certificate)
+    posed, score = trial
+    order = np.argsort(-lams, kind="stable")
+    problem = posed.problem.with_strengths(lam=1.0, theta=theta, epsilon=epsilon)
+    solutions = solver.path(problem, lams[order])
+    begin = perf_counter()
+    coefs, intercepts, seconds, unsolved = [], [], [], 0
+    for solution in solutions:
+        coefs.append(solution.coef.T)
+        intercepts.append(solution.intercept)
+        seconds.append(solution.seconds)
+        if solution.reason is not StopReason.GAP:
+            unsolved += not solver.accepts(problem, solution.certificate)
+    scores = score(np.stack(coefs) / posed.scale, np.stack(intercepts))
+    each = (perf_counter() - begin) / len(lams)
+    back = np.argsort(order)
+    return PathScores(
+        scores[back], np.array(seconds)[back], np.full(len(lams), each), unsolved
+    )
 
 
 def run_jobs(
@@ -298,21 +306,21 @@ def run_jobs(
 ) -> list[R]:
     """Run jobs in threads; their order decides nothing."""
     if n_jobs == 1:
-        return [_then(job(), advance) for job in jobs]
+        results = []
+        for job in jobs:
+            results.append(job())
+            advance()
+        return results
     with ThreadPoolExecutor(min(n_jobs, len(jobs))) as pool:
         futures = [pool.submit(job) for job in jobs]
         try:
             for future in as_completed(futures):
-                _then(future.result(), advance)
+                future.result()
+                advance()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [future.result() for future in futures]
-
-
-def _then(result: R, advance: Callable[[], None]) -> R:
-    advance()
-    return result
 
 
 def mean_scores(scores: Array) -> Array:
@@ -321,13 +329,3 @@ def mean_scores(scores: Array) -> Array:
     count = known.sum(axis=1)
     total = np.where(known, scores, 0.0).sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
-
-
-def _spread(scores: Array) -> Array:
-    """Standard deviation over the same splits."""
-    deviations = scores - mean_scores(scores)[:, np.newaxis]
-    # Squares of large scores would leave the range of doubles.
-    size = np.max(np.abs(deviations), initial=0.0, where=np.isfinite(deviations))
-    if size == 0.0:
-        return np.sqrt(mean_scores(deviations**2))
-    return size * np.sqrt(mean_scores((deviations / size) ** 2))

@@ -26,6 +26,7 @@ from priormtl.solvers.nuclear import NuclearNewton, NuclearSplitting
 from priormtl.solvers.path import lam_grid, solve_path
 from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.row_descent import RowDescent
+from priormtl.solvers.solver import Solver
 from priormtl.solvers.splitting import Splitting
 from priormtl.solvers.working_set import WorkingSet
 
@@ -47,6 +48,7 @@ __all__ = [
     "ProximalNewton",
     "RowDescent",
     "Solution",
+    "Solver",
     "Splitting",
     "StopReason",
     "StopRule",

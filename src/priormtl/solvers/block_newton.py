@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
-from priormtl.problem import BlockQuadratic, Point, Problem
+from priormtl.problem import Point, Problem
+from priormtl.solvers.blocks import BlockQuadratic
 
 if TYPE_CHECKING:
     from priormtl.solvers.layouts import Layout

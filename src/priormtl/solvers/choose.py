@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from priormtl.exceptions import unknown_name
-from priormtl.penalties import Columns, Dirty, Nuclear, Robust, is_by_rows
-from priormtl.problem import BlockQuadratic, Problem
+from priormtl.penalties import Columns, Dirty, Nuclear, Robust, RowSeparable
+from priormtl.problem import Problem
 from priormtl.solvers.block_newton import BlockNewton
+from priormtl.solvers.blocks import BlockQuadratic
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.loop import Method
 from priormtl.solvers.newton import Newton
@@ -46,13 +47,13 @@ def default_method(problem: Problem) -> Method[Any]:
     """
     if problem.lam == 0:
         return Newton()
-    by_rows = is_by_rows(problem.penalty)
+    by_rows = isinstance(problem.penalty, RowSeparable)
     size, rows = problem.fit.normal_size, problem.fit.rows_per_task
     # Gram matrices are all there is, and only parts of them can be held.
     too_large = size is not None and rows is None and size > MOST_GRAM_NUMBERS
     if by_rows and too_large:
         return WorkingSet(_method_for_all_rows, whole=1.0)
-    if by_rows and problem.shape[0] > FEW_FEATURES:
+    if by_rows and problem.fit.shape[0] > FEW_FEATURES:
         return WorkingSet(_method_for_all_rows)
     return _method_for_all_rows(problem)
 
@@ -97,7 +98,7 @@ def _method_for_parts(problem: Problem) -> Method[Any]:
 
 def _gram_pays(problem: Problem) -> bool:
     """Whether Gram matrices are not much larger than what they are made of."""
-    d, m = problem.shape
+    d, m = problem.fit.shape
     # Models of other losses weigh every task's samples in their own way.
     size = problem.fit.normal_size or m * d * d
     share = max(FEW_GRAM_NUMBERS, MOST_GRAM_SHARE * problem.fit.size)

@@ -26,7 +26,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.problem import BlockQuadratic, NormalForm, SampleForm
+from priormtl.problem import NormalForm, SampleForm
+from priormtl.solvers.blocks import BlockQuadratic
 from priormtl.solvers.kernels import newton, samples
 from priormtl.solvers.kernels import rows as row_kernels
 from priormtl.solvers.kernels.rows import (

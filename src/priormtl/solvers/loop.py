@@ -153,9 +153,9 @@ def solve(
         for progress in iterate(problem, method, coef):
             for callback in callbacks:
                 callback(progress)
-            reason = _first_reason(progress, stop)
-            if reason is not None:
-                return _conclude(progress, reason)
+            for rule in stop:
+                if (reason := rule(progress)) is not None:
+                    return _conclude(progress, reason)
     raise AssertionError("iterate never ends by itself")
 
 
@@ -170,20 +170,12 @@ def settle(
     ``part`` is the run on fewer features that led there, if there was one.
     """
     progress = Progress(problem, Start(point), None, 0, 0.0)
-    reason = _first_reason(progress, stop)
-    if reason is None:
-        return None
-    solution = _conclude(progress, reason)
-    if part is None:
-        return solution
-    return replace(solution, n_iter=part.n_iter, seconds=part.seconds)
-
-
-def _first_reason(progress: Progress, stop: Sequence[StopRule]) -> StopReason | None:
     for rule in stop:
-        reason = rule(progress)
-        if reason is not None:
-            return reason
+        if (reason := rule(progress)) is not None:
+            solution = _conclude(progress, reason)
+            if part is None:
+                return solution
+            return replace(solution, n_iter=part.n_iter, seconds=part.seconds)
     return None
 
 
@@ -221,9 +213,9 @@ class gap_below(Rule):  # noqa: N801
         if progress.n_iter % self.every:
             return None
         problem, point = progress.problem, progress.state.point
+        found, noise = progress.certificate.gap, problem.fit.noise
         limit = self.tol * problem.null_objective
-        noise = problem.fit.noise
-        wide = progress.certificate.gap > max(limit, noise)
+        wide = found > max(limit, noise)
         if wide and not problem.is_nearly_smooth(point, limit):
             return None
         # Rounding is bounded only where it may decide.
@@ -231,7 +223,7 @@ class gap_below(Rule):  # noqa: N801
         if gap <= limit:
             return StopReason.GAP
         # No step could show that it has gained anything.
-        hidden = progress.certificate.gap <= progress.rounded.rounding
+        hidden = found <= progress.rounded.rounding
         return StopReason.ROUNDING if gap <= noise or hidden else None
 
 

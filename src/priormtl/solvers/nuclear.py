@@ -196,7 +196,9 @@ def _newton_step(
         change = float(np.vdot(point.gradient, move)) + bend + stretch
         if change <= noise - SUFFICIENT * (size * direction.decrease):
             return end, end.settled and size >= 0.5
-    return _proximal_step(stage, state), False
+    # At the very optimum of a stage no direction leads down.
+    finished = state.settled and not direction.decrease > 0
+    return _proximal_step(stage, state), finished
 
 
 class Direction(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.penalties import Dirty, is_by_rows
+from priormtl.penalties import Dirty, RowSeparable
 from priormtl.problem import Point, Problem
 from priormtl.solvers.choose import default_method
 from priormtl.solvers.loop import (
@@ -123,7 +123,7 @@ def _screen(problem: Problem, point: Point, last: float) -> Index | None:
     None where there are no rows to choose from, or too many are left.
     """
     penalty, lam = problem.penalty, problem.lam
-    if lam == 0 or not is_by_rows(penalty):
+    if lam == 0 or not isinstance(penalty, RowSeparable):
         return None
     kept = penalty.row_dual_norms(point.gradient) >= 2.0 * lam - last
     kept |= point.coef.any(axis=1)
@@ -144,7 +144,7 @@ def identifiable_features(problem: Problem) -> Index | None:
     """
     prior, fit = problem.prior, problem.fit
     related = prior.theta > 0 and prior.D.nnz > 0
-    by_rows = is_by_rows(problem.penalty) or isinstance(problem.penalty, Dirty)
+    by_rows = isinstance(problem.penalty, RowSeparable | Dirty)
     if related or by_rows or not fit.is_quadratic:
         return None
     d, m = problem.shape

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from priormtl._arrays import Index
-from priormtl.penalties import is_by_rows
+from priormtl.penalties import RowSeparable
 from priormtl.problem import Point, Problem
 from priormtl.solvers.loop import Method, solve_inexactly
 
@@ -43,7 +43,7 @@ class WorkingSet:
 
     def start(self, problem: Problem, point: Point) -> WorkingSetState:
         """Begin with what is not zero and a few more."""
-        if not is_by_rows(problem.penalty):
+        if not isinstance(problem.penalty, RowSeparable):
             raise TypeError("WorkingSet needs a penalty of rows.")
         return WorkingSetState(point, self.initial_size)
 

@@ -48,8 +48,7 @@ from priormtl.estimators import (
 )
 from priormtl.losses import DataFit, Evaluation
 from priormtl.penalties import L21
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 
 __all__ = ["MMTFL", "MMTFLClassifier"]
 

@@ -56,7 +56,7 @@ def lay_out_graph(laplacian: Laplacian) -> Graph:
     counts = np.bincount(coo.row[rest], minlength=m)
     order = np.argsort(coo.row[rest], kind="stable")
     kind, degree = LOOSE, laplacian.degree
-    if laplacian.is_one_group:
+    if laplacian.one_group:
         kind = GROUP
     elif off.any() and not rest.any() and not groups.nnz:
         kind = CHAIN

@@ -11,9 +11,8 @@ from scipy.sparse import block_diag, csr_array
 
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
-from priormtl.losses import NormalForm, SampleForm
-from priormtl.penalties import is_by_rows
-from priormtl.problem.objective import Problem
+from priormtl.penalties import RowSeparable
+from priormtl.problem import NormalForm, Problem, SampleForm
 
 SMALL_GRAM = 2**19  # numbers: 4 MB
 NO_RELATION = csr_array((0, 0))
@@ -38,7 +37,7 @@ class BlockQuadratic:
     @classmethod
     def from_problem(cls, problem: Problem) -> Self:
         """Write a quadratic problem with row penalties out."""
-        if not cls.fits(problem) or not is_by_rows(problem.penalty):
+        if not cls.fits(problem) or not isinstance(problem.penalty, RowSeparable):
             raise TypeError("block form needs squared loss and a penalty of rows.")
         fit, prior = problem.fit, problem.prior
         kept = cls.keeps_samples(problem)
@@ -68,7 +67,7 @@ class BlockQuadratic:
         """Whether a problem can be written out: rows of intercepts must share L."""
         graph = problem.fit.intercept_graph
         return (
-            is_by_rows(problem.penalty)
+            isinstance(problem.penalty, RowSeparable)
             and problem.fit.normal_size is not None
             and (graph is None or graph is problem.prior.laplacian)
         )

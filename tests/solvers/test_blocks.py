@@ -7,8 +7,9 @@ from instances import intercept_kinds, quadratic_prior, sine_problem, sine_tasks
 from priormtl.data import from_columns, from_labels, summarize_tasks
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, TiedIntercepts
 from priormtl.penalties import L21, Nuclear
-from priormtl.problem import BlockQuadratic, NormalForm, Problem, SampleForm
-from priormtl.problem import blocks as blocks_module
+from priormtl.problem import NormalForm, Problem, SampleForm
+from priormtl.solvers import blocks as blocks_module
+from priormtl.solvers.blocks import BlockQuadratic
 
 
 def written_out(blocks, Q):

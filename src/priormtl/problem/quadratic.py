@@ -59,7 +59,10 @@ class QuadraticPrior:
         """θ DᵀD P + ε t ∘ (P L); linear in P."""
         gradient = np.zeros_like(P)
         if self.theta > 0 and self.D.nnz:
-            gradient += self.theta * self._relate(P)
+            if self._gram is None:
+                gradient += self.theta * np.asarray(self.D.T @ (self.D @ P))
+            else:
+                gradient += np.asarray(self.relation @ P)
         if self.epsilon > 0 and not self.laplacian.is_zero:
             tied = self.laplacian.times(P)
             if self.tie_weights is not None:
@@ -67,8 +70,9 @@ class QuadraticPrior:
             gradient += self.epsilon * tied
         return gradient
 
-    @property
+    @cached_property
     def relation(self) -> csr_array:
+        """θ DᵀD (d, d)."""
         if self.theta == 0 or self.D.nnz == 0:
             return csr_array((self.D.shape[1], self.D.shape[1]))
         gram = self._gram
@@ -103,11 +107,6 @@ class QuadraticPrior:
     def restrict(self, features: Index) -> Self:
         weights = None if self.tie_weights is None else self.tie_weights[features]
         return replace(self, D=csr_array(self.D[:, features]), tie_weights=weights)
-
-    def _relate(self, P: Array) -> Array:
-        if self._gram is None:
-            return np.asarray(self.D.T @ (self.D @ P))
-        return np.asarray(self._gram @ P)
 
     @cached_property
     def _gram(self) -> csr_array | None:

@@ -1,0 +1,69 @@
+"""Solver: how problems are solved, as a value: method, tolerance, limits."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from priormtl._arrays import Array
+from priormtl.checks import check_choice, check_count, check_tolerance
+from priormtl.problem import Certificate, Problem
+from priormtl.solvers.choose import METHODS, method_by_name
+from priormtl.solvers.loop import (
+    Method,
+    Solution,
+    StopRule,
+    diverged,
+    gap_below,
+    max_iter,
+    no_progress,
+    solve,
+    stalled,
+)
+from priormtl.solvers.path import solve_path
+
+SOLVERS = ("auto", *METHODS)
+HIDDEN = 1e-10  # share of the null objective that rounding errors may hide
+MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Method, tolerance and limit of iterations."""
+
+    method: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_choice("solver", self.method, SOLVERS)
+        check_tolerance(self.tol)
+        check_count("max_iter", self.max_iter)
+
+    def choose(self, problem: Problem) -> Method[Any]:
+        """Method for a problem."""
+        return method_by_name(self.method, problem)
+
+    def rules(self, method: Method[Any]) -> list[StopRule]:
+        """When to stop; new for each run, because some rules have a memory."""
+        rules = [gap_below(self.tol, method.check_every), stalled(), diverged()]
+        if method.check_every == 1:
+            rules.append(no_progress(MOST_IDLE_STEPS))
+        return [*rules, max_iter(self.max_iter)]
+
+    def solve(self, problem: Problem, coef: Array | None = None) -> Solution:
+        """Solve a problem, from ``coef`` or zero."""
+        method = self.choose(problem)
+        return solve(problem, method, coef=coef, stop=self.rules(method))
+
+    def path(self, problem: Problem, lams: Array) -> list[Solution]:
+        """Solve for each lam, in this order, each from the last solution."""
+        return solve_path(problem, lams, choose=self.choose, rules=self.rules)
+
+    def accepts(self, problem: Problem, certificate: Certificate) -> bool:
+        """Whether a gap is within the tolerance, or as small as rounding allows.
+
+        Tolerances that rounding errors put out of reach count as met once these hide
+        what is left, as long as that is next to nothing.
+        """
+        unit = problem.null_objective
+        hidden = certificate.gap <= 2.0 * certificate.rounding <= 2.0 * HIDDEN * unit
+        return hidden or certificate.gap <= max(self.tol * unit, problem.fit.noise)
