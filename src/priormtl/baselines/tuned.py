@@ -174,8 +174,9 @@ def search_settings(
 
     # One job per fold, not per path: its paths share the bound data.
     done = run_jobs([partial(run, fold) for fold in folds], n_jobs)
-    measured = np.stack([columns for columns, _ in done], axis=-1)
-    return SearchResult((), *measured, sum(unsolved for _, unsolved in done))
+    scores, fit_seconds, score_seconds = np.stack([part for part, _ in done], axis=-1)
+    unsolved = sum(count for _, count in done)
+    return SearchResult((), scores, fit_seconds, score_seconds, unsolved)
 
 
 def score_samples(model: TaskModel, data: TaskData, places: Index) -> Array:
@@ -340,7 +341,7 @@ class _Tuned(MultiTaskEstimator):
         bound = bind_scorer(self.scoring, shell, test, table.tasks, targets)
 
         def ask_scorer(model: TaskModel) -> float:
-            fitted = copy(bound.model)  # other threads score other models
+            fitted: Any = copy(bound.model)  # other threads score other models
             fitted._model = model
             return float(bound.scorer(fitted, bound.X, bound.y))
 
