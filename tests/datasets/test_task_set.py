@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from priormtl import MultiTaskClassifier, one_vs_one
-from priormtl.datasets import SOURCES, TaskSet, make_related_tasks
-from priormtl.datasets.task_set import Bunch, build_task_set, pair_classes
+from priormtl.datasets import TaskSet, make_related_tasks
+from priormtl.datasets.task_set import Bunch, name_pixels, pair_classes
 
 
 def make_pairs(group=None):
@@ -121,17 +121,7 @@ def test_a_set_says_what_it_is():
 
 
 def test_pixels_are_named_by_row_and_column():
-    y, sample = np.zeros((1, 1)), np.zeros(1, dtype=int)
-    data = build_task_set(
-        SOURCES["yale"],
-        originals=np.zeros((1, 6)),
-        sample=sample,
-        y=y,
-        code=None,
-        task_names=("a",),
-        image_shape=(2, 3),
-    )
-    assert data.feature_names == ("0,0", "0,1", "0,2", "1,0", "1,1", "1,2")
+    assert name_pixels(2, 3) == ("0,0", "0,1", "0,2", "1,0", "1,1", "1,2")
 
 
 # Bunch.

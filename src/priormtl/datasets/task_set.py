@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,9 +174,7 @@ def pair_classes(
 def build_task_set(source: Source, **contents: Any) -> TaskSet:
     """Task set with the name and the notes of its source; images have named pixels."""
     if "image_shape" in contents:
-        height, width = contents["image_shape"]
-        pixels = product(range(height), range(width))
-        contents["feature_names"] = tuple(f"{row},{column}" for row, column in pixels)
+        contents["feature_names"] = name_pixels(*contents["image_shape"])
     return TaskSet(
         name=source.name,
         kind=source.kind,
@@ -210,3 +207,8 @@ def pair_tasks(
         label=label,
         **others,
     )
+
+
+def name_pixels(height: int, width: int) -> tuple[str, ...]:
+    """``"row,column"`` of each pixel, row by row."""
+    return tuple(f"{row},{column}" for row in range(height) for column in range(width))
