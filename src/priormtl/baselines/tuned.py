@@ -23,7 +23,6 @@ from threadpoolctl import threadpool_limits
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.baselines.base import Baseline, Settings, TaskModel, to_user_units
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
-from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
@@ -35,7 +34,12 @@ from priormtl.baselines.ridge import (
     SingleTaskRidge,
     SingleTaskRidgeClassifier,
 )
-from priormtl.baselines.rmtl import RMTL, RMTLClassifier
+from priormtl.baselines.two_parts import (
+    DMTL,
+    RMTL,
+    DMTLClassifier,
+    RMTLClassifier,
+)
 from priormtl.data import SharedRows, Table, TaskData, TaskStatistics
 from priormtl.estimators import (
     DEFAULT_FOLDS,
