@@ -16,20 +16,9 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.baselines import coupling
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
-from priormtl.baselines.coupling import (
-    MOST_ALTERNATIONS,
-    MOST_IDLE_STEPS,
-    SOLVERS,
-    Alternation,
-    check_alternation,
-    coupled_ridge,
-    decades,
-    kernel_from,
-    map_eigenvalues,
-    settled,
-)
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,
@@ -92,7 +81,7 @@ class EigenvaluePenalty:
     def kernel(self, W: Array, strength: float) -> Array:
         """Best A for coefficients W (d, m) at this strength κ."""
         lam = self.lam_of(strength)
-        return kernel_from(W, lambda values: self.eigenvalues(values**2, lam))
+        return coupling.kernel_from(W, lambda values: self.eigenvalues(values**2, lam))
 
 
 def check_output_kernel(value: Any, m: int) -> Array:
@@ -136,7 +125,7 @@ class _CLMT(Baseline):
 
     @property
     def _alternates(self) -> bool:
-        return check_choice("solver", self.solver, SOLVERS) == "alternating"
+        return check_choice("solver", self.solver, coupling.SOLVERS) == "alternating"
 
     @property
     def _is_fixed(self) -> bool:
@@ -192,24 +181,26 @@ class _CLMT(Baseline):
     def _choose_method(self, problem: Problem) -> Method[Any]:
         m, lam = problem.shape[1], problem.lam
         if self._is_fixed:
-            if coupled_ridge(problem) is None and not self._alternates:
+            if coupling.coupled_ridge(problem) is None and not self._alternates:
                 return Fista(restart=True)
             # One linear system: an alternation with constant A.
             A = check_output_kernel(self.output_kernel, m) / (2.0 * lam)
-            return Alternation(check_alternation(problem), A, lambda W: A)
+            return coupling.Alternation(
+                coupling.check_alternation(problem), A, lambda W: A
+            )
         if self._alternates:
             # The authors' alternation, from the identity.
-            penalty, ridge = self._kernel_penalty, check_alternation(problem)
+            penalty, ridge = self._kernel_penalty, coupling.check_alternation(problem)
             lam = penalty.lam_of(lam)
 
             def update(W: Array) -> Array:
                 square = W.T @ W
-                return map_eigenvalues(
+                return coupling.map_eigenvalues(
                     square,
                     lambda s: penalty.eigenvalues(s + PERTURBATION, lam) / (2.0 * lam),
                 )
 
-            return Alternation(ridge, np.eye(m) / (2.0 * lam), update)
+            return coupling.Alternation(ridge, np.eye(m) / (2.0 * lam), update)
         if lam == 0 or isinstance(problem.penalty, Nuclear):
             return default_method(problem)
         return Fista(restart=True)
@@ -218,14 +209,17 @@ class _CLMT(Baseline):
         rules = stop_rules(method, self.tol, self.max_iter)
         if self._alternates:
             if not self._is_fixed:
-                rules += [settled(SMALL_CHANGE), max_iter(MOST_ALTERNATIONS)]
+                rules += [
+                    coupling.settled(SMALL_CHANGE),
+                    max_iter(coupling.MOST_ALTERNATIONS),
+                ]
         elif method.check_every == 1:
             # Newton steps that do not reduce the gap are rounding.
-            rules.append(no_progress(MOST_IDLE_STEPS))
+            rules.append(no_progress(coupling.MOST_IDLE_STEPS))
         return rules
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
-        strengths = decades(self._problem(bound).lam_max or 1.0, DEPTH, n)
+        strengths = coupling.decades(self._problem(bound).lam_max or 1.0, DEPTH, n)
         if self._is_fixed:
             return list(crossed([{}], "lam", strengths))
         return list(crossed([{}], "lam", map(self._kernel_penalty.lam_of, strengths)))

@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import (
-    Categories,
-    Features,
-    Json,
-    Missing,
-    Weight,
-    Where,
-    read_schema,
-    word_option,
-)
+from priormtl.cli import columns
 from priormtl.cli.main import (
     check_output,
     exit_on_error,
@@ -79,7 +70,7 @@ def fit(
     ] = None,
     task_prior: Annotated[
         str,
-        word_option(
+        columns.word_option(
             "chain",
             "mean",
             "none",
@@ -87,7 +78,10 @@ def fit(
         ),
     ] = "chain",
     penalty: Annotated[
-        str, word_option("l21", "nuclear", help="Tasks share features, or a subspace.")
+        str,
+        columns.word_option(
+            "l21", "nuclear", help="Tasks share features, or a subspace."
+        ),
     ] = "l21",
     lam: Annotated[float | None, _strength_option("penalty")] = None,
     theta: Annotated[float | None, _strength_option("feature prior")] = None,
@@ -100,11 +94,11 @@ def fit(
     jobs: Annotated[
         int, Option(min=1, help="Number of threads; results are the same.")
     ] = 1,
-    weight: Weight = None,
-    features: Features = None,
-    categories: Categories = None,
-    where: Where = None,
-    missing: Missing = "error",
+    weight: columns.Weight = None,
+    features: columns.Features = None,
+    categories: columns.Categories = None,
+    where: columns.Where = None,
+    missing: columns.Missing = "error",
     shards: Annotated[
         Path | None,
         Option(
@@ -119,7 +113,7 @@ def fit(
             "out once.",
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: columns.Json = False,
 ) -> None:
     """Fit a model to all tasks and write it to a file.
 
@@ -180,7 +174,7 @@ def fit(
                 option = "--task" if task is None else "--target"
                 raise ValueError(f"fit needs {option} COL, a column of {data}.")
             names = (task, target, weight, features, categories, missing)
-            schema = read_schema(*names)
+            schema = columns.read_schema(*names)
             if classify and key is not None:
                 raise ValueError(
                     "--key cannot be combined with --classify, whose folds are "

@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import (
-    Categories,
-    Data,
-    Features,
-    Json,
-    Missing,
-    Target,
-    Task,
-    Weight,
-    Where,
-    read_schema,
-)
+from priormtl.cli import columns
 from priormtl.cli.main import (
     check_output,
     exit_on_error,
@@ -39,19 +28,19 @@ MOST_NAMES = 8
 
 
 def stats(
-    data: Data,
-    task: Task,
-    target: Target,
+    data: columns.Data,
+    task: columns.Task,
+    target: columns.Target,
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    weight: Weight = None,
-    features: Features = None,
-    categories: Categories = None,
-    where: Where = None,
-    missing: Missing = "error",
+    weight: columns.Weight = None,
+    features: columns.Features = None,
+    categories: columns.Categories = None,
+    where: columns.Where = None,
+    missing: columns.Missing = "error",
     min_rows: Annotated[
         int, Option(min=1, help="Leave out tasks with fewer rows than this.")
     ] = 1,
-    as_json: Json = False,
+    as_json: columns.Json = False,
 ) -> None:
     """Write means and products of columns by task: all that a regression needs.
 
@@ -70,7 +59,9 @@ def stats(
         from priormtl.estimators import read_source
     with exit_on_error(), print_warnings():
         check_output(out, data)
-        schema = read_schema(task, target, weight, features, categories, missing)
+        schema = columns.read_schema(
+            task, target, weight, features, categories, missing
+        )
         found = read_source(data, schema, where=where)
         kept = found.without_small(min_rows)
         kept.whole.save(out)
@@ -94,7 +85,7 @@ def merge(
         list[Path], Argument(help="Statistics files of 'priormtl stats'.")
     ],
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    as_json: Json = False,
+    as_json: columns.Json = False,
 ) -> None:
     """Add statistics of different rows: the result is that of all rows together.
 

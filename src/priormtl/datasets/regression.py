@@ -10,18 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from priormtl.datasets.files import (
-    Arrays,
-    Folder,
-    cells,
-    describe_source,
-    first_of,
-    read_arrays,
-    read_mat,
-    read_notes,
-    take_files,
-    to_integers,
-)
+from priormtl.datasets import files
 from priormtl.datasets.task_set import TaskSet, build_task_set
 from priormtl.exceptions import DataFileError
 
@@ -43,7 +32,7 @@ COLUMNS = (
 )
 
 
-def load_school(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
+def load_school(*, data_home: files.Folder = None, verify: bool = True) -> TaskSet:
     """Load the School data set: exam scores of 139 schools (regression).
 
     There are 15362 rows and 27 features.
@@ -63,7 +52,7 @@ def load_school(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
         Data set that can be unpacked as ``X, y, task``, with names and notes. Tasks are
         "school 000" to "school 138".
     """
-    arrays = read_arrays(SCHOOL, data_home=data_home, verify=verify)
+    arrays = files.read_arrays(SCHOOL, data_home=data_home, verify=verify)
     columns = arrays["columns"].tolist()
     kept = [position for position, name in enumerate(columns) if name != "bias"]
     return build_task_set(
@@ -77,12 +66,14 @@ def load_school(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
     )
 
 
-def convert_school(originals: Sequence[Path]) -> Arrays:
+def convert_school(originals: Sequence[Path]) -> files.Arrays:
     """Arrays from school.mat: cell arrays X and Y with one entry per school."""
-    (path,) = take_files(originals, 1, "school.mat")
-    variables = read_mat(path)
-    X = [np.atleast_2d(x) for x in cells("X", first_of(path, variables, "X"))]
-    y = [np.ravel(y) for y in cells("Y", first_of(path, variables, "Y"))]
+    (path,) = files.take_files(originals, 1, "school.mat")
+    variables = files.read_mat(path)
+    X = [
+        np.atleast_2d(x) for x in files.cells("X", files.first_of(path, variables, "X"))
+    ]
+    y = [np.ravel(y) for y in files.cells("Y", files.first_of(path, variables, "Y"))]
     widths = {x.shape[1] for x in X}
     if widths != {len(COLUMNS)} or [len(x) for x in X] != [len(part) for part in y]:
         raise DataFileError(
@@ -90,14 +81,14 @@ def convert_school(originals: Sequence[Path]) -> Arrays:
             "school."
         )
     return {
-        "X": to_integers("X", np.concatenate(X), "uint8"),
-        "y": to_integers("Y", np.concatenate(y), "uint8"),
+        "X": files.to_integers("X", np.concatenate(X), "uint8"),
+        "y": files.to_integers("Y", np.concatenate(y), "uint8"),
         "task": np.repeat(np.arange(len(y)), [len(part) for part in y]).astype("int16"),
         "columns": np.array(COLUMNS),
     }
 
 
-SCHOOL = describe_source("school", convert_school)
+SCHOOL = files.describe_source("school", convert_school)
 
 
 # Sarcos.
@@ -111,7 +102,7 @@ FEATURES = tuple(
 TORQUES = tuple(f"torque {joint}" for joint in range(JOINTS))
 
 
-def load_sarcos(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
+def load_sarcos(*, data_home: files.Folder = None, verify: bool = True) -> TaskSet:
     """Load the Sarcos test set: seven torques of a robot arm (regression).
 
     There are 4449 rows and 21 features, and all torques share X.
@@ -127,7 +118,7 @@ def load_sarcos(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
         Data set that can be unpacked as ``X, y, task``, with ``y`` (4449, 7) and
         ``task`` None. Use ``load_sarcos().stacked()`` for separate rows per torque.
     """
-    arrays = read_arrays(SARCOS, data_home=data_home, verify=verify)
+    arrays = files.read_arrays(SARCOS, data_home=data_home, verify=verify)
     return build_task_set(
         SARCOS,
         originals=arrays["X"],
@@ -139,7 +130,7 @@ def load_sarcos(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
     )
 
 
-def load_sarcos_one(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
+def load_sarcos_one(*, data_home: files.Folder = None, verify: bool = True) -> TaskSet:
     """Load rows of Sarcos with one torque each (regression).
 
     There are 5608 rows, 7 tasks and 21 features. These rows are in no public original,
@@ -155,7 +146,9 @@ def load_sarcos_one(*, data_home: Folder = None, verify: bool = True) -> TaskSet
     TaskSet
         Data set that can be unpacked as ``X, y, task``.
     """
-    arrays = read_arrays(SARCOS, SARCOS.extras, data_home=data_home, verify=verify)
+    arrays = files.read_arrays(
+        SARCOS, SARCOS.extras, data_home=data_home, verify=verify
+    )
     X = np.ascontiguousarray(arrays["X_one"])
     return build_task_set(
         SARCOS_ONE,
@@ -169,10 +162,10 @@ def load_sarcos_one(*, data_home: Folder = None, verify: bool = True) -> TaskSet
     )
 
 
-def convert_sarcos(originals: Sequence[Path]) -> Arrays:
+def convert_sarcos(originals: Sequence[Path]) -> files.Arrays:
     """Arrays from sarcos_inv_test.mat: 21 inputs and 7 torques side by side."""
-    (path,) = take_files(originals, 1, "sarcos_inv_test.mat")
-    table = first_of(path, read_mat(path), "sarcos_inv_test")
+    (path,) = files.take_files(originals, 1, "sarcos_inv_test.mat")
+    table = files.first_of(path, files.read_mat(path), "sarcos_inv_test")
     width = len(FEATURES) + len(TORQUES)
     if table.ndim != 2 or table.shape[1] != width or table.dtype.kind != "f":
         raise DataFileError(f"{path} must hold a table of {width} columns of numbers.")
@@ -181,5 +174,5 @@ def convert_sarcos(originals: Sequence[Path]) -> Arrays:
     return {"X": np.ascontiguousarray(X), "Y": np.ascontiguousarray(Y)}
 
 
-SARCOS = describe_source("sarcos", convert_sarcos)
-SARCOS_ONE = replace(SARCOS, name="sarcos_one", **read_notes("sarcos_one"))
+SARCOS = files.describe_source("sarcos", convert_sarcos)
+SARCOS_ONE = replace(SARCOS, name="sarcos_one", **files.read_notes("sarcos_one"))

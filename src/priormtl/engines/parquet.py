@@ -22,14 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
 from priormtl.data import Encoding, TaskStatistics, check_min_rows
-from priormtl.engines.batches import (
-    arrange_features,
-    enough_rows,
-    fill_slots,
-    find_usable,
-    regroup,
-    summarize_rows,
-)
+from priormtl.engines import batches
 from priormtl.engines.columns import Values, find_gaps, read_column, read_weights
 from priormtl.engines.partial import Partial, Summary, no_rows_left
 from priormtl.engines.schema import Schema
@@ -115,7 +108,7 @@ def summarize_source(
     waiting: deque[_Job] = deque()
 
     def enough() -> int:
-        return batch_rows or enough_rows(total)
+        return batch_rows or batches.enough_rows(total)
 
     def add_first() -> Partial:
         # Added in the order of the files, so that results do not depend on timing.
@@ -126,7 +119,7 @@ def summarize_source(
         except ValueError as error:
             for piece in job.pieces:
                 with naming(piece.file):
-                    summarize_rows(schema, piece.table)
+                    batches.summarize_rows(schema, piece.table)
             raise DataFileError(f"{job.pieces[0].file}: {error}") from None
 
     # For many small products, threads of our own are faster than those of BLAS.
@@ -135,9 +128,9 @@ def summarize_source(
         closing(prefetch(source.pieces(schema, batch_rows))) as pieces,
         ThreadPoolExecutor(count_threads(), "priormtl-sum") as pool,
     ):
-        for group in regroup(report_bytes(pieces, advance), enough):
+        for group in batches.regroup(report_bytes(pieces, advance), enough):
             table = pa.concat_tables([piece.table for piece in group])
-            part = pool.submit(summarize_rows, schema, table, total, batch_rows)
+            part = pool.submit(batches.summarize_rows, schema, table, total, batch_rows)
             waiting.append(_Job(group, part))
             while len(waiting) > _most_waiting(total):
                 total = add_first()
@@ -293,15 +286,15 @@ def _encode(schema: Schema, table: pa.Table) -> SourceRows:
         weights = read_weights(schema.weight, table[schema.weight])
         special[schema.weight] = weights
     n = table.num_rows
-    usable = find_usable(schema, special, columns, n)
+    usable = batches.find_usable(schema, special, columns, n)
     weight = np.ones(n) if weights is None else weights.values
     order = np.flatnonzero(usable & (weight != 0.0))
     dropped = n - int(np.count_nonzero(usable))
     if not len(order):
         raise no_rows_left(n, dropped)
     own = weight[order].astype(np.float64)
-    values, layout = arrange_features(schema, columns, order)
-    X, _, observed = fill_slots(layout, values, own)
+    values, layout = batches.arrange_features(schema, columns, order)
+    X, _, observed = batches.fill_slots(layout, values, own)
     layout.refuse_unobserved(observed)
     names = layout.features()
     features = [X[:, j] for j in layout.kept()]

@@ -25,21 +25,12 @@ from priormtl.baselines.base import (
     TaskModel,
     crossed,
 )
+from priormtl.baselines.fedem import em
 from priormtl.baselines.fedem.components import (
     LinearFamily,
     NetworkFamily,
     check_networks,
     network_scores,
-)
-from priormtl.baselines.fedem.em import (
-    SGD,
-    Family,
-    Fitted,
-    fit_federated,
-    fit_mixture,
-    log_weights,
-    random_mixture,
-    start_mixtures,
 )
 from priormtl.baselines.fedem.samples import (
     Bernoulli,
@@ -81,7 +72,7 @@ class MixtureModel:
             scores = np.array([network_scores(net, X) for net in self.components])
         if not self.has_classes:
             return np.asarray(self.weights[i] @ scores)
-        weights = log_weights(self.weights[i])[:, np.newaxis]
+        weights = em.log_weights(self.weights[i])[:, np.newaxis]
         positive = logsumexp(weights + log_expit(scores), axis=0)
         return np.asarray(positive - logsumexp(weights + log_expit(-scores), axis=0))
 
@@ -182,25 +173,25 @@ class _FedEM(Baseline):
         objective = run.expectation.objective
         return Outcome(model, objective, run.n_iter, learned, shortfall, parts)
 
-    def _run_em(self, family: Family[Any]) -> Fitted[Any]:
+    def _run_em(self, family: em.Family[Any]) -> em.Fitted[Any]:
         count = check_count("n_components", self.n_components)
         n_init = check_count("n_init", self.n_init)
         rng = np.random.default_rng(self.random_state)
-        starts = start_mixtures(family, count, n_init, rng)
+        starts = em.start_mixtures(family, count, n_init, rng)
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
-        return fit_mixture(family, starts, tol, most)
+        return em.fit_mixture(family, starts, tol, most)
 
-    def _run_sgd(self, family: LinearFamily) -> Fitted[Any]:
+    def _run_sgd(self, family: LinearFamily) -> em.Fitted[Any]:
         count = check_count("n_components", self.n_components)
         rng = np.random.default_rng(self.random_state)
-        sgd = SGD(
+        sgd = em.SGD(
             check_strength("learning_rate", self.learning_rate),
             check_count("epochs", self.epochs),
             check_count("batch_size", self.batch_size),
         )
-        start = random_mixture(family, count, rng)
+        start = em.random_mixture(family, count, rng)
         rounds = check_count("max_iter", self.max_iter)
-        return fit_federated(family, start, sgd, rounds, rng)
+        return em.fit_federated(family, start, sgd, rounds, rng)
 
 
 class FedEM(RegressionTasks, _FedEM):

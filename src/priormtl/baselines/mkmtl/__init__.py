@@ -18,14 +18,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
-from priormtl.baselines.mkmtl.admm import (
-    ADMMState,
-    LowRankNorm,
-    Norm,
-    SharedNorm,
-    SplitProblem,
-    minimise,
-)
+from priormtl.baselines.mkmtl import admm
 from priormtl.baselines.mkmtl.kernels import (
     KernelFeatures,
     KernelModel,
@@ -142,10 +135,12 @@ class _MKMTL(Baseline):
         # The published losses are C/2 and C times the squared error.
         factor = 1.0 if plan.variant == "shared" else 2.0
         tol, steps = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
-        state, square = ADMMState.zero(features.shape), data.unit**2
+        state, square = admm.ADMMState.zero(features.shape), data.unit**2
         for C in strengths:
             c = factor * check_positive("C", C)
-            found = minimise(SplitProblem(features.groups, norm, c), state, tol, steps)
+            found = admm.minimise(
+                admm.SplitProblem(features.groups, norm, c), state, tol, steps
+            )
             state, shortfall = found.state, None
             if found.gap > tol * found.primal:
                 shortfall = (
@@ -169,14 +164,14 @@ class _MKMTL(Baseline):
                 shortfall,
             )
 
-    def _norm(self, plan: Plan) -> Norm:
+    def _norm(self, plan: Plan) -> admm.Norm:
         if plan.variant == "shared":
             if check_strength("p", self.p) < 2.0:
                 raise ValueError(f"p must be at least 2: got {self.p!r}.")
-            return SharedNorm(float(self.p))
+            return admm.SharedNorm(float(self.p))
         if not 1.0 < check_strength("q", self.q) < 2.0:
             raise ValueError(f"q must be between 1 and 2, both excluded: got {self.q}.")
-        return LowRankNorm(float(self.q))
+        return admm.LowRankNorm(float(self.q))
 
     def _plan(self, data: KernelTasks) -> Plan:
         max_rows = check_count("max_rows", self.max_rows)

@@ -20,15 +20,7 @@ import numpy as np
 
 from priormtl._arrays import Index
 from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
-from priormtl.baselines.mtfl.lattice import (
-    MOST_TASKS_OF_ALL,
-    LatticeNorm,
-    TaskGroups,
-    all_groups,
-    named_groups,
-    single_groups,
-    tree_groups,
-)
+from priormtl.baselines.mtfl import lattice
 from priormtl.baselines.mtfl.reweighting import (
     LatticePoint,
     LatticeProblem,
@@ -89,17 +81,17 @@ def read_blocks(blocks: Any, data: TaskData) -> list[Index]:
 
 def choose_groups(
     groups: Any, tasks: tuple[Hashable, ...], curvature: TaskCurvature
-) -> tuple[str, TaskGroups]:
+) -> tuple[str, lattice.TaskGroups]:
     """How groups are chosen, and the first groups."""
     if not isinstance(groups, str):
-        return "given", named_groups(groups, tasks)
+        return "given", lattice.named_groups(groups, tasks)
     m, choice = len(tasks), check_choice("groups", groups, GROUPS)
     if choice == "auto":
-        choice = "all" if m <= MOST_TASKS_OF_ALL else "tree"
+        choice = "all" if m <= lattice.MOST_TASKS_OF_ALL else "tree"
     if choice == "all":
-        return choice, all_groups(m)
+        return choice, lattice.all_groups(m)
     if choice == "active":
-        return choice, single_groups(m)
+        return choice, lattice.single_groups(m)
     # The tree is that of single-task ridge regressions, at the mean curvature.
     strength = float(curvature.mean.mean())
     coef = np.zeros_like(curvature.linear)
@@ -110,10 +102,10 @@ def choose_groups(
         coef = solve_ridge(
             curvature, C, alone, coef, accuracy=accuracy, max_iter=200
         ).coef
-    return choice, tree_groups(coef)
+    return choice, lattice.tree_groups(coef)
 
 
-def natural_strength(curvature: TaskCurvature, norm: LatticeNorm) -> float:
+def natural_strength(curvature: TaskCurvature, norm: lattice.LatticeNorm) -> float:
     """‖y‖² / Ω°(Xᵀy)²: a unit of C that knows the scale of X and the cost of groups.
 
     At this C the best multiple of the targets as a dual point is a half.
@@ -127,7 +119,7 @@ def natural_strength(curvature: TaskCurvature, norm: LatticeNorm) -> float:
 class _Bound(NamedTuple):
     fit: SquaredFit
     curvature: TaskCurvature
-    groups: TaskGroups
+    groups: lattice.TaskGroups
     choice: str
 
 
@@ -158,7 +150,7 @@ class _MTFL(Baseline):
         mean_share = check_positive("mean_share", self.mean_share)
         if mean_share > 1.0:
             raise ValueError(f"mean_share must be at most 1: got {self.mean_share!r}.")
-        norm = LatticeNorm(
+        norm = lattice.LatticeNorm(
             bound.groups,
             mean_share,
             check_positive("growth", self.growth),
@@ -213,7 +205,7 @@ class _MTFL(Baseline):
         grid = low * (high / low) ** ((np.arange(n_strengths) + 0.5) / n_strengths)
         settings: list[Settings] = []
         for mean_share, growth in PAIRS[:n_pairs]:
-            norm = LatticeNorm(bound.groups, mean_share, growth, self.p, self.q)
+            norm = lattice.LatticeNorm(bound.groups, mean_share, growth, self.p, self.q)
             outer = {"mean_share": mean_share, "growth": growth}
             unit = natural_strength(bound.curvature, norm)
             settings += crossed([outer], "C", unit * grid)
