@@ -304,15 +304,6 @@ class CLMTClassifier(ClassificationTasks, _CLMT):
         As in :class:`CLMT`.
     loss : {"logistic", "squared"}
         The loss.
-
-    Examples
-    --------
-    >>> from priormtl.baselines import CLMTClassifier
-    >>> from priormtl.datasets import make_related_tasks
-    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> model = CLMTClassifier(lam=2.0).fit(X, y > 0, task=task)
-    >>> model.predict_proba(X, task=task).shape
-    (120, 2)
     """
 
     _: KW_ONLY

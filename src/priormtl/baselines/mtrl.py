@@ -213,15 +213,6 @@ class MTRLClassifier(ClassificationTasks, _MTRL):
         As in :class:`MTRL`.
     loss : {"logistic", "squared"}
         Loss on classes coded −1 and +1.
-
-    Examples
-    --------
-    >>> from priormtl.baselines import MTRLClassifier
-    >>> from priormtl.datasets import make_related_tasks
-    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> model = MTRLClassifier(lam=2.0, ridge=0.1).fit(X, y > 0, task=task)
-    >>> model.predict_proba(X, task=task).shape
-    (120, 2)
     """
 
     _: KW_ONLY

@@ -177,18 +177,7 @@ class SingleTaskRidge(RegressionTasks, _Ridge):
 
 
 class SingleTaskRidgeClassifier(ClassificationTasks, _Ridge):
-    """Least squares on labels −1 and +1, otherwise as :class:`SingleTaskRidge`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines import SingleTaskRidgeClassifier
-    >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
-    >>> model = SingleTaskRidgeClassifier().fit(X, y, task=task)
-    >>> bool(model.score(X, y, task=task) > 0.9)
-    True
-    """
+    """Least squares on labels −1 and +1, otherwise as :class:`SingleTaskRidge`."""
 
     loss = "squared"
 
@@ -214,17 +203,7 @@ class PooledRidge(RegressionTasks, _Ridge):
 
 
 class PooledRidgeClassifier(ClassificationTasks, _Ridge):
-    """Least squares on labels −1 and +1, otherwise as :class:`PooledRidge`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines import PooledRidgeClassifier
-    >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
-    >>> PooledRidgeClassifier().fit(X, y, task=task).coef_.shape
-    (3, 4)
-    """
+    """Least squares on labels −1 and +1, otherwise as :class:`PooledRidge`."""
 
     pooled = True
     loss = "squared"

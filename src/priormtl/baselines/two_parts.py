@@ -168,15 +168,6 @@ class DMTLClassifier(ClassificationTasks, _DMTL):
         Loss on classes coded −1 and +1.
     lam, ratio, fit_intercept, task_weight, standardize, tol, max_iter, task
         As in :class:`DMTL`, which also lists the fitted attributes.
-
-    Examples
-    --------
-    >>> from priormtl.baselines import DMTLClassifier
-    >>> from priormtl.datasets import make_related_tasks
-    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> model = DMTLClassifier(lam=1.0).fit(X, y > 0, task=task)
-    >>> model.predict(X[:2], task=task[:2]).dtype
-    dtype('bool')
     """
 
     _: KW_ONLY
@@ -288,15 +279,6 @@ class RMTLClassifier(ClassificationTasks, _RMTL):
         Loss on classes coded −1 and +1.
     lam, ratio, fit_intercept, task_weight, standardize, tol, max_iter, task
         As in :class:`RMTL`, which also lists the fitted attributes.
-
-    Examples
-    --------
-    >>> from priormtl.baselines import RMTLClassifier
-    >>> from priormtl.datasets import make_related_tasks
-    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> model = RMTLClassifier(lam=1.0).fit(X, y > 0, task=task)
-    >>> model.predict(X[:2], task=task[:2]).dtype
-    dtype('bool')
     """
 
     _: KW_ONLY

@@ -46,34 +46,33 @@ def summarize(
     advance: Advance | None = None,
     **columns: Any,
 ) -> Summary:
-    """Statistics of tables in files, however large.
+    """Compute statistics of tables in files of any size.
 
-    Memory holds the statistics, a piece of rows for each processor (up to four), and
-    the piece that is being read.
+    Memory contains the statistics, a batch of rows for each processor (up to four), and
+    the batch that is being read.
 
     Parameters
     ----------
     source, where
-        Files, and a filter of their rows; see ``open_source``.
+        Files to read, and a condition that selects rows; see ``open_source``.
     schema : Schema, optional
-        What the columns mean.
-    min_rows : int
-        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
-        ``Summary.without_small``.
+        Roles of the columns.
+    min_rows : int, default=1
+        Omit tasks with fewer rows, as ``priormtl stats --min-rows`` does.
     batch_rows : int, optional
-        Number of rows to read at a time; it does not change results.
+        Number of rows to read at a time. Results do not depend on it.
     advance : callable, optional
         Called with the number of bytes that were read since its last call.
     **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields:
+        Fields of ``Schema``, instead of ``schema`` or to change some of its fields:
         ``task``, ``target``, ``weight``, ``features``, ``categories``, ``missing``,
         ``folds``, ``key`` and ``seed``.
 
     Returns
     -------
     Summary
-        ``whole`` is what ``fit_statistics`` of regressors takes; ``parts`` (with
-        ``folds``) is what cross-validated regressors take.
+        ``whole`` is the argument of ``fit_statistics`` for regressors. With ``folds``,
+        ``parts`` is the argument for cross-validated regressors.
 
     Examples
     --------
@@ -240,8 +239,10 @@ def read_rows(
 ) -> SourceRows:
     """Read all rows of tables in files into memory.
 
-    Parameters are those of :func:`summarize`. Targets may be of any type; there are no
-    folds.
+    Parameters
+    ----------
+    source, schema, where, advance, **columns
+        See :func:`summarize`. Targets may have any type, and there are no folds.
 
     Examples
     --------

@@ -79,30 +79,30 @@ def summarize_sharded(
     advance: Advance | None = None,
     **columns: Any,
 ) -> Summary:
-    """Statistics of many tasks over many features, which need not fit into memory.
+    """Compute statistics that need not fit into memory, and write them to disk.
 
-    ``summarize`` is faster if they do: m tasks over d features take 8·m·d² bytes, and k
-    times as many in k folds. Rows are first written to the disk of ``folder``, in files
-    that vanish with the process, then summarised task by task. The folder appears
-    complete or not at all.
+    If they fit into memory, ``summarize`` is faster: m tasks over d features take
+    8·m·d² bytes, and k times as many in k folds. Rows are first written to temporary
+    files in ``folder`` and then summarised task by task. A failure leaves no partial
+    results.
 
     Parameters
     ----------
     source, schema, where, advance, **columns
-        As in :func:`summarize`, with the same folds.
+        See :func:`summarize`. Folds are the same.
     folder : path
-        Where to write the statistics; new or empty.
-    memory : int
-        Approximate number of bytes to work in, besides what reading takes. More means
-        fewer and larger steps. The statistics of one task are always held several
-        times.
+        New or empty folder for the statistics.
+    memory : int, default=2**30
+        Approximate number of bytes to use, in addition to the memory for reading. With
+        more memory, there are fewer and larger steps. Several copies of the statistics
+        of one task are always held.
 
     Returns
     -------
     Summary
-        The matrices of ``parts`` are mapped from the folder; those of ``whole`` are
-        their sums, computed as they are read. ``open_shards`` opens them again, and
-        ``fit_statistics`` of regressors leaves them on disk.
+        The matrices of ``parts`` are memory-mapped. Those of ``whole`` are their sums,
+        which are computed when they are read. ``open_shards`` opens the folder again.
+        ``fit_statistics`` of regressors does not load the matrices into memory.
 
     Examples
     --------

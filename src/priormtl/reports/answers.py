@@ -10,10 +10,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from priormtl._arrays import Index
 from priormtl.estimators import SearchSummary
+from priormtl.metrics import corrected_interval
 from priormtl.reports.content import (
     Finding,
     Number,
@@ -170,7 +170,6 @@ def answer_features(fitted: FittedModel) -> Finding:
 # Did the prior help?
 
 
-LEVEL = 0.95
 PRIORS = {"theta": "feature prior", "epsilon": "task prior"}  # by their strengths
 TEST_IT = "audit_prior(model, X, y, …) tests it."
 
@@ -236,14 +235,11 @@ def compare_without(search: SearchSummary, strength: str) -> Paired | None:
     best = int(np.argmax(goodness))
     gains = sign * (search.scores[best] - search.scores[without])
     gains = gains[~np.isnan(gains)]
-    n = len(gains)
-    if n < 2:
+    if len(gains) < 2:
         return None
-    gain = float(gains.mean())
-    quantile = student.ppf(0.5 + LEVEL / 2, n - 1)
-    half = float(quantile * gains.std(ddof=1) / np.sqrt(n))
+    low, high, _ = corrected_interval(gains, 0.0)  # 0: not corrected
     pair = float(means[without]), float(means[best])
-    return Paired(*pair, gain, gain - half, gain + half, n)
+    return Paired(*pair, float(gains.mean()), low, high, len(gains))
 
 
 def _answer_audit(helped: Any, disagreeing: int) -> Finding:

@@ -292,13 +292,4 @@ class MKMTLClassifier(ClassificationTasks, _MKMTL):
     ----------
     classes_ : array
         Class labels.
-
-    Examples
-    --------
-    >>> from priormtl.baselines import MKMTLClassifier
-    >>> from priormtl.datasets import make_related_tasks
-    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> model = MKMTLClassifier(C=10.0).fit(X, y > 0, task=task)
-    >>> model.decision_function(X, task=task).shape
-    (120,)
     """

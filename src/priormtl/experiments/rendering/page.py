@@ -51,16 +51,12 @@ from priormtl.experiments.rendering.tables import (
     table_2,
 )
 from priormtl.plotting import Figure, save_figure
-from priormtl.tables import to_html_page, to_latex, to_markdown
+from priormtl.tables import count_words, to_html_page, to_latex, to_markdown
 
 
 def join_words(words: Iterable[str]) -> str:
     *first, last = list(words) or [""]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # Agreement with the paper.
@@ -108,7 +104,7 @@ def describe_agreement(measurements: Measurements) -> list[str]:
     agreeing = sum(pair.agrees for pair in pairs)
     better = sum(pair.ours_is_better for pair in pairs if not pair.agrees)
     total = (
-        f"Of {_plural(len(pairs), 'figure')} that stand beside one of the paper's, "
+        f"Of {count_words(len(pairs), 'figure')} that stand beside one of the paper's, "
         f"{agreeing} agree with it: the means differ by at most two standard "
         "deviations, ours or the paper's, whichever is smaller. Of the others, "
         f"{better} of ours are better than the paper's and "
@@ -250,15 +246,15 @@ def _count_priors(
         names = list(dict.fromkeys(DATASETS[dataset] for dataset, _ in keys))
         if not names:
             return ""
-        total = _plural(n_datasets, "data set")
+        total = count_words(n_datasets, "data set")
         return f", on {len(names)} of {total} ({join_words(names)})"
 
     better, worse = _select(verdicts)
     comma = "," if better else ""
     return [
-        f"{opening}, {len(better)} of {_plural(len(verdicts), noun)} (a prior against "
-        f"none on a data set) are significantly better{where(better)}{comma} and "
-        f"{len(worse)} significantly worse{where(worse)}."
+        f"{opening}, {len(better)} of {count_words(len(verdicts), noun)} (a prior "
+        f"against none on a data set) are significantly better{where(better)}{comma} "
+        f"and {len(worse)} significantly worse{where(worse)}."
     ]
 
 
@@ -316,7 +312,7 @@ def describe_robustness(measurements: Measurements) -> list[str]:
         f"With the most wrong relations ({' to '.join(ends)} %) and theta tuned, the "
         "prior is"
     )
-    total = _plural(len(verdicts), "data set")
+    total = count_words(len(verdicts), "data set")
     _, harmed = _select(verdicts)
     if not harmed:
         return [f"{opening} on none of {total} significantly worse than no prior."]
