@@ -190,8 +190,8 @@ def audit_prior(
 class _Weighted(NamedTuple):
     """Problem in which outlier tasks have no weight.
 
-    Rows of an outlier tell only the sum of its shared and its task-specific component:
-    of the shared one nothing is known but what the ties say.
+    Rows of an outlier determine only the sum of its shared and its task-specific
+    component. Without the ties, nothing is known about the shared one.
     """
 
     problem: Problem  # without task-specific components

@@ -67,6 +67,7 @@ class EigenvaluePenalty:
 
     def lam_of(self, strength: float) -> float:
         """Inverse of ``strength``."""
+        # κ is proportional to lam if gamma = lam, else to lam^(p/(p + 1)).
         share = strength / self.strength(1.0)
         if self.gamma is None:
             return share
@@ -151,6 +152,7 @@ class _CLMT(Baseline):
             A = check_output_kernel(self.output_kernel, fit.shape[1])
             penalty = TaskKernel.of_matrix(A)
         else:
+            # Minimised over A: κ Σ σ_k(W)^q with q = 2p/(p + 1), see the module.
             exponent = self._kernel_penalty.exponent
             penalty = Nuclear() if exponent == 1 else Schatten(exponent)
         return Problem(fit, QuadraticPrior.none(*fit.shape), penalty, 1.0)
@@ -240,25 +242,25 @@ class CLMT(RegressionTasks, _CLMT):
 
     Parameters
     ----------
-    lam : float
+    lam : float, default=1.0
         Strength of the coupling by A.
     gamma : float, optional
         Strength of Φ, by default ``lam``. Both strengths act on W through one number
         only, so it is enough to tune ``lam``.
-    penalty : {"frobenius", "trace", "schatten", "fixed"}
+    penalty : {"frobenius", "trace", "schatten", "fixed"}, default="frobenius"
         The penalty Φ, or "fixed" for a given A.
-    power : float
+    power : float, default=2.0
         Power of the eigenvalues with "schatten", at least 1.
     output_kernel : (m, m) array, optional
         The kernel A with "fixed", in the order of the tasks; it may be singular.
-    solver : {"fista", "alternating"}
+    solver : {"fista", "alternating"}, default="fista"
         "fista" solves for the coefficients alone, to a duality gap: by FISTA, by
         Newton's method with "trace", or by one linear system with "fixed" if it is not
         too large. "alternating" is the published alternation of W and A, at most 200
         iterations, which can end above the optimum. It needs squared loss and few rows
         or coefficients.
     fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`DMTL`.
+        See :class:`DMTL`.
 
     Attributes
     ----------
@@ -299,10 +301,10 @@ class CLMTClassifier(ClassificationTasks, _CLMT):
     Parameters
     ----------
     lam, gamma, penalty, power, output_kernel, solver, fit_intercept, task_weight
-        As in :class:`CLMT`.
+        See :class:`CLMT`.
     standardize, tol, max_iter, task
-        As in :class:`CLMT`.
-    loss : {"logistic", "squared"}
+        See :class:`CLMT`.
+    loss : {"logistic", "squared"}, default="logistic"
         The loss.
     """
 

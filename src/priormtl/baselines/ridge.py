@@ -46,6 +46,7 @@ class _Bound(NamedTuple):
         """Coefficients (d, m); at lam = 0 the shortest solution."""
         parts = []
         for basis, value, side in zip(self.bases, self.values, self.sides, strict=True):
+            # (XᵀX + lam I)⁻¹ Xᵀy in the eigenbasis of XᵀX, where it is diagonal.
             curvature = value + lam
             floor = EMPTY * len(basis) * curvature.max(initial=0.0)
             inverse = np.divide(
@@ -129,6 +130,7 @@ def _pool(data: TaskData) -> tuple[StackedRows, float]:
     """
     y, weight, constant = data.y, data.weight, 0.0
     if y.ndim == 2:
+        # Σ w (x p − y)² = (Σ w)(x p − mean)² + a constant, over the targets of a row.
         total = weight.sum(axis=1)
         kept = total > 0
         mean = np.sum(weight * y, axis=1)[kept] / total[kept]
@@ -148,10 +150,10 @@ class SingleTaskRidge(RegressionTasks, _Ridge):
 
     Parameters
     ----------
-    lam : float
+    lam : float, default=1.0
         Strength of the ridge penalty.
     fit_intercept, task_weight, standardize, task
-        As in :class:`DMTL`.
+        See :class:`DMTL`.
 
     Attributes
     ----------

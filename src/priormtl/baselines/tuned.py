@@ -224,7 +224,7 @@ class _Tuned(MultiTaskEstimator):
         Parameters
         ----------
         X, y, task, sample_weight
-            As in :meth:`MultiTaskRegressor.fit`.
+            See :meth:`MultiTaskRegressor.fit`.
         groups : (n,) labels, optional
             Groups for a splitter given as ``cv``, such as ``LeaveOneGroupOut()``.
 
@@ -380,14 +380,14 @@ class TunedRegressor(RegressionTasks, _Tuned):
 
     Parameters
     ----------
-    method : name, or regressor of ``priormtl.baselines``
+    method : name, or regressor of ``priormtl.baselines``, default="clmt"
         Method to tune. Parameters that are not tuned keep their values.
     settings : list of dicts, optional
         Settings to try; by default those that the method proposes for the data.
-    n_settings : int
+    n_settings : int, default=20
         Maximum number of settings that the method proposes.
     cv, n_jobs
-        As in :class:`MultiTaskRegressorCV`.
+        See :class:`MultiTaskRegressorCV`.
     scoring : None, name or callable
         None: negative weighted mean squared error over all held-out rows.
     task : str or int, optional
@@ -402,7 +402,7 @@ class TunedRegressor(RegressionTasks, _Tuned):
     coef_, intercept_, dual_gap_, residual_
         Those of ``estimator_``, where it has them.
     tasks_, n_features_in_, feature_names_in_
-        As in :class:`MultiTaskRegressor`.
+        See :class:`MultiTaskRegressor`.
 
     Examples
     --------
@@ -422,21 +422,21 @@ class TunedClassifier(ClassificationTasks, _Tuned):
 
     Parameters
     ----------
-    method : name, or classifier of ``priormtl.baselines``
+    method : name, or classifier of ``priormtl.baselines``, default="clmt"
         Method to tune. Parameters that are not tuned keep their values.
     scoring : None, name or callable
         None: area under the ROC curve, averaged over the tasks with both classes in
         the held-out rows.
     settings, n_settings, cv, n_jobs, task
-        As in :class:`TunedRegressor`.
+        See :class:`TunedRegressor`.
 
     Attributes
     ----------
     classes_
-        As in :class:`MultiTaskClassifier`.
+        See :class:`MultiTaskClassifier`.
     estimator_, best_params_, best_score_, best_index_, cv_results_, n_splits_, coef_, \
 intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
-        As in :class:`TunedRegressor`.
+        See :class:`TunedRegressor`.
     """
 
     _classifies = True
@@ -484,10 +484,10 @@ def tuned(
     ----------
     name : str
         A name in ``BASELINES`` or ``REFERENCES``, in any case.
-    classify : bool
+    classify : bool, default=False
         Whether targets are two classes per task instead of numbers.
     settings, n_settings, cv, scoring, n_jobs, task
-        As in :class:`TunedRegressor`.
+        See :class:`TunedRegressor`.
     **fixed
         Parameters of the method that are not tuned.
 

@@ -59,6 +59,7 @@ def cross_ratios(
 
     ``largest`` is the lam from which on the solution for a ratio is zero.
     """
+    # Few settings go to one ratio: lam matters more than how it is shared.
     distinct = list(dict.fromkeys(float(ratio) for ratio in ratios))
     chosen = distinct[: max(1, n // POINTS)]
     settings: list[Settings] = []
@@ -167,7 +168,7 @@ class DMTLClassifier(ClassificationTasks, _DMTL):
     loss : {"logistic", "squared"}, default="logistic"
         Loss on classes coded −1 and +1.
     lam, ratio, fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`DMTL`, which also lists the fitted attributes.
+        See :class:`DMTL`, which also lists the fitted attributes.
     """
 
     _: KW_ONLY
@@ -242,7 +243,7 @@ class RMTL(RegressionTasks, _RMTL):
         Strength of the trace norm, as a multiple of ``lam``; None means m^¼ for m
         tasks. Up to 1 there are no outliers; from √m on there is no low-rank part.
     fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`DMTL`.
+        See :class:`DMTL`.
 
     Attributes
     ----------
@@ -278,7 +279,7 @@ class RMTLClassifier(ClassificationTasks, _RMTL):
     loss : {"logistic", "squared"}, default="logistic"
         Loss on classes coded −1 and +1.
     lam, ratio, fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`RMTL`, which also lists the fitted attributes.
+        See :class:`RMTL`, which also lists the fitted attributes.
     """
 
     _: KW_ONLY

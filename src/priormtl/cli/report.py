@@ -1,4 +1,4 @@
-"""priormtl report: a page that tells what a fitted model learned.
+"""priormtl report: a page on what a fitted model learned.
 
 Rows to score are read as the model reads them: columns by the names that it remembers,
 and rows without task or target left out.
@@ -58,7 +58,7 @@ def report(
         bool, Option("--json", help="Print the answers as JSON.")
     ] = False,
 ) -> None:
-    """Write a page that tells what a fitted model learned.
+    """Write a page that shows what a fitted model learned.
 
     How good is it, which features matter, did the prior help, are there outlier tasks?
     The page is one file that works without a network. Nothing is fitted.

@@ -32,7 +32,7 @@ class Conversion:
     verified: bool
 
 
-def look_for(source: files.Source, data_home: files.Folder = None) -> Finding:
+def check_source(source: files.Source, data_home: files.Folder = None) -> Finding:
     """Read the file of a data set and report its state."""
     try:
         files.read_arrays(source, data_home=data_home)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from priormtl.datasets import SOURCES, look_for
+from priormtl.datasets import SOURCES, check_source
 from priormtl.exceptions import MissingDataError, unknown_name
 from priormtl.experiments import rendering, runner
 from priormtl.experiments.methods import (
@@ -192,7 +192,7 @@ def reproduce(
     store = runner.Store(request.out / "units")
     outcome = runner.Outcome(0, 0)
     if request.compute:
-        # The page tells the time of all runs into the folder, killed ones included.
+        # The page shows the time of all runs into the folder, including killed ones.
         clock = runner.Clock(request.out, request.jobs)
 
         def note(event: runner.Event) -> None:
@@ -255,7 +255,7 @@ def _check(request: Request) -> None:
 
 def _missing_sets(request: Request) -> tuple[str, ...]:
     """Data sets that are not at hand, known before anything is computed."""
-    findings = [look_for(SOURCES[name]) for name in needed_sets(request.what)]
+    findings = [check_source(SOURCES[name]) for name in needed_sets(request.what)]
     absent = [finding for finding in findings if finding.state != "found"]
     names = tuple(finding.source.name for finding in absent)
     if absent and not request.skip_missing:
@@ -278,7 +278,7 @@ PACKAGES = ("priormtl", "numpy", "scipy", "scikit-learn", "statsmodels", "pyarro
 
 
 def _facts(request: Request) -> rendering.Facts:
-    school = look_for(SOURCES["school"]).state == "found"
+    school = check_source(SOURCES["school"]).state == "found"
     pooled, with_effects = school_in_sample() if school else (None, None)
     elapsed = runner.read_elapsed(request.out)
     system = f"{platform.system()} {platform.machine()}"

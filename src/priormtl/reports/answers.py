@@ -289,7 +289,7 @@ def _answer_pairs(metric: str, pairs: dict[str, Paired]) -> Finding:
 # Are there outlier tasks?
 
 
-FEWEST = 4  # tasks, below which none can be told from the others
+FEWEST = 4  # tasks that are needed to identify outliers
 FAR = 5.0  # deviations from the median distance
 TIMES = 2.0  # the median distance, too: with few tasks deviations mean little
 
@@ -343,7 +343,7 @@ def _answer_found(fitted: FittedModel, names: list[str]) -> Finding:
         "strength": fitted.summary.outlier_strength,
     }
     if not names:
-        words = "The model looked for outlier tasks and found none."
+        words = "The model was fitted with outlier tasks, and none was found."
         return Finding("outliers", OUTLIERS, "None found", words, "", numbers)
     verbs = ("deviates", "has") if len(names) == 1 else ("deviate", "have")
     sentence = (
@@ -372,7 +372,7 @@ LOOSE = 1e-2  # relative gap from which coefficients should not be trusted
 
 
 def answer_certificate(fitted: FittedModel) -> Finding:
-    """Tell how far the objective can be above its optimum."""
+    """Bound the distance of the objective to its optimum."""
     summary, one = fitted.summary, fitted.summary.certificate
     if one is None:
         words = f"{summary.model} computes no bound on the distance to its optimum."

@@ -1,4 +1,4 @@
-"""report: tell what a fitted model learned, as a page, JSON or Markdown.
+"""report: what a fitted model learned, as a page, JSON or Markdown.
 
 From the model's summary, scores by task and an audit follow the answers and tables of
 :class:`~priormtl.reports.content.Content`; nothing is fitted.

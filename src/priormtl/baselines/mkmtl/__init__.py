@@ -213,39 +213,39 @@ class MKMTL(RegressionTasks, _MKMTL):
 
     Parameters
     ----------
-    C : float
+    C : float, default=1.0
         Strength of the loss, above 0; larger values regularise less.
-    variant : {"auto", "shared", "low-rank"}
+    variant : {"auto", "shared", "low-rank"}, default="auto"
         How tasks are coupled. For k kernels on u distinct rows "low-rank" stores k u²
         numbers, and k u for each row of each task unless all tasks have the same rows
         and weights. "shared" stores k n_i² for each task of n_i rows and couples tasks
         only by their choice of kernels. "auto" is "low-rank", with landmarks if it
         would store more than 10 million numbers.
-    p : float
+    p : float, default=2.0
         Exponent of "shared", at least 2; larger values make tasks less alike.
-    q : float
+    q : float, default=1.5
         Exponent of "low-rank", between 1 and 2; smaller values select fewer kernels.
     kernels : tuple of kernels, optional
         Base kernels, such as ``(Gaussian(1.0), Polynomial(2), Linear())``. The default
         is Gaussians of 1/4, 1/2, 1, 2 and 4 times the root mean square distance of
         training rows, polynomials of degree 2 and 3, and the linear kernel.
-    normalize : bool
+    normalize : bool, default=True
         Whether to divide kernels by their mean diagonal on the training rows.
-    max_rows : int
+    max_rows : int, default=3000
         Maximum number of rows without landmarks if ``n_landmarks="auto"``.
-    n_landmarks : int, None or "auto"
+    n_landmarks : int, None or "auto", default="auto"
         Number of distinct rows whose kernels span the functions (Nyström). None: all
         rows. "auto": 64 if there are too many rows, with an ApproximationWarning.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Whether to centre targets per task.
     task_weight, standardize, task
-        As in :class:`DMTL`.
-    tol : float
+        See :class:`DMTL`.
+    tol : float, default=1e-4
         Stop at a duality gap of ``tol`` times the objective.
-    max_iter : int
+    max_iter : int, default=10000
         Maximum number of iterations. If it is reached before ``tol``, a
         ConvergenceWarning names the gap.
-    random_state : int
+    random_state : int, default=0
         Seed of the landmarks.
 
     Attributes

@@ -146,7 +146,7 @@ def alternate(state: State, penalty: JointPenalty, tol: float) -> Iterator[State
 
 
 def _improve(state: State, penalty: JointPenalty, accuracy: float) -> State | None:
-    """W for given v, then v; None where no better W can be told from rounding."""
+    """W for given v, then v; None where rounding hides any better W."""
     fit = state.step.fit
     target = state.step.improve(
         Subproblem(state.coef, state.point, state.shared, penalty.lam, accuracy)
@@ -188,6 +188,7 @@ def _drop_vanishing_rows(state: State, penalty: JointPenalty) -> State:
     """
     W, cost = state.coef, penalty.row_values(state.coef)
     slope = np.abs(np.sum(W * state.point.gradient, axis=1))
+    # A row is about to vanish where its penalty exceeds what the fit gains by it.
     vanishing = (cost > 0) & (cost <= SMALL * state.objective) & (slope <= WEAK * cost)
     if not vanishing.any():
         return state
@@ -203,6 +204,7 @@ def stationarity(fit: DataFit[Any], penalty: JointPenalty, W: Array) -> float:
     This is the first-order change if all non-zero coefficients moved by their own
     size. It does not depend on the units of features and targets.
     """
+    # w · ∂penalty/∂w = p k / (p + k) · penalty of the row · share of the entry.
     p, k = penalty.p, penalty.k
     norms = np.abs(W) ** p
     sums = norms.sum(axis=1, keepdims=True)
@@ -242,6 +244,7 @@ class _MMTFL(Baseline):
         if (p, k) == (2, 2) or not any(lams):
             yield from self._solve_convex(bound, lams)
             return
+        # For given v the tasks are ridge regressions (p = 2) or lassos (p = 1).
         step = ridge_step(bound) if p == 2 else LassoStep(bound)
         for lam in lams:
             if lam > 0:
@@ -312,7 +315,7 @@ class MMTFL(RegressionTasks, _MMTFL):
 
     Parameters
     ----------
-    lam : float
+    lam : float, default=1.0
         Strength of both penalties.
     p, k : {1, 2}
         Norm over tasks, and norm of the shared part. (2, 2) is the ℓ2,1 penalty with
@@ -321,11 +324,11 @@ class MMTFL(RegressionTasks, _MMTFL):
         last three are not convex: W and v are updated alternately from v = 1 until a
         local minimum is reached.
     fit_intercept, task_weight, standardize, task
-        As in :class:`DMTL`. The penalty depends on the units of the features.
-    tol : float
+        See :class:`DMTL`. The penalty depends on the units of the features.
+    tol : float, default=1e-6
         Stop when an iteration lowers the objective by less than ``tol`` times itself;
         for p = k = 2 at a duality gap of ``tol`` times the objective at W = 0.
-    max_iter : int
+    max_iter : int, default=1000
         Maximum number of iterations.
 
     Attributes
@@ -367,8 +370,8 @@ class MMTFLClassifier(ClassificationTasks, _MMTFL):
     Parameters
     ----------
     lam, p, k, fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`MMTFL`.
-    loss : {"logistic", "squared"}
+        See :class:`MMTFL`.
+    loss : {"logistic", "squared"}, default="logistic"
         The loss.
 
     Attributes
@@ -376,7 +379,7 @@ class MMTFLClassifier(ClassificationTasks, _MMTFL):
     classes_ : (2,) array, or list of m arrays where tasks have different classes
         Class labels; the second is the positive one.
     coef_, intercept_, tasks_, shared_, objective_, residual_, dual_gap_, n_iter_
-        As in :class:`MMTFL`.
+        See :class:`MMTFL`.
 
     Examples
     --------

@@ -4,10 +4,10 @@ After P. Jawanpuria, J. S. Nath: A Convex Feature Learning Formulation for Laten
 Structure Discovery. ICML 2012.
 
 The paper's ideas are kept: a convex problem over all groups of tasks, kernels with zero
-blocks outside a group, tasks of a group pulled together, and a norm on the lattice of
-groups (``lattice``) under which a group without a feature space leaves none to its
-supersets. Exponents, weights and loss are reconstructed from the abstract and the
-authors' related work: results must be called "MTFL, reconstructed". The problem is
+blocks outside a group, tasks of a group shrunk towards their mean, and a norm on the
+lattice of groups (``lattice``) under which a group without a feature space leaves none
+to its supersets. Exponents, weights and loss are reconstructed from the abstract and
+the authors' related work: results must be called "MTFL, reconstructed". The problem is
 solved by reweighted ridge regressions (``reweighting``).
 """
 
@@ -239,15 +239,15 @@ class MTFL(RegressionTasks, _MTFL):
 
     Parameters
     ----------
-    C : float
+    C : float, default=1.0
         Strength of the loss, above 0; larger values regularise less.
-    mean_share : float
-        Weight of the mean of a group in its norm (μ), in (0, 1]. At 1 tasks are not
-        pulled together.
-    growth : float
+    mean_share : float, default=0.1
+        Weight of the mean of a group in its norm (μ), in (0, 1]. At 1, tasks are not
+        shrunk towards the mean of their group.
+    growth : float, default=1.5
         Factor by which each further task makes a group more expensive (a), above 0.
         With large values only single tasks are used.
-    p, q : float
+    p, q : float, default=1.5
         Exponents over blocks, and over groups that contain a group, from 1.05 to 2. At
         q = 2 no group vanishes.
     blocks : list of lists of features, optional
@@ -259,10 +259,10 @@ class MTFL(RegressionTasks, _MTFL):
         optimality condition and whose proper subsets are all present, up to 1023
         groups. "auto": "all" for up to 10 tasks, else "tree".
     fit_intercept, task_weight, standardize, task
-        As in :class:`DMTL`.
-    tol : float
+        See :class:`DMTL`.
+    tol : float, default=1e-6
         Stop at a duality gap of ``tol`` times the objective.
-    max_iter : int
+    max_iter : int, default=1000
         Maximum number of iterations. If it is reached before ``tol``, a
         ConvergenceWarning names the gap.
 
@@ -285,7 +285,7 @@ class MTFL(RegressionTasks, _MTFL):
     n_iter_ : int
         Number of iterations.
     n_features_in_, feature_names_in_ : int, array
-        As in :class:`MultiTaskRegressor`.
+        See :class:`MultiTaskRegressor`.
 
     Examples
     --------
@@ -314,7 +314,7 @@ class MTFLClassifier(ClassificationTasks, _MTFL):
     ----------
     C, mean_share, growth, p, q, blocks, groups, fit_intercept, task_weight, \
 standardize, tol, max_iter, task
-        As in :class:`MTFL`.
+        See :class:`MTFL`.
 
     Attributes
     ----------
@@ -322,7 +322,7 @@ standardize, tol, max_iter, task
         Class labels; the second is the positive one.
     coef_, intercept_, tasks_, groups_, group_weights_, group_choice_, objective_, \
 dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As in :class:`MTFL`.
+        See :class:`MTFL`.
 
     Examples
     --------
