@@ -20,7 +20,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from priormtl import selection
 from priormtl._arrays import Array, Index, Matrix
+from priormtl.baselines import ridge, two_parts
 from priormtl.baselines.base import Baseline, Settings, TaskModel, to_user_units
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
@@ -28,18 +30,6 @@ from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
-from priormtl.baselines.ridge import (
-    PooledRidge,
-    PooledRidgeClassifier,
-    SingleTaskRidge,
-    SingleTaskRidgeClassifier,
-)
-from priormtl.baselines.two_parts import (
-    DMTL,
-    RMTL,
-    DMTLClassifier,
-    RMTLClassifier,
-)
 from priormtl.data import SharedRows, Table, TaskData, TaskStatistics
 from priormtl.estimators import (
     DEFAULT_FOLDS,
@@ -55,33 +45,21 @@ from priormtl.estimators import (
 )
 from priormtl.estimators.splitting import bind_scorer
 from priormtl.exceptions import unknown_name
-from priormtl.selection import (
-    SearchResult,
-    Split,
-    choose_candidate,
-    mean_auc,
-    results_table,
-    row_error,
-    run_jobs,
-    take_test,
-    take_training,
-    task_places,
-)
 
 # In the order of the paper's columns; for numbers, and for two classes per task.
 _METHODS: Mapping[str, tuple[type[Baseline], type[Baseline]]] = {
     "fedem": (FedEM, FedEMClassifier),
-    "dmtl": (DMTL, DMTLClassifier),
+    "dmtl": (two_parts.DMTL, two_parts.DMTLClassifier),
     "mtfl": (MTFL, MTFLClassifier),
     "mmtfl": (MMTFL, MMTFLClassifier),
     "mtrl": (MTRL, MTRLClassifier),
-    "rmtl": (RMTL, RMTLClassifier),
+    "rmtl": (two_parts.RMTL, two_parts.RMTLClassifier),
     "clmt": (CLMT, CLMTClassifier),
     "mkmtl": (MKMTL, MKMTLClassifier),
 }
 _RIDGES: Mapping[str, tuple[type[Baseline], type[Baseline]]] = {
-    "ridge-single": (SingleTaskRidge, SingleTaskRidgeClassifier),
-    "ridge-pooled": (PooledRidge, PooledRidgeClassifier),
+    "ridge-single": (ridge.SingleTaskRidge, ridge.SingleTaskRidgeClassifier),
+    "ridge-pooled": (ridge.PooledRidge, ridge.PooledRidgeClassifier),
 }
 BASELINES = {name: regressor for name, (regressor, _) in _METHODS.items()}
 CLASSIFIERS = {name: classifier for name, (_, classifier) in _METHODS.items()}
@@ -145,7 +123,7 @@ def search_settings(
     bind_once: bool = False,
     n_jobs: int = 1,
     advance: Callable[[], None] = lambda: None,
-) -> SearchResult:
+) -> selection.SearchResult:
     """Score every setting on every fold; ``advance`` is called after each path.
 
     Fits along a path use warm starts. With ``bind_once`` the data of a fold are bound
@@ -177,10 +155,10 @@ def search_settings(
         return columns, unsolved
 
     # One job per fold, not per path: its paths share the bound data.
-    done = run_jobs([partial(run, fold) for fold in folds], n_jobs)
+    done = selection.run_jobs([partial(run, fold) for fold in folds], n_jobs)
     scores, fit_seconds, score_seconds = np.stack([part for part, _ in done], axis=-1)
     unsolved = sum(count for _, count in done)
-    return SearchResult((), scores, fit_seconds, score_seconds, unsolved)
+    return selection.SearchResult((), scores, fit_seconds, score_seconds, unsolved)
 
 
 def score_samples(model: TaskModel, data: TaskData, places: Index) -> Array:
@@ -240,7 +218,7 @@ class _Tuned(MultiTaskEstimator):
         return self
 
     def _choose_and_fit(
-        self, table: Table, data: TaskData, splits: list[Split]
+        self, table: Table, data: TaskData, splits: list[selection.Split]
     ) -> None:
         plain = self._plain()
         prepared = plain._prepare(data)
@@ -253,7 +231,7 @@ class _Tuned(MultiTaskEstimator):
         if not settings:
             raise ValueError("settings must list at least one setting: got none.")
         found = self._search(plain, settings, table, splits)
-        best = choose_candidate(found, "best")
+        best = selection.choose_candidate(found, "best")
         if found.unsolved:
             warnings.warn(
                 f"{found.unsolved} of {found.scores.size} fits on training folds did "
@@ -265,7 +243,7 @@ class _Tuned(MultiTaskEstimator):
         self.best_index_, self.best_params_ = best, dict(settings[best])
         self.best_score_ = float(found.mean_scores[best])
         self.n_splits_ = found.scores.shape[1]
-        self.cv_results_ = results_table(
+        self.cv_results_ = selection.results_table(
             settings, found.scores, found.fit_seconds, found.score_seconds
         )
         model = plain.set_params(**self.best_params_)
@@ -300,10 +278,10 @@ class _Tuned(MultiTaskEstimator):
         plain: Baseline,
         settings: Sequence[Settings],
         table: Table,
-        splits: list[Split],
-    ) -> SearchResult:
-        def train(split: Split, number: int) -> TaskData:
-            data = take_training(table, split, number)
+        splits: list[selection.Split],
+    ) -> selection.SearchResult:
+        def train(split: selection.Split, number: int) -> TaskData:
+            data = selection.take_training(table, split, number)
             self._check_training(data, number)
             return data
 
@@ -329,14 +307,14 @@ class _Tuned(MultiTaskEstimator):
             )
 
     def _make_score(
-        self, table: Table, split: Split, number: int
+        self, table: Table, split: selection.Split, number: int
     ) -> Callable[[TaskModel], float]:
         """Score of models on the held-out rows of a split."""
-        test = take_test(table, split, number)
-        places = task_places(test.tasks, table.tasks)
+        test = selection.take_test(table, split, number)
+        places = selection.task_places(test.tasks, table.tasks)
         if self.scoring is None:
             data = test.to_tasks()
-            score = mean_auc if self._classifies else row_error
+            score = selection.mean_auc if self._classifies else selection.row_error
             return lambda model: score(data, score_samples(model, data, places))
         shell: Any = self._plain()
         self._pass_on(shell, test)

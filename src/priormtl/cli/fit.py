@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
-from priormtl.cli import columns
-from priormtl.cli.main import (
-    check_output,
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
+from priormtl.cli import columns, main
 from priormtl.exceptions import FoldsError, suggest
 
 if TYPE_CHECKING:
@@ -132,10 +125,10 @@ def fit(
     Example: priormtl fit --from-stats north.stats --from-stats south.stats
     --out all.model
     """
-    with require_extra("fit", "cli"):
+    with main.require_extra("fit", "cli"):
         from priormtl import engines, save  # noqa: F401
-    with exit_on_error(), print_warnings():
-        check_output(out, data, *(from_stats or ()))
+    with main.exit_on_error(), main.print_warnings():
+        main.check_output(out, data, *(from_stats or ()))
         strengths = {"lam": lam, "theta": theta, "epsilon": epsilon}
         for name, option, unused in (
             ("theta", "--prior", prior is None),
@@ -192,7 +185,7 @@ def fit(
         save(fitted.model, out)
     facts = describe(fitted, out)
     if as_json:
-        print_json(facts)
+        main.print_json(facts)
         return
     for line in to_lines(facts):
         echo(line)

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from priormtl.cli import columns
-from priormtl.cli.main import (
-    check_output,
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
+from priormtl.cli import columns, main
 
 if TYPE_CHECKING:
     from priormtl.data import TaskStatistics
@@ -54,11 +47,11 @@ def stats(
     Example: priormtl stats exams/ --task school --target score --out a.stats
     --categories sex=f,m --missing mean --where "year >= 2010" --min-rows 20
     """
-    with require_extra("stats", "cli"):
+    with main.require_extra("stats", "cli"):
         import priormtl.engines  # noqa: F401
         from priormtl.estimators import read_source
-    with exit_on_error(), print_warnings():
-        check_output(out, data)
+    with main.exit_on_error(), main.print_warnings():
+        main.check_output(out, data)
         schema = columns.read_schema(
             task, target, weight, features, categories, missing
         )
@@ -69,7 +62,7 @@ def stats(
     left_out = len(found.counts) - len(kept.counts)
     if as_json:
         facts = {"file": str(out), "rows": kept.rows, "dropped": kept.dropped}
-        print_json(facts | {"tasks": m, "features": d, "left_out": left_out})
+        main.print_json(facts | {"tasks": m, "features": d, "left_out": left_out})
         return
     words = f"{_counts(row=kept.rows)} read, {_counts(task=m, feature=d)}"
     if kept.dropped:
@@ -93,15 +86,15 @@ def merge(
 
     Example: priormtl merge north.stats south.stats --out all.stats
     """
-    with exit_on_error():
-        check_output(out)
+    with main.exit_on_error():
+        main.check_output(out)
         whole = add_sites(files)
         whole.save(out)
     d, m = whole.shape
     weight = float(whole.weight.sum())
     if as_json:
         facts = {"file": str(out), "files": len(files), "tasks": m, "features": d}
-        print_json(facts | {"weight": weight})
+        main.print_json(facts | {"weight": weight})
         return
     echo(f"{_counts(file=len(files), task=m, feature=d)}, weight {weight:g}.")
     echo(f"wrote {out}")

@@ -10,13 +10,7 @@ from html import escape
 from typing import Any
 
 from priormtl._files import write_whole
-from priormtl.reports.answers import (
-    answer_benefit,
-    answer_certificate,
-    answer_features,
-    answer_outliers,
-    answer_quality,
-)
+from priormtl.reports import answers
 from priormtl.reports.content import Content, spell, spell_label
 from priormtl.reports.model import FittedModel, Scores, score_rows, score_training
 from priormtl.reports.rendering import save_coefficients, to_json, to_markdown, to_page
@@ -166,11 +160,11 @@ def build_content(
         spell_label(title),
         list_facts(fitted),
         (
-            answer_quality(fitted, scores),
-            answer_features(fitted),
-            answer_benefit(fitted, audit),
-            answer_outliers(fitted),
-            answer_certificate(fitted),
+            answers.answer_quality(fitted, scores),
+            answers.answer_features(fitted),
+            answers.answer_benefit(fitted, audit),
+            answers.answer_outliers(fitted),
+            answers.answer_certificate(fitted),
         ),
         tables,
         cut_block(fitted, kept, tables),

@@ -31,13 +31,7 @@ from scipy.sparse import issparse
 from priormtl._arrays import Array, Index
 from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
-from priormtl.baselines.mmtfl.steps import (
-    LassoStep,
-    Step,
-    Subproblem,
-    as_own_rows,
-    ridge_step,
-)
+from priormtl.baselines.mmtfl import steps
 from priormtl.data import SharedRows, TaskData
 from priormtl.estimators import (
     ClassificationTasks,
@@ -97,7 +91,7 @@ class JointPenalty:
 class State:
     """An iterate of the alternation, on the rows that are not zero yet."""
 
-    step: Step
+    step: steps.Step
     features: Index  # rows that remain; the others are zero for good
     coef: Array
     point: Evaluation  # the fit at ``coef``
@@ -123,7 +117,7 @@ class State:
         )
 
 
-def initial_state(step: Step) -> State:
+def initial_state(step: steps.Step) -> State:
     """W = 0 with v = 1: other starts may lose rows that the best solutions use."""
     d, m = step.fit.shape
     zero = np.zeros((d, m))
@@ -149,7 +143,7 @@ def _improve(state: State, penalty: JointPenalty, accuracy: float) -> State | No
     """W for given v, then v; None where rounding hides any better W."""
     fit = state.step.fit
     target = state.step.improve(
-        Subproblem(state.coef, state.point, state.shared, penalty.lam, accuracy)
+        steps.Subproblem(state.coef, state.point, state.shared, penalty.lam, accuracy)
     )
     # Halve the step until fit plus majoriser is lower.
     here = state.point.value + penalty.majoriser(state.coef, state.shared)
@@ -232,7 +226,7 @@ class _MMTFL(Baseline):
             own = issparse(data.X)
             if isinstance(data, SharedRows):
                 own = own or self.loss == "logistic" or not data.has_one_gram
-            data = as_own_rows(data) if own else data
+            data = steps.as_own_rows(data) if own else data
         # The steps choose between rows and Gram matrices themselves.
         return bind_loss(self, data, grams=False)
 
@@ -245,7 +239,7 @@ class _MMTFL(Baseline):
             yield from self._solve_convex(bound, lams)
             return
         # For given v the tasks are ridge regressions (p = 2) or lassos (p = 1).
-        step = ridge_step(bound) if p == 2 else LassoStep(bound)
+        step = steps.ridge_step(bound) if p == 2 else steps.LassoStep(bound)
         for lam in lams:
             if lam > 0:
                 yield self._alternate(step, JointPenalty(p, k, lam))
@@ -265,7 +259,7 @@ class _MMTFL(Baseline):
             learned = {"shared_": penalty.shared(W), "residual_": residual}
             yield describe(posed, solution, self.tol, learned=learned)
 
-    def _alternate(self, step: Step, penalty: JointPenalty) -> Outcome:
+    def _alternate(self, step: steps.Step, penalty: JointPenalty) -> Outcome:
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
         fit = step.fit
         states = islice(alternate(initial_state(step), penalty, tol), most)
