@@ -12,18 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from priormtl._files import write_whole
-from priormtl.experiments.rendering.figures import (
-    CAPTIONS,
-    SURFACES,
-    Surface,
-    convergence_figure,
-    describe_sensitivity,
-    learning_difference_figure,
-    learning_figure,
-    robustness_figure,
-    roc_figure,
-    surface_figure,
-)
+from priormtl.experiments.rendering import figures
 from priormtl.experiments.rendering.measurements import Measurements, Setting, Verdict
 from priormtl.experiments.rendering.paper import (
     DATASETS,
@@ -347,11 +336,11 @@ def render(what: str, results: Results, out: Path) -> list[Path]:
         if name not in TABLES:
             files += save_figure(FIGURES[name](results), stem)
             continue
-        tables = TABLES[name](results.measurements)
+        made = TABLES[name](results.measurements)
         texts = {
-            stem.with_suffix(".md"): "\n\n".join(map(to_markdown, tables)) + "\n",
-            stem.with_suffix(".tex"): "\n\n".join(map(to_latex, tables)) + "\n",
-            stem.with_suffix(".html"): to_html_page(tables[0].title, tables),
+            stem.with_suffix(".md"): "\n\n".join(map(to_markdown, made)) + "\n",
+            stem.with_suffix(".tex"): "\n\n".join(map(to_latex, made)) + "\n",
+            stem.with_suffix(".html"): to_html_page(made[0].title, made),
         }
         for path, text in texts.items():
             write_whole(path, text.encode())
@@ -361,14 +350,14 @@ def render(what: str, results: Results, out: Path) -> list[Path]:
 
 def _regression_tables(measurements: Measurements) -> Sequence[Table]:
     datasets = [n for n in _with_reference(measurements) if n in REGRESSION]
-    tables = (paper_table_1(measurements), *table_1(measurements))
-    return (*tables, *_difference_tables(measurements, datasets))
+    shown = (paper_table_1(measurements), *table_1(measurements))
+    return (*shown, *_difference_tables(measurements, datasets))
 
 
 def _classification_tables(measurements: Measurements) -> Sequence[Table]:
     datasets = [n for n in _with_reference(measurements) if n not in REGRESSION]
-    tables = (paper_table_2(measurements), table_2(measurements))
-    return (*tables, *_difference_tables(measurements, datasets))
+    shown = (paper_table_2(measurements), table_2(measurements))
+    return (*shown, *_difference_tables(measurements, datasets))
 
 
 def _with_reference(measurements: Measurements) -> list[str]:
@@ -393,14 +382,14 @@ TABLES: Mapping[str, Callable[[Measurements], Sequence[Table]]] = {
     "table2": _classification_tables,
 }
 FIGURES: Mapping[str, Callable[[Results], Figure]] = {
-    "figure1": lambda results: convergence_figure(results.convergence),
-    "figure2": lambda results: roc_figure(results.roc),
-    "figure3": lambda results: surface_figure(results.surfaces),
-    "learning": lambda results: learning_figure(results.measurements),
-    "learning-differences": lambda results: learning_difference_figure(
+    "figure1": lambda results: figures.convergence_figure(results.convergence),
+    "figure2": lambda results: figures.roc_figure(results.roc),
+    "figure3": lambda results: figures.surface_figure(results.surfaces),
+    "learning": lambda results: figures.learning_figure(results.measurements),
+    "learning-differences": lambda results: figures.learning_difference_figure(
         results.measurements
     ),
-    "robustness": lambda results: robustness_figure(results.measurements),
+    "robustness": lambda results: figures.robustness_figure(results.measurements),
 }
 PARTS = {"curves": ("learning", "learning-differences", "robustness")}
 
@@ -430,7 +419,7 @@ class Facts:
     n_jobs: int
     in_sample_pooled: float | None = None  # School, least squares on all pupils
     in_sample_effects: float | None = None  # the same with an effect per school
-    figures: Mapping[str, str] = field(default_factory=dict)  # name → link to the SVG
+    links: Mapping[str, str] = field(default_factory=dict)  # name → link to the SVG
 
 
 def render_page(results: Results, facts: Facts, out: Path, page: Path) -> Path:
@@ -440,7 +429,7 @@ def render_page(results: Results, facts: Facts, out: Path, page: Path) -> Path:
         for name in FIGURES
     }
     text = results_page(
-        results.measurements, results.surfaces, replace(facts, figures=links)
+        results.measurements, results.surfaces, replace(facts, links=links)
     )
     write_whole(page, text.encode())
     return page
@@ -516,15 +505,17 @@ def _describe_run(facts: Facts) -> str:
 
 
 def _link_figures(facts: Facts, surfaces: Any) -> Iterable[str]:
-    present = [name for name in TITLES if name in facts.figures]
+    present = [name for name in TITLES if name in facts.links]
     if present:
         yield "## Figures"
     for name in present:
         yield f"### {TITLES[name]}"
-        yield f"![{TITLES[name]}]({facts.figures[name]})"
-        yield CAPTIONS[name]
+        yield f"![{TITLES[name]}]({facts.links[name]})"
+        yield figures.CAPTIONS[name]
         if name == "figure3" and surfaces is not None:
-            found = (Surface.of(surfaces, *key) for key in SURFACES)
-            sentences = [describe_sensitivity(s) for s in found if s is not None]
+            found = (figures.Surface.of(surfaces, *key) for key in figures.SURFACES)
+            sentences = [
+                figures.describe_sensitivity(s) for s in found if s is not None
+            ]
             if sentences:
                 yield "\n".join(f"- {sentence}" for sentence in sentences)
