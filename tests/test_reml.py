@@ -614,7 +614,7 @@ def test_starts_without_estimates_or_with_other_features_are_ignored():
     data = grouped_tasks()
     cold = ties_of(data)
     nothing = Ties(np.ones(3), 1.0, None, np.zeros((4, 12)), np.zeros(3))
-    short = Ties(np.ones(1), 1.0, 1.0, np.zeros((2, 12)))
+    short = Ties(np.ones(1), 1.0, 1.0, np.zeros((2, 12)), np.zeros(3))
     for start in (nothing, short):
         assert np.array_equal(
             all_weights(ties_of(data, start=start)), all_weights(cold)

@@ -20,16 +20,6 @@ from scipy.special import stdtr, stdtrit
 
 from priormtl._arrays import Array, Index
 
-__all__ = [
-    "LEVEL",
-    "Interval",
-    "auc",
-    "corrected_interval",
-    "nmse",
-    "task_aucs",
-    "variance_explained",
-]
-
 LEVEL = 0.95  # coverage of intervals
 
 Average = Literal["pooled", "tasks"] | None

@@ -1,8 +1,8 @@
 r"""Tables as values, and their layouts: text, Markdown, HTML and LaTeX; JSON.
 
-A table says what each cell shows, before any layout. A layout takes any object with the
-properties of ``Shown``, whose cells have those of ``Cell``; ``Table`` and ``TextCell``
-are the plain ones, and ``build_table`` makes them from rows of texts and numbers.
+A ``Table`` says what each cell shows, before any layout. Its cells are any objects with
+the properties of ``Cell``; ``TextCell`` is the plain one, and ``build_table`` makes a
+table from rows of texts and numbers.
 ``Tabled`` is the base of results that consist of tables, with one method per layout.
 
 Each format has one escape, used everywhere in the package, so that names of features
@@ -52,21 +52,6 @@ class TableRow:
 
     label: str
     cells: tuple[Cell, ...]
-
-
-class Shown(Protocol):
-    """What a layout needs to know of a table: the fields of ``Table``."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-    @property
-    def rows(self) -> tuple[TableRow, ...]: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-    @property
-    def alignment(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -131,7 +116,7 @@ class Tabled(ABC):
     """Base of results that are shown as tables; methods are named as in pandas."""
 
     @abstractmethod
-    def _tables(self) -> Sequence[Shown]: ...
+    def _tables(self) -> Sequence[Table]: ...
 
     def to_text(self) -> str:
         """Plain text, for terminals."""
@@ -167,7 +152,7 @@ class Tabled(ABC):
 # Plain text
 
 
-def to_text(table: Shown) -> str:
+def to_text(table: Table) -> str:
     """Aligned columns under a title, for terminals and plain files."""
     lines = [[_in_text(column) for column in table.columns]]
     for row in table.rows:
@@ -228,7 +213,7 @@ def in_markdown(text: str) -> str:
     return signs.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def to_markdown(table: Shown) -> str:
+def to_markdown(table: Table) -> str:
     ruler = ["---" if side == "l" else "---:" for side in table.alignment]
     lines = [[in_markdown(column) for column in table.columns], ruler]
     for row in table.rows:
@@ -272,7 +257,7 @@ NOTEBOOK_STYLE = (
 )
 
 
-def to_html(table: Shown) -> str:
+def to_html(table: Table) -> str:
     kinds = [' class="words"' if side == "l" else "" for side in table.alignment]
     heads = "".join(
         f'<th scope="col"{kind}>{escape(text)}</th>'
@@ -294,13 +279,13 @@ def to_html(table: Shown) -> str:
     )
 
 
-def to_notebook(tables: Iterable[Shown]) -> str:
+def to_notebook(tables: Iterable[Table]) -> str:
     """HTML tables for a notebook's output cell, with their style."""
     body = "".join(map(to_html, tables))
     return f'<div class="priormtl"><style>{NOTEBOOK_STYLE}</style>{body}</div>'
 
 
-def to_html_page(title: str, tables: Iterable[Shown]) -> str:
+def to_html_page(title: str, tables: Iterable[Table]) -> str:
     """HTML page of its own: no script, nothing loaded from elsewhere."""
     body = "\n".join(to_html(table) for table in tables)
     return (
@@ -408,7 +393,7 @@ def _raise(sign: str) -> str:
     return rf"\ensuremath{{{RAISED[place]}{{{inner}}}}}" if inner.isascii() else sign
 
 
-def to_latex(table: Shown) -> str:
+def to_latex(table: Table) -> str:
     r"""LaTeX float with booktabs rules, notes below it in small print.
 
     The document needs ``\usepackage{booktabs,graphicx}``, with pdfLaTeX also

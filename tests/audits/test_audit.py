@@ -412,7 +412,7 @@ def test_free_intercepts_use_up_degrees_of_freedom(monkeypatch, intercept, used)
         degrees.append(arguments[-1])
         return estimate_coefficients(*arguments)
 
-    monkeypatch.setattr(auditing, "estimate_coefficients", estimate)
+    monkeypatch.setattr(auditing.wald, "estimate_coefficients", estimate)
     planted = plant(0)
     audit_prior(fitted(planted, fit_intercept=intercept))
     assert degrees == [100 - used] * 2  # for relations, and for ties

@@ -173,7 +173,7 @@ def test_scores_that_are_never_defined_are_refused(rows):
     test = np.array([np.flatnonzero((task == i) & labels)[0] for i in range(5)])
     train = np.setdiff1d(np.arange(len(y)), test)
     model = tuned("ridge-single", classify=True, n_settings=2, cv=[(train, test)])
-    with pytest.raises(ValueError, match="no setting has a score on any split"):
+    with pytest.raises(ValueError, match="no candidate has a score on any split"):
         model.fit(X, labels, task=task)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fake_originals import WRITERS, write_letter_mat
 from priormtl import MultiTaskRegressor, datasets
-from priormtl.datasets import SOURCES, catalogue, convert_original, look_for
+from priormtl.datasets import SOURCES, catalogue, convert_original, check_source
 from priormtl.datasets.files import read_arrays, write_arrays
 from priormtl.exceptions import DataFileError, MissingDataError
 
@@ -101,7 +101,7 @@ def test_what_unpacks_can_be_fitted(name, data_home):
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_all_are_found(name, data_home):
-    assert look_for(SOURCES[name], data_home).state == "found"
+    assert check_source(SOURCES[name], data_home).state == "found"
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -153,7 +153,7 @@ def test_other_contents_are_written_but_said(tmp_path, monkeypatch):
     arrays, originals = make_toy(tmp_path, monkeypatch)
     made = convert_original("yale", originals, data_home=tmp_path)
     assert not made.verified
-    finding = look_for(SOURCES["yale"], tmp_path)
+    finding = check_source(SOURCES["yale"], tmp_path)
     assert finding.state == "changed"
     assert "verify=False" in finding.message
     again = read_arrays(SOURCES["yale"], data_home=tmp_path, verify=False)
@@ -166,9 +166,9 @@ def test_an_existing_file_is_replaced_only_on_demand(tmp_path, monkeypatch):
     with pytest.raises(DataFileError, match="exists already; replace=True"):
         convert_original("yale", originals, data_home=tmp_path)
     assert (tmp_path / "yale.npz").read_bytes() == b"precious"
-    assert look_for(SOURCES["yale"], tmp_path).state == "damaged"
+    assert check_source(SOURCES["yale"], tmp_path).state == "damaged"
     convert_original("yale", originals, data_home=tmp_path, replace=True)
-    assert look_for(SOURCES["yale"], tmp_path).state == "changed"
+    assert check_source(SOURCES["yale"], tmp_path).state == "changed"
 
 
 def test_an_original_of_another_size_is_refused(tmp_path):
@@ -188,6 +188,6 @@ def test_impossible_conversions_are_refused(tmp_path):
 
 def test_a_file_without_an_array_is_damaged(tmp_path):
     write_arrays(tmp_path / "yale.npz", {"X": np.zeros(3)})
-    finding = look_for(SOURCES["yale"], tmp_path)
+    finding = check_source(SOURCES["yale"], tmp_path)
     assert finding.state == "damaged"
     assert "has no array subject" in finding.message

@@ -228,7 +228,9 @@ def test_a_run_leaves_out_what_is_not_at_hand_and_a_second_one_is_free(
     contents = {path: path.read_bytes() for path in first.files}
     noted = json.loads((out / "run.json").read_text())
     assert noted["seconds"] > 0
-    monkeypatch.setattr(reproduction, "render", lambda *_: [])  # draws the same
+    monkeypatch.setattr(
+        reproduction.rendering, "render", lambda *_: []
+    )  # draws the same
     second = reproduce(request)
     assert (second.outcome.computed, second.outcome.found) == (0, 1)
     assert {path.name for path in second.files} == {"convergence.parquet"}
@@ -244,7 +246,7 @@ def test_forced_methods_are_computed_again_and_others_are_not(tmp_path, monkeypa
         asked.extend(unit for unit in units if force(unit))
         return runner.Outcome(0, 0)
 
-    monkeypatch.setattr(reproduction, "run", run)
+    monkeypatch.setattr(reproduction.runner, "run", run)
     monkeypatch.setattr(reproduction, "_missing_sets", lambda request: ())
     reproduce(Request("table1", tmp_path, quick=True, force=("mixed", "dmtl")))
     assert {unit.method for unit in asked} == {"mixed", "dmtl"}

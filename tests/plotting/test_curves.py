@@ -212,7 +212,7 @@ def test_a_run_that_was_over_at_once_is_drawn():
     ax = plot_convergence(start)
     ax.figure.draw_without_rendering()
     (words,) = ax.texts
-    assert words.get_text() == "at the optimum before the first step"
+    assert words.get_text() == "the start is optimal"
 
 
 def test_models_are_told_how_to_be_traced():

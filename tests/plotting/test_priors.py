@@ -121,7 +121,7 @@ def test_heavier_relations_are_broader():
 
 def test_no_relation_is_said():
     ax = plot_prior(with_coef([[1.0]], feature_prior_=None))
-    assert names(ax) == {"the prior holds no relation"}
+    assert names(ax) == {"the prior has no relations"}
 
 
 def test_awkward_names_are_drawn():
@@ -137,7 +137,7 @@ def test_awkward_names_are_drawn():
         ("chain", {"a", "b", "c"}),
         ("mean", {"a", "b", "c", "mean of all tasks"}),
         (TaskPrior.from_graph([("a", "c", 2.0)]), {"a", "c"}),
-        (None, {"the prior holds no relation"}),
+        (None, {"the prior has no relations"}),
     ],
     ids=["chain", "mean", "graph", "none"],
 )
@@ -154,7 +154,9 @@ def test_what_holds_no_relations_is_refused():
         plot_prior(TaskPrior.chain())
     with pytest.raises(TypeError, match=r"^source must be .*tasks: got FeaturePrior"):
         plot_prior(FeaturePrior.similar([(0, 1)]), kind="task")
-    with pytest.raises(TypeError, match=r"^audit must be what audit_prior.* got int"):
+    with pytest.raises(
+        TypeError, match=r"^audit must be the result of audit_prior.* got int"
+    ):
         plot_prior(fitted(), 3)
     with pytest.raises(ValueError, match='kind must be "feature" or "task"'):
         plot_prior(fitted(), kind="row")

@@ -66,10 +66,10 @@ def test_tasks_of_one_class_have_no_curve_and_are_counted():
     X, y, task = tasks(3)
     y = np.where(task == "t1", "no", y)
     ax = plot_roc(fit(3), X, y, task=task)
-    assert ax.get_title().endswith("; 1 of one class")
+    assert ax.get_title().endswith("; 1 with one class")
     assert ax.get_title().startswith("2 tasks")
     ax = plot_roc(fit(3), X, np.full(len(y), "no"), task=task)
-    assert [text.get_text() for text in ax.texts] == ["every task shows one class only"]
+    assert [text.get_text() for text in ax.texts] == ["every task has only one class"]
 
 
 def test_steep_curves_are_enlarged():

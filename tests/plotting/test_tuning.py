@@ -99,7 +99,9 @@ def test_names_come_from_the_frame():
 
 
 def test_models_are_no_paths():
-    with pytest.raises(TypeError, match=r"^path must be what regularization_path\("):
+    with pytest.raises(
+        TypeError, match=r"^path must be the result of regularization_path\("
+    ):
         plot_path(MultiTaskRegressor())
 
 

@@ -13,19 +13,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
+from priormtl.audits import wald
 from priormtl.audits.holdout import benefit_of_search, deal_splits, hold_out
 from priormtl.audits.refits import TUNED, FittedProblem, read_problem, read_rows
 from priormtl.audits.results import PriorAudit, RelationAudit
-from priormtl.audits.wald import (
-    UNKNOWN,
-    Tie,
-    WaldTest,
-    estimate_coefficients,
-    feature_tests,
-    task_grams,
-    tie_tests,
-    verdicts,
-)
 from priormtl.data import as_frame, find_frame_library, name_features
 from priormtl.estimators import ClassificationTasks, check_count, show_progress
 from priormtl.graphs import Laplacian
@@ -199,8 +190,8 @@ def audit_prior(
 class _Weighted(NamedTuple):
     """Problem in which outlier tasks have no weight.
 
-    Rows of an outlier tell only the sum of its shared and its task-specific component:
-    of the shared one nothing is known but what the ties say.
+    Rows of an outlier determine only the sum of its shared and its task-specific
+    component. Without the ties, nothing is known about the shared one.
     """
 
     problem: Problem  # without task-specific components
@@ -241,7 +232,7 @@ def _audit_relations(
     )
 
 
-def _test_relations(weighted: _Weighted, before: Array) -> list[WaldTest]:
+def _test_relations(weighted: _Weighted, before: Array) -> list[wald.WaldTest]:
     D = weighted.problem.prior.D
     d, m = before.shape
     features = np.arange(d)
@@ -256,13 +247,13 @@ def _test_relations(weighted: _Weighted, before: Array) -> list[WaldTest]:
     outside = np.ones(d)
     outside[features] = 0.0
     inside = np.flatnonzero((abs(D) @ outside == 0) & (abs(D).sum(axis=1) > 0))
-    tests = [UNKNOWN] * D.shape[0]
+    tests = [wald.UNKNOWN] * D.shape[0]
     if len(inside):
-        estimate = estimate_coefficients(
+        estimate = wald.estimate_coefficients(
             weighted.problem, before, features, weighted.feature_scale, weighted.degrees
         )
         part = csr_array(D[inside][:, features])
-        for k, test in zip(inside, feature_tests(part, estimate), strict=True):
+        for k, test in zip(inside, wald.feature_tests(part, estimate), strict=True):
             tests[k] = test
     return tests
 
@@ -289,7 +280,7 @@ def _audit_ties(
     )
 
 
-def _tie_violations(ties: Sequence[Tie], P: Array) -> Array:
+def _tie_violations(ties: Sequence[wald.Tie], P: Array) -> Array:
     """``measure_violations`` for the sides of each tie: a task, and its partners."""
     found = np.zeros(len(ties))
     for k, tie in enumerate(ties):
@@ -303,28 +294,28 @@ def _tie_violations(ties: Sequence[Tie], P: Array) -> Array:
 
 
 def _test_ties(
-    weighted: _Weighted, ties: Sequence[Tie], before: Array
-) -> list[WaldTest]:
+    weighted: _Weighted, ties: Sequence[wald.Tie], before: Array
+) -> list[wald.WaldTest]:
     d, m = before.shape
     features = np.arange(d)
     if not _is_affordable(d, m):
         features = np.flatnonzero(before.any(axis=1))
     if not len(features) or not _is_affordable(len(features), m):
-        return [UNKNOWN] * len(ties)
+        return [wald.UNKNOWN] * len(ties)
     loose = weighted.problem.with_strengths(lam=0.0, theta=0.0, epsilon=0.0)
-    estimate = estimate_coefficients(
+    estimate = wald.estimate_coefficients(
         loose, before, features, weighted.feature_scale, weighted.degrees
     )
     part = loose.restrict(features)
-    grams = task_grams(part, part.at(np.ascontiguousarray(before[features])))
+    grams = wald.task_grams(part, part.at(np.ascontiguousarray(before[features])))
     prior = weighted.problem.restrict(features).prior
-    tests = tie_tests(ties, estimate, grams, prior)
+    tests = wald.tie_tests(ties, estimate, grams, prior)
     for k, tie in enumerate(ties):
         # One outlier among many members of a group does not matter.
         sizes = np.abs(tie.contrast)
         leading = tie.tasks[sizes > 0.5 * sizes.max()]
         if np.isin(leading, weighted.outliers).any():
-            tests[k] = UNKNOWN
+            tests[k] = wald.UNKNOWN
     return tests
 
 
@@ -340,12 +331,12 @@ def _assemble(
     before: Array,
     after: Array,
     costs: Array,
-    tests: Sequence[WaldTest],
+    tests: Sequence[wald.WaldTest],
 ) -> list[RelationAudit]:
     """Rows of the result: smallest p value first, what cannot be judged last."""
     total = float(costs.sum())
     shares = costs / total if total > 0 else np.zeros(len(costs))
-    words = verdicts(tests)
+    words = wald.verdicts(tests)
     found = [
         RelationAudit(
             kind,
@@ -409,17 +400,17 @@ def describe_rows(D: csr_array, labels: Sequence[str]) -> list[Statement]:
 
 def list_ties(
     graph: Laplacian, tasks: Sequence[Any]
-) -> tuple[list[Statement], list[Tie]]:
+) -> tuple[list[Statement], list[wald.Tie]]:
     """Edges between tasks, then members of groups against their group's mean."""
     statements, ties = [], []
 
-    def add(first: Any, second: str, tie: Tie) -> None:
+    def add(first: Any, second: str, tie: wald.Tie) -> None:
         words = f"{first} ~ {second}"
         statements.append(Statement(words, str(first), second, "similar", tie.weight))
         ties.append(tie)
 
     for a, b, weight in graph.pairs():
-        tie = Tie(np.array([a, b]), np.array([1.0, -1.0]), weight)
+        tie = wald.Tie(np.array([a, b]), np.array([1.0, -1.0]), weight)
         add(tasks[a], str(tasks[b]), tie)
     circles = graph.circles()
     for number, (members, weight) in enumerate(circles):
@@ -427,5 +418,5 @@ def list_ties(
             name = name_mean(number, len(circles))
             for i in members:
                 contrast = (members == i).astype(np.float64) - 1.0 / len(members)
-                add(tasks[i], name, Tie(members, contrast, weight))
+                add(tasks[i], name, wald.Tie(members, contrast, weight))
     return statements, ties

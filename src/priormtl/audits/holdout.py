@@ -13,20 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from priormtl import selection
 from priormtl._arrays import Array, Index
 from priormtl.audits.results import PriorBenefit, TaskBenefit
 from priormtl.data import Table
 from priormtl.estimators import ClassificationTasks, make_splits
 from priormtl.metrics import LEVEL, Interval, corrected_interval
-from priormtl.selection import (
-    Split,
-    deal_rows,
-    split_by_fold,
-    strata_of,
-    take_test,
-    take_training,
-    task_places,
-)
 
 NEGLIGIBLE = 1e-4  # relative change within the tolerances of solvers
 ROWS_METHOD = (
@@ -53,19 +45,19 @@ def deal_splits(
     by_class: bool,
     n_repeats: int,
     random_state: Any,
-) -> tuple[list[Split], Array]:
+) -> tuple[list[selection.Split], Array]:
     """Splits, and the round of folds of each; a number of folds is dealt repeatedly."""
     if isinstance(cv, bool) or not isinstance(cv, Integral) or cv < 2:
         splits = make_splits(cv, table, X, y, by_class=by_class)
         return splits, np.zeros(len(splits))
     rng = np.random.default_rng(random_state)
-    strata = strata_of(table, by_class=by_class)
+    strata = selection.strata_of(table, by_class=by_class)
     splits = []
     for _ in range(n_repeats):
         order = rng.permutation(len(table))
         folds = np.empty(len(table), dtype=np.intp)
-        folds[order] = deal_rows(strata[order], int(cv))
-        splits += split_by_fold(folds)
+        folds[order] = selection.deal_rows(strata[order], int(cv))
+        splits += selection.split_by_fold(folds)
     return splits, np.repeat(np.arange(float(n_repeats)), int(cv))
 
 
@@ -125,7 +117,7 @@ class Holdout:
 def hold_out(
     plain: Any,
     table: Table,
-    splits: list[Split],
+    splits: list[selection.Split],
     rounds: Array,
     lams: Array,
     *,
@@ -141,8 +133,11 @@ def hold_out(
     )
     ratios = []
     for k, split in enumerate(splits):
-        train, test = take_training(table, split, k), take_test(table, split, k)
-        rows, places = test.to_tasks(), task_places(test.tasks, table.tasks)
+        train, test = (
+            selection.take_training(table, split, k),
+            selection.take_test(table, split, k),
+        )
+        rows, places = test.to_tasks(), selection.task_places(test.tasks, table.tasks)
         setup = plain._model().pose(train)
         for which, theta in enumerate((plain.theta, 0.0)):
             problem = setup.problem.with_strengths(lam=1.0, theta=theta)

@@ -1,4 +1,4 @@
-"""Wald tests of relations, on estimates that neither prior nor row penalty has bent.
+"""Wald tests of relations, on estimates without the bias of prior and row penalty.
 
 The prior would hide the disagreement that is asked about, and the row penalty shrinks
 equal coefficients by unequal amounts. So P is estimated again from the rows and the

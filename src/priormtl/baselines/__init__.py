@@ -2,7 +2,6 @@
 
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
 from priormtl.baselines.comparison import compare, list_methods
-from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mkmtl.kernels import Gaussian, Linear, Polynomial
@@ -15,7 +14,6 @@ from priormtl.baselines.ridge import (
     SingleTaskRidge,
     SingleTaskRidgeClassifier,
 )
-from priormtl.baselines.rmtl import RMTL, RMTLClassifier
 from priormtl.baselines.tuned import (
     BASELINES,
     CLASSIFIERS,
@@ -24,6 +22,12 @@ from priormtl.baselines.tuned import (
     TunedClassifier,
     TunedRegressor,
     tuned,
+)
+from priormtl.baselines.two_parts import (
+    DMTL,
+    RMTL,
+    DMTLClassifier,
+    RMTLClassifier,
 )
 
 __all__ = [

@@ -130,6 +130,7 @@ class Baseline(MultiTaskEstimator):
         if self.standardize:
             scale = pooled_scale(condense(data))
             data = data.rescale(scale)
+        # "mean": the weights of each task sum to one.
         if check_choice("task_weight", self.task_weight, TASK_WEIGHTS) == "mean":
             share = data.weight / data.spread(data.task_weight)
             data = replace(data, weight=share)

@@ -16,20 +16,9 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.baselines import coupling
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
-from priormtl.baselines.coupling import (
-    MOST_ALTERNATIONS,
-    MOST_IDLE_STEPS,
-    SOLVERS,
-    Alternation,
-    check_alternation,
-    coupled_ridge,
-    decades,
-    kernel_from,
-    map_eigenvalues,
-    settled,
-)
 from priormtl.data import TaskData
 from priormtl.estimators import (
     ClassificationTasks,
@@ -77,6 +66,7 @@ class EigenvaluePenalty:
 
     def lam_of(self, strength: float) -> float:
         """Inverse of ``strength``."""
+        # κ is proportional to lam if gamma = lam, else to lam^(p/(p + 1)).
         share = strength / self.strength(1.0)
         if self.gamma is None:
             return share
@@ -91,7 +81,7 @@ class EigenvaluePenalty:
     def kernel(self, W: Array, strength: float) -> Array:
         """Best A for coefficients W (d, m) at this strength κ."""
         lam = self.lam_of(strength)
-        return kernel_from(W, lambda values: self.eigenvalues(values**2, lam))
+        return coupling.kernel_from(W, lambda values: self.eigenvalues(values**2, lam))
 
 
 def check_output_kernel(value: Any, m: int) -> Array:
@@ -135,7 +125,7 @@ class _CLMT(Baseline):
 
     @property
     def _alternates(self) -> bool:
-        return check_choice("solver", self.solver, SOLVERS) == "alternating"
+        return check_choice("solver", self.solver, coupling.SOLVERS) == "alternating"
 
     @property
     def _is_fixed(self) -> bool:
@@ -161,6 +151,7 @@ class _CLMT(Baseline):
             A = check_output_kernel(self.output_kernel, fit.shape[1])
             penalty = TaskKernel.of_matrix(A)
         else:
+            # Minimised over A: κ Σ σ_k(W)^q with q = 2p/(p + 1), see the module.
             exponent = self._kernel_penalty.exponent
             penalty = Nuclear() if exponent == 1 else Schatten(exponent)
         return Problem(fit, QuadraticPrior.none(*fit.shape), penalty, 1.0)
@@ -191,24 +182,26 @@ class _CLMT(Baseline):
     def _choose_method(self, problem: Problem) -> Method[Any]:
         m, lam = problem.shape[1], problem.lam
         if self._is_fixed:
-            if coupled_ridge(problem) is None and not self._alternates:
+            if coupling.coupled_ridge(problem) is None and not self._alternates:
                 return Fista(restart=True)
             # One linear system: an alternation with constant A.
             A = check_output_kernel(self.output_kernel, m) / (2.0 * lam)
-            return Alternation(check_alternation(problem), A, lambda W: A)
+            return coupling.Alternation(
+                coupling.check_alternation(problem), A, lambda W: A
+            )
         if self._alternates:
             # The authors' alternation, from the identity.
-            penalty, ridge = self._kernel_penalty, check_alternation(problem)
+            penalty, ridge = self._kernel_penalty, coupling.check_alternation(problem)
             lam = penalty.lam_of(lam)
 
             def update(W: Array) -> Array:
                 square = W.T @ W
-                return map_eigenvalues(
+                return coupling.map_eigenvalues(
                     square,
                     lambda s: penalty.eigenvalues(s + PERTURBATION, lam) / (2.0 * lam),
                 )
 
-            return Alternation(ridge, np.eye(m) / (2.0 * lam), update)
+            return coupling.Alternation(ridge, np.eye(m) / (2.0 * lam), update)
         if lam == 0 or isinstance(problem.penalty, Nuclear):
             return default_method(problem)
         return Fista(restart=True)
@@ -217,14 +210,17 @@ class _CLMT(Baseline):
         rules = stop_rules(method, self.tol, self.max_iter)
         if self._alternates:
             if not self._is_fixed:
-                rules += [settled(SMALL_CHANGE), max_iter(MOST_ALTERNATIONS)]
+                rules += [
+                    coupling.settled(SMALL_CHANGE),
+                    max_iter(coupling.MOST_ALTERNATIONS),
+                ]
         elif method.check_every == 1:
             # Newton steps that do not reduce the gap are rounding.
-            rules.append(no_progress(MOST_IDLE_STEPS))
+            rules.append(no_progress(coupling.MOST_IDLE_STEPS))
         return rules
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
-        strengths = decades(self._problem(bound).lam_max or 1.0, DEPTH, n)
+        strengths = coupling.decades(self._problem(bound).lam_max or 1.0, DEPTH, n)
         if self._is_fixed:
             return list(crossed([{}], "lam", strengths))
         return list(crossed([{}], "lam", map(self._kernel_penalty.lam_of, strengths)))
@@ -245,25 +241,25 @@ class CLMT(RegressionTasks, _CLMT):
 
     Parameters
     ----------
-    lam : float
+    lam : float, default=1.0
         Strength of the coupling by A.
     gamma : float, optional
         Strength of Φ, by default ``lam``. Both strengths act on W through one number
         only, so it is enough to tune ``lam``.
-    penalty : {"frobenius", "trace", "schatten", "fixed"}
+    penalty : {"frobenius", "trace", "schatten", "fixed"}, default="frobenius"
         The penalty Φ, or "fixed" for a given A.
-    power : float
+    power : float, default=2.0
         Power of the eigenvalues with "schatten", at least 1.
     output_kernel : (m, m) array, optional
         The kernel A with "fixed", in the order of the tasks; it may be singular.
-    solver : {"fista", "alternating"}
+    solver : {"fista", "alternating"}, default="fista"
         "fista" solves for the coefficients alone, to a duality gap: by FISTA, by
         Newton's method with "trace", or by one linear system with "fixed" if it is not
         too large. "alternating" is the published alternation of W and A, at most 200
         iterations, which can end above the optimum. It needs squared loss and few rows
         or coefficients.
     fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`DMTL`.
+        See :class:`DMTL`.
 
     Attributes
     ----------
@@ -304,20 +300,11 @@ class CLMTClassifier(ClassificationTasks, _CLMT):
     Parameters
     ----------
     lam, gamma, penalty, power, output_kernel, solver, fit_intercept, task_weight
-        As in :class:`CLMT`.
+        See :class:`CLMT`.
     standardize, tol, max_iter, task
-        As in :class:`CLMT`.
-    loss : {"logistic", "squared"}
+        See :class:`CLMT`.
+    loss : {"logistic", "squared"}, default="logistic"
         The loss.
-
-    Examples
-    --------
-    >>> from priormtl.baselines import CLMTClassifier
-    >>> from priormtl.datasets import make_related_tasks
-    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> model = CLMTClassifier(lam=2.0).fit(X, y > 0, task=task)
-    >>> model.predict_proba(X, task=task).shape
-    (120, 2)
     """
 
     _: KW_ONLY

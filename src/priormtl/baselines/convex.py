@@ -4,13 +4,9 @@ A convex method states its ``Problem`` and how coefficients follow from a soluti
 rest is common: the data fit (``bind_loss``), the path of strengths
 (``solve_strengths``) and the result with its certificate (``describe``). Solvers and
 duality gap are those of our own estimators.
-
-DMTL and RMTL are sums of two parts, with strengths lam and ratio · lam: ``check_ratio``
-and ``cross_ratios`` read and propose such ratios.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Real
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +14,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from priormtl._arrays import Array
-from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
+from priormtl.baselines.base import Baseline, LinearModel, Outcome
 from priormtl.data import TaskData, summarize_tasks
 from priormtl.estimators import check_count, check_tolerance
 from priormtl.losses import DataFit, FreeIntercepts, Logistic, NoIntercepts, Squared
@@ -37,10 +33,6 @@ from priormtl.solvers import (
 )
 
 FEW_GRAM_NUMBERS = 2**20  # 8 MB
-
-LOWEST = 1e-3  # last lam of a path, as a share of the first
-ONLY = 0.03  # the lam of a path of one point, as a share of the largest
-POINTS = 6  # of a path, before another ratio is worth trying
 
 
 def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> DataFit[Any]:
@@ -106,37 +98,3 @@ def describe(
         None if solved else shortfall,
         parts,
     )
-
-
-# Two parts with strengths lam and ratio · lam.
-
-
-def check_ratio(value: Any, default: float) -> float:
-    """Positive finite number; ``default`` for None."""
-    if value is None:
-        return default
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not np.isfinite(value) or not value > 0:
-        raise ValueError(
-            f"ratio must be a positive finite number or None: got {value!r}."
-        )
-    return float(value)
-
-
-def cross_ratios(
-    ratios: Iterable[float], largest: Callable[[float], float], n: int
-) -> list[Settings]:
-    """At most ``n`` settings: for the first ratios a path of lam, from large to small.
-
-    ``largest`` is the lam from which on the solution for a ratio is zero.
-    """
-    distinct = list(dict.fromkeys(float(ratio) for ratio in ratios))
-    chosen = distinct[: max(1, n // POINTS)]
-    settings: list[Settings] = []
-    for k, ratio in enumerate(chosen):
-        # Paths are as equally long as can be, the first ones longer.
-        points = n // len(chosen) + (k < n % len(chosen))
-        shares = np.geomspace(1.0, LOWEST, points) if points > 1 else np.array([ONLY])
-        lams = (largest(ratio) or 1.0) * shares
-        settings += crossed([{"ratio": ratio}], "lam", lams)
-    return settings

@@ -76,6 +76,7 @@ class _MTRL(Baseline):
     def _problem(self, fit: DataFit[Any]) -> Problem:
         d, m = fit.shape
         ridge = check_strength("ridge", self.ridge)
+        # D = I makes the feature prior theta/2 ‖D W‖² the ridge of the paper.
         identity = csr_array(eye_array(d))
         prior = QuadraticPrior(identity, Laplacian.empty(m), ridge, 0.0)
         return Problem(fit, prior, SquaredNuclear(), 1.0)
@@ -115,6 +116,7 @@ class _MTRL(Baseline):
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
         largest = 10.0 * (self._problem(bound).lam_max or 1.0)
+        # A square grid; lam is followed along paths, ridge is not.
         ridges = decades(largest, DECADES, max(1, math.isqrt(n)))
         lams = decades(largest, DECADES, n // len(ridges))
         return list(crossed([{"ridge": ridge} for ridge in ridges], "lam", lams))
@@ -159,17 +161,17 @@ class MTRL(RegressionTasks, _MTRL):
 
     Parameters
     ----------
-    lam : float
+    lam : float, default=1.0
         Strength of the task covariance, λ2 in the paper.
-    ridge : float
+    ridge : float, default=1.0
         Strength of the squared coefficients, λ1 in the paper.
-    solver : {"fista", "alternating"}
+    solver : {"fista", "alternating"}, default="fista"
         "fista" solves for the coefficients alone and reaches the optimum.
         "alternating" is the published algorithm, with at most 200 iterations; it can
         stop above the optimum where Ω becomes singular, and needs squared loss and at
         most 6000 rows or coefficients.
     fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`DMTL`.
+        See :class:`DMTL`.
 
     Attributes
     ----------
@@ -209,18 +211,9 @@ class MTRLClassifier(ClassificationTasks, _MTRL):
     Parameters
     ----------
     lam, ridge, solver, fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`MTRL`.
-    loss : {"logistic", "squared"}
+        See :class:`MTRL`.
+    loss : {"logistic", "squared"}, default="logistic"
         Loss on classes coded −1 and +1.
-
-    Examples
-    --------
-    >>> from priormtl.baselines import MTRLClassifier
-    >>> from priormtl.datasets import make_related_tasks
-    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> model = MTRLClassifier(lam=2.0, ridge=0.1).fit(X, y > 0, task=task)
-    >>> model.predict_proba(X, task=task).shape
-    (120, 2)
     """
 
     _: KW_ONLY

@@ -46,6 +46,7 @@ class _Bound(NamedTuple):
         """Coefficients (d, m); at lam = 0 the shortest solution."""
         parts = []
         for basis, value, side in zip(self.bases, self.values, self.sides, strict=True):
+            # (XᵀX + lam I)⁻¹ Xᵀy in the eigenbasis of XᵀX, where it is diagonal.
             curvature = value + lam
             floor = EMPTY * len(basis) * curvature.max(initial=0.0)
             inverse = np.divide(
@@ -129,6 +130,7 @@ def _pool(data: TaskData) -> tuple[StackedRows, float]:
     """
     y, weight, constant = data.y, data.weight, 0.0
     if y.ndim == 2:
+        # Σ w (x p − y)² = (Σ w)(x p − mean)² + a constant, over the targets of a row.
         total = weight.sum(axis=1)
         kept = total > 0
         mean = np.sum(weight * y, axis=1)[kept] / total[kept]
@@ -148,10 +150,10 @@ class SingleTaskRidge(RegressionTasks, _Ridge):
 
     Parameters
     ----------
-    lam : float
+    lam : float, default=1.0
         Strength of the ridge penalty.
     fit_intercept, task_weight, standardize, task
-        As in :class:`DMTL`.
+        See :class:`DMTL`.
 
     Attributes
     ----------
@@ -177,18 +179,7 @@ class SingleTaskRidge(RegressionTasks, _Ridge):
 
 
 class SingleTaskRidgeClassifier(ClassificationTasks, _Ridge):
-    """Least squares on labels −1 and +1, otherwise as :class:`SingleTaskRidge`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines import SingleTaskRidgeClassifier
-    >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
-    >>> model = SingleTaskRidgeClassifier().fit(X, y, task=task)
-    >>> bool(model.score(X, y, task=task) > 0.9)
-    True
-    """
+    """Least squares on labels −1 and +1, otherwise as :class:`SingleTaskRidge`."""
 
     loss = "squared"
 
@@ -214,17 +205,7 @@ class PooledRidge(RegressionTasks, _Ridge):
 
 
 class PooledRidgeClassifier(ClassificationTasks, _Ridge):
-    """Least squares on labels −1 and +1, otherwise as :class:`PooledRidge`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines import PooledRidgeClassifier
-    >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
-    >>> PooledRidgeClassifier().fit(X, y, task=task).coef_.shape
-    (3, 4)
-    """
+    """Least squares on labels −1 and +1, otherwise as :class:`PooledRidge`."""
 
     pooled = True
     loss = "squared"

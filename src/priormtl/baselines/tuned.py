@@ -8,6 +8,7 @@ and refit the best one on all rows.
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import groupby
@@ -17,25 +18,18 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
 from threadpoolctl import threadpool_limits
 
+from priormtl import selection
 from priormtl._arrays import Array, Index, Matrix
+from priormtl.baselines import ridge, two_parts
 from priormtl.baselines.base import Baseline, Settings, TaskModel, to_user_units
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
-from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
-from priormtl.baselines.ridge import (
-    PooledRidge,
-    PooledRidgeClassifier,
-    SingleTaskRidge,
-    SingleTaskRidgeClassifier,
-)
-from priormtl.baselines.rmtl import RMTL, RMTLClassifier
 from priormtl.data import SharedRows, Table, TaskData, TaskStatistics
 from priormtl.estimators import (
     DEFAULT_FOLDS,
@@ -48,62 +42,37 @@ from priormtl.estimators import (
     refuse_lone_classes,
     show_progress,
     unchanged_on_error,
-    with_task_column,
 )
+from priormtl.estimators.splitting import bind_scorer
 from priormtl.exceptions import unknown_name
-from priormtl.selection import (
-    Split,
-    mean_auc,
-    mean_scores,
-    results_table,
-    row_error,
-    run_jobs,
-    take_test,
-    take_training,
-    task_places,
-)
 
-BASELINES: Mapping[str, type[Baseline]] = {
-    "fedem": FedEM,
-    "dmtl": DMTL,
-    "mtfl": MTFL,
-    "mmtfl": MMTFL,
-    "mtrl": MTRL,
-    "rmtl": RMTL,
-    "clmt": CLMT,
-    "mkmtl": MKMTL,
+# In the order of the paper's columns; for numbers, and for two classes per task.
+_METHODS: Mapping[str, tuple[type[Baseline], type[Baseline]]] = {
+    "fedem": (FedEM, FedEMClassifier),
+    "dmtl": (two_parts.DMTL, two_parts.DMTLClassifier),
+    "mtfl": (MTFL, MTFLClassifier),
+    "mmtfl": (MMTFL, MMTFLClassifier),
+    "mtrl": (MTRL, MTRLClassifier),
+    "rmtl": (two_parts.RMTL, two_parts.RMTLClassifier),
+    "clmt": (CLMT, CLMTClassifier),
+    "mkmtl": (MKMTL, MKMTLClassifier),
 }
-
-CLASSIFIERS: Mapping[str, type[Baseline]] = {
-    "fedem": FedEMClassifier,
-    "dmtl": DMTLClassifier,
-    "mtfl": MTFLClassifier,
-    "mmtfl": MMTFLClassifier,
-    "mtrl": MTRLClassifier,
-    "rmtl": RMTLClassifier,
-    "clmt": CLMTClassifier,
-    "mkmtl": MKMTLClassifier,
+_RIDGES: Mapping[str, tuple[type[Baseline], type[Baseline]]] = {
+    "ridge-single": (ridge.SingleTaskRidge, ridge.SingleTaskRidgeClassifier),
+    "ridge-pooled": (ridge.PooledRidge, ridge.PooledRidgeClassifier),
 }
-
-REFERENCES: Mapping[str, type[Baseline]] = {
-    "ridge-single": SingleTaskRidge,
-    "ridge-pooled": PooledRidge,
-}
-
-REFERENCE_CLASSIFIERS: Mapping[str, type[Baseline]] = {
-    "ridge-single": SingleTaskRidgeClassifier,
-    "ridge-pooled": PooledRidgeClassifier,
-}
+BASELINES = {name: regressor for name, (regressor, _) in _METHODS.items()}
+CLASSIFIERS = {name: classifier for name, (_, classifier) in _METHODS.items()}
+REFERENCES = {name: regressor for name, (regressor, _) in _RIDGES.items()}
+REFERENCE_CLASSIFIERS = {name: classifier for name, (_, classifier) in _RIDGES.items()}
 
 DEFAULT_SETTINGS = 20
 
 
 def find_baseline(name: str, *, classify: bool = False) -> type[Baseline]:
     """Class of a method, for numbers or for two classes per task."""
-    known = {**BASELINES, **REFERENCES}
-    if classify:
-        known = {**CLASSIFIERS, **REFERENCE_CLASSIFIERS}
-    return known[match_method(name, known)]
+    known = {**_METHODS, **_RIDGES}
+    return known[match_method(name, known)][classify]
 
 
 def match_method(name: str, known: Iterable[str]) -> str:
@@ -119,43 +88,31 @@ def match_method(name: str, known: Iterable[str]) -> str:
 
 
 class Fold(NamedTuple):
-    """Rows to train on, and the score of a model on the held-out rows."""
+    """Training rows, and the score of a model on the held-out rows."""
 
-    train: Callable[[], TaskData]  # made when needed, so that one is held at a time
+    train: Callable[[], TaskData]  # called when needed: one training part in memory
     score: Callable[[TaskModel], float]  # larger is better
 
 
-class SettingScores(NamedTuple):
-    """Scores and times (settings, folds)."""
+def group_paths(
+    method: Baseline, settings: Sequence[Settings]
+) -> list[tuple[Baseline, dict[int, float]]]:
+    """Join neighbouring settings that differ only in the strength of a path.
 
-    scores: Array
-    fit_seconds: Array
-    score_seconds: Array
-    unsolved: int  # fits that ended above their tolerance
-
-
-class Path(NamedTuple):
-    """Settings that differ in the followed strength alone."""
-
-    method: Baseline
-    places: list[int]  # of these settings among all
-    strengths: list[float]
-
-
-def group_paths(method: Baseline, settings: Sequence[Settings]) -> list[Path]:
-    """Join neighbouring settings that differ in the followed strength alone."""
+    Returns the method and, by position in ``settings``, the strengths of each path.
+    """
     name = method.followed
 
     def others(place: int) -> dict[str, Any]:
         return {key: value for key, value in settings[place].items() if key != name}
 
-    paths = []
-    for outer, group in groupby(range(len(settings)), key=others):
-        places = list(group)
-        own = getattr(method, name)
-        strengths = [settings[place].get(name, own) for place in places]
-        paths.append(Path(clone(method).set_params(**outer), places, strengths))
-    return paths
+    return [
+        (
+            clone(method).set_params(**outer),
+            {k: settings[k].get(name, getattr(method, name)) for k in places},
+        )
+        for outer, places in groupby(range(len(settings)), key=others)
+    ]
 
 
 def search_settings(
@@ -166,12 +123,12 @@ def search_settings(
     bind_once: bool = False,
     n_jobs: int = 1,
     advance: Callable[[], None] = lambda: None,
-) -> SettingScores:
+) -> selection.SearchResult:
     """Score every setting on every fold; ``advance`` is called after each path.
 
-    Fits along a path are warm-started. ``bind_once``: a fold's data are bound once for
-    all paths, which is right for the settings that a method suggests; others may change
-    how data are scaled, weighted or bound.
+    Fits along a path use warm starts. With ``bind_once`` the data of a fold are bound
+    once for all paths. This is valid for the settings that a method suggests; others
+    may change how data are scaled, weighted or bound.
     """
     paths = group_paths(method, settings)
 
@@ -179,15 +136,15 @@ def search_settings(
         begin = perf_counter()
         data, prepared, bound, shared = fold.train(), None, None, 0.0
         columns, unsolved = np.empty((3, len(settings))), 0
-        for path in paths:
+        for tried, strengths in paths:
             if prepared is None or not bind_once:
-                prepared = path.method._prepare(data)
-                bound = path.method._bind(prepared.data)
-                users = len(settings if bind_once else path.places)
+                prepared = tried._prepare(data)
+                bound = tried._bind(prepared.data)
+                users = len(settings if bind_once else strengths)
                 shared = (perf_counter() - begin) / users
             begin = perf_counter()
-            outcomes = path.method._follow(bound, path.strengths)
-            for place, outcome in zip(path.places, outcomes, strict=True):
+            outcomes = tried._follow(bound, list(strengths.values()))
+            for place, outcome in zip(strengths, outcomes, strict=True):
                 fitted = perf_counter()
                 score = fold.score(to_user_units(outcome.model, prepared.scale))
                 end = perf_counter()
@@ -197,19 +154,19 @@ def search_settings(
             advance()
         return columns, unsolved
 
-    done = run_jobs([partial(run, fold) for fold in folds], n_jobs)
+    # One job per fold, not per path: its paths share the bound data.
+    done = selection.run_jobs([partial(run, fold) for fold in folds], n_jobs)
     scores, fit_seconds, score_seconds = np.stack([part for part, _ in done], axis=-1)
     unsolved = sum(count for _, count in done)
-    return SettingScores(scores, fit_seconds, score_seconds, unsolved)
+    return selection.SearchResult((), scores, fit_seconds, score_seconds, unsolved)
 
 
 def score_samples(model: TaskModel, data: TaskData, places: Index) -> Array:
-    """Scores of all samples; ``places``: of the data's tasks among the model's."""
+    """Scores of all samples; ``places`` are the model's tasks of the data's tasks."""
     if isinstance(data, SharedRows):
         return np.column_stack([model.scores(data.X, int(i)) for i in places])
-    rows = (data.rows_of(k)[0] for k in range(len(places)))
     return np.concatenate(
-        [model.scores(X, int(i)) for X, i in zip(rows, places, strict=True)]
+        [model.scores(data.rows_of(k)[0], int(i)) for k, i in enumerate(places)]
     )
 
 
@@ -245,7 +202,7 @@ class _Tuned(MultiTaskEstimator):
         Parameters
         ----------
         X, y, task, sample_weight
-            As in :meth:`MultiTaskRegressor.fit`.
+            See :meth:`MultiTaskRegressor.fit`.
         groups : (n,) labels, optional
             Groups for a splitter given as ``cv``, such as ``LeaveOneGroupOut()``.
 
@@ -261,7 +218,7 @@ class _Tuned(MultiTaskEstimator):
         return self
 
     def _choose_and_fit(
-        self, table: Table, data: TaskData, splits: list[Split]
+        self, table: Table, data: TaskData, splits: list[selection.Split]
     ) -> None:
         plain = self._plain()
         prepared = plain._prepare(data)
@@ -274,12 +231,7 @@ class _Tuned(MultiTaskEstimator):
         if not settings:
             raise ValueError("settings must list at least one setting: got none.")
         found = self._search(plain, settings, table, splits)
-        mean = mean_scores(found.scores)
-        if np.all(np.isnan(mean)):
-            raise ValueError(
-                "no setting has a score on any split: with AUC every held-out part "
-                "shows one class only; use fewer folds, or another scoring."
-            )
+        best = selection.choose_candidate(found, "best")
         if found.unsolved:
             warnings.warn(
                 f"{found.unsolved} of {found.scores.size} fits on training folds did "
@@ -288,11 +240,12 @@ class _Tuned(MultiTaskEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.best_index_ = int(np.nanargmax(mean))
-        self.best_params_ = dict(settings[self.best_index_])
-        self.best_score_ = float(mean[self.best_index_])
+        self.best_index_, self.best_params_ = best, dict(settings[best])
+        self.best_score_ = float(found.mean_scores[best])
         self.n_splits_ = found.scores.shape[1]
-        self.cv_results_ = results_table(settings, *found[:3])
+        self.cv_results_ = selection.results_table(
+            settings, found.scores, found.fit_seconds, found.score_seconds
+        )
         model = plain.set_params(**self.best_params_)
         if self.settings is not None:
             # The best one may scale, weight or bind the data in another way.
@@ -325,10 +278,10 @@ class _Tuned(MultiTaskEstimator):
         plain: Baseline,
         settings: Sequence[Settings],
         table: Table,
-        splits: list[Split],
-    ) -> SettingScores:
-        def train(split: Split, number: int) -> TaskData:
-            data = take_training(table, split, number)
+        splits: list[selection.Split],
+    ) -> selection.SearchResult:
+        def train(split: selection.Split, number: int) -> TaskData:
+            data = selection.take_training(table, split, number)
             self._check_training(data, number)
             return data
 
@@ -354,35 +307,25 @@ class _Tuned(MultiTaskEstimator):
             )
 
     def _make_score(
-        self, table: Table, split: Split, number: int
+        self, table: Table, split: selection.Split, number: int
     ) -> Callable[[TaskModel], float]:
         """Score of models on the held-out rows of a split."""
-        test = take_test(table, split, number)
-        places = task_places(test.tasks, table.tasks)
+        test = selection.take_test(table, split, number)
+        places = selection.task_places(test.tasks, table.tasks)
         if self.scoring is None:
             data = test.to_tasks()
-            score = mean_auc if self._classifies else row_error
+            score = selection.mean_auc if self._classifies else selection.row_error
             return lambda model: score(data, score_samples(model, data, places))
-        if test.codes is not None:
-            X = with_task_column(test.X, places[test.codes])
-        elif len(test.tasks) < len(table.tasks) or not test.measured().all():
-            raise ValueError(
-                f"scoring={self.scoring!r} needs every target of the held-out rows; "
-                "where some were not measured, use scoring=None."
-            )
-        else:
-            X = test.X
-        y = self._held_out_targets(test, places)
+        shell: Any = self._plain()
+        self._pass_on(shell, test)
+        shell.__dict__.pop("feature_names_in_", None)
+        targets = self._held_out_targets(test, places)
+        bound = bind_scorer(self.scoring, shell, test, table.tasks, targets)
 
         def ask_scorer(model: TaskModel) -> float:
-            # Scorers of scikit-learn pass X alone: the task's position is its last
-            # column, in a plain method around the model.
-            shell = self._plain()
-            self._pass_on(shell, test)
-            shell.__dict__.pop("feature_names_in_", None)
-            shell._model, shell.tasks_ = model, np.arange(len(table.tasks))
-            shell.task = None if test.codes is None else self.n_features_in_
-            return float(check_scoring(shell, scoring=self.scoring)(shell, X, y))
+            fitted: Any = copy(bound.model)  # other threads score other models
+            fitted._model = model
+            return float(bound.scorer(fitted, bound.X, bound.y))
 
         return ask_scorer
 
@@ -415,14 +358,14 @@ class TunedRegressor(RegressionTasks, _Tuned):
 
     Parameters
     ----------
-    method : name, or regressor of ``priormtl.baselines``
+    method : name, or regressor of ``priormtl.baselines``, default="clmt"
         Method to tune. Parameters that are not tuned keep their values.
     settings : list of dicts, optional
         Settings to try; by default those that the method proposes for the data.
-    n_settings : int
+    n_settings : int, default=20
         Maximum number of settings that the method proposes.
     cv, n_jobs
-        As in :class:`MultiTaskRegressorCV`.
+        See :class:`MultiTaskRegressorCV`.
     scoring : None, name or callable
         None: negative weighted mean squared error over all held-out rows.
     task : str or int, optional
@@ -437,7 +380,7 @@ class TunedRegressor(RegressionTasks, _Tuned):
     coef_, intercept_, dual_gap_, residual_
         Those of ``estimator_``, where it has them.
     tasks_, n_features_in_, feature_names_in_
-        As in :class:`MultiTaskRegressor`.
+        See :class:`MultiTaskRegressor`.
 
     Examples
     --------
@@ -457,21 +400,21 @@ class TunedClassifier(ClassificationTasks, _Tuned):
 
     Parameters
     ----------
-    method : name, or classifier of ``priormtl.baselines``
+    method : name, or classifier of ``priormtl.baselines``, default="clmt"
         Method to tune. Parameters that are not tuned keep their values.
     scoring : None, name or callable
         None: area under the ROC curve, averaged over the tasks with both classes in
         the held-out rows.
     settings, n_settings, cv, n_jobs, task
-        As in :class:`TunedRegressor`.
+        See :class:`TunedRegressor`.
 
     Attributes
     ----------
     classes_
-        As in :class:`MultiTaskClassifier`.
+        See :class:`MultiTaskClassifier`.
     estimator_, best_params_, best_score_, best_index_, cv_results_, n_splits_, coef_, \
 intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
-        As in :class:`TunedRegressor`.
+        See :class:`TunedRegressor`.
     """
 
     _classifies = True
@@ -519,10 +462,10 @@ def tuned(
     ----------
     name : str
         A name in ``BASELINES`` or ``REFERENCES``, in any case.
-    classify : bool
+    classify : bool, default=False
         Whether targets are two classes per task instead of numbers.
     settings, n_settings, cv, scoring, n_jobs, task
-        As in :class:`TunedRegressor`.
+        See :class:`TunedRegressor`.
     **fixed
         Parameters of the method that are not tuned.
 

@@ -66,9 +66,9 @@ def data(
     """
     if context.invoked_subcommand is not None:
         return
-    from priormtl.datasets import SOURCES, find_home, look_for
+    from priormtl.datasets import SOURCES, check_source, find_home
 
-    findings = [look_for(source, home) for source in SOURCES.values()]
+    findings = [check_source(source, home) for source in SOURCES.values()]
     folder, place = None, ""
     try:
         folder = str(find_home(home))

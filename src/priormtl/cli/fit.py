@@ -15,23 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import (
-    Categories,
-    Features,
-    Json,
-    Missing,
-    Weight,
-    Where,
-    read_schema,
-    word_option,
-)
-from priormtl.cli.main import (
-    check_output,
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
+from priormtl.cli import columns, main
 from priormtl.exceptions import FoldsError, suggest
 
 if TYPE_CHECKING:
@@ -79,7 +63,7 @@ def fit(
     ] = None,
     task_prior: Annotated[
         str,
-        word_option(
+        columns.word_option(
             "chain",
             "mean",
             "none",
@@ -87,7 +71,10 @@ def fit(
         ),
     ] = "chain",
     penalty: Annotated[
-        str, word_option("l21", "nuclear", help="Tasks share features, or a subspace.")
+        str,
+        columns.word_option(
+            "l21", "nuclear", help="Tasks share features, or a subspace."
+        ),
     ] = "l21",
     lam: Annotated[float | None, _strength_option("penalty")] = None,
     theta: Annotated[float | None, _strength_option("feature prior")] = None,
@@ -100,11 +87,11 @@ def fit(
     jobs: Annotated[
         int, Option(min=1, help="Number of threads; results are the same.")
     ] = 1,
-    weight: Weight = None,
-    features: Features = None,
-    categories: Categories = None,
-    where: Where = None,
-    missing: Missing = "error",
+    weight: columns.Weight = None,
+    features: columns.Features = None,
+    categories: columns.Categories = None,
+    where: columns.Where = None,
+    missing: columns.Missing = "error",
     shards: Annotated[
         Path | None,
         Option(
@@ -119,7 +106,7 @@ def fit(
             "out once.",
         ),
     ] = None,
-    as_json: Json = False,
+    as_json: columns.Json = False,
 ) -> None:
     """Fit a model to all tasks and write it to a file.
 
@@ -138,10 +125,10 @@ def fit(
     Example: priormtl fit --from-stats north.stats --from-stats south.stats
     --out all.model
     """
-    with require_extra("fit", "cli"):
+    with main.require_extra("fit", "cli"):
         from priormtl import engines, save  # noqa: F401
-    with exit_on_error(), print_warnings():
-        check_output(out, data, *(from_stats or ()))
+    with main.exit_on_error(), main.print_warnings():
+        main.check_output(out, data, *(from_stats or ()))
         strengths = {"lam": lam, "theta": theta, "epsilon": epsilon}
         for name, option, unused in (
             ("theta", "--prior", prior is None),
@@ -180,7 +167,7 @@ def fit(
                 option = "--task" if task is None else "--target"
                 raise ValueError(f"fit needs {option} COL, a column of {data}.")
             names = (task, target, weight, features, categories, missing)
-            schema = read_schema(*names)
+            schema = columns.read_schema(*names)
             if classify and key is not None:
                 raise ValueError(
                     "--key cannot be combined with --classify, whose folds are "
@@ -198,7 +185,7 @@ def fit(
         save(fitted.model, out)
     facts = describe(fitted, out)
     if as_json:
-        print_json(facts)
+        main.print_json(facts)
         return
     for line in to_lines(facts):
         echo(line)

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
+from priormtl.cli import main
 from priormtl.cli.columns import Data, Json, Where, word_option
-from priormtl.cli.main import (
-    check_output,
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
 from priormtl.exceptions import DataFileError, unknown_name
 
 if TYPE_CHECKING:
@@ -70,13 +64,13 @@ def predict(
 
     Example: priormtl predict exams.model new.csv --unseen shared --out predictions.csv
     """
-    with require_extra("predict", "cli"):
+    with main.require_extra("predict", "cli"):
         from priormtl import engines
         from priormtl.estimators import show_progress
         from priormtl.tables import count_words
     read = written = 0
-    with exit_on_error(), print_warnings():
-        check_output(out, model, data)
+    with main.exit_on_error(), main.print_warnings():
+        main.check_output(out, model, data)
         if out.suffix.lower() not in ENDINGS:
             raise unknown_name("ending of --out", out.suffix, ENDINGS)
         predictor = prepare(model, task, identity, unseen)
@@ -101,7 +95,7 @@ def predict(
     second = classes.tolist()[1] if shared else None
     if as_json:
         facts = {"file": str(out), "rows": read, "predicted": written}
-        print_json(facts | ({"second_class": second} if shared else {}))
+        main.print_json(facts | ({"second_class": second} if shared else {}))
         return
     gone = read - written
     dropped = f", {gone:,} dropped for missing values" if gone else ""

@@ -1,4 +1,4 @@
-"""priormtl report: a page that tells what a fitted model learned.
+"""priormtl report: a page on what a fitted model learned.
 
 Rows to score are read as the model reads them: columns by the names that it remembers,
 and rows without task or target left out.
@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.main import (
-    check_output,
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
+from priormtl.cli import main
 from priormtl.exceptions import DataFileError, unknown_name
 
 if TYPE_CHECKING:
@@ -58,7 +52,7 @@ def report(
         bool, Option("--json", help="Print the answers as JSON.")
     ] = False,
 ) -> None:
-    """Write a page that tells what a fitted model learned.
+    """Write a page that shows what a fitted model learned.
 
     How good is it, which features matter, did the prior help, are there outlier tasks?
     The page is one file that works without a network. Nothing is fitted.
@@ -67,13 +61,13 @@ def report(
 
     Example: priormtl report exams.model --data new.csv --title "Exams of 2011"
     """
-    with require_extra("report", "cli"):
+    with main.require_extra("report", "cli"):
         from priormtl import engines  # noqa: F401
         from priormtl.estimators import load
         from priormtl.reports import report as build_report
-    with exit_on_error(), print_warnings():
-        check_output(out, model, data)
-        check_output(coefficients, model, data)
+    with main.exit_on_error(), main.print_warnings():
+        main.check_output(out, model, data)
+        main.check_output(coefficients, model, data)
         if out == coefficients:
             raise ValueError(f"--coefficients must be another file than --out {out}.")
         fitted = load(model)
@@ -86,7 +80,7 @@ def report(
         made.save(out, coefficients=coefficients)
     findings = json.loads(made.to_json())["findings"]
     if as_json:
-        print_json({"file": str(out), "findings": findings}, ensure_ascii=False)
+        main.print_json({"file": str(out), "findings": findings}, ensure_ascii=False)
         return
     for finding in findings:
         echo(f"{finding['question']} {finding['value']}.")

@@ -11,25 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import (
-    Categories,
-    Data,
-    Features,
-    Json,
-    Missing,
-    Target,
-    Task,
-    Weight,
-    Where,
-    read_schema,
-)
-from priormtl.cli.main import (
-    check_output,
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
+from priormtl.cli import columns, main
 
 if TYPE_CHECKING:
     from priormtl.data import TaskStatistics
@@ -39,19 +21,19 @@ MOST_NAMES = 8
 
 
 def stats(
-    data: Data,
-    task: Task,
-    target: Target,
+    data: columns.Data,
+    task: columns.Task,
+    target: columns.Target,
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    weight: Weight = None,
-    features: Features = None,
-    categories: Categories = None,
-    where: Where = None,
-    missing: Missing = "error",
+    weight: columns.Weight = None,
+    features: columns.Features = None,
+    categories: columns.Categories = None,
+    where: columns.Where = None,
+    missing: columns.Missing = "error",
     min_rows: Annotated[
         int, Option(min=1, help="Leave out tasks with fewer rows than this.")
     ] = 1,
-    as_json: Json = False,
+    as_json: columns.Json = False,
 ) -> None:
     """Write means and products of columns by task: all that a regression needs.
 
@@ -65,12 +47,14 @@ def stats(
     Example: priormtl stats exams/ --task school --target score --out a.stats
     --categories sex=f,m --missing mean --where "year >= 2010" --min-rows 20
     """
-    with require_extra("stats", "cli"):
+    with main.require_extra("stats", "cli"):
         import priormtl.engines  # noqa: F401
         from priormtl.estimators import read_source
-    with exit_on_error(), print_warnings():
-        check_output(out, data)
-        schema = read_schema(task, target, weight, features, categories, missing)
+    with main.exit_on_error(), main.print_warnings():
+        main.check_output(out, data)
+        schema = columns.read_schema(
+            task, target, weight, features, categories, missing
+        )
         found = read_source(data, schema, where=where)
         kept = found.without_small(min_rows)
         kept.whole.save(out)
@@ -78,7 +62,7 @@ def stats(
     left_out = len(found.counts) - len(kept.counts)
     if as_json:
         facts = {"file": str(out), "rows": kept.rows, "dropped": kept.dropped}
-        print_json(facts | {"tasks": m, "features": d, "left_out": left_out})
+        main.print_json(facts | {"tasks": m, "features": d, "left_out": left_out})
         return
     words = f"{_counts(row=kept.rows)} read, {_counts(task=m, feature=d)}"
     if kept.dropped:
@@ -94,7 +78,7 @@ def merge(
         list[Path], Argument(help="Statistics files of 'priormtl stats'.")
     ],
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    as_json: Json = False,
+    as_json: columns.Json = False,
 ) -> None:
     """Add statistics of different rows: the result is that of all rows together.
 
@@ -102,15 +86,15 @@ def merge(
 
     Example: priormtl merge north.stats south.stats --out all.stats
     """
-    with exit_on_error():
-        check_output(out)
+    with main.exit_on_error():
+        main.check_output(out)
         whole = add_sites(files)
         whole.save(out)
     d, m = whole.shape
     weight = float(whole.weight.sum())
     if as_json:
         facts = {"file": str(out), "files": len(files), "tasks": m, "features": d}
-        print_json(facts | {"weight": weight})
+        main.print_json(facts | {"weight": weight})
         return
     echo(f"{_counts(file=len(files), task=m, feature=d)}, weight {weight:g}.")
     echo(f"wrote {out}")

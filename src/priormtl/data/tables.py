@@ -224,19 +224,21 @@ def build_frame(columns: Mapping[str, Any], library: Any) -> Any:
 def stack_tasks(
     X: Sequence[Any] | Mapping[Hashable, Any], y: Sequence[Any] | Mapping[Hashable, Any]
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Stack one X and y per task into ``X, y, task`` as ``fit`` takes them.
+    """Stack one table per task into ``X, y, task``, the arguments of ``fit``.
 
     Parameters
     ----------
-    X : list of (n_i, d) tables, or dict of task to table
-        Arrays, sparse matrices or data frames of one kind with the same columns.
-    y : list of (n_i,) targets, or dict with the same tasks
-        Targets.
+    X : list of (n_i, d) tables, or mapping from tasks to tables
+        Features of each task: arrays, sparse matrices or data frames, all of the same
+        type and with the same columns.
+    y : list of (n_i,) arrays, or mapping from tasks to arrays
+        Targets of each task.
 
     Returns
     -------
     X, y, task
-        Stacked rows; tasks are the keys of the dict, or positions in the list.
+        Stacked rows, targets and task labels. The labels are the keys of the mapping
+        or the positions in the list.
 
     Examples
     --------
@@ -276,20 +278,20 @@ def _stack(tables: list[Any]) -> Any:
 
 
 def one_vs_one(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Turn a multi-class set into one binary task for each pair of classes.
+    """Convert a multi-class problem to one binary task per pair of classes.
 
     Parameters
     ----------
     X : (n, d) array, sparse matrix or data frame
         Features.
-    y : (n,) labels
-        Classes, at least two.
+    y : (n,) array
+        Class labels. There must be at least two classes.
 
     Returns
     -------
     X, y, task
-        Stacked rows: each row is repeated for every pair that has its class. ``y``
-        keeps the class labels; tasks are called "a vs b".
+        Stacked rows, class labels and task labels such as "a vs b". Each row is
+        repeated for all pairs that contain its class.
 
     Examples
     --------
@@ -307,10 +309,18 @@ def one_vs_one(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
 
 
 def one_vs_rest(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Turn a multi-class set into one binary task for each class against the rest.
+    """Convert a multi-class problem to one binary task per class.
 
-    Parameters are those of :func:`one_vs_one`. Every task has all rows; ``y`` is True
-    for the task's class, and tasks are named by their class.
+    Parameters
+    ----------
+    X, y
+        See :func:`one_vs_one`.
+
+    Returns
+    -------
+    X, y, task
+        Stacked rows, targets and task labels. Each task contains all rows and is named
+        after its class. The target is True for rows of this class.
 
     Examples
     --------

@@ -4,8 +4,8 @@ from priormtl.datasets.catalogue import (
     SOURCES,
     Conversion,
     Finding,
+    check_source,
     convert_original,
-    look_for,
 )
 from priormtl.datasets.classification import (
     load_letter,
@@ -27,6 +27,7 @@ __all__ = [
     "Rows",
     "Source",
     "TaskSet",
+    "check_source",
     "convert_original",
     "digest_array",
     "find_home",
@@ -38,6 +39,5 @@ __all__ = [
     "load_sarcos_one",
     "load_school",
     "load_yale",
-    "look_for",
     "make_related_tasks",
 ]

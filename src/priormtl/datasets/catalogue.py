@@ -4,15 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from priormtl.datasets import files
 from priormtl.datasets.classification import LETTER, LETTER_UCI, MNIST, ORL, YALE
-from priormtl.datasets.files import (
-    Folder,
-    Source,
-    check_arrays,
-    find_home,
-    read_arrays,
-    write_arrays,
-)
 from priormtl.datasets.regression import SARCOS, SCHOOL
 from priormtl.exceptions import DataFileError, MissingDataError, unknown_name
 
@@ -26,7 +19,7 @@ SOURCES = {
 class Finding:
     """Whether a data set is available."""
 
-    source: Source
+    source: files.Source
     state: str  # found, missing, changed (other contents) or damaged
     message: str  # what to do, empty if found
 
@@ -39,16 +32,16 @@ class Conversion:
     verified: bool
 
 
-def look_for(source: Source, data_home: Folder = None) -> Finding:
+def check_source(source: files.Source, data_home: files.Folder = None) -> Finding:
     """Read the file of a data set and report its state."""
     try:
-        read_arrays(source, data_home=data_home)
+        files.read_arrays(source, data_home=data_home)
     except MissingDataError as error:
         return Finding(source, "missing", str(error))
     except (DataFileError, OSError) as error:
         try:
             # Changed if only its digests differ, else damaged.
-            read_arrays(source, data_home=data_home, verify=False)
+            files.read_arrays(source, data_home=data_home, verify=False)
         except (DataFileError, OSError):
             return Finding(source, "damaged", str(error))
         return Finding(source, "changed", str(error))
@@ -59,7 +52,7 @@ def convert_original(
     name: str,
     originals: Sequence[Path],
     *,
-    data_home: Folder = None,
+    data_home: files.Folder = None,
     replace: bool = False,
 ) -> Conversion:
     """Write the file of a data set from its originals, all or nothing.
@@ -69,7 +62,7 @@ def convert_original(
     """
     if name not in SOURCES:
         raise unknown_name("data set", name, SOURCES)
-    source, folder = SOURCES[name], find_home(data_home)
+    source, folder = SOURCES[name], files.find_home(data_home)
     if not folder.is_dir():
         raise MissingDataError(f"the folder {folder} does not exist; make it first.")
     path = folder / source.file
@@ -78,6 +71,6 @@ def convert_original(
             f"{path} exists already; replace=True (in a shell --replace) renews it."
         )
     arrays = source.convert(originals)
-    verified = check_arrays(source, arrays)
-    write_arrays(path, arrays)
+    verified = files.check_arrays(source, arrays)
+    files.write_arrays(path, arrays)
     return Conversion(path, verified)

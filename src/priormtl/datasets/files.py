@@ -12,14 +12,16 @@ import gzip
 import math
 import os
 import struct
+import tomllib
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -31,6 +33,7 @@ MOST_BYTES = 2**28  # more than any file or original holds
 IDX_BYTES = 0x08  # the type code of unsigned bytes
 
 Arrays = dict[str, np.ndarray]
+Kind = Literal["regression", "classification"]
 Folder = str | os.PathLike[str] | None
 
 
@@ -42,31 +45,30 @@ class Expected:
     dtype: str
     digest: str
 
-
-def read_expected(table: str) -> dict[str, Expected]:
-    """Arrays of a file from lines of name, shape such as 165x1024, dtype and digest."""
-    rows = (line.split() for line in table.strip().splitlines())
-    return {
-        name: Expected(tuple(map(int, shape.split("x"))), dtype, digest)
-        for name, shape, dtype, digest in rows
-    }
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From a shape such as 165x1024, a dtype and a digest."""
+        shape, dtype, digest = text.split()
+        return cls(tuple(map(int, shape.split("x"))), dtype, digest)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set: its file, the originals it is made from, and what it holds."""
+    """A data set: its file, the original files, and what it contains."""
 
     name: str
     title: str
     file: str
     arrays: Mapping[str, Expected]
-    shape: tuple[int, int]  # rows and features that its loader gives
+    shape: tuple[int, int]  # rows and features that its loader returns
     n_tasks: int
-    kind: str
-    origin: str  # where the originals are offered
+    kind: Kind
+    origin: str  # where the originals are published
     originals: tuple[str, ...]  # their names, as `priormtl data convert` takes them
     convert: Callable[[Sequence[Path]], Arrays]
-    extras: tuple[str, ...] = ()  # arrays that no public original has
+    extras: tuple[str, ...] = ()  # arrays that are in no public original
+    description: str = ""
+    quirks: tuple[str, ...] = ()  # what to know before fitting
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -75,6 +77,24 @@ class Source:
     @property
     def command(self) -> str:
         return f"priormtl data convert {self.name} {' '.join(self.originals)}"
+
+
+@cache
+def _all_notes() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("sources.toml").read_text("utf-8"))
+
+
+def read_notes(name: str) -> dict[str, Any]:
+    """Entries of a data set in ``sources.toml``, as arguments of Source."""
+    notes = _all_notes()[name]
+    return {key: tuple(x) if isinstance(x, list) else x for key, x in notes.items()}
+
+
+def describe_source(name: str, convert: Callable[[Sequence[Path]], Arrays]) -> Source:
+    """Source with the entries of ``sources.toml``."""
+    notes = read_notes(name)
+    arrays = {key: Expected.parse(text) for key, text in notes.pop("arrays").items()}
+    return Source(name=name, convert=convert, arrays=arrays, **notes)
 
 
 def find_home(data_home: Folder = None) -> Path:

@@ -5,23 +5,13 @@ all seven are measured at the same rows, or each at rows of its own (``_one``).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from priormtl.datasets.files import (
-    Arrays,
-    Folder,
-    Source,
-    cells,
-    first_of,
-    read_arrays,
-    read_expected,
-    read_mat,
-    take_files,
-    to_integers,
-)
-from priormtl.datasets.task_set import TaskSet
+from priormtl.datasets import files
+from priormtl.datasets.task_set import TaskSet, build_task_set
 from priormtl.exceptions import DataFileError
 
 # School.
@@ -40,64 +30,50 @@ COLUMNS = (
     *("school_maintained", "school_church_of_england", "school_roman_catholic"),
     "bias",
 )
-SCHOOL_DESCRIPTION = (
-    "Exam scores of 15362 pupils in 139 London secondary schools, 1985 to 1987 (Inner "
-    "London Education Authority): one regression per school on attributes of pupil "
-    "and school."
-)
-SCHOOL_QUIRKS = (
-    "The file's constant column 'bias' is left out: intercepts do its work.",
-    "One-hot blocks sum to 1, so that the rank of X is 23, not 27; 15 pupils have "
-    "no verbal-reasoning band.",
-    "Inside one school 6 to 21 of the 27 columns are constant.",
-    "The two percentages run from 0 to 100, all other columns are 0 or 1: scale them "
-    "before penalising.",
-    "Rows are in year order within a school: shuffle before splitting.",
-    "Schools have 22 to 251 pupils; 11358 rows repeat another row's school and "
-    "attributes, so noise is large.",
-    "The source names no columns; the names follow the published code book.",
-)
 
 
-def load_school(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load exam scores of 139 schools: 15362 rows, 27 features, regression.
+def load_school(*, data_home: files.Folder = None, verify: bool = True) -> TaskSet:
+    """Load the School data set: exam scores of 139 schools (regression).
+
+    There are 15362 rows and 27 features.
 
     Parameters
     ----------
     data_home : path, optional
-        Folder of data sets; the one that PRIORMTL_DATA names by default.
-    verify : bool
-        Refuse a file whose contents differ from the published ones.
+        Folder that contains the data sets. The default is the value of the environment
+        variable PRIORMTL_DATA.
+    verify : bool, default=True
+        Whether to raise an error if the contents of the file differ from the published
+        ones.
 
     Returns
     -------
     TaskSet
-        X, y, task, with names and notes. Tasks are "school 000" to "school 138".
+        Data set that can be unpacked as ``X, y, task``, with names and notes. Tasks are
+        "school 000" to "school 138".
     """
-    arrays = read_arrays(SCHOOL, data_home=data_home, verify=verify)
+    arrays = files.read_arrays(SCHOOL, data_home=data_home, verify=verify)
     columns = arrays["columns"].tolist()
     kept = [position for position, name in enumerate(columns) if name != "bias"]
-    return TaskSet(
-        name=SCHOOL.name,
-        kind="regression",
+    return build_task_set(
+        SCHOOL,
         originals=arrays["X"][:, kept],
         sample=np.arange(len(arrays["y"])),
         y=arrays["y"].astype(np.float64),
         code=arrays["task"].astype(np.intp),
         feature_names=tuple(columns[position] for position in kept),
         task_names=tuple(f"school {i:03d}" for i in range(SCHOOL.n_tasks)),
-        description=SCHOOL_DESCRIPTION,
-        quirks=SCHOOL_QUIRKS,
-        source=SCHOOL.origin,
     )
 
 
-def convert_school(originals: Sequence[Path]) -> Arrays:
+def convert_school(originals: Sequence[Path]) -> files.Arrays:
     """Arrays from school.mat: cell arrays X and Y with one entry per school."""
-    (path,) = take_files(originals, 1, "school.mat")
-    variables = read_mat(path)
-    X = [np.atleast_2d(x) for x in cells("X", first_of(path, variables, "X"))]
-    y = [np.ravel(y) for y in cells("Y", first_of(path, variables, "Y"))]
+    (path,) = files.take_files(originals, 1, "school.mat")
+    variables = files.read_mat(path)
+    X = [
+        np.atleast_2d(x) for x in files.cells("X", files.first_of(path, variables, "X"))
+    ]
+    y = [np.ravel(y) for y in files.cells("Y", files.first_of(path, variables, "Y"))]
     widths = {x.shape[1] for x in X}
     if widths != {len(COLUMNS)} or [len(x) for x in X] != [len(part) for part in y]:
         raise DataFileError(
@@ -105,31 +81,14 @@ def convert_school(originals: Sequence[Path]) -> Arrays:
             "school."
         )
     return {
-        "X": to_integers("X", np.concatenate(X), "uint8"),
-        "y": to_integers("Y", np.concatenate(y), "uint8"),
+        "X": files.to_integers("X", np.concatenate(X), "uint8"),
+        "y": files.to_integers("Y", np.concatenate(y), "uint8"),
         "task": np.repeat(np.arange(len(y)), [len(part) for part in y]).astype("int16"),
         "columns": np.array(COLUMNS),
     }
 
 
-SCHOOL_ARRAYS = """
-X 15362x28 |u1 bda3d84fe0929133d312c95823422de195ccae01665c6f2ddf346c958dd397c0
-y 15362 |u1 948a0cf7af68372d9c4dedc0162d6bc21f69e5558255ede579a81f366453d6a6
-task 15362 <i2 6da43b74e037723894b20b5e780a5f14c1d6bf403060bc82f7776621c21f3d74
-columns 28 <U24 63cf1e2f593c3400d77f822a9f3ee65e03a480d4f358ea1977e9ce27de204713
-"""
-SCHOOL = Source(
-    name="school",
-    title="School (ILEA exam scores)",
-    file="school.npz",
-    arrays=read_expected(SCHOOL_ARRAYS),
-    shape=(15362, 27),
-    n_tasks=139,
-    kind="regression",
-    origin="data/school.mat of MALSAR, github.com/jiayuzhou/MALSAR",
-    originals=("school.mat",),
-    convert=convert_school,
-)
+SCHOOL = files.describe_source("school", convert_school)
 
 
 # Sarcos.
@@ -141,82 +100,72 @@ FEATURES = tuple(
     for joint in range(JOINTS)
 )
 TORQUES = tuple(f"torque {joint}" for joint in range(JOINTS))
-SARCOS_DESCRIPTION = (
-    "Seven torques of a robot arm from positions, velocities and accelerations of its "
-    "seven joints: the published test file, 4449 rows, all torques on a shared X."
-)
-SARCOS_ONE_DESCRIPTION = (
-    "Seven torques of a robot arm from positions, velocities and accelerations of its "
-    "seven joints: 5608 further rows with one torque each, so that tasks have rows of "
-    "their own."
-)
-SCALES = (
-    "Torques differ in scale (standard deviations from 0.97 to 20.4), inputs too: "
-    "standardise, and divide errors by each torque's variance."
-)
-SARCOS_QUIRKS = (
-    "A tenth of the full set: the training file of 44484 rows is not part of it.",
-    "Rows are in time order and neighbours are close: a random split is optimistic, "
-    "contiguous blocks are stricter.",
-    SCALES,
-)
-SARCOS_ONE_QUIRKS = (
-    "By all signs sampled from the training file; no row of load_sarcos is among them.",
-    "5284 inputs are distinct: rows with equal inputs share a group.",
-    SCALES,
-)
 
 
-def load_sarcos(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load seven torques of a robot arm: 4449 rows, 21 features, shared X, regression.
+def load_sarcos(*, data_home: files.Folder = None, verify: bool = True) -> TaskSet:
+    """Load the Sarcos test set: seven torques of a robot arm (regression).
 
-    Parameters are those of :func:`load_school`; ``y`` is (4449, 7), ``task`` None.
-    ``load_sarcos().stacked()`` gives every torque rows of its own.
+    There are 4449 rows and 21 features, and all torques share X.
+
+    Parameters
+    ----------
+    data_home, verify
+        See :func:`load_school`.
+
+    Returns
+    -------
+    TaskSet
+        Data set that can be unpacked as ``X, y, task``, with ``y`` (4449, 7) and
+        ``task`` None. Use ``load_sarcos().stacked()`` for separate rows per torque.
     """
-    arrays = read_arrays(SARCOS, data_home=data_home, verify=verify)
-    return TaskSet(
-        name=SARCOS.name,
-        kind="regression",
+    arrays = files.read_arrays(SARCOS, data_home=data_home, verify=verify)
+    return build_task_set(
+        SARCOS,
         originals=arrays["X"],
         sample=np.arange(len(arrays["X"])),
         y=np.ascontiguousarray(arrays["Y"]),
         code=None,
         feature_names=FEATURES,
         task_names=TORQUES,
-        description=SARCOS_DESCRIPTION,
-        quirks=SARCOS_QUIRKS,
-        source=SARCOS.origin,
     )
 
 
-def load_sarcos_one(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
-    """Load rows with one torque each: 5608 rows, 7 tasks, 21 features, regression.
+def load_sarcos_one(*, data_home: files.Folder = None, verify: bool = True) -> TaskSet:
+    """Load rows of Sarcos with one torque each (regression).
 
-    Parameters are those of :func:`load_school`. No public original holds these rows;
-    they are in the prepared file only.
+    There are 5608 rows, 7 tasks and 21 features. These rows are in no public original,
+    only in the prepared file.
+
+    Parameters
+    ----------
+    data_home, verify
+        See :func:`load_school`.
+
+    Returns
+    -------
+    TaskSet
+        Data set that can be unpacked as ``X, y, task``.
     """
-    arrays = read_arrays(SARCOS, SARCOS.extras, data_home=data_home, verify=verify)
+    arrays = files.read_arrays(
+        SARCOS, SARCOS.extras, data_home=data_home, verify=verify
+    )
     X = np.ascontiguousarray(arrays["X_one"])
-    return TaskSet(
-        name="sarcos_one",
-        kind="regression",
+    return build_task_set(
+        SARCOS_ONE,
         originals=X,
         sample=np.arange(len(X)),
         y=arrays["y_one"],
         code=arrays["task_one"].astype(np.intp),
         feature_names=FEATURES,
         task_names=TORQUES,
-        description=SARCOS_ONE_DESCRIPTION,
-        quirks=SARCOS_ONE_QUIRKS,
-        source="a sample of the training file, repacked with the test file",
         group=np.unique(X, axis=0, return_inverse=True)[1].ravel(),
     )
 
 
-def convert_sarcos(originals: Sequence[Path]) -> Arrays:
+def convert_sarcos(originals: Sequence[Path]) -> files.Arrays:
     """Arrays from sarcos_inv_test.mat: 21 inputs and 7 torques side by side."""
-    (path,) = take_files(originals, 1, "sarcos_inv_test.mat")
-    table = first_of(path, read_mat(path), "sarcos_inv_test")
+    (path,) = files.take_files(originals, 1, "sarcos_inv_test.mat")
+    table = files.first_of(path, files.read_mat(path), "sarcos_inv_test")
     width = len(FEATURES) + len(TORQUES)
     if table.ndim != 2 or table.shape[1] != width or table.dtype.kind != "f":
         raise DataFileError(f"{path} must hold a table of {width} columns of numbers.")
@@ -225,23 +174,5 @@ def convert_sarcos(originals: Sequence[Path]) -> Arrays:
     return {"X": np.ascontiguousarray(X), "Y": np.ascontiguousarray(Y)}
 
 
-SARCOS_ARRAYS = """
-X 4449x21 <f8 f55cec0b617a37318ea1ee3f8be5c77a5871c8872bacdbcc8ccd025589daf0f6
-Y 4449x7 <f8 b3e02d0776d0604082a4df23b1cf3cd6eaadd971732d101f894c5303992a7a89
-X_one 5608x21 <f8 9fc4507c4b41f10c02f0581a3d5024aa541b458c130e479af18f69869e2f7d54
-y_one 5608 <f8 1f422a32c571c759ae49ed45d5f7b1c3d7709dcba536e2d84fb8568658c0346d
-task_one 5608 |i1 616645908b18cb11ae046fe37497068395e55309018806ce0f865bee0a278597
-"""
-SARCOS = Source(
-    name="sarcos",
-    title="Sarcos (robot arm)",
-    file="sarcos.npz",
-    arrays=read_expected(SARCOS_ARRAYS),
-    shape=(4449, 21),
-    n_tasks=JOINTS,
-    kind="regression",
-    origin="Gaussian Processes for Machine Learning, gaussianprocess.org/gpml/data",
-    originals=("sarcos_inv_test.mat",),
-    convert=convert_sarcos,
-    extras=("X_one", "y_one", "task_one"),
-)
+SARCOS = files.describe_source("sarcos", convert_sarcos)
+SARCOS_ONE = replace(SARCOS, name="sarcos_one", **files.read_notes("sarcos_one"))

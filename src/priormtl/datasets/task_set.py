@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.datasets.files import Source
+from priormtl.datasets.files import Kind, Source
 from priormtl.exceptions import suggest
 
-Kind = Literal["regression", "classification"]
 UNPACKED = ("X", "y", "task")
 
 
@@ -172,6 +171,20 @@ def pair_classes(
     return sample, np.where(label[sample] == second[code], 1.0, -1.0), code
 
 
+def build_task_set(source: Source, **contents: Any) -> TaskSet:
+    """Task set with the name and the notes of its source; images have named pixels."""
+    if "image_shape" in contents:
+        contents["feature_names"] = name_pixels(*contents["image_shape"])
+    return TaskSet(
+        name=source.name,
+        kind=source.kind,
+        description=source.description,
+        quirks=source.quirks,
+        source=source.origin,
+        **contents,
+    )
+
+
 def pair_tasks(
     source: Source,
     originals: np.ndarray,
@@ -183,15 +196,13 @@ def pair_tasks(
 ) -> TaskSet:
     """Task set with one task per pair of classes, the second of which is +1."""
     sample, y, code = pair_classes(label, pairs)
-    return TaskSet(
-        name=source.name,
-        kind="classification",
+    return build_task_set(
+        source,
         originals=originals,
         sample=sample,
         y=y,
         code=code,
         task_names=tuple(f"{prefix}{a} vs {b}" for a, b in pairs),
-        source=source.origin,
         classes=tuple((f"{prefix}{a}", f"{prefix}{b}") for a, b in pairs),
         label=label,
         **others,

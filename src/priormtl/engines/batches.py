@@ -76,10 +76,9 @@ class Slots(NamedTuple):
 
 
 def summarize_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Partial:
-    """Statistics of the rows of one batch.
+    """Compute partial statistics of one batch, which can be added to others.
 
-    Columns that the schema does not use are ignored. Partial statistics of batches can
-    be added.
+    Columns that the schema does not use are ignored.
     """
     rows, y, features, layout, dropped = read_batch(schema, batch)
     X, centre, observed = fill_slots(layout, features, rows.weight)

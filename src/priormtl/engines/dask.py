@@ -64,29 +64,29 @@ def summarize(
     client: Any = None,
     **columns: Any,
 ) -> Summary:
-    """Statistics of a Dask table, however large.
+    """Compute statistics of a Dask table of any size.
 
-    Workers hold the partitions that they work on, and statistics; the client receives
-    one object.
+    Workers hold statistics and the partitions that they are working on. The client
+    receives one object.
 
     Parameters
     ----------
     table : dask.dataframe.DataFrame, or list of partitions
-        Partitions are delayed or future tables of pandas, polars or Arrow, or (small)
-        such tables themselves. Results do not depend on the partitioning.
+        Partitions are delayed or future tables of pandas, polars or Arrow, or such
+        tables themselves if they are small. Results do not depend on the partitioning.
     schema, min_rows, **columns
-        As in :func:`priormtl.engines.summarize`.
+        See :func:`priormtl.engines.summarize`.
     where : str or pyarrow expression, optional
-        Which rows count; see ``open_source``. To make Dask read only these, filter the
-        data frame instead.
+        Condition that selects rows; see ``open_source``. To let Dask skip other rows
+        while reading, filter the data frame instead.
     client : distributed.Client, optional
-        Synchronous client of the cluster that does the work; by default the current
-        client or, if there is none, threads of this process.
+        Synchronous client of the cluster to use. By default, the current client is
+        used, or threads of this process if there is none.
 
     Returns
     -------
     Summary
-        As ``engines.summarize`` returns it.
+        See :func:`priormtl.engines.summarize`.
 
     Examples
     --------

@@ -22,14 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
 from priormtl.data import Encoding, TaskStatistics, check_min_rows
-from priormtl.engines.batches import (
-    arrange_features,
-    enough_rows,
-    fill_slots,
-    find_usable,
-    regroup,
-    summarize_rows,
-)
+from priormtl.engines import batches
 from priormtl.engines.columns import Values, find_gaps, read_column, read_weights
 from priormtl.engines.partial import Partial, Summary, no_rows_left
 from priormtl.engines.schema import Schema
@@ -53,34 +46,33 @@ def summarize(
     advance: Advance | None = None,
     **columns: Any,
 ) -> Summary:
-    """Statistics of tables in files, however large.
+    """Compute statistics of tables in files of any size.
 
-    Memory holds the statistics, a piece of rows for each processor (up to four), and
-    the piece that is being read.
+    Memory contains the statistics, a batch of rows for each processor (up to four), and
+    the batch that is being read.
 
     Parameters
     ----------
     source, where
-        Files, and a filter of their rows; see ``open_source``.
+        Files to read, and a condition that selects rows; see ``open_source``.
     schema : Schema, optional
-        What the columns mean.
-    min_rows : int
-        Tasks with fewer rows are left out, as ``priormtl stats --min-rows`` does; see
-        ``Summary.without_small``.
+        Roles of the columns.
+    min_rows : int, default=1
+        Omit tasks with fewer rows, as ``priormtl stats --min-rows`` does.
     batch_rows : int, optional
-        Number of rows to read at a time; it does not change results.
+        Number of rows to read at a time. Results do not depend on it.
     advance : callable, optional
         Called with the number of bytes that were read since its last call.
     **columns
-        Fields of ``Schema``, in place of ``schema`` or to change some of its fields:
+        Fields of ``Schema``, instead of ``schema`` or to change some of its fields:
         ``task``, ``target``, ``weight``, ``features``, ``categories``, ``missing``,
         ``folds``, ``key`` and ``seed``.
 
     Returns
     -------
     Summary
-        ``whole`` is what ``fit_statistics`` of regressors takes; ``parts`` (with
-        ``folds``) is what cross-validated regressors take.
+        ``whole`` is the argument of ``fit_statistics`` for regressors. With ``folds``,
+        ``parts`` is the argument for cross-validated regressors.
 
     Examples
     --------
@@ -115,7 +107,7 @@ def summarize_source(
     waiting: deque[_Job] = deque()
 
     def enough() -> int:
-        return batch_rows or enough_rows(total)
+        return batch_rows or batches.enough_rows(total)
 
     def add_first() -> Partial:
         # Added in the order of the files, so that results do not depend on timing.
@@ -126,7 +118,7 @@ def summarize_source(
         except ValueError as error:
             for piece in job.pieces:
                 with naming(piece.file):
-                    summarize_rows(schema, piece.table)
+                    batches.summarize_rows(schema, piece.table)
             raise DataFileError(f"{job.pieces[0].file}: {error}") from None
 
     # For many small products, threads of our own are faster than those of BLAS.
@@ -135,9 +127,9 @@ def summarize_source(
         closing(prefetch(source.pieces(schema, batch_rows))) as pieces,
         ThreadPoolExecutor(count_threads(), "priormtl-sum") as pool,
     ):
-        for group in regroup(report_bytes(pieces, advance), enough):
+        for group in batches.regroup(report_bytes(pieces, advance), enough):
             table = pa.concat_tables([piece.table for piece in group])
-            part = pool.submit(summarize_rows, schema, table, total, batch_rows)
+            part = pool.submit(batches.summarize_rows, schema, table, total, batch_rows)
             waiting.append(_Job(group, part))
             while len(waiting) > _most_waiting(total):
                 total = add_first()
@@ -247,8 +239,10 @@ def read_rows(
 ) -> SourceRows:
     """Read all rows of tables in files into memory.
 
-    Parameters are those of :func:`summarize`. Targets may be of any type; there are no
-    folds.
+    Parameters
+    ----------
+    source, schema, where, advance, **columns
+        See :func:`summarize`. Targets may have any type, and there are no folds.
 
     Examples
     --------
@@ -293,15 +287,15 @@ def _encode(schema: Schema, table: pa.Table) -> SourceRows:
         weights = read_weights(schema.weight, table[schema.weight])
         special[schema.weight] = weights
     n = table.num_rows
-    usable = find_usable(schema, special, columns, n)
+    usable = batches.find_usable(schema, special, columns, n)
     weight = np.ones(n) if weights is None else weights.values
     order = np.flatnonzero(usable & (weight != 0.0))
     dropped = n - int(np.count_nonzero(usable))
     if not len(order):
         raise no_rows_left(n, dropped)
     own = weight[order].astype(np.float64)
-    values, layout = arrange_features(schema, columns, order)
-    X, _, observed = fill_slots(layout, values, own)
+    values, layout = batches.arrange_features(schema, columns, order)
+    X, _, observed = batches.fill_slots(layout, values, own)
     layout.refuse_unobserved(observed)
     names = layout.features()
     features = [X[:, j] for j in layout.kept()]

@@ -40,10 +40,10 @@ PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Result of a pass over rows.
+    """Statistics of a table, and what was read.
 
-    ``parts`` are the statistics of each fold (one, of all rows, without folds), all
-    over the same tasks; ``categories`` are the values of each text column.
+    ``parts`` contains the statistics of each fold, all for the same tasks; without
+    folds, it has one entry. ``categories`` contains the values of each text column.
     """
 
     parts: tuple[TaskStatistics, ...]
@@ -58,10 +58,9 @@ class Summary:
         return reduce(add, self.parts)
 
     def without_small(self, min_rows: int) -> "Summary":
-        """Drop tasks with fewer rows, before statistics are shared.
+        """Omit tasks with fewer rows, for example before sharing statistics.
 
-        Names of categories, and means that fill missing values, remain those of all
-        rows.
+        Names of categories and imputed means still refer to all rows.
         """
         tasks = self.parts[0].tasks
         kept = large_tasks(tasks, [self.counts[task] for task in tasks], min_rows)
@@ -262,7 +261,7 @@ def to_bytes(partial: Partial) -> bytes:
 
 
 def from_bytes(content: bytes) -> Partial:
-    """Read what ``to_bytes`` wrote; anything else is refused."""
+    """Read the result of ``to_bytes``; other contents raise an error."""
     try:
         return _build(*unpack_archive(bytes(content), KIND))
     except ModelFileError as error:

@@ -39,26 +39,27 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True)
 class Schema:
-    """What the columns of a table mean.
+    """Roles of the columns of a table.
 
     Parameters
     ----------
     task, target, weight : str
         Columns of task labels, targets and (optionally) sample weights.
     features : sequence of str, optional
-        Feature columns; by default all other columns except ``key``.
+        Feature columns. By default, all other columns except ``key``.
     categories : mapping from columns to values, optional
-        Categories of some columns; each becomes a feature. Text columns that are not
-        listed have the values that occur.
-    missing : {"error", "drop", "mean"}
-        How to treat missing values: raise an error, drop the row, or fill in the mean
-        of the observed values of the column. With "mean", rows without task, target or
+        Categories of some columns; each category becomes a feature. Categories of
+        other text columns are the values that occur.
+    missing : {"error", "drop", "mean"}, default="error"
+        How to treat missing values: raise an error, drop the row, or impute the mean of
+        the observed values of the column. With "mean", rows without task, target or
         weight are dropped.
     folds : int, optional
         Number of folds into which rows are divided.
     key : str, optional
-        Column whose values decide the fold of a row; by default all columns in use.
-    seed : int
+        Column whose values determine the fold of each row. By default, all columns in
+        use determine it.
+    seed : int, default=0
         Seed of the assignment to folds.
 
     Examples

@@ -45,13 +45,7 @@ from priormtl.data import (
     tasks_from_plain,
     tasks_to_plain,
 )
-from priormtl.engines.batches import (
-    Reading,
-    accumulate_batches,
-    choose_rows,
-    read_batch,
-    regroup,
-)
+from priormtl.engines import batches
 from priormtl.engines.columns import read_tasks
 from priormtl.engines.parquet import Advance, count_threads, report_bytes
 from priormtl.engines.partial import PLAIN, Summary, refuse_nothing
@@ -79,30 +73,30 @@ def summarize_sharded(
     advance: Advance | None = None,
     **columns: Any,
 ) -> Summary:
-    """Statistics of many tasks over many features, which need not fit into memory.
+    """Compute statistics that need not fit into memory, and write them to disk.
 
-    ``summarize`` is faster if they do: m tasks over d features take 8·m·d² bytes, and k
-    times as many in k folds. Rows are first written to the disk of ``folder``, in files
-    that vanish with the process, then summarised task by task. The folder appears
-    complete or not at all.
+    If they fit into memory, ``summarize`` is faster: m tasks over d features take
+    8·m·d² bytes, and k times as many in k folds. Rows are first written to temporary
+    files in ``folder`` and then summarised task by task. A failure leaves no partial
+    results.
 
     Parameters
     ----------
     source, schema, where, advance, **columns
-        As in :func:`summarize`, with the same folds.
+        See :func:`summarize`. Folds are the same.
     folder : path
-        Where to write the statistics; new or empty.
-    memory : int
-        Approximate number of bytes to work in, besides what reading takes. More means
-        fewer and larger steps. The statistics of one task are always held several
-        times.
+        New or empty folder for the statistics.
+    memory : int, default=2**30
+        Approximate number of bytes to use, in addition to the memory for reading. With
+        more memory, there are fewer and larger steps. Several copies of the statistics
+        of one task are always held.
 
     Returns
     -------
     Summary
-        The matrices of ``parts`` are mapped from the folder; those of ``whole`` are
-        their sums, computed as they are read. ``open_shards`` opens them again, and
-        ``fit_statistics`` of regressors leaves them on disk.
+        The matrices of ``parts`` are memory-mapped. Those of ``whole`` are their sums,
+        which are computed when they are read. ``open_shards`` opens the folder again.
+        ``fit_statistics`` of regressors does not load the matrices into memory.
 
     Examples
     --------
@@ -123,16 +117,16 @@ def summarize_sharded(
         buckets = Buckets(schema, spill)
         used = len(opened.wanted(schema).columns)
         rows = max(1, memory // SHARE // (8 * used))
-        pieces = opened.pieces(schema, min(rows, choose_rows(used)))
+        pieces = opened.pieces(schema, min(rows, batches.choose_rows(used)))
         with closing(prefetch(pieces)) as coming:
-            for group in regroup(report_bytes(coming, advance), lambda: rows):
+            for group in batches.regroup(report_bytes(coming, advance), lambda: rows):
                 table = pa.concat_tables([piece.table for piece in group])
                 try:
                     buckets.add(table.combine_chunks())
                 except ValueError as error:
                     for piece in group:
                         with naming(piece.file):
-                            read_batch(schema, piece.table)
+                            batches.read_batch(schema, piece.table)
                     raise DataFileError(f"{group[0].file}: {error}") from None
         if buckets.survey is None:
             raise DataFileError(f"{opened.name}: no rows match where.")
@@ -171,7 +165,7 @@ def _write_shards(
         def summarize_bucket(bucket: int, tasks: list[Hashable]) -> None:
             for start in range(0, len(tasks), most):
                 rows = buckets.rows(bucket, tasks[start : start + most])
-                partial = accumulate_batches(known, rows)
+                partial = batches.accumulate_batches(known, rows)
                 if partial is None:
                     raise AssertionError("every bucket has rows")
                 filled = partial.refill(survey.layout, survey.centre())
@@ -206,7 +200,7 @@ class Survey:
     dropped: int
 
     @classmethod
-    def of(cls, reading: Reading, n: int, folds: int = 1) -> Self:
+    def of(cls, reading: batches.Reading, n: int, folds: int = 1) -> Self:
         rows, observed = reading.rows, []
         sums: dict[Slot, float] = {}
         names = [column.name for column in reading.layout.columns]
@@ -262,7 +256,7 @@ class Buckets:
         self._bucket: dict[Hashable, int] = {}  # of each task
 
     def add(self, table: pa.Table) -> None:
-        reading = read_batch(self._schema, table)
+        reading = batches.read_batch(self._schema, table)
         found = Survey.of(reading, table.num_rows, self._schema.folds or 1)
         self.survey = found if self.survey is None else self.survey + found
         rows = reading.rows

@@ -386,15 +386,15 @@ class Source:
 
 
 def open_source(source: Any, where: Any = None) -> Source:
-    """Open files for reading; only the first one is looked into.
+    """Open files for reading. Only the first file is inspected.
 
     Parameters
     ----------
     source : path, list of paths, pyarrow.dataset.Dataset or pyarrow.Table
-        A CSV, Parquet or Arrow file, or a folder of such files of one kind, searched
-        recursively; folders named like ``year=2010`` add a column.
+        CSV, Parquet or Arrow file, or folder of such files of one type, including
+        subfolders. Folders with names such as ``year=2010`` add a column.
     where : str or pyarrow expression, optional
-        Which rows to read: comparisons of columns and values, such as
+        Condition that selects rows: comparisons of columns with values, such as
         ``"year >= 2010 and colour != 'red'"``.
     """
     if isinstance(source, Source):

@@ -52,34 +52,34 @@ def summarize(
     min_rows: int = 1,
     **columns: Any,
 ) -> Summary:
-    """Statistics of a Spark table, however large.
+    """Compute statistics of a Spark table of any size.
 
-    Executors hold batches of the rows that they work on, and statistics; the driver
-    receives one object. Python on the executors must find priormtl of this version:
-    install it there, or send it along (``--archives`` with a packed environment).
+    Executors hold statistics and the batches of rows that they are working on. The
+    driver receives one object. The executors need the same version of priormtl: install
+    it there, or send a packed environment with ``--archives``.
 
     Parameters
     ----------
     table : pyspark.sql.DataFrame
         Only the columns in use are read. Results do not depend on the partitioning.
     schema, min_rows, **columns
-        As in :func:`priormtl.engines.summarize`.
+        See :func:`priormtl.engines.summarize`.
     where : str or pyspark.sql.Column, optional
-        Which rows count, as ``table.filter`` takes it; Spark reads no others if the
-        source supports that.
+        Condition that selects rows, as in ``table.filter``. Spark reads no other rows
+        if the source supports that.
 
     Returns
     -------
     Summary
-        As ``engines.summarize`` returns it.
+        See :func:`priormtl.engines.summarize`.
 
     Notes
     -----
-    Spark sends values below 2 GB, and to the driver no more than its setting
-    ``spark.driver.maxResultSize``: larger statistics are refused; take some tasks at a
-    time (``where``) and add the results. If a file lacks a column, Spark itself reads
-    missing values instead. Spark 3.5 cuts batches by their number of rows alone; if
-    statistics are large and partitions many, lower its setting
+    Spark sends values of less than 2 GB, and at most ``spark.driver.maxResultSize`` to
+    the driver. For larger statistics, select some tasks at a time with ``where`` and
+    add the results. If a column is missing in a file, Spark returns missing values.
+    Spark 3.5 limits the size of batches only by their number of rows: for large
+    statistics and many partitions, lower
     ``spark.sql.execution.arrow.maxRecordsPerBatch``.
 
     Examples

@@ -12,13 +12,15 @@ from functools import cache
 from importlib.metadata import version
 from itertools import chain, product
 from pathlib import Path
+from string import Template
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from priormtl.datasets import SOURCES, look_for
+from priormtl.datasets import SOURCES, check_source
 from priormtl.exceptions import MissingDataError, unknown_name
+from priormtl.experiments import rendering, runner
 from priormtl.experiments.methods import (
     COMPARED,
     LABELS,
@@ -36,26 +38,6 @@ from priormtl.experiments.protocol import (
     Protocol,
     find_protocol,
     load_rows,
-)
-from priormtl.experiments.rendering import (
-    Facts,
-    Measurements,
-    Results,
-    join_words,
-    overlap_ratio,
-    render,
-    render_page,
-)
-from priormtl.experiments.runner import (
-    Clock,
-    Event,
-    Outcome,
-    Store,
-    Unit,
-    collect,
-    read_elapsed,
-    run,
-    write_table,
 )
 from priormtl.experiments.units import (
     KINDS,
@@ -100,10 +82,12 @@ class Plan(NamedTuple):
     """Data sets that a part of the paper needs, and the units of one of them."""
 
     datasets: tuple[str, ...]
-    units: Callable[[str, bool], Iterable[Unit]]
+    units: Callable[[str, bool], Iterable[runner.Unit]]
 
 
-def plan(what: str, *, quick: bool = False, without: Sequence[str] = ()) -> list[Unit]:
+def plan(
+    what: str, *, quick: bool = False, without: Sequence[str] = ()
+) -> list[runner.Unit]:
     """All units of a table, a figure, the curves, or everything; each once."""
     units = chain.from_iterable(
         part.units(dataset, quick)
@@ -126,7 +110,7 @@ def _find_plans(what: str) -> Iterable[Plan]:
     return PLANS.values() if what == "all" else (PLANS[what],)
 
 
-def _plan_table(dataset: str, quick: bool) -> Iterator[Unit]:
+def _plan_table(dataset: str, quick: bool) -> Iterator[runner.Unit]:
     wanted = FEW_VARIANTS if dataset in COSTLY else tuple(METHODS)
     wanted = QUICK_METHODS if quick else wanted
     data = load_rows(dataset)
@@ -135,7 +119,7 @@ def _plan_table(dataset: str, quick: bool) -> Iterator[Unit]:
         yield ScoreUnit(dataset, method, repeat, quick=quick)
 
 
-def _plan_curves(dataset: str, quick: bool) -> Iterator[Unit]:
+def _plan_curves(dataset: str, quick: bool) -> Iterator[runner.Unit]:
     """Learning curves of all priors; wrong relations, and none at the same size."""
     repeats = range(_repeats(quick))
     data = load_rows(dataset)
@@ -191,7 +175,7 @@ class Request:
 class Report:
     """What was done, and the files that were written."""
 
-    outcome: Outcome
+    outcome: runner.Outcome
     done: int  # units whose rows are there
     planned: int
     left_out: tuple[str, ...]  # data sets that are not at hand
@@ -199,23 +183,23 @@ class Report:
 
 
 def reproduce(
-    request: Request, callback: Callable[[Event], None] = lambda event: None
+    request: Request, callback: Callable[[runner.Event], None] = lambda event: None
 ) -> Report:
     """Compute what is missing, then write rows, tables, figures and the page."""
     _check(request)
     left_out = _missing_sets(request)
     units = plan(request.what, quick=request.quick, without=left_out)
-    store = Store(request.out / "units")
-    outcome = Outcome(0, 0)
+    store = runner.Store(request.out / "units")
+    outcome = runner.Outcome(0, 0)
     if request.compute:
-        # The page tells the time of all runs into the folder, killed ones included.
-        clock = Clock(request.out, request.jobs)
+        # The page shows the time of all runs into the folder, including killed ones.
+        clock = runner.Clock(request.out, request.jobs)
 
-        def note(event: Event) -> None:
+        def note(event: runner.Event) -> None:
             clock.note_sometimes()
             callback(event)
 
-        outcome = run(
+        outcome = runner.run(
             units,
             store,
             jobs=request.jobs,
@@ -226,7 +210,7 @@ def reproduce(
         if outcome.computed:
             clock.note()
     # Files are made of all rows in the store, whether computed now or before.
-    tables = collect(units, store)
+    tables = runner.collect(units, store)
     parts: dict[str, list[pa.Table]] = {kind: [] for kind in KINDS}
     for unit, table in zip(units, tables, strict=True):
         if table is not None:
@@ -238,21 +222,21 @@ def reproduce(
     request.out.mkdir(parents=True, exist_ok=True)
     files = [request.out / f"{kind}.parquet" for kind in KINDS if rows[kind].num_rows]
     for path in files:
-        write_table(path, rows[path.stem])
+        runner.write_table(path, rows[path.stem])
     planned = [
         (unit.dataset, unit.method, unit.size, unit.wrong, unit.repeat)
         for unit in units
         if isinstance(unit, ScoreUnit)
     ]
-    measurements = Measurements.of(
+    measurements = rendering.Measurements.of(
         rows["scores"], test_to_train=overlap, labels=LABELS, planned=planned
     )
     others = (rows[kind] for kind in ("convergence", "roc", "surfaces"))
-    results = Results(measurements, *others)
-    files += render(request.what, results, request.out)
+    results = rendering.Results(measurements, *others)
+    files += rendering.render(request.what, results, request.out)
     if request.what == "all":
         page = request.page or request.out / "results.md"
-        files.append(render_page(results, _facts(request), request.out, page))
+        files.append(rendering.render_page(results, _facts(request), request.out, page))
     done = sum(table is not None for table in tables)
     return Report(outcome, done, len(units), left_out, tuple(files))
 
@@ -271,7 +255,7 @@ def _check(request: Request) -> None:
 
 def _missing_sets(request: Request) -> tuple[str, ...]:
     """Data sets that are not at hand, known before anything is computed."""
-    findings = [look_for(SOURCES[name]) for name in needed_sets(request.what)]
+    findings = [check_source(SOURCES[name]) for name in needed_sets(request.what)]
     absent = [finding for finding in findings if finding.state != "found"]
     names = tuple(finding.source.name for finding in absent)
     if absent and not request.skip_missing:
@@ -285,7 +269,7 @@ def _missing_sets(request: Request) -> tuple[str, ...]:
 def overlap(dataset: str, size: int | None) -> float:
     protocol = PROTOCOLS[dataset]
     train, test = protocol.draw(load_rows(dataset), np.random.default_rng(0), size)
-    return overlap_ratio(len(train), len(test))
+    return rendering.overlap_ratio(len(train), len(test))
 
 
 # The page of results.
@@ -293,13 +277,13 @@ def overlap(dataset: str, size: int | None) -> float:
 PACKAGES = ("priormtl", "numpy", "scipy", "scikit-learn", "statsmodels", "pyarrow")
 
 
-def _facts(request: Request) -> Facts:
-    school = look_for(SOURCES["school"]).state == "found"
+def _facts(request: Request) -> rendering.Facts:
+    school = check_source(SOURCES["school"]).state == "found"
     pooled, with_effects = school_in_sample() if school else (None, None)
-    elapsed = read_elapsed(request.out)
+    elapsed = runner.read_elapsed(request.out)
     system = f"{platform.system()} {platform.machine()}"
     python = f"Python {platform.python_version()}"
-    return Facts(
+    return rendering.Facts(
         command=f"priormtl reproduce all{' --quick' if request.quick else ''}",
         seconds=elapsed.seconds,
         machine=f"{os.cpu_count()} cores, {system}, {python}",
@@ -317,46 +301,17 @@ def describe_protocol(*, quick: bool) -> str:
     most = {p.most for p in protocols if p.most is not None}
     cut = f" (cut to {max(most)} per class in this quick run)" if most else ""
     budgets = [f"{p.budget.settings} ({p.dataset})" for p in protocols]
-    return "\n\n".join(
-        [
-            "**Splits.** Repeat k is the same rows for every method, so that "
-            f"differences are paired. School: {SCHOOL_ROWS} random pupils of each "
-            f"school to learn from, the rest to judge by. Sarcos: {SHARED_ROWS} of "
-            f"{SARCOS_ROWS} random rows, all seven torques on the same rows. Images: "
-            f"{TRAINING_SHARE:.0%} of the images of each class{cut}, the others to "
-            "judge by; images are split, not rows, so that no image is on both sides "
-            "in different tasks, and letters of one written word stay together.",
-            "**Scales** come from the training rows alone: each feature to variance "
-            "one, pixels by one common scale; each torque is divided by its deviation.",
-            f"**Tuning.** {MOST_FOLDS}-fold cross-validation on the training rows (as "
-            "many folds as images per class where these are fewer), the same folds "
-            "for every method and the same number of settings for ours and the "
-            f"simple ones: {join_words(budgets)}. What theta does not need "
-            "goes to a finer grid of lam. Regression is tuned by squared error, "
-            "classification by the mean AUC (scikit-learn's lasso by its own "
-            "squared error). Nothing was tuned towards the paper's "
-            "figures; grids were laid out by hand before the run, on splits outside "
-            "the repeats and on the first one.",
-            "**Ours** is the paper's model with squared loss, a chain of tasks and "
-            "free intercepts, unless a row says otherwise. Priors: natural (as many of "
-            "the strongest correlations of the training rows as there are features), "
-            "artificial (copies of 5 % of the features, known to be equal), expert "
-            "(neighbouring pixels; School: years, ethnic groups, kinds of school and "
-            "denominations alike, free meals against ability). Every fit is certified: "
-            f"{join_words(_describe_accuracy(protocols))}.",
-            "**The eight compared methods** are our implementations with our tuning: "
-            "the paper does not give its grids, intercepts or weights. They try at "
-            f"most {MOST_SETTINGS} settings each, which for one or two strengths is "
-            "finer than ours, with squared loss where they have the choice. MTFL is a "
-            "reconstruction. CLMT has the Frobenius penalty (with the trace penalty it "
-            "would be the trace norm), MMTFL the exponents p = 2, k = 1, MKMTL is the "
-            "variant of low rank, on 64 landmarks where kernels of all rows do not "
-            "fit. Where neighbouring settings tie, the more regular one is taken.",
-            "**Intervals** are corrected resampled t after Nadeau and Bengio, with the "
-            "smaller part of a split over the larger one in their correction: where "
-            "training rows are few and tests many, splits differ by their training "
-            "rows, which hardly overlap.",
-        ]
+    template = Path(__file__).with_name("protocol.md").read_text("utf-8")
+    return Template(template.rstrip()).substitute(
+        school_rows=SCHOOL_ROWS,
+        shared_rows=SHARED_ROWS,
+        sarcos_rows=SARCOS_ROWS,
+        share=f"{TRAINING_SHARE:.0%}",
+        cut=cut,
+        folds=MOST_FOLDS,
+        budgets=rendering.join_words(budgets),
+        accuracy=rendering.join_words(_describe_accuracy(protocols)),
+        most_settings=MOST_SETTINGS,
     )
 
 
@@ -367,6 +322,6 @@ def _describe_accuracy(protocols: Sequence[Protocol]) -> list[str]:
     if len(values) == 1:
         return list(gaps.values())
     return [
-        f"{gap} on {join_words(p.dataset for p in protocols if p.tol == tol)}"
+        f"{gap} on {rendering.join_words(p.dataset for p in protocols if p.tol == tol)}"
         for tol, gap in gaps.items()
     ]

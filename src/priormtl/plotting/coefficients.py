@@ -66,7 +66,7 @@ class Learned:
 def read_model(model: Any, per: Per = "unit") -> Learned:
     if not hasattr(model, "coef_"):
         raise TypeError(
-            "model must be a fitted linear model, with coef_: got "
+            "model must be a fitted linear model with coef_: got "
             f"{type(model).__name__}; call fit first."
         )
     coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
@@ -164,27 +164,27 @@ def plot_coefficients(
 ) -> Axes:
     """Plot coefficients as a heat map, with the largest features first.
 
-    Dark blue is negative, light yellow positive and grey zero: the sign is visible
-    without colours.
+    Dark blue is negative, light yellow is positive and grey is zero, so the sign is
+    also visible in greyscale.
 
     Parameters
     ----------
     model : fitted linear model
-        Any model with ``coef_`` (m, d). Names are taken from it.
-    top : int or None
-        Maximum number of features to show, the largest ‖p_j‖ over the tasks first. None
-        shows all features with a nonzero coefficient.
+        Any model with ``coef_`` (m, d). Names are taken from the model.
+    top : int or None, default=30
+        Maximum number of features to show. Features are sorted by ‖p_j‖ over the tasks.
+        None shows all features with a nonzero coefficient.
     features : names or positions, optional
-        Features to show instead, in this order.
+        Features to show, in this order, instead of the largest ones.
     tasks : task labels, optional
-        Tasks to show, in this order. By default all tasks, in the order of their chain.
-    per : {"unit", "deviation"}
-        Coefficients in the units of X, or per standard deviation of each feature,
-        which makes features comparable.
+        Tasks to show, in this order. By default, all tasks in the order of their chain.
+    per : {"unit", "deviation"}, default="unit"
+        Whether coefficients are in the units of X or per standard deviation of each
+        feature, which makes features comparable.
     ax : matplotlib Axes, optional
         Axes to draw on. By default, a new figure is created.
-    legend : bool
-        Whether to add a colour bar.
+    legend : bool, default=True
+        Whether to add a legend or a colour bar.
 
     Returns
     -------
@@ -248,22 +248,20 @@ def plot_over_tasks(
 ) -> Axes:
     """Plot coefficients of a few features over the tasks, one line per feature.
 
-    Tasks that neither a chain nor ``tasks`` puts in order are points without lines.
+    If neither a chain nor ``tasks`` orders the tasks, points are not joined by lines.
 
     Parameters
     ----------
     model : fitted linear model
-        Any model with ``coef_`` (m, d). Names are taken from it.
+        Any model with ``coef_`` (m, d). Names are taken from the model.
     features : names or positions, optional
-        Features to show; the four largest ‖p_j‖ by default.
+        Features to show. By default, the four with the largest ‖p_j‖ over the tasks.
     band : pair of (m, d) arrays, or an object with ``low`` and ``high``, optional
-        Ends of an interval for each coefficient, in the units of ``coef_``, such as
-        ``resample_coefficients(...).band()``. The title names its ``level`` where it
-        has one.
-    tasks : task labels, optional
-        Tasks to show, in this order. By default all tasks, in the order of their chain.
-    per, ax, legend
-        As in :func:`plot_coefficients`.
+        Lower and upper ends of an interval for each coefficient, in the units of
+        ``coef_``, for example ``resample_coefficients(...).band()``. If it has a
+        ``level``, the title shows it.
+    tasks, per, ax, legend
+        See :func:`plot_coefficients`.
 
     Returns
     -------

@@ -30,7 +30,7 @@ from priormtl.tables import count_words
 
 @dataclass(frozen=True)
 class Curve:
-    """Values at places, each with the ends of an interval; all arrays are (k,)."""
+    """A line with a band; all arrays are (k,)."""
 
     name: str
     places: Array
@@ -47,10 +47,10 @@ def plot_curves(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Lines with markers and bands, one per curve.
+    """Plot curves with markers and bands.
 
-    ``styles`` gives the line style of each name, to draw it alike in several panels;
-    with ``log``, the horizontal axis is logarithmic with ticks at the places.
+    ``styles`` maps names to line styles, so that a method looks the same in several
+    panels. With ``log``, the horizontal axis is logarithmic with ticks at the places.
     """
     if not isinstance(curves, Sequence) or not all(
         isinstance(curve, Curve) for curve in curves
@@ -100,20 +100,20 @@ def plot_learning_curve(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Mean score against the size of the training data, with its standard error.
+    """Plot the mean score, with its standard error, against the training size.
 
     Parameters
     ----------
     sizes : (k,) array
-        Training sizes, such as the first output of scikit-learn's
+        Training sizes, for example the first output of scikit-learn's
         ``learning_curve``.
     scores : (k, r) array, or mapping of names to such arrays
-        Scores of r repeats at each size, such as its third output. A mapping draws
-        one line per model. NaN marks a missing score.
+        Scores of r repeats at each size, for example its third output. A mapping
+        gives one line per model. NaN marks a missing score.
     score, size : str
-        Labels of the axes.
+        Labels of the vertical and the horizontal axis.
     ax, legend
-        As in :func:`plot_coefficients`.
+        See :func:`plot_coefficients`.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def plot_convergence(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Convergence of solvers, both axes logarithmic.
+    """Plot the convergence of solvers, with logarithmic axes.
 
     Parameters
     ----------
@@ -191,10 +191,10 @@ def plot_convergence(
         One line each. A FitTrace, from ``trace_fit(model, X, y, task=task)``, shows
         the duality gap and, dotted, the tolerance of the model. A Descent shows the
         objective minus a known optimum.
-    against : {"iterations", "seconds"}
-        The horizontal axis.
+    against : {"iterations", "seconds"}, default="iterations"
+        Quantity on the horizontal axis.
     ax, legend
-        As in :func:`plot_coefficients`.
+        See :func:`plot_coefficients`.
 
     Returns
     -------
@@ -202,8 +202,8 @@ def plot_convergence(
 
     Notes
     -----
-    The start, at iteration 0, has no place on a logarithmic axis. A line ends before
-    the first value that is not positive.
+    Iteration 0 is not shown, because the axis is logarithmic. A line ends before the
+    first value that is not positive.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def plot_convergence(
             drawn.set(color=colour, linestyle=line, marker=marker)
         if not any(np.size(line.get_xdata()) for line in ax.lines):
             # A logarithmic axis needs at least one number.
-            return show_missing(ax, "at the optimum before the first step")
+            return show_missing(ax, "the start is optimal")
         found = {run.tolerance for run in listed if isinstance(run, FitTrace)}
         for k, tolerance in enumerate(sorted(found - {0.0})):
             drawn = ax.axhline(tolerance, color="#808080", linewidth=1.0, linestyle=":")
@@ -288,21 +288,21 @@ def plot_roc(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """ROC curve of each task of a fitted classifier.
+    """Plot the ROC curve of each task of a fitted classifier.
 
-    Up to six tasks are drawn in different styles, with their areas in the legend.
-    With more tasks, all curves are thin, with their mean at equal false positive
-    rates and a band of one standard deviation over tasks. Tasks with only one class
-    have no curve; the title counts them.
+    Up to six tasks are drawn in different styles, with their areas in the legend. With
+    more tasks, the curves are thin, and their mean at equal false positive rates and a
+    band of one standard deviation over tasks are added. Tasks with only one class have
+    no curve; the title shows their number.
 
     Parameters
     ----------
-    model : fitted classifier of tasks
-        Such as ``MultiTaskClassifier``.
+    model : fitted classifier
+        For example a ``MultiTaskClassifier``.
     X, y, task
         Held-out rows, as in :meth:`MultiTaskClassifier.fit`.
     ax, legend
-        As in :func:`plot_coefficients`.
+        See :func:`plot_coefficients`.
 
     Returns
     -------
@@ -324,7 +324,7 @@ def plot_roc(
     with styled():
         ax = new_axes(ax, 5.6, 4.0)
         if not curves:
-            return show_missing(ax, "every task shows one class only")
+            return show_missing(ax, "every task has only one class")
         areas = [
             100.0 * float(np.sum(np.diff(fpr) * (tpr[1:] + tpr[:-1])) / 2.0)
             for fpr, tpr in curves
@@ -345,7 +345,7 @@ def plot_roc(
                     line.set(color=style.colour, linestyle=style.line)
         title = f"{count_words(len(curves), 'task')}, mean AUC {np.mean(areas):.1f} %"
         n_left_out = len(parts) - len(curves)
-        ax.set_title(f"{title}; {n_left_out} of one class" if n_left_out else title)
+        ax.set_title(f"{title}; {n_left_out} with one class" if n_left_out else title)
         if legend:
             add_legend(ax)
     return ax
@@ -377,10 +377,10 @@ def plot_roc_curves(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """ROC curves of all tasks, their mean, and a band of one standard deviation.
+    """Plot ROC curves of all tasks, with their mean and standard deviation.
 
-    All tasks have the same false positive rates ``fpr`` (k,); ``tpr`` is (m, k). With
-    ``zoom``, an inset enlarges the upper left corner of this side, in place of the
+    The false positive rates ``fpr`` (k,) are the same for all tasks; ``tpr`` is (m, k).
+    With ``zoom``, an inset shows the upper left corner of this side, and there is no
     diagonal.
     """
     fpr, tpr = read_numbers("fpr", fpr, "k"), read_numbers("tpr", tpr, "m", "k")

@@ -56,29 +56,28 @@ def plot_prior(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Graph of the relations in a prior.
+    """Plot the relations of a prior as a graph.
 
-    Features are nodes and relations are lines: solid for similar, dashed for
-    opposite, wider for a larger weight, darker for a larger disagreement with the
-    data. Rows of D with other than two features are small squares, dotted to each of
-    them.
+    Nodes are features, and lines are relations: solid if similar, dashed if opposite,
+    wider for larger weights, and darker for larger disagreement with the data. A row of
+    D with more or fewer than two features is a small square with dotted lines.
 
     Parameters
     ----------
     source : fitted model, FeaturePrior or PriorAudit
-        A fitted model is coloured by how far its coefficients violate each relation:
-        ‖d P‖ for a row d of D over its largest possible value. A prior alone has no
-        colours.
+        Relations to show. For a fitted model, colours show by how much its
+        coefficients violate each relation: ‖d P‖ for a row d of D, divided by its
+        largest possible value. A prior without a model has no colours.
     audit : PriorAudit, optional
-        From ``audit_prior``. Colours then show the disagreement without the prior,
-        and relations with the verdict "disagrees" are crossed out.
-    kind : {"feature", "task"}
-        Relations between features, or, of a fitted model or an audit, between tasks.
-        The latter have colours only with an audit.
-    top : int or None
-        Largest number of relations that are shown, by disagreement; None shows all.
+        Result of ``audit_prior``. Colours then show the disagreement without the
+        prior, and relations with the verdict "disagrees" are crossed out.
+    kind : {"feature", "task"}, default="feature"
+        Whether to show relations between features or between tasks. Tasks need a fitted
+        model or an audit, and have colours only with an audit.
+    top : int or None, default=30
+        Maximum number of relations to show, by disagreement. None shows all.
     ax, legend
-        As in :func:`plot_coefficients`.
+        See :func:`plot_coefficients`.
 
     Returns
     -------
@@ -104,7 +103,7 @@ def plot_prior(
     with styled():
         ax = new_axes(ax, width, height)
         if not shown:
-            return show_missing(ax, "the prior holds no relation")
+            return show_missing(ax, "the prior has no relations")
         lines = _draw_edges(ax, shown, graph)
         _draw_nodes(ax, graph)
         ax.set_axis_off()
@@ -150,7 +149,7 @@ def read_relations(source: Any, audit: Any, kind: str) -> tuple[list[Relation], 
         prior = ", a FeaturePrior" if kind == "feature" else ""
         raise TypeError(
             f"source must be a fitted linear model{prior} or a PriorAudit to show "
-            f"relations of {kind}s: got {type(source).__name__}; call fit before."
+            f"relations of {kind}s: got {type(source).__name__}; call fit first."
         )
     if kind == "task":
         return _read_tasks(source), ""
@@ -160,7 +159,7 @@ def read_relations(source: Any, audit: Any, kind: str) -> tuple[list[Relation], 
 def _read_audit(audit: Any, kind: str) -> list[Relation]:
     if not hasattr(audit, "relations"):
         raise TypeError(
-            "audit must be what audit_prior(model, X, y, task=task) returns: got "
+            "audit must be the result of audit_prior(model, X, y, task=task): got "
             f"{type(audit).__name__}."
         )
     return [
@@ -185,8 +184,8 @@ def _read_part(part: Any) -> list[Relation]:
         part = part.pairs()
     if not hasattr(part, "first"):
         raise ValueError(
-            "prior holds strongest correlations, which are found at fit: pass the "
-            "fitted model to see its relations."
+            "prior contains strongest correlations, which are computed by fit: pass "
+            "the fitted model to show its relations."
         )
     found = []
     for *pair, sign, weight in zip(

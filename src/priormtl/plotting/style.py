@@ -17,6 +17,7 @@ try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.patheffects import withStroke
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 except ModuleNotFoundError as error:
@@ -76,6 +77,9 @@ SETTINGS = {
 
 # Figures and axes.
 
+MOST_PASSES = 20  # of the layout; a move falls to about a quarter in each
+SETTLED = 1e-5  # of the figure's side: far below a pixel
+
 
 @contextmanager
 def styled() -> Iterator[None]:
@@ -86,12 +90,29 @@ def styled() -> Iterator[None]:
         yield
 
 
+class SettledLayout(ConstrainedLayoutEngine):
+    """Constrained layout, repeated until the panels no longer move.
+
+    One pass computes margins at the old size of the panels. With equal aspects that
+    size depends on the margins, so the first drawing would cut off titles.
+    """
+
+    def execute(self, fig: Figure) -> None:
+        """Lay out the panels."""
+        for _ in range(MOST_PASSES):
+            before = [ax.get_position().bounds for ax in fig.axes]
+            super().execute(fig)
+            moves = np.subtract([ax.get_position().bounds for ax in fig.axes], before)
+            if np.abs(moves).max(initial=0.0) <= SETTLED:
+                break
+
+
 def new_figure(
     n_rows: int, n_columns: int, *, width: float = 3.6, height: float = 2.9
 ) -> tuple[Figure, NDArray[Any]]:
     """Make a figure with a grid of panels; ``width`` and ``height`` are in inches."""
     figure = Figure(figsize=(width * n_columns, height * n_rows))
-    figure.set_layout_engine("constrained", w_pad=0.09, h_pad=0.07)
+    figure.set_layout_engine(SettledLayout(w_pad=0.09, h_pad=0.07))
     return figure, figure.subplots(n_rows, n_columns, squeeze=False)
 
 

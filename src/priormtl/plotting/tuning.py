@@ -39,22 +39,22 @@ def plot_path(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Regularization path: one line per feature, from large lam to small.
+    """Plot a regularization path, one line per feature.
 
     Parameters
     ----------
     path : RegularizationPath
-        From :func:`priormtl.regularization_path`.
+        Result of :func:`priormtl.regularization_path`.
     features : names or positions, optional
-        Features that are coloured and named; the largest by default. All others are
-        thin and grey.
-    top : int
-        Number of features that are coloured by default.
+        Features to highlight with colours and names, by default the largest ones. All
+        others are thin and grey.
+    top : int, default=6
+        Number of features to highlight if ``features`` is not given.
     task : task label, optional
-        Task whose coefficients are shown. By default the lines are ‖p_j‖ over all
-        tasks, or the coefficients themselves where there is one task.
+        Task whose coefficients are shown. By default, lines show ‖p_j‖ over all tasks,
+        or the coefficients if there is only one task.
     ax, legend
-        As in :func:`plot_coefficients`.
+        See :func:`plot_coefficients`.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def plot_path(
     """
     if not hasattr(path, "lams") or not hasattr(path, "coefs"):
         raise TypeError(
-            "path must be what regularization_path(X, y, task=task) returns: got "
+            "path must be the result of regularization_path(X, y, task=task): got "
             f"{type(path).__name__}."
         )
     lams, d = path.lams, path.coefs.shape[2]
@@ -118,7 +118,7 @@ def plot_path(
 # Searches.
 
 FIRST = ("lam", "theta", "epsilon")
-SCORE = "Mean score on held-out rows\n(more is better)"
+SCORE = "Mean score on held-out rows\n(higher is better)"
 MOST_WRITTEN = 8  # columns whose numbers have room
 
 
@@ -130,10 +130,11 @@ def plot_search(
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Mean cross-validated score over two strengths, or along one.
+    """Plot the mean cross-validated score over one or two strengths.
 
-    Where more than two were varied, the others have their chosen values, which the
-    title names. The chosen candidate is framed, or marked by a vertical line.
+    If the search varied more strengths, the others have their selected values, which
+    are shown in the title. The selected candidate is framed, or marked by a vertical
+    line.
 
     Parameters
     ----------
@@ -141,10 +142,10 @@ def plot_search(
         ``MultiTaskRegressorCV``, ``MultiTaskClassifierCV``, or a grid search of
         scikit-learn.
     x, y : str, optional
-        Parameters on the axes; by default the first two that vary, of lam, theta and
-        epsilon, then of others.
+        Parameters on the axes. By default, the first two that vary among lam, theta,
+        epsilon and then the others.
     ax, legend
-        As in :func:`plot_coefficients`.
+        See :func:`plot_coefficients`.
 
     Returns
     -------
@@ -312,11 +313,11 @@ def plot_surface(
     decimals: int | None = 1,
     ax: Axes | None = None,
 ) -> Axes:
-    """Heat map with the values written in, one cell per pair of strengths.
+    """Plot a heat map with numbers, one cell per pair of strengths.
 
-    ``values`` is (len(y), len(x)), NaN where a cell is empty. ``limits`` are the ends
-    of the colour map, to share it between panels; ``decimals`` are the digits of the
-    values, None to write none. Cells have equal widths whatever the steps.
+    ``values`` is (len(y), len(x)), with NaN for empty cells. ``limits`` are the ends of
+    the colour map, to share it between panels. ``decimals`` is the number of digits;
+    None writes no numbers. All cells have the same size.
     """
     x, y = read_numbers("x", x, "a"), read_numbers("y", y, "b")
     values = read_numbers("values", values, "b", "a")

@@ -10,10 +10,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
 
 from priormtl._arrays import Index
 from priormtl.estimators import SearchSummary
+from priormtl.metrics import corrected_interval
 from priormtl.reports.content import (
     Finding,
     Number,
@@ -170,7 +170,6 @@ def answer_features(fitted: FittedModel) -> Finding:
 # Did the prior help?
 
 
-LEVEL = 0.95
 PRIORS = {"theta": "feature prior", "epsilon": "task prior"}  # by their strengths
 TEST_IT = "audit_prior(model, X, y, …) tests it."
 
@@ -236,14 +235,11 @@ def compare_without(search: SearchSummary, strength: str) -> Paired | None:
     best = int(np.argmax(goodness))
     gains = sign * (search.scores[best] - search.scores[without])
     gains = gains[~np.isnan(gains)]
-    n = len(gains)
-    if n < 2:
+    if len(gains) < 2:
         return None
-    gain = float(gains.mean())
-    quantile = student.ppf(0.5 + LEVEL / 2, n - 1)
-    half = float(quantile * gains.std(ddof=1) / np.sqrt(n))
+    low, high, _ = corrected_interval(gains, 0.0)  # 0: not corrected
     pair = float(means[without]), float(means[best])
-    return Paired(*pair, gain, gain - half, gain + half, n)
+    return Paired(*pair, float(gains.mean()), low, high, len(gains))
 
 
 def _answer_audit(helped: Any, disagreeing: int) -> Finding:
@@ -293,7 +289,7 @@ def _answer_pairs(metric: str, pairs: dict[str, Paired]) -> Finding:
 # Are there outlier tasks?
 
 
-FEWEST = 4  # tasks, below which none can be told from the others
+FEWEST = 4  # tasks that are needed to identify outliers
 FAR = 5.0  # deviations from the median distance
 TIMES = 2.0  # the median distance, too: with few tasks deviations mean little
 
@@ -347,7 +343,7 @@ def _answer_found(fitted: FittedModel, names: list[str]) -> Finding:
         "strength": fitted.summary.outlier_strength,
     }
     if not names:
-        words = "The model looked for outlier tasks and found none."
+        words = "The model was fitted with outlier tasks, and none was found."
         return Finding("outliers", OUTLIERS, "None found", words, "", numbers)
     verbs = ("deviates", "has") if len(names) == 1 else ("deviate", "have")
     sentence = (
@@ -376,7 +372,7 @@ LOOSE = 1e-2  # relative gap from which coefficients should not be trusted
 
 
 def answer_certificate(fitted: FittedModel) -> Finding:
-    """Tell how far the objective can be above its optimum."""
+    """Bound the distance of the objective to its optimum."""
     summary, one = fitted.summary, fitted.summary.certificate
     if one is None:
         words = f"{summary.model} computes no bound on the distance to its optimum."

@@ -1,4 +1,4 @@
-"""report: tell what a fitted model learned, as a page, JSON or Markdown.
+"""report: what a fitted model learned, as a page, JSON or Markdown.
 
 From the model's summary, scores by task and an audit follow the answers and tables of
 :class:`~priormtl.reports.content.Content`; nothing is fitted.
@@ -10,13 +10,7 @@ from html import escape
 from typing import Any
 
 from priormtl._files import write_whole
-from priormtl.reports.answers import (
-    answer_benefit,
-    answer_certificate,
-    answer_features,
-    answer_outliers,
-    answer_quality,
-)
+from priormtl.reports import answers
 from priormtl.reports.content import Content, spell, spell_label
 from priormtl.reports.model import FittedModel, Scores, score_rows, score_training
 from priormtl.reports.rendering import save_coefficients, to_json, to_markdown, to_page
@@ -166,11 +160,11 @@ def build_content(
         spell_label(title),
         list_facts(fitted),
         (
-            answer_quality(fitted, scores),
-            answer_features(fitted),
-            answer_benefit(fitted, audit),
-            answer_outliers(fitted),
-            answer_certificate(fitted),
+            answers.answer_quality(fitted, scores),
+            answers.answer_features(fitted),
+            answers.answer_benefit(fitted, audit),
+            answers.answer_outliers(fitted),
+            answers.answer_certificate(fitted),
         ),
         tables,
         cut_block(fitted, kept, tables),

@@ -36,7 +36,7 @@ class FittedModel:
 
     @classmethod
     def read(cls, model: Any, X: Any = None) -> Self:
-        """Read a fitted linear model; rows of X may tell the features' deviations."""
+        """Read a fitted linear model; rows of X may give standard deviations."""
         coef = getattr(model, "coef_", None)
         tasks = getattr(model, "tasks_", None)
         if coef is None or tasks is None or np.shape(coef)[:1] != np.shape(tasks)[:1]:

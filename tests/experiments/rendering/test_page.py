@@ -31,7 +31,7 @@ def facts(**changes):
         "protocol": "Repeats are paired.",
         "in_sample_pooled": 0.34,
         "in_sample_effects": 0.387,
-        "figures": {name: f"results/{name}.svg" for name in CAPTIONS},
+        "links": {name: f"results/{name}.svg" for name in CAPTIONS},
     }
     return Facts(**{**settings, **changes})
 
@@ -71,13 +71,13 @@ def test_the_same_rows_give_the_same_page(page):
 
 def test_an_incomplete_run_says_so():
     rows = [row("yale", "natural", 0, "auc", 0.9)]
-    text = results_page(measure(rows, planned_cells()), None, facts(figures={}))
+    text = results_page(measure(rows, planned_cells()), None, facts(links={}))
     assert "Incomplete: 1 of" in text
     assert "## Figures" not in text
 
 
 def test_an_empty_run_gives_a_page():
-    bare = facts(figures={}, in_sample_pooled=None)
+    bare = facts(links={}, in_sample_pooled=None)
     text = results_page(measure([]), None, bare)
     assert "None of the paper's figures has been measured yet." in text
     assert "### When priors helped" not in text

@@ -24,10 +24,10 @@ from priormtl.experiments.rendering.paper import (
 from priormtl.experiments.rendering.tables import (
     DifferenceCell,
     ScoreCell,
-    Table,
     cost_table,
     count_table,
     difference_table,
+    measured_table,
     paper_table_1,
     paper_table_2,
     prior_table,
@@ -106,7 +106,7 @@ def test_definitions_stand_under_every_table(full):
     for table in every_table(full):
         for metric in METRICS.values():
             if any(metric.title in column for column in table.columns):
-                assert metric.definition in table.footnotes
+                assert metric.definition in table.notes
 
 
 @pytest.mark.parametrize("dataset", ["school", "orl"])
@@ -280,10 +280,10 @@ def test_a_difference_on_some_repeats_says_so():
 
 
 def test_an_incomplete_table_says_so_first():
-    table = Table("t", ("Method",), (), ("note",), Progress(17, 60))
+    table = measured_table("t", ("Method",), (), ("note",), Progress(17, 60))
     assert "17 of 60" in table.notes[0]
     assert table.notes[1:] == ("note",)
-    assert Table("t", ("Method",), (), ("note",), ALL).notes == ("note",)
+    assert measured_table("t", ("Method",), (), ("note",), ALL).notes == ("note",)
 
 
 # The paper's numbers.

@@ -25,21 +25,12 @@ from priormtl.baselines.base import (
     TaskModel,
     crossed,
 )
+from priormtl.baselines.fedem import em
 from priormtl.baselines.fedem.components import (
     LinearFamily,
     NetworkFamily,
     check_networks,
     network_scores,
-)
-from priormtl.baselines.fedem.em import (
-    SGD,
-    Family,
-    Fitted,
-    fit_federated,
-    fit_mixture,
-    log_weights,
-    random_mixture,
-    start_mixtures,
 )
 from priormtl.baselines.fedem.samples import (
     Bernoulli,
@@ -81,7 +72,7 @@ class MixtureModel:
             scores = np.array([network_scores(net, X) for net in self.components])
         if not self.has_classes:
             return np.asarray(self.weights[i] @ scores)
-        weights = log_weights(self.weights[i])[:, np.newaxis]
+        weights = em.log_weights(self.weights[i])[:, np.newaxis]
         positive = logsumexp(weights + log_expit(scores), axis=0)
         return np.asarray(positive - logsumexp(weights + log_expit(-scores), axis=0))
 
@@ -182,25 +173,25 @@ class _FedEM(Baseline):
         objective = run.expectation.objective
         return Outcome(model, objective, run.n_iter, learned, shortfall, parts)
 
-    def _run_em(self, family: Family[Any]) -> Fitted[Any]:
+    def _run_em(self, family: em.Family[Any]) -> em.Fitted[Any]:
         count = check_count("n_components", self.n_components)
         n_init = check_count("n_init", self.n_init)
         rng = np.random.default_rng(self.random_state)
-        starts = start_mixtures(family, count, n_init, rng)
+        starts = em.start_mixtures(family, count, n_init, rng)
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
-        return fit_mixture(family, starts, tol, most)
+        return em.fit_mixture(family, starts, tol, most)
 
-    def _run_sgd(self, family: LinearFamily) -> Fitted[Any]:
+    def _run_sgd(self, family: LinearFamily) -> em.Fitted[Any]:
         count = check_count("n_components", self.n_components)
         rng = np.random.default_rng(self.random_state)
-        sgd = SGD(
+        sgd = em.SGD(
             check_strength("learning_rate", self.learning_rate),
             check_count("epochs", self.epochs),
             check_count("batch_size", self.batch_size),
         )
-        start = random_mixture(family, count, rng)
+        start = em.random_mixture(family, count, rng)
         rounds = check_count("max_iter", self.max_iter)
-        return fit_federated(family, start, sgd, rounds, rng)
+        return em.fit_federated(family, start, sgd, rounds, rng)
 
 
 class FedEM(RegressionTasks, _FedEM):
@@ -218,38 +209,38 @@ class FedEM(RegressionTasks, _FedEM):
 
     Parameters
     ----------
-    n_components : int
+    n_components : int, default=2
         Number M of components; 1 is one ridge regression for all tasks.
-    ridge : float
+    ridge : float, default=0.1
         Strength of the penalty, in units of the log-likelihood.
-    mode : {"exact", "federated"}
+    mode : {"exact", "federated"}, default="exact"
         "exact": EM with exact M-steps. "federated": the published algorithm, in which
         every task runs stochastic gradient descent on its own rows and a server
         averages the components. Its gradients are those of the squared error, not of
         the squared error over s².
-    component : {"linear", "mlp"}
+    component : {"linear", "mlp"}, default="linear"
         Linear models, or scikit-learn networks (1.7 or later) whose M-step is some
         epochs of Adam. With networks the likelihood need not increase in every step.
-    hidden : tuple of int
+    hidden : tuple of int, default=(100,)
         Sizes of the networks' hidden layers.
-    n_init : int
+    n_init : int, default=3
         Number of starts, each fitted to random parts of the tasks. After ten steps the
         start with the highest likelihood is continued.
     learning_rate, batch_size : float, int
         Settings of federated descent. The rate falls to a tenth after half of the
         rounds, and again after three quarters.
-    epochs : int
+    epochs : int, default=1
         Passes over the rows per federated round, or per M-step of networks.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Whether components have an intercept, which is not penalised.
     task_weight, standardize, task
-        As in :class:`DMTL`.
-    tol : float
+        See :class:`DMTL`.
+    tol : float, default=1e-6
         Stop when a step changes the log-likelihood per sample by at most ``tol``.
-    max_iter : int
+    max_iter : int, default=2000
         Maximum number of EM steps, or the number of federated rounds (200 in the
         paper).
-    random_state : int, Generator or None
+    random_state : int, Generator or None, default=0
         Seed of starts, batches and networks.
 
     Attributes
@@ -269,7 +260,7 @@ class FedEM(RegressionTasks, _FedEM):
     n_iter_ : int
         Number of EM steps or federated rounds.
     tasks_, n_features_in_, feature_names_in_
-        As in :class:`MultiTaskRegressor`.
+        See :class:`MultiTaskRegressor`.
 
     Examples
     --------
@@ -304,7 +295,7 @@ class FedEMClassifier(ClassificationTasks, _FedEM):
     ----------
     n_components, ridge, mode, component, hidden, n_init, learning_rate, epochs, \
 batch_size, fit_intercept, task_weight, standardize, tol, max_iter, random_state, task
-        As in :class:`FedEM`.
+        See :class:`FedEM`.
 
     Attributes
     ----------
@@ -312,7 +303,7 @@ batch_size, fit_intercept, task_weight, standardize, tol, max_iter, random_state
         Class labels; the second is the positive one.
     components_, component_intercepts_, mixture_, log_likelihood_, objective_, \
 residual_, n_iter_, tasks_, n_features_in_, feature_names_in_
-        As in :class:`FedEM`.
+        See :class:`FedEM`.
 
     Examples
     --------

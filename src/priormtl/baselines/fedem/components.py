@@ -169,6 +169,7 @@ class LinearFamily:
         """One Newton step of all components, with a backtracking line search each."""
         response, scores = self.response, components.scores
         ridge = self.ridge_diagonal(components.variance)
+        # Gradient Σ x (c A'(s) − t) + ρ θ and Hessian Σ x xᵀ c A''(s) + ρ I, by rows.
         slope = rows.weight * response.mean(scores) - rows.target
         gradient = self._adjoint(slope) + ridge * components.coef
         curvature = rows.weight * response.curvature(scores)
@@ -176,6 +177,7 @@ class LinearFamily:
         def hessian(V: Array) -> Array:
             return self._adjoint(curvature * self._multiply(V)) + ridge * V
 
+        # In principal axes the Hessian is close to diagonal: a good preconditioner.
         level = curvature.sum(axis=1, keepdims=True) / self.samples.total
         diagonal = level * self.features.spectrum + ridge
         move = conjugate_gradients(
@@ -188,6 +190,7 @@ class LinearFamily:
             coef, found = components.coef + step * move, scores + step * score_move
             return replace(components, coef=coef, scores=found)
 
+        # Armijo rule; each component halves its own step.
         step = np.ones((len(move), 1))
         for _ in range(MOST_HALVINGS):
             trial = moved(step)
@@ -253,6 +256,7 @@ def _least_norm_solution(matrix: Array, right: Array) -> Array:
     """Solution of a positive semidefinite system that may be singular."""
     try:
         factor = cho_factor(matrix, lower=True)
+        # Small pivots mean a nearly singular matrix, whose solution would be noise.
         pivots = np.diag(factor[0])
         if pivots.min() ** 2 > VANISHING * pivots.max() ** 2:
             return np.asarray(cho_solve(factor, right))

@@ -82,8 +82,10 @@ def log_weights(weights: Array) -> Array:
 def e_step(family: Family[S], mixture: Mixture[S]) -> Expectation:
     """Responsibilities, and with them the likelihood (log-sum-exp over components)."""
     samples = family.samples
+    # log π_ik + log p(y | x, θ_k), whose exponentials are proportional to q.
     joint = family.log_density(mixture.components)
     joint = joint + log_weights(mixture.weights).T[:, samples.task]
+    # Relative to the largest component, so that no exponential overflows.
     largest = joint.max(axis=0)
     responsibility = np.exp(joint - largest)
     total = responsibility.sum(axis=0)
@@ -102,6 +104,7 @@ def m_step(
     family: Family[S], mixture: Mixture[S], expectation: Expectation
 ) -> Mixture[S]:
     """Mixing weights and components at the given responsibilities."""
+    # For given responsibilities, π and θ are independent of one another.
     responsibility = expectation.responsibility
     weights = mixing_weights(family.samples, responsibility)
     return Mixture(family.improve(mixture.components, responsibility), weights)
@@ -137,6 +140,7 @@ def fit_mixture(
         run_em(Fitted(start, e_step(family, start), np.inf, 0), min(SHORT, max_iter))
         for start in starts
     ]
+    # The problem is not convex: only the most promising start is followed to the end.
     best = min(runs, key=lambda run: run.expectation.objective)
     return run_em(best, max_iter)
 
@@ -209,6 +213,7 @@ def federated_round(
     shares = samples.task_weight / samples.total
     coef = np.zeros_like(mixture.components.coef)
     for share, members in zip(shares, np.split(order, ends), strict=True):
+        # The server averages the clients' components by their weight, as published.
         coef += share * _descend(
             family, mixture.components, responsibility, members, sgd, rng
         )

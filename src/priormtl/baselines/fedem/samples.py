@@ -253,5 +253,5 @@ class BoundSamples:
         noise = self.response.learn_variance(
             self.samples, np.zeros((1, n_rows)), np.ones((1, len(self.samples.y)))
         )
-        bend = float(self.response.curvature(np.zeros(1))[0])
-        return (spread * bend / noise / n_features) or 1.0
+        curvature = float(self.response.curvature(np.zeros(1))[0])
+        return (spread * curvature / noise / n_features) or 1.0

@@ -18,14 +18,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
-from priormtl.baselines.mkmtl.admm import (
-    ADMMState,
-    LowRankNorm,
-    Norm,
-    SharedNorm,
-    SplitProblem,
-    minimise,
-)
+from priormtl.baselines.mkmtl import admm
 from priormtl.baselines.mkmtl.kernels import (
     KernelFeatures,
     KernelModel,
@@ -142,10 +135,12 @@ class _MKMTL(Baseline):
         # The published losses are C/2 and C times the squared error.
         factor = 1.0 if plan.variant == "shared" else 2.0
         tol, steps = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
-        state, square = ADMMState.zero(features.shape), data.unit**2
+        state, square = admm.ADMMState.zero(features.shape), data.unit**2
         for C in strengths:
             c = factor * check_positive("C", C)
-            found = minimise(SplitProblem(features.groups, norm, c), state, tol, steps)
+            found = admm.minimise(
+                admm.SplitProblem(features.groups, norm, c), state, tol, steps
+            )
             state, shortfall = found.state, None
             if found.gap > tol * found.primal:
                 shortfall = (
@@ -169,14 +164,14 @@ class _MKMTL(Baseline):
                 shortfall,
             )
 
-    def _norm(self, plan: Plan) -> Norm:
+    def _norm(self, plan: Plan) -> admm.Norm:
         if plan.variant == "shared":
             if check_strength("p", self.p) < 2.0:
                 raise ValueError(f"p must be at least 2: got {self.p!r}.")
-            return SharedNorm(float(self.p))
+            return admm.SharedNorm(float(self.p))
         if not 1.0 < check_strength("q", self.q) < 2.0:
             raise ValueError(f"q must be between 1 and 2, both excluded: got {self.q}.")
-        return LowRankNorm(float(self.q))
+        return admm.LowRankNorm(float(self.q))
 
     def _plan(self, data: KernelTasks) -> Plan:
         max_rows = check_count("max_rows", self.max_rows)
@@ -218,39 +213,39 @@ class MKMTL(RegressionTasks, _MKMTL):
 
     Parameters
     ----------
-    C : float
+    C : float, default=1.0
         Strength of the loss, above 0; larger values regularise less.
-    variant : {"auto", "shared", "low-rank"}
+    variant : {"auto", "shared", "low-rank"}, default="auto"
         How tasks are coupled. For k kernels on u distinct rows "low-rank" stores k u²
         numbers, and k u for each row of each task unless all tasks have the same rows
         and weights. "shared" stores k n_i² for each task of n_i rows and couples tasks
         only by their choice of kernels. "auto" is "low-rank", with landmarks if it
         would store more than 10 million numbers.
-    p : float
+    p : float, default=2.0
         Exponent of "shared", at least 2; larger values make tasks less alike.
-    q : float
+    q : float, default=1.5
         Exponent of "low-rank", between 1 and 2; smaller values select fewer kernels.
     kernels : tuple of kernels, optional
         Base kernels, such as ``(Gaussian(1.0), Polynomial(2), Linear())``. The default
         is Gaussians of 1/4, 1/2, 1, 2 and 4 times the root mean square distance of
         training rows, polynomials of degree 2 and 3, and the linear kernel.
-    normalize : bool
+    normalize : bool, default=True
         Whether to divide kernels by their mean diagonal on the training rows.
-    max_rows : int
+    max_rows : int, default=3000
         Maximum number of rows without landmarks if ``n_landmarks="auto"``.
-    n_landmarks : int, None or "auto"
+    n_landmarks : int, None or "auto", default="auto"
         Number of distinct rows whose kernels span the functions (Nyström). None: all
         rows. "auto": 64 if there are too many rows, with an ApproximationWarning.
-    fit_intercept : bool
+    fit_intercept : bool, default=True
         Whether to centre targets per task.
     task_weight, standardize, task
-        As in :class:`DMTL`.
-    tol : float
+        See :class:`DMTL`.
+    tol : float, default=1e-4
         Stop at a duality gap of ``tol`` times the objective.
-    max_iter : int
+    max_iter : int, default=10000
         Maximum number of iterations. If it is reached before ``tol``, a
         ConvergenceWarning names the gap.
-    random_state : int
+    random_state : int, default=0
         Seed of the landmarks.
 
     Attributes
@@ -297,13 +292,4 @@ class MKMTLClassifier(ClassificationTasks, _MKMTL):
     ----------
     classes_ : array
         Class labels.
-
-    Examples
-    --------
-    >>> from priormtl.baselines import MKMTLClassifier
-    >>> from priormtl.datasets import make_related_tasks
-    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> model = MKMTLClassifier(C=10.0).fit(X, y > 0, task=task)
-    >>> model.decision_function(X, task=task).shape
-    (120,)
     """

@@ -52,15 +52,15 @@ def decreasing_root(
         if abs(value) <= CLOSE or (far_value and abs(far - z) <= CLOSE):
             break
         if far_value == 0.0:
-            ahead = z + min(max(1.01 * value, -LONGEST_STEP), LONGEST_STEP)
+            proposal = z + min(max(1.01 * value, -LONGEST_STEP), LONGEST_STEP)
         else:
-            ahead = z + (far - z) * (value / (value - far_value))
-        there = function(exp(ahead))
+            proposal = z + (far - z) * (value / (value - far_value))
+        there = function(exp(proposal))
         if there * value < 0:
             far, far_value = z, value
         else:
             far_value *= 0.5
-        z, value = ahead, there
+        z, value = proposal, there
     return min(exp(z), top)
 
 
@@ -324,6 +324,8 @@ class SplitProblem:
 
     def minimise_quadratic(self, state: ADMMState) -> QuadraticStep:
         """Minimise loss + rho/2 ‖F − (coef − dual)‖²."""
+        # (c RᵀR + rho I) F = c Rᵀt + rho (Z − U), by the matrix inversion lemma: RRᵀ is
+        # diagonal in the rotated axes, so that only divisions are left.
         F = state.coef - state.dual
         shift = state.rho / self.c
         residuals = []
@@ -335,6 +337,7 @@ class SplitProblem:
 
     def step(self, state: ADMMState, quadratic: QuadraticStep) -> ADMMState:
         """Proximal step after over-relaxation, then the dual variable."""
+        # Boyd et al. (2011), section 3.4.3: α F + (1 − α) Z in place of F.
         mixed = RELAXATION * quadratic.coef + (1.0 - RELAXATION) * state.coef
         aim = mixed + state.dual
         coef, level = self.norm.prox(aim, 1.0 / state.rho, state.norm)
@@ -346,6 +349,8 @@ class SplitProblem:
 
     def dual(self, quadratic: QuadraticStep) -> float:
         """Best lower bound from a multiple of the residuals."""
+        # Fenchel dual: ⟨t, a⟩ − ‖a‖²/(2c) − ½ Ω°(Rᵀa)², at the best multiple of the
+        # residuals a = c (t − R f). It has a closed form, as all terms are quadratic.
         Z = np.zeros(quadratic.coef.shape)
         linear = square = 0.0
         for group, residual in zip(self.groups, quadratic.residuals, strict=True):
@@ -380,6 +385,7 @@ def minimise(
 
 def _balance(old: ADMMState, new: ADMMState, quadratic: Array) -> float:
     """Factor for rho that equalises the relative primal and dual residuals."""
+    # Residual balancing with relative residuals (Wohlberg 2017).
     size = max(_size(quadratic), _size(new.coef))
     primal = _size(quadratic - new.coef) / size if size > 0 else 0.0
     size = _size(new.dual)

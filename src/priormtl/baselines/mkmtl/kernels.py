@@ -386,6 +386,7 @@ def own_features(data: KernelTasks) -> KernelFeatures:
     sizes, k, m = data.sizes, len(data.kernels), len(data.tasks)
     roots: list[Array] = [np.empty(0)] * m
     groups, unexplained = [], 0.0
+    # Tasks of equal size are stacked, so that ADMM handles them in one product.
     for size in np.unique(sizes):
         tasks = np.flatnonzero(sizes == size)
         supports = [data.rows[data.tasks[i].row] for i in tasks]
@@ -434,6 +435,7 @@ def _rotate(data: KernelTasks, tasks: Sequence[int], table: Array) -> _Rotated:
     targets = np.stack([data.targets(i) for i in tasks])
     features = np.sqrt(data.tasks[tasks[0]].weight)[:, np.newaxis] * table
     n, D = features.shape
+    # Of both Gram matrices, which have the same eigenvalues, the smaller one.
     if n <= D:
         squares, axes = np.linalg.eigh(features @ features.T)
         squares, rows = np.maximum(squares, 0.0), axes.T @ features
@@ -445,6 +447,7 @@ def _rotate(data: KernelTasks, tasks: Sequence[int], table: Array) -> _Rotated:
         kept = squares > SMALLEST_SQUARE * squares.max(initial=0.0)
         roots = np.sqrt(np.where(kept, squares, 1.0))
         rotated = np.where(kept, (targets @ features) @ axes / roots, 0.0)
+    # What lies outside the range of the features no function can fit.
     outside = max(float(np.sum(targets**2) - np.sum(rotated**2)), 0.0)
     scatter = sum(data.tasks[i].scatter / data.unit**2 for i in tasks)
     return _Rotated(rows, squares, rotated, outside + scatter)

@@ -21,8 +21,8 @@ def block_slopes(values: Array, step: float, T: float, power: float) -> Array:
         high = min((values[j].sum() / T) ** (1.0 / power), largest / (step * T))
         v = high
         for _ in range(MOST_STEPS):
-            bent = T * v ** (power - 1.0)
-            value, slope = bent * v, power * bent
+            factor = T * v ** (power - 1.0)
+            value, slope = factor * v, power * factor
             for sigma in values[j]:
                 left = sigma - step * T * v
                 if left > 0.0:
@@ -32,11 +32,11 @@ def block_slopes(values: Array, step: float, T: float, power: float) -> Array:
                 high = v
             else:
                 low = v
-            ahead = v - value / slope if slope > 0.0 else low
-            if not low <= ahead <= high:
-                ahead = 0.5 * (low + high)
-            done = abs(ahead - v) <= CLOSE * v
-            v = ahead
+            proposal = v - value / slope if slope > 0.0 else low
+            if not low <= proposal <= high:
+                proposal = 0.5 * (low + high)
+            done = abs(proposal - v) <= CLOSE * v
+            v = proposal
             if done:
                 break
         found[j] = v
@@ -47,11 +47,11 @@ def block_slopes(values: Array, step: float, T: float, power: float) -> Array:
 def power_share(length: float, n: float, shrinkage: float, p: float, u: float) -> float:
     """Root u of n u + shrinkage u^{p−1} = length, from a start above zero."""
     for _ in range(MOST_STEPS):
-        bent = shrinkage * u ** (p - 2.0)
-        ahead = u - (n * u + bent * u - length) / (n + (p - 1.0) * bent)
+        factor = shrinkage * u ** (p - 2.0)
+        proposal = u - (n * u + factor * u - length) / (n + (p - 1.0) * factor)
         # The function is convex: after the first step Newton approaches from the right.
-        done = abs(ahead - u) <= CLOSE * u
-        u = ahead
+        done = abs(proposal - u) <= CLOSE * u
+        u = proposal
         if done:
             break
     return u
@@ -93,21 +93,21 @@ def power_norms(lengths: Array, high: Array, shrinkage: float, p: float) -> Arra
             for i in range(len(u)):
                 if lengths[j, i] > 0.0:
                     u[i] = power_share(lengths[j, i], n, shrinkage, p, u[i])
-                    bent = u[i] ** (p - 2.0)
-                    powers = bent * u[i] * u[i]
+                    factor = u[i] ** (p - 2.0)
+                    powers = factor * u[i] * u[i]
                     total += powers
-                    fall += powers / (n + shrinkage * (p - 1.0) * bent)
+                    fall += powers / (n + shrinkage * (p - 1.0) * factor)
             # Newton on the logarithm, which is closer to linear.
             value, slope = np.log(total), p * fall / total
             if value > 0.0:
                 low = n
             else:
                 top = n
-            ahead = n + value / slope
-            if not low <= ahead <= top:
-                ahead = 0.5 * (low + top)
-            done = abs(ahead - n) <= CLOSE * n
-            n = ahead
+            proposal = n + value / slope
+            if not low <= proposal <= top:
+                proposal = 0.5 * (low + top)
+            done = abs(proposal - n) <= CLOSE * n
+            n = proposal
             if done:
                 break
         found[j] = n

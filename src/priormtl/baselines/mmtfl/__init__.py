@@ -31,13 +31,7 @@ from scipy.sparse import issparse
 from priormtl._arrays import Array, Index
 from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
-from priormtl.baselines.mmtfl.steps import (
-    LassoStep,
-    Step,
-    Subproblem,
-    as_own_rows,
-    ridge_step,
-)
+from priormtl.baselines.mmtfl import steps
 from priormtl.data import SharedRows, TaskData
 from priormtl.estimators import (
     ClassificationTasks,
@@ -96,7 +90,7 @@ class JointPenalty:
 class State:
     """An iterate of the alternation, on the rows that are not zero yet."""
 
-    step: Step
+    step: steps.Step
     features: Index  # rows that remain; the others are zero for good
     coef: Array
     point: Evaluation  # the fit at ``coef``
@@ -122,7 +116,7 @@ class State:
         )
 
 
-def initial_state(step: Step) -> State:
+def initial_state(step: steps.Step) -> State:
     """W = 0 with v = 1: other starts may lose rows that the best solutions use."""
     d, m = step.fit.shape
     zero = np.zeros((d, m))
@@ -145,10 +139,10 @@ def alternate(state: State, penalty: JointPenalty, tol: float) -> Iterator[State
 
 
 def _improve(state: State, penalty: JointPenalty, accuracy: float) -> State | None:
-    """W for given v, then v; None where no better W can be told from rounding."""
+    """W for given v, then v; None where rounding hides any better W."""
     fit = state.step.fit
     target = state.step.improve(
-        Subproblem(state.coef, state.point, state.shared, penalty.lam, accuracy)
+        steps.Subproblem(state.coef, state.point, state.shared, penalty.lam, accuracy)
     )
     # Halve the step until fit plus majoriser is lower.
     here = state.point.value + penalty.majoriser(state.coef, state.shared)
@@ -187,6 +181,7 @@ def _drop_vanishing_rows(state: State, penalty: JointPenalty) -> State:
     """
     W, cost = state.coef, penalty.row_values(state.coef)
     slope = np.abs(np.sum(W * state.point.gradient, axis=1))
+    # A row is about to vanish where its penalty exceeds what the fit gains by it.
     vanishing = (cost > 0) & (cost <= SMALL * state.objective) & (slope <= WEAK * cost)
     if not vanishing.any():
         return state
@@ -202,6 +197,7 @@ def stationarity(fit: DataFit[Any], penalty: JointPenalty, W: Array) -> float:
     This is the first-order change if all non-zero coefficients moved by their own
     size. It does not depend on the units of features and targets.
     """
+    # w · ∂penalty/∂w = p k / (p + k) · penalty of the row · share of the entry.
     p, k = penalty.p, penalty.k
     norms = np.abs(W) ** p
     sums = norms.sum(axis=1, keepdims=True)
@@ -229,7 +225,7 @@ class _MMTFL(Baseline):
             own = issparse(data.X)
             if isinstance(data, SharedRows):
                 own = own or self.loss == "logistic" or not data.has_one_gram
-            data = as_own_rows(data) if own else data
+            data = steps.as_own_rows(data) if own else data
         # The steps choose between rows and Gram matrices themselves.
         return bind_loss(self, data, grams=False)
 
@@ -241,7 +237,8 @@ class _MMTFL(Baseline):
         if (p, k) == (2, 2) or not any(lams):
             yield from self._solve_convex(bound, lams)
             return
-        step = ridge_step(bound) if p == 2 else LassoStep(bound)
+        # For given v the tasks are ridge regressions (p = 2) or lassos (p = 1).
+        step = steps.ridge_step(bound) if p == 2 else steps.LassoStep(bound)
         for lam in lams:
             if lam > 0:
                 yield self._alternate(step, JointPenalty(p, k, lam))
@@ -261,7 +258,7 @@ class _MMTFL(Baseline):
             learned = {"shared_": penalty.shared(W), "residual_": residual}
             yield describe(posed, solution, self.tol, learned=learned)
 
-    def _alternate(self, step: Step, penalty: JointPenalty) -> Outcome:
+    def _alternate(self, step: steps.Step, penalty: JointPenalty) -> Outcome:
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
         fit = step.fit
         states = islice(alternate(initial_state(step), penalty, tol), most)
@@ -311,7 +308,7 @@ class MMTFL(RegressionTasks, _MMTFL):
 
     Parameters
     ----------
-    lam : float
+    lam : float, default=1.0
         Strength of both penalties.
     p, k : {1, 2}
         Norm over tasks, and norm of the shared part. (2, 2) is the ℓ2,1 penalty with
@@ -320,11 +317,11 @@ class MMTFL(RegressionTasks, _MMTFL):
         last three are not convex: W and v are updated alternately from v = 1 until a
         local minimum is reached.
     fit_intercept, task_weight, standardize, task
-        As in :class:`DMTL`. The penalty depends on the units of the features.
-    tol : float
+        See :class:`DMTL`. The penalty depends on the units of the features.
+    tol : float, default=1e-6
         Stop when an iteration lowers the objective by less than ``tol`` times itself;
         for p = k = 2 at a duality gap of ``tol`` times the objective at W = 0.
-    max_iter : int
+    max_iter : int, default=1000
         Maximum number of iterations.
 
     Attributes
@@ -366,8 +363,8 @@ class MMTFLClassifier(ClassificationTasks, _MMTFL):
     Parameters
     ----------
     lam, p, k, fit_intercept, task_weight, standardize, tol, max_iter, task
-        As in :class:`MMTFL`.
-    loss : {"logistic", "squared"}
+        See :class:`MMTFL`.
+    loss : {"logistic", "squared"}, default="logistic"
         The loss.
 
     Attributes
@@ -375,7 +372,7 @@ class MMTFLClassifier(ClassificationTasks, _MMTFL):
     classes_ : (2,) array, or list of m arrays where tasks have different classes
         Class labels; the second is the positive one.
     coef_, intercept_, tasks_, shared_, objective_, residual_, dual_gap_, n_iter_
-        As in :class:`MMTFL`.
+        See :class:`MMTFL`.
 
     Examples
     --------

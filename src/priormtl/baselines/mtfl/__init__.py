@@ -4,10 +4,10 @@ After P. Jawanpuria, J. S. Nath: A Convex Feature Learning Formulation for Laten
 Structure Discovery. ICML 2012.
 
 The paper's ideas are kept: a convex problem over all groups of tasks, kernels with zero
-blocks outside a group, tasks of a group pulled together, and a norm on the lattice of
-groups (``lattice``) under which a group without a feature space leaves none to its
-supersets. Exponents, weights and loss are reconstructed from the abstract and the
-authors' related work: results must be called "MTFL, reconstructed". The problem is
+blocks outside a group, tasks of a group shrunk towards their mean, and a norm on the
+lattice of groups (``lattice``) under which a group without a feature space leaves none
+to its supersets. Exponents, weights and loss are reconstructed from the abstract and
+the authors' related work: results must be called "MTFL, reconstructed". The problem is
 solved by reweighted ridge regressions (``reweighting``).
 """
 
@@ -20,15 +20,7 @@ import numpy as np
 
 from priormtl._arrays import Index
 from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
-from priormtl.baselines.mtfl.lattice import (
-    MOST_TASKS_OF_ALL,
-    LatticeNorm,
-    TaskGroups,
-    all_groups,
-    named_groups,
-    single_groups,
-    tree_groups,
-)
+from priormtl.baselines.mtfl import lattice
 from priormtl.baselines.mtfl.reweighting import (
     LatticePoint,
     LatticeProblem,
@@ -89,17 +81,17 @@ def read_blocks(blocks: Any, data: TaskData) -> list[Index]:
 
 def choose_groups(
     groups: Any, tasks: tuple[Hashable, ...], curvature: TaskCurvature
-) -> tuple[str, TaskGroups]:
+) -> tuple[str, lattice.TaskGroups]:
     """How groups are chosen, and the first groups."""
     if not isinstance(groups, str):
-        return "given", named_groups(groups, tasks)
+        return "given", lattice.named_groups(groups, tasks)
     m, choice = len(tasks), check_choice("groups", groups, GROUPS)
     if choice == "auto":
-        choice = "all" if m <= MOST_TASKS_OF_ALL else "tree"
+        choice = "all" if m <= lattice.MOST_TASKS_OF_ALL else "tree"
     if choice == "all":
-        return choice, all_groups(m)
+        return choice, lattice.all_groups(m)
     if choice == "active":
-        return choice, single_groups(m)
+        return choice, lattice.single_groups(m)
     # The tree is that of single-task ridge regressions, at the mean curvature.
     strength = float(curvature.mean.mean())
     coef = np.zeros_like(curvature.linear)
@@ -110,10 +102,10 @@ def choose_groups(
         coef = solve_ridge(
             curvature, C, alone, coef, accuracy=accuracy, max_iter=200
         ).coef
-    return choice, tree_groups(coef)
+    return choice, lattice.tree_groups(coef)
 
 
-def natural_strength(curvature: TaskCurvature, norm: LatticeNorm) -> float:
+def natural_strength(curvature: TaskCurvature, norm: lattice.LatticeNorm) -> float:
     """‖y‖² / Ω°(Xᵀy)²: a unit of C that knows the scale of X and the cost of groups.
 
     At this C the best multiple of the targets as a dual point is a half.
@@ -127,7 +119,7 @@ def natural_strength(curvature: TaskCurvature, norm: LatticeNorm) -> float:
 class _Bound(NamedTuple):
     fit: SquaredFit
     curvature: TaskCurvature
-    groups: TaskGroups
+    groups: lattice.TaskGroups
     choice: str
 
 
@@ -158,7 +150,7 @@ class _MTFL(Baseline):
         mean_share = check_positive("mean_share", self.mean_share)
         if mean_share > 1.0:
             raise ValueError(f"mean_share must be at most 1: got {self.mean_share!r}.")
-        norm = LatticeNorm(
+        norm = lattice.LatticeNorm(
             bound.groups,
             mean_share,
             check_positive("growth", self.growth),
@@ -213,7 +205,7 @@ class _MTFL(Baseline):
         grid = low * (high / low) ** ((np.arange(n_strengths) + 0.5) / n_strengths)
         settings: list[Settings] = []
         for mean_share, growth in PAIRS[:n_pairs]:
-            norm = LatticeNorm(bound.groups, mean_share, growth, self.p, self.q)
+            norm = lattice.LatticeNorm(bound.groups, mean_share, growth, self.p, self.q)
             outer = {"mean_share": mean_share, "growth": growth}
             unit = natural_strength(bound.curvature, norm)
             settings += crossed([outer], "C", unit * grid)
@@ -247,15 +239,15 @@ class MTFL(RegressionTasks, _MTFL):
 
     Parameters
     ----------
-    C : float
+    C : float, default=1.0
         Strength of the loss, above 0; larger values regularise less.
-    mean_share : float
-        Weight of the mean of a group in its norm (μ), in (0, 1]. At 1 tasks are not
-        pulled together.
-    growth : float
+    mean_share : float, default=0.1
+        Weight of the mean of a group in its norm (μ), in (0, 1]. At 1, tasks are not
+        shrunk towards the mean of their group.
+    growth : float, default=1.5
         Factor by which each further task makes a group more expensive (a), above 0.
         With large values only single tasks are used.
-    p, q : float
+    p, q : float, default=1.5
         Exponents over blocks, and over groups that contain a group, from 1.05 to 2. At
         q = 2 no group vanishes.
     blocks : list of lists of features, optional
@@ -267,10 +259,10 @@ class MTFL(RegressionTasks, _MTFL):
         optimality condition and whose proper subsets are all present, up to 1023
         groups. "auto": "all" for up to 10 tasks, else "tree".
     fit_intercept, task_weight, standardize, task
-        As in :class:`DMTL`.
-    tol : float
+        See :class:`DMTL`.
+    tol : float, default=1e-6
         Stop at a duality gap of ``tol`` times the objective.
-    max_iter : int
+    max_iter : int, default=1000
         Maximum number of iterations. If it is reached before ``tol``, a
         ConvergenceWarning names the gap.
 
@@ -293,7 +285,7 @@ class MTFL(RegressionTasks, _MTFL):
     n_iter_ : int
         Number of iterations.
     n_features_in_, feature_names_in_ : int, array
-        As in :class:`MultiTaskRegressor`.
+        See :class:`MultiTaskRegressor`.
 
     Examples
     --------
@@ -322,7 +314,7 @@ class MTFLClassifier(ClassificationTasks, _MTFL):
     ----------
     C, mean_share, growth, p, q, blocks, groups, fit_intercept, task_weight, \
 standardize, tol, max_iter, task
-        As in :class:`MTFL`.
+        See :class:`MTFL`.
 
     Attributes
     ----------
@@ -330,7 +322,7 @@ standardize, tol, max_iter, task
         Class labels; the second is the positive one.
     coef_, intercept_, tasks_, groups_, group_weights_, group_choice_, objective_, \
 dual_gap_, n_iter_, n_features_in_, feature_names_in_
-        As in :class:`MTFL`.
+        See :class:`MTFL`.
 
     Examples
     --------

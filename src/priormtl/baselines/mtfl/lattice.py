@@ -210,6 +210,7 @@ class LatticeNorm:
 
     def weights(self, lengths: Array, least: float = LEAST_SHARE) -> Array:
         """κ (k, g) at which ½ Σ Θ² / κ = ½ Ω²; no group falls below a least share."""
+        # κ_jg = Θ_jg / (Ω ∂Ω/∂Θ_jg): the weights at which the bound ½ Σ Θ²/κ is tight.
         lengths = self._lift(lengths, least)
         group, above, total = self.levels(lengths)
         slope = self.groups.below.T @ (self.level_weight * above ** (1.0 - self.q))

@@ -220,6 +220,7 @@ def solve_ridge(
     step = preconditioner * residual
     coef_step = B * step
     energy, n = float(np.vdot(residual, coef_step)), 1
+    # Conjugate gradients in the inner product of B, in which C G B + I is symmetric.
     # Half the squared residual in the norm of B is what the dual value misses.
     while (
         0.5 * float(np.vdot(residual, B * residual)) > accuracy
@@ -236,6 +237,7 @@ def solve_ridge(
         step = direction + energy / last * step
         coef_step = coef_direction + energy / last * coef_step
         n += 1
+    # Residuals α = C (y − X w) give Xᵀα = C Xᵀy − C G W = H + residual.
     correlation = H + residual
     target_product = C * (curvature.constant - float(np.vdot(linear, W)))
     loss = 0.5 * (target_product - float(np.vdot(W, correlation)))
@@ -301,6 +303,7 @@ class LatticeProblem:
             accuracy=accuracy,
             max_iter=MOST_INNER,
         )
+        # U_jg = κ_jg M_g⁻¹ H_j at the optimum, so that Θ_jg = κ_jg √D_jg.
         squares = norm.dual_squares(ridge.inner, curvature.blocks)
         lengths = weights * np.sqrt(squares)
         objective = ridge.loss + 0.5 * norm.value(lengths) ** 2
@@ -330,6 +333,7 @@ class LatticeProblem:
 
     def _dual(self, ridge: RidgeSolution, lengths: Array) -> float:
         """Dual objective at the best multiple of the residuals."""
+        # max over s of s ⟨y, α⟩ − s² (‖α‖²/(2C) + ½ Ω°(Xᵀα)²), in closed form.
         squares = self.norm.dual_squares(ridge.correlation, self.curvature.blocks)
         bound = self.norm.dual_bound(np.sqrt(squares), lengths)
         height = 2.0 * ridge.loss + bound**2
@@ -346,6 +350,7 @@ def reweight(
     while True:
         yield point
         plain = problem.next_weights(point)
+        # In logarithms weights stay positive, and the iteration is closer to linear.
         logs, next_logs = np.log(point.weights), np.log(plain)
         points.append(logs.ravel())
         steps.append((next_logs - logs).ravel())

@@ -12,18 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from priormtl._files import write_whole
-from priormtl.experiments.rendering.figures import (
-    CAPTIONS,
-    SURFACES,
-    Surface,
-    convergence_figure,
-    describe_sensitivity,
-    learning_difference_figure,
-    learning_figure,
-    robustness_figure,
-    roc_figure,
-    surface_figure,
-)
+from priormtl.experiments.rendering import figures
 from priormtl.experiments.rendering.measurements import Measurements, Setting, Verdict
 from priormtl.experiments.rendering.paper import (
     DATASETS,
@@ -51,16 +40,12 @@ from priormtl.experiments.rendering.tables import (
     table_2,
 )
 from priormtl.plotting import Figure, save_figure
-from priormtl.tables import to_html_page, to_latex, to_markdown
+from priormtl.tables import count_words, to_html_page, to_latex, to_markdown
 
 
 def join_words(words: Iterable[str]) -> str:
     *first, last = list(words) or [""]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # Agreement with the paper.
@@ -108,7 +93,7 @@ def describe_agreement(measurements: Measurements) -> list[str]:
     agreeing = sum(pair.agrees for pair in pairs)
     better = sum(pair.ours_is_better for pair in pairs if not pair.agrees)
     total = (
-        f"Of {_plural(len(pairs), 'figure')} that stand beside one of the paper's, "
+        f"Of {count_words(len(pairs), 'figure')} that stand beside one of the paper's, "
         f"{agreeing} agree with it: the means differ by at most two standard "
         "deviations, ours or the paper's, whichever is smaller. Of the others, "
         f"{better} of ours are better than the paper's and "
@@ -250,15 +235,15 @@ def _count_priors(
         names = list(dict.fromkeys(DATASETS[dataset] for dataset, _ in keys))
         if not names:
             return ""
-        total = _plural(n_datasets, "data set")
+        total = count_words(n_datasets, "data set")
         return f", on {len(names)} of {total} ({join_words(names)})"
 
     better, worse = _select(verdicts)
     comma = "," if better else ""
     return [
-        f"{opening}, {len(better)} of {_plural(len(verdicts), noun)} (a prior against "
-        f"none on a data set) are significantly better{where(better)}{comma} and "
-        f"{len(worse)} significantly worse{where(worse)}."
+        f"{opening}, {len(better)} of {count_words(len(verdicts), noun)} (a prior "
+        f"against none on a data set) are significantly better{where(better)}{comma} "
+        f"and {len(worse)} significantly worse{where(worse)}."
     ]
 
 
@@ -316,7 +301,7 @@ def describe_robustness(measurements: Measurements) -> list[str]:
         f"With the most wrong relations ({' to '.join(ends)} %) and theta tuned, the "
         "prior is"
     )
-    total = _plural(len(verdicts), "data set")
+    total = count_words(len(verdicts), "data set")
     _, harmed = _select(verdicts)
     if not harmed:
         return [f"{opening} on none of {total} significantly worse than no prior."]
@@ -351,11 +336,11 @@ def render(what: str, results: Results, out: Path) -> list[Path]:
         if name not in TABLES:
             files += save_figure(FIGURES[name](results), stem)
             continue
-        tables = TABLES[name](results.measurements)
+        made = TABLES[name](results.measurements)
         texts = {
-            stem.with_suffix(".md"): "\n\n".join(map(to_markdown, tables)) + "\n",
-            stem.with_suffix(".tex"): "\n\n".join(map(to_latex, tables)) + "\n",
-            stem.with_suffix(".html"): to_html_page(tables[0].title, tables),
+            stem.with_suffix(".md"): "\n\n".join(map(to_markdown, made)) + "\n",
+            stem.with_suffix(".tex"): "\n\n".join(map(to_latex, made)) + "\n",
+            stem.with_suffix(".html"): to_html_page(made[0].title, made),
         }
         for path, text in texts.items():
             write_whole(path, text.encode())
@@ -365,14 +350,14 @@ def render(what: str, results: Results, out: Path) -> list[Path]:
 
 def _regression_tables(measurements: Measurements) -> Sequence[Table]:
     datasets = [n for n in _with_reference(measurements) if n in REGRESSION]
-    tables = (paper_table_1(measurements), *table_1(measurements))
-    return (*tables, *_difference_tables(measurements, datasets))
+    shown = (paper_table_1(measurements), *table_1(measurements))
+    return (*shown, *_difference_tables(measurements, datasets))
 
 
 def _classification_tables(measurements: Measurements) -> Sequence[Table]:
     datasets = [n for n in _with_reference(measurements) if n not in REGRESSION]
-    tables = (paper_table_2(measurements), table_2(measurements))
-    return (*tables, *_difference_tables(measurements, datasets))
+    shown = (paper_table_2(measurements), table_2(measurements))
+    return (*shown, *_difference_tables(measurements, datasets))
 
 
 def _with_reference(measurements: Measurements) -> list[str]:
@@ -397,14 +382,14 @@ TABLES: Mapping[str, Callable[[Measurements], Sequence[Table]]] = {
     "table2": _classification_tables,
 }
 FIGURES: Mapping[str, Callable[[Results], Figure]] = {
-    "figure1": lambda results: convergence_figure(results.convergence),
-    "figure2": lambda results: roc_figure(results.roc),
-    "figure3": lambda results: surface_figure(results.surfaces),
-    "learning": lambda results: learning_figure(results.measurements),
-    "learning-differences": lambda results: learning_difference_figure(
+    "figure1": lambda results: figures.convergence_figure(results.convergence),
+    "figure2": lambda results: figures.roc_figure(results.roc),
+    "figure3": lambda results: figures.surface_figure(results.surfaces),
+    "learning": lambda results: figures.learning_figure(results.measurements),
+    "learning-differences": lambda results: figures.learning_difference_figure(
         results.measurements
     ),
-    "robustness": lambda results: robustness_figure(results.measurements),
+    "robustness": lambda results: figures.robustness_figure(results.measurements),
 }
 PARTS = {"curves": ("learning", "learning-differences", "robustness")}
 
@@ -434,7 +419,7 @@ class Facts:
     n_jobs: int
     in_sample_pooled: float | None = None  # School, least squares on all pupils
     in_sample_effects: float | None = None  # the same with an effect per school
-    figures: Mapping[str, str] = field(default_factory=dict)  # name → link to the SVG
+    links: Mapping[str, str] = field(default_factory=dict)  # name → link to the SVG
 
 
 def render_page(results: Results, facts: Facts, out: Path, page: Path) -> Path:
@@ -444,7 +429,7 @@ def render_page(results: Results, facts: Facts, out: Path, page: Path) -> Path:
         for name in FIGURES
     }
     text = results_page(
-        results.measurements, results.surfaces, replace(facts, figures=links)
+        results.measurements, results.surfaces, replace(facts, links=links)
     )
     write_whole(page, text.encode())
     return page
@@ -520,15 +505,17 @@ def _describe_run(facts: Facts) -> str:
 
 
 def _link_figures(facts: Facts, surfaces: Any) -> Iterable[str]:
-    present = [name for name in TITLES if name in facts.figures]
+    present = [name for name in TITLES if name in facts.links]
     if present:
         yield "## Figures"
     for name in present:
         yield f"### {TITLES[name]}"
-        yield f"![{TITLES[name]}]({facts.figures[name]})"
-        yield CAPTIONS[name]
+        yield f"![{TITLES[name]}]({facts.links[name]})"
+        yield figures.CAPTIONS[name]
         if name == "figure3" and surfaces is not None:
-            found = (Surface.of(surfaces, *key) for key in SURFACES)
-            sentences = [describe_sensitivity(s) for s in found if s is not None]
+            found = (figures.Surface.of(surfaces, *key) for key in figures.SURFACES)
+            sentences = [
+                figures.describe_sensitivity(s) for s in found if s is not None
+            ]
             if sentences:
                 yield "\n".join(f"- {sentence}" for sentence in sentences)

@@ -23,11 +23,14 @@ from priormtl.experiments.rendering.paper import (
     paper_estimate,
 )
 from priormtl.tables import NOTHING, TableRow, TextCell
+from priormtl.tables import Table as PlainTable
 
 # Cells.
 
 CLOSE = "†"
 MARKS = {Verdict.BETTER: "▲", Verdict.WORSE: "▼"}
+NO_RUNS = Progress(0, 0)
+INCOMPLETE = "runs are there; cells name what they rest on."
 
 
 @dataclass(frozen=True)
@@ -117,28 +120,24 @@ def _count_cell(verdicts: Iterable[Verdict]) -> TextCell:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(PlainTable):
     """A table that knows how many of the planned runs it rests on."""
 
-    title: str
-    columns: tuple[str, ...]  # the first is that of the labels
-    rows: tuple[TableRow, ...]
-    footnotes: tuple[str, ...]
-    progress: Progress
+    progress: Progress = NO_RUNS
 
-    @property
-    def alignment(self) -> str:
-        return "l" + "r" * (len(self.columns) - 1)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        if self.progress.complete:
-            return self.footnotes
-        missing = (
-            f"Incomplete: {self.progress.text} runs are there; cells name what they "
-            "rest on."
-        )
-        return (missing, *self.footnotes)
+def measured_table(
+    title: str,
+    columns: Sequence[str],  # the first is that of the labels
+    rows: Iterable[TableRow],
+    notes: Iterable[str],
+    progress: Progress,
+) -> Table:
+    """Numbers to the right; if runs are missing, the first note says so."""
+    missing = [] if progress.complete else [f"Incomplete: {progress.text} {INCOMPLETE}"]
+    alignment = "l" + "r" * (len(columns) - 1)
+    notes = (*missing, *notes)
+    return Table(title, tuple(columns), tuple(rows), alignment, notes, progress)
 
 
 def _total(parts: Iterable[Progress]) -> Progress:
@@ -205,10 +204,10 @@ def score_table(
     rows = zip(methods, zip(*grid, strict=True), strict=True)
     # Metrics of one data set come from the same runs, which count once.
     runs = {name: cells for (name, _), cells in zip(columns, grid, strict=True)}
-    return Table(
+    return measured_table(
         title,
         ("Method", *map(_head, columns)),
-        tuple(TableRow(measurements.label(method), row) for method, row in rows),
+        (TableRow(measurements.label(method), row) for method, row in rows),
         (SCORES_NOTE, *_definitions(metric for _, metric in columns), *notes),
         _total(cell.progress for cells in runs.values() for cell in cells),
     )
@@ -287,10 +286,10 @@ def _paper_table(
 ) -> Table:
     methods = list(PAPER_LABELS)
     grid = [_score_column(measurements, line, methods, decimals) for line in lines]
-    return Table(
+    return measured_table(
         title,
         ("Data set", *PAPER_LABELS.values()),
-        tuple(
+        (
             TableRow(_head(line), tuple(cells))
             for line, cells in zip(lines, grid, strict=True)
         ),
@@ -331,7 +330,7 @@ def difference_table(
     label = measurements.label(reference)
     note = DIFFERENCES_NOTE.format(reference=label)
     complement = (COMPLEMENT_NOTE,) if regression else ()
-    return Table(
+    return measured_table(
         f"{DATASETS[dataset]}: difference against “{label}”",
         ("Method", *(METRICS[metric].title for metric in metrics)),
         (*rows, TableRow("better / even / worse", tuple(counts))),
@@ -355,10 +354,10 @@ def count_table(
     )
     label = measurements.label(reference)
     note = DIFFERENCES_NOTE.format(reference=label)
-    return Table(
+    return measured_table(
         f"All data sets: difference against “{label}”",
         ("Method", *map(_head, columns), "better / even / worse"),
-        tuple(rows),
+        rows,
         (note, *_definitions(metric for _, metric in columns)),
         _total(cell.progress for cells in grid for cell in cells),
     )
@@ -412,10 +411,10 @@ def prior_table(measurements: Measurements) -> Table | None:
                 rows.append(TableRow(label, tuple(cells)))
     if not rows:
         return None
-    return Table(
+    return measured_table(
         "When did a prior help?",
         ("Data set, metric, rows", *(measurements.label(prior) for prior in PRIORS)),
-        tuple(rows),
+        rows,
         (PRIOR_NOTE.format(none=measurements.label(NONE)),),
         _total(progress),
     )
@@ -452,4 +451,4 @@ def cost_table(measurements: Measurements) -> Table | None:
         rows.append(TableRow(measurements.label(method), tuple(cells)))
     heads = ("Method", *(DATASETS[name] for name in datasets))
     title = "Seconds to tune and fit"
-    return Table(title, heads, tuple(rows), (COST_NOTE,), Progress(0, 0))
+    return measured_table(title, heads, rows, (COST_NOTE,), NO_RUNS)
