@@ -66,7 +66,6 @@ class TieGraph:
         ends = nodes[self.first] + nodes[self.second]
         return np.tensordot(self.weight, ends - 2.0 * edges, axes=1)
 
-
     def grounded(self) -> "GroundedGraph":
         """Take out the node of each connected part that most edges meet."""
         ends = np.concatenate([self.first, self.second])
