@@ -1,4 +1,4 @@
-"""Compiled loop that whitens many small tasks."""
+"""Compiled loops over many small tasks: factors of Gram matrices, and whitening."""
 
 from math import log, sqrt
 
@@ -6,6 +6,46 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.solvers.kernels import compiled
+
+
+@compiled
+def factor(gram: Array, linear: Array, least: float, out: Array, ranks: Index) -> None:
+    """Write F_i and f_i with G_i = F_iᵀ F_i and linear_i = F_iᵀ f_i, and their ranks.
+
+    By Cholesky's method with pivots, which ends at ``least`` times the largest entry of
+    the diagonal. ``gram`` is (b, k, k), ``linear`` (b, k), ``out`` (b, k, k + 1), zero.
+    """
+    b, k = linear.shape
+    rest = np.empty(k)
+    for i in range(b):
+        top = 0.0
+        for j in range(k):
+            rest[j] = gram[i, j, j]
+            top = max(top, rest[j])
+        rank = 0
+        while rank < k:
+            pivot = 0
+            for j in range(1, k):
+                if rest[j] > rest[pivot]:
+                    pivot = j
+            if not rest[pivot] > least * top:
+                break
+            root = sqrt(rest[pivot])
+            for j in range(k):
+                if rest[j] >= 0.0:  # else it has been a pivot
+                    entry = gram[i, pivot, j]
+                    for p in range(rank):
+                        entry -= out[i, p, pivot] * out[i, p, j]
+                    out[i, rank, j] = entry / root
+                    rest[j] = max(rest[j] - out[i, rank, j] ** 2, 0.0)
+            out[i, rank, pivot] = root
+            rest[pivot] = -1.0
+            entry = linear[i, pivot]
+            for p in range(rank):
+                entry -= out[i, p, pivot] * out[i, p, k]
+            out[i, rank, k] = entry / root
+            rank += 1
+        ranks[i] = rank
 
 
 @compiled

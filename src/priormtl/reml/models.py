@@ -275,6 +275,12 @@ def _factor_tasks(gram: Array, linear: Array) -> tuple[Array, Index]:
     """
     m, k = linear.shape
     factors, ranks = np.zeros((m, k, k + 1)), np.full(m, k)
+    if k <= SMALL_BLOCK and m >= MANY_BLOCKS:
+        from priormtl.reml.kernel import factor  # noqa: PLC0415  (slow to import)
+
+        data = np.ascontiguousarray(gram), np.ascontiguousarray(linear)
+        factor(*data, NO_PIVOT, factors, ranks)
+        return factors, ranks
     for start in range(0, m, BATCH):
         here = slice(start, start + BATCH)
         try:

@@ -54,7 +54,7 @@ COMMON = 1e3  # ties beyond this are tried as infinite
 NEARLY_TIGHTEST = 1e4  # ties beyond this, of an earlier estimate, are infinite
 LONGEST_STEP = 4.0  # in log t
 SETTLED = 3e-4  # promised gain in twice the log-likelihood
-SETTLED_PER_TASK = 1e-7  # the same, where it is more
+SETTLED_PER_TASK = 1e-6  # the same, where it is more
 TINY = 1e-12
 SHORTER, LONGER = 0.2, 0.7  # gains, of the promise, that ask for other steps
 MOST_STEPS = 60
@@ -226,6 +226,8 @@ def _maximise(
             break
         if promise <= tolerance:
             entered = _enter(evidence, allowed, tolerance)
+            if entered is None and tolerance > SETTLED:
+                break
             if entered is None:
                 # The last step is known already, and doubles the number of digits.
                 theta = np.array(evidence.theta)
@@ -376,7 +378,7 @@ def estimate_ties(
     Returns
     -------
     Ties
-        Twice the log-likelihood is about 3e-4 below a maximum (1e-7 per task if that is
+        Twice the log-likelihood is about 3e-4 below a maximum (1e-6 per task if that is
         more). Deterministic: same data, same bits.
     """
     search = Search(families, noise_variance, slopes, start, SETTLED)
