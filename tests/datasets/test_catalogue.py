@@ -7,7 +7,7 @@ import pytest
 
 from fake_originals import WRITERS, write_letter_mat
 from priormtl import MultiTaskRegressor, datasets
-from priormtl.datasets import SOURCES, catalogue, convert_original, check_source
+from priormtl.datasets import SOURCES, catalogue, check_source, convert_original
 from priormtl.datasets.files import read_arrays, write_arrays
 from priormtl.exceptions import DataFileError, MissingDataError
 

@@ -241,7 +241,7 @@ class _Tuned(MultiTaskEstimator):
                 stacklevel=3,
             )
         self.best_index_, self.best_params_ = best, dict(settings[best])
-        self.best_score_ = float(found.mean_scores[best])
+        self.best_score_ = float(selection.mean_scores(found.scores)[best])
         self.n_splits_ = found.scores.shape[1]
         self.cv_results_ = selection.results_table(
             settings, found.scores, found.fit_seconds, found.score_seconds

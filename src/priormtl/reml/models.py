@@ -252,8 +252,8 @@ class StarFit:
         s = self.shrinkage[shrunken]
         more_squares, more_traces = np.zeros(len(s)), np.zeros(len(s))
         more, cross_information = np.zeros((len(s), len(s))), np.zeros((n, len(s)))
-        parts = zip(self.inverses, crossed, self.fixed, strict=True)
-        for inverse, cross, fixed in parts:
+        for part, fixed in enumerate(self.fixed):
+            inverse, cross = self.inverses[part], crossed[part]
             columns = inverse.T @ inverse[:, shrunken] * s
             pulls = s * fixed[shrunken]
             own = np.diag(s) - s[:, np.newaxis] * columns[shrunken]

@@ -517,7 +517,7 @@ def _estimate(
     theta = _first_variances(search.start, rows, scale, unit, components)
     common = np.setdiff1d(np.arange(components.n_deviations), allowed)
     theta[common] = 0.0
-    is_large = laplacian.is_one_group and m > MANY_TASKS
+    is_large = laplacian.one_group > 0 and m > MANY_TASKS
     if is_large and isinstance(plan, Stars) and search.start is None:
         # The maximum for some tasks leaves a few steps to that for all.
         some = np.arange(0, m, m // SAMPLED_TASKS)
