@@ -367,14 +367,15 @@ def read_comparison(
     X: Any, y: Any, task: Any, cv: Any, *, classify: bool
 ) -> Comparison:
     """Read rows and split them; every training part must hold every task."""
-    labels = task
+    labels, whole = task, X
     if task is not None and (isinstance(task, str) or not np.iterable(task)):
         X, labels = split_task_column(X, task)
     # Squared loss admits tasks of one class; a method that does not fails by itself.
     classifier = MultiTaskClassifier(loss="squared")
     reader = classifier if classify else MultiTaskRegressor()
     table = reader._read_table(X, y, labels, None, reset=True)
-    splits = make_splits(cv, table, X, y, by_class=classify)
+    # Splitters may look for the task column.
+    splits = make_splits(cv, table, whole, y, by_class=classify)
     for number, split in enumerate(splits):
         take_training(table, split, number)
         take_test(table, split, number)
