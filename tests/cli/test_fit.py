@@ -281,7 +281,7 @@ def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, message):
             ("--key", "pupil", "--classify"),
             ("--key cannot be combined",),
         ),
-        (("--folds", "200"), ("must leave rows for every fold",)),
+        (("--folds", "300"), ("must leave rows for every fold",)),
         (("--target", "passed"), ("column 'passed' must hold numbers", "--classify")),
         (("--target", "score", "--classify"), ("must hold two classes in each task",)),
     ],

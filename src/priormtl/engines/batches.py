@@ -37,7 +37,7 @@ from priormtl.engines.columns import (
     read_weights,
 )
 from priormtl.engines.partial import Partial
-from priormtl.engines.schema import Column, Layout, Schema, refuse_many
+from priormtl.engines.schema import FOLD, Column, Layout, Schema, refuse_many
 
 CELLS = 2**21  # numbers in a piece: 16 MB
 FIRST_ROWS = 4096  # of the first piece, before the number of features is known
@@ -129,7 +129,9 @@ def read_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Reading:
     rows = np.flatnonzero(usable & (weight != 0.0))
     used, codes = _compact(task.values[rows])
     folds = np.zeros(len(rows), dtype=np.intp)
-    if schema.folds is not None:
+    if schema.folds is not None and FOLD in batch.schema.names:
+        folds = np.asarray(batch.column(FOLD)).astype(np.intp)[rows]
+    elif schema.folds is not None:
         keys = table if schema.key is None else {schema.key: table[schema.key]}
         folds = assign_folds(keys, schema.folds, schema.seed)[rows]
     group = folds * max(1, len(used)) + codes

@@ -26,6 +26,7 @@ from priormtl.exceptions import unknown_name
 MOST_VALUES = 1000  # a text column with more values hardly holds categories
 FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
 LARGEST_SHARE_OF_OTHERS = 0.25
+FOLD = "\0fold"  # column of folds that were dealt before; no table has this name
 NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
 
 
@@ -115,7 +116,7 @@ class Schema:
         return cls(**columns) if schema is None else replace(schema, **columns)
 
     def feature_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        taken = {self.task, self.target, self.weight, self.key}
+        taken = {self.task, self.target, self.weight, self.key, FOLD}
         found = self.features
         if found is None:
             found = tuple(name for name in names if name not in taken)

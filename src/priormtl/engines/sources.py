@@ -24,6 +24,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -31,8 +32,14 @@ from pyarrow import csv
 
 from priormtl._lazy import cached_property
 from priormtl.engines.batches import choose_rows
-from priormtl.engines.columns import is_textual
-from priormtl.engines.schema import Schema, Wanted
+from priormtl.engines.columns import (
+    Hashes,
+    deal_folds,
+    find_gaps,
+    hash_rows,
+    is_textual,
+)
+from priormtl.engines.schema import FOLD, Schema, Wanted
 from priormtl.exceptions import DataFileError, FoldsError, suggest_file, unknown_name
 
 SUFFIXES = {
@@ -278,6 +285,8 @@ def shorten(reason: str) -> str:
 
 # Reading.
 
+SMALL_ROWS = 10_000  # tables with more rows have even folds by chance
+SMALL_CELLS = 2**22  # that are held in memory to deal them: 32 MB
 PREFETCHED = 2  # batches that Arrow decodes in advance
 
 Item = TypeVar("Item")
@@ -306,6 +315,7 @@ class Source:
     dataset: Any
     name: str
     where: Any = None  # Arrow expression
+    even: bool = False  # whether rows of small tables are dealt evenly to folds
 
     @property
     def columns(self) -> list[str]:
@@ -326,7 +336,10 @@ class Source:
             return schema.wanted(self.columns)
 
     def pieces(self, schema: Schema, batch_rows: int | None = None) -> Iterator[Piece]:
-        yield from self.read(self.wanted(schema), batch_rows)
+        pieces = self.read(self.wanted(schema), batch_rows)
+        if self.even and schema.folds is not None and schema.key is None:
+            pieces = deal_small(schema, schema.folds, pieces)
+        yield from pieces
 
     def read(self, wanted: Wanted, batch_rows: int | None = None) -> Iterator[Piece]:
         """Columns of one file after another, in pieces; the last of a file is empty."""
@@ -398,8 +411,9 @@ def open_source(source: Any, where: Any = None) -> Source:
         ``"year >= 2010 and colour != 'red'"``.
     """
     if isinstance(source, Source):
+        if where is None:
+            return source
         dataset, name = source.dataset, source.name
-        where = source.where if where is None else where
     elif isinstance(source, ds.Dataset):
         dataset, name = source, "the data set"
     elif isinstance(source, pa.Table | pa.RecordBatch):
@@ -470,6 +484,51 @@ def _file_size(fragment: Any) -> int:
     if system is None:
         return 0
     return int(system.get_file_info(fragment.path).size or 0)
+
+
+def deal_small(schema: Schema, folds: int, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """Yield the same pieces, with a column of even folds if the table is small."""
+    held: list[Piece] = []
+    rows = 0
+    for piece in pieces:
+        held.append(piece)
+        rows += piece.num_rows
+        if rows > SMALL_ROWS or rows * piece.table.num_columns > SMALL_CELLS:
+            yield from held
+            yield from pieces
+            return
+    if not held:
+        return
+    with naming(held[0].file):
+        used = schema.used_columns(held[0].table.column_names)
+        hashes = np.concatenate([_hash(piece, used, schema.seed) for piece in held])
+        tasks = np.concatenate([_hash(piece, [schema.task]) for piece in held])
+    # Rows that are dropped for missing values do not take turns.
+    special = (schema.task, schema.target, schema.weight)
+    needed = [name for name in used if name in special or schema.missing != "mean"]
+    gaps = [_any_gaps(piece.table.select(needed)) for piece in held]
+    whole = np.flatnonzero(~np.concatenate(gaps))
+    dealt = np.zeros(rows, dtype=np.int32)
+    dealt[whole] = deal_folds(hashes[whole], tasks[whole], folds)
+    begin = 0
+    for piece in held:
+        end = begin + piece.num_rows
+        column = pa.array(dealt[begin:end])
+        yield piece._replace(table=piece.table.append_column(FOLD, column))
+        begin = end
+
+
+def _hash(piece: Piece, names: Sequence[str], seed: int = 0) -> Hashes:
+    return hash_rows({name: piece.table[name] for name in names}, seed)
+
+
+def _any_gaps(table: pa.Table) -> np.ndarray:
+    found = np.zeros(table.num_rows, dtype=bool)
+    for column in table.columns:
+        gaps = find_gaps(column)
+        if gaps is not None:
+            found |= gaps
+    return found
 
 
 def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
