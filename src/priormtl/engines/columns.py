@@ -2,13 +2,13 @@
 
 **Folds.** Rows are assigned to folds by hashes of their values, so that the folds are
 the same for any engine, file, batch and order of rows. With few rows, such folds are
-uneven, or even empty; ``deal_folds`` assigns the rows of small tables in turn, in the
-order of their hashes, task by task, which is as independent of files and order. A value is hashed by what it is,
-not by how it is stored: integers and integral floats alike, dates and times by their
-microseconds since 1970, text by its UTF-8 bytes; missing values and NaN alike. The hash
-of a row is the sum of the hashes of its values, each salted with the name of its
-column, so that the order of columns does not matter. The mixing function is that of
-splitmix64 (Steele, Lea and Flood, 2014).
+uneven or empty; ``deal_folds`` assigns the rows of small tables in turn, in the order
+of their hashes, task by task, which does not depend on files and order either. A value
+is hashed by what it is, not by how it is stored: integers and integral floats alike,
+dates and times by their microseconds since 1970, text by its UTF-8 bytes; missing
+values and NaN alike. The hash of a row is the sum of the hashes of its values, each
+salted with the name of its column, so that the order of columns does not matter. The
+mixing function is that of splitmix64 (Steele, Lea and Flood, 2014).
 """
 
 from collections.abc import Hashable, Mapping, Sequence
