@@ -196,10 +196,10 @@ def arrange_features(
         # Categories are those declared, or those that occur in these rows.
         if column.labels is not None:
             declared = (schema.categories or {}).get(name)
-            if declared is None:
+            if not declared:
                 seen = np.unique(codes if gaps is None else codes[~gaps])
                 values = tuple(sorted(column.labels[i] for i in seen))
-                refuse_many(name, values)
+                refuse_many(name, values, declared=declared is not None)
             else:
                 values = tuple(declared)
         described.append(Column(name, values, gaps is not None))

@@ -57,6 +57,8 @@ def read_column(name: str, column: Any, declared: Sequence[str] | None) -> Value
             f"{_type_name(array.type)}."
         ) from None
     found = _code_texts(array)
+    if not declared:  # the values that occur
+        return found
     place = {value: i for i, value in enumerate(declared)}
     labels = found.labels or ()
     for value in labels:

@@ -49,8 +49,8 @@ class Schema:
     features : sequence of str, optional
         Feature columns; by default all other columns except ``key``.
     categories : mapping from columns to values, optional
-        Categories of some columns; each becomes a feature. Text columns that are not
-        listed have the values that occur.
+        Categories of some columns; each becomes a feature. An empty list, and text
+        columns that are not listed: the values that occur.
     missing : {"error", "drop", "mean"}
         How to treat missing values: raise an error, drop the row, or fill in the mean
         of the observed values of the column. With "mean", rows without task, target or
@@ -230,7 +230,7 @@ class Layout(NamedTuple):
         """How columns become features, for tables that are predicted later."""
         for name, values in self.categories().items():
             if name not in (schema.categories or {}):
-                warn_of_numbers(name, values)
+                check_texts(name, values)
         columns = tuple(RawColumn(name, values) for name, values, _ in self.columns)
         return Encoding(columns, schema.missing, schema.task, schema.target)
 
@@ -272,9 +272,11 @@ def _join_values(a: Column, b: Column) -> tuple[str, ...] | None:
     return values
 
 
-def refuse_many(name: str, values: Sequence[str]) -> None:
+def refuse_many(name: str, values: Sequence[str], *, declared: bool = False) -> None:
     """Fail if a text column has too many values to hold categories."""
     if len(values) > MOST_VALUES:
+        if not declared:
+            refuse_strays(name, values)
         raise ValueError(
             f"column {name!r} holds more than {MOST_VALUES} different texts, such as "
             f"{values[0][:40]!r}: leave it out of the features, or write numbers with "
@@ -282,22 +284,43 @@ def refuse_many(name: str, values: Sequence[str]) -> None:
         )
 
 
-def warn_of_numbers(name: str, values: Sequence[str]) -> None:
-    """Warn if nearly all categories of a text column look like numbers.
+class StrayTextError(ValueError):
+    """A text among the numbers of a column."""
 
-    A single cell that is not a number, or decimal commas, turn a column into text.
+    def __init__(self, column: str, value: str, place: str = "") -> None:
+        self.column, self.value = column, value
+        super().__init__(
+            f"column {column!r} must hold numbers: got {value[:40]!r}{place}; correct "
+            "it, or declare the column as categorical (--categories "
+            f"{column}, in Python categories={{{column!r}: []}})."
+        )
+
+
+def check_texts(name: str, values: Sequence[str]) -> None:
+    """Check that the categories of a text column are not meant as numbers.
+
+    A single cell that is not a number turns a column into text: that is an error.
+    If all categories look like numbers, as with decimal commas, there is a warning.
     """
-    others = [value for value in values if not NUMBER.fullmatch(value)]
-    few = len(others) <= LARGEST_SHARE_OF_OTHERS * len(values)
-    if len(values) < FEWEST_NUMBERS or not few:
+    if not refuse_strays(name, values):
         return
-    with_comma = [value for value in values if "," in value]
-    strange = next(iter(others or with_comma), None)
-    reason = "" if strange is None else f", except for texts such as {strange[:40]!r}"
+    with_comma = next((f", such as {v!r}" for v in values if "," in v), "")
     warnings.warn(
         f"column {name!r} is text, so each of its {len(values)} values becomes a "
-        f"feature, but they look like numbers{reason}: write numbers with decimal "
-        "points, or declare the categories of the column.",
+        f"feature, but they look like numbers{with_comma}: write numbers with decimal "
+        "points (or use --decimal), or declare the column as categorical "
+        f"(--categories {name}, in Python categories={{{name!r}: []}}).",
         UserWarning,
         stacklevel=2,
     )
+
+
+def refuse_strays(name: str, values: Sequence[str]) -> bool:
+    """Fail if a few texts are among many numbers; return whether all are numbers."""
+    others = [value for value in values if not NUMBER.fullmatch(value)]
+    few = len(others) <= LARGEST_SHARE_OF_OTHERS * len(values)
+    if len(values) < FEWEST_NUMBERS or not few:
+        return False
+    if others:
+        raise StrayTextError(name, others[0])
+    return True
