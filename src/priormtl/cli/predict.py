@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import Data, Json, Where, word_option
+from priormtl.cli.columns import Data, Decimal, Delimiter, Json, Where, word_option
 from priormtl.cli.main import (
     check_output,
     exit_on_error,
@@ -43,7 +43,10 @@ def predict(
         Option(metavar="COL", help="Column that holds the tasks; else as in the fit."),
     ] = None,
     identity: Annotated[
-        str | None, Option("--id", metavar="COL", help="Column to copy to the output.")
+        list[str] | None,
+        Option(
+            "--id", metavar="COL", help="Column to copy to the output. Can be repeated."
+        ),
     ] = None,
     unseen: Annotated[
         str | None,
@@ -56,6 +59,8 @@ def predict(
         ),
     ] = None,
     where: Where = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     as_json: Json = False,
 ) -> None:
     """Predict each row of a table, which may be larger than memory.
@@ -66,7 +71,8 @@ def predict(
 
     Example: priormtl predict exams.model new.csv --out predictions.csv
 
-    Example: priormtl predict exams.model new/ --id pupil --out predictions.parquet
+    Example: priormtl predict exams.model new/ --id pupil --id year
+    --out predictions.parquet
 
     Example: priormtl predict exams.model new.csv --unseen shared --out predictions.csv
     """
@@ -80,7 +86,7 @@ def predict(
         if out.suffix.lower() not in ENDINGS:
             raise unknown_name("ending of --out", out.suffix, ENDINGS)
         predictor = prepare(model, task, identity, unseen)
-        source = engines.open_source(data, where)
+        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
         with engines.naming(source.name):
             kept, used = predictor.kept, predictor.used_columns(source.columns)
         wanted = engines.Wanted(used, {*kept, *predictor.text_columns})
@@ -167,7 +173,10 @@ class Predictor(NamedTuple):
 
 
 def prepare(
-    path: Path, task: str | None, identity: str | None, unseen: str | None = None
+    path: Path,
+    task: str | None,
+    identity: list[str] | None,
+    unseen: str | None = None,
 ) -> Predictor:
     """Load a model, and find out which columns of a table it needs."""
     from priormtl.data import Encoding
@@ -192,7 +201,7 @@ def prepare(
     model.set_params(task=None)  # labels are given
     if unseen is not None:
         model.set_params(unseen_tasks=unseen)
-    kept = [name for name in (identity, column) if name is not None]
+    kept = [*(identity or ()), *([] if column is None else [column])]
     return Predictor(model, encoding, column, tuple(dict.fromkeys(kept)))
 
 

@@ -14,6 +14,9 @@ from typer import Argument, Option, echo
 from priormtl.cli.columns import (
     Categories,
     Data,
+    Decimal,
+    Delimiter,
+    Drop,
     Features,
     Json,
     Missing,
@@ -22,6 +25,7 @@ from priormtl.cli.columns import (
     Weight,
     Where,
     read_schema,
+    require_task,
 )
 from priormtl.cli.main import (
     check_output,
@@ -40,14 +44,17 @@ MOST_NAMES = 8
 
 def stats(
     data: Data,
-    task: Task,
     target: Target,
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
+    task: Task = None,
     weight: Weight = None,
     features: Features = None,
+    drop: Drop = None,
     categories: Categories = None,
     where: Where = None,
     missing: Missing = "error",
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     min_rows: Annotated[
         int, Option(min=1, help="Leave out tasks with fewer rows than this.")
     ] = 1,
@@ -66,12 +73,14 @@ def stats(
     --categories sex=f,m --missing mean --where "year >= 2010" --min-rows 20
     """
     with require_extra("stats", "cli"):
-        import priormtl.engines  # noqa: F401
+        from priormtl import engines
         from priormtl.estimators import read_source
     with exit_on_error(), print_warnings():
         check_output(out, data)
-        schema = read_schema(task, target, weight, features, categories, missing)
-        found = read_source(data, schema, where=where)
+        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
+        named = require_task(task, source)
+        schema = read_schema(named, target, weight, features, categories, missing, drop)
+        found = read_source(source, schema)
         kept = found.without_small(min_rows)
         kept.whole.save(out)
     d, m = kept.whole.shape

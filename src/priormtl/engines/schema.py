@@ -61,6 +61,8 @@ class Schema:
         Column whose values decide the fold of a row; by default all columns in use.
     seed : int
         Seed of the assignment to folds.
+    drop : sequence of str
+        Columns that are not features, if ``features`` is not given.
 
     Examples
     --------
@@ -78,6 +80,7 @@ class Schema:
     folds: int | None = None
     key: str | None = None
     seed: int = 0
+    drop: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.features, str):
@@ -87,6 +90,11 @@ class Schema:
         # Sequences in one form, so that equal schemas compare and hash equal.
         features = None if self.features is None else tuple(self.features)
         object.__setattr__(self, "features", features)
+        object.__setattr__(self, "drop", tuple(self.drop))
+        if features is not None and self.drop:
+            raise ValueError(
+                "features and drop cannot be combined: features are used alone."
+            )
         declared = {
             name: tuple(sorted(set(map(str, values))))
             for name, values in (self.categories or {}).items()
@@ -116,7 +124,7 @@ class Schema:
         return cls(**columns) if schema is None else replace(schema, **columns)
 
     def feature_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        taken = {self.task, self.target, self.weight, self.key, FOLD}
+        taken = {self.task, self.target, self.weight, self.key, FOLD, *self.drop}
         found = self.features
         if found is None:
             found = tuple(name for name in names if name not in taken)

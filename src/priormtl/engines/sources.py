@@ -463,6 +463,9 @@ class Source:
 
     def wanted(self, schema: Schema) -> Wanted:
         with naming(self.name):
+            for name in schema.drop:
+                if name not in self.columns:
+                    raise unknown_name("column", name, self.columns)
             return schema.wanted(self.columns)
 
     def pieces(self, schema: Schema, batch_rows: int | None = None) -> Iterator[Piece]:
