@@ -572,13 +572,19 @@ def list_methods() -> tuple[str, ...]:
 
 def default_methods(*, classify: bool) -> tuple[str, ...]:
     """Names that are compared if none are given: those that are fast and installed."""
+    left_out = methods_left_out(classify=classify)
+    return tuple(name for name in list_methods() if name not in left_out)
 
-    def usable(name: str) -> bool:
-        if name not in USUAL:
-            return name not in SLOW
-        return is_installed(name) and (USUAL[name].classifies or not classify)
 
-    return tuple(filter(usable, list_methods()))
+def methods_left_out(*, classify: bool) -> dict[str, str]:
+    """Reasons by name why methods are compared only if they are named."""
+    reasons = dict.fromkeys(SLOW, "slow")
+    for name, way in USUAL.items():
+        if not is_installed(name):
+            reasons[name] = "not installed"
+        elif classify and not way.classifies:
+            reasons[name] = "not for classes"
+    return reasons
 
 
 def make_methods(

@@ -9,9 +9,9 @@ category or a random effect:
     the strength by five inner folds.
 ``mixed-model``, ``mixed-slopes``
     Linear mixed model by REML (statsmodels ``MixedLM``): random intercepts, and also
-    independent random slopes of up to ten numeric features. Classes: logistic
-    regression with random intercepts by the Laplace approximation, as lme4 does;
-    there is no ``mixed-slopes`` for classes.
+    independent random slopes of up to ten features that vary within tasks. Classes:
+    logistic regression with random intercepts by the Laplace approximation, as lme4
+    does; there is no ``mixed-slopes`` for classes.
 ``lightgbm``
     Gradient boosting with the task as a category. Inner folds choose among five
     settings, two of them for small tasks, without which boosting ignores the task.
@@ -264,15 +264,15 @@ def _independent_columns(X: Array, mean: Array, scale: Array) -> Index:
 
 
 def _varying_columns(F: Array, rows: Rows) -> Index:
-    """Numeric columns that vary within tasks, at most ten."""
-    counts = np.bincount(rows.codes, minlength=rows.n_tasks)
-    found = []
+    """Columns that vary within tasks, at most ten; those of two values come last."""
+    counts = np.maximum(np.bincount(rows.codes, minlength=rows.n_tasks), 1)
+    numbers: list[int] = []
+    switches: list[int] = []
     for j, column in enumerate(F.T):
-        centre = np.bincount(rows.codes, column, rows.n_tasks) / np.maximum(counts, 1)
-        inside = np.mean((column - centre[rows.codes]) ** 2)
-        if len(np.unique(column)) > 2 and inside > 1e-8:
-            found.append(j)
-    return np.array(found[:MOST_SLOPES], dtype=np.intp)
+        centre = np.bincount(rows.codes, column, rows.n_tasks) / counts
+        if np.mean((column - centre[rows.codes]) ** 2) > 1e-8:
+            (numbers if len(np.unique(column)) > 2 else switches).append(j)
+    return np.array([*numbers, *switches][:MOST_SLOPES], dtype=np.intp)
 
 
 def _predict_mixed(

@@ -154,7 +154,7 @@ def compare(
         "encoded": [c.name for c in rows.encoding.columns if c.values is not None],
         "winner": comparison.describe_winner(found),
         "ours": None,
-        "left_out": [],
+        "left_out": {},
     }
     if any(row["method"] == comparison.OURS for row in found):
         model = comparison.make_ours(
@@ -167,9 +167,7 @@ def compare(
         )
         facts["ours"] = comparison.describe_ours(model)
     if wanted == DEFAULT:
-        used = comparison.default_methods(classify=by_class)
-        left_out = [name for name in comparison.list_methods() if name not in used]
-        facts["left_out"] = left_out
+        facts["left_out"] = comparison.methods_left_out(classify=by_class)
     if as_json:
         print_json(facts | {"results": found})
     else:
@@ -248,9 +246,9 @@ def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
     if facts["ours"]:
         console.print(facts["ours"], **plain)
     if facts["left_out"]:
-        names = ", ".join(facts["left_out"])
-        why = "slow, not installed, or not for classes; name them with --methods"
-        console.print(f"Left out: {names} ({why}).", **plain)
+        reasons = facts["left_out"]
+        names = ", ".join(f"{name} ({why})" for name, why in reasons.items())
+        console.print(f"Left out unless named by --methods: {names}.", **plain)
     console.print(facts["winner"], **plain)
 
 

@@ -79,11 +79,17 @@ def fit(
             "chain",
             "mean",
             "none",
-            help="Which tasks are similar: neighbours in order, all, or none.",
+            help="Which tasks are similar: neighbours in sorted order (chain), all "
+            "(mean), or none.",
         ),
     ] = "chain",
     penalty: Annotated[
-        str, word_option("l21", "nuclear", help="Tasks share features, or a subspace.")
+        str,
+        word_option(
+            "l21",
+            "nuclear",
+            help="What tasks share: a set of features (l21) or a subspace (nuclear).",
+        ),
     ] = "l21",
     lam: Annotated[float | None, _strength_option("penalty")] = None,
     theta: Annotated[float | None, _strength_option("feature prior")] = None,
