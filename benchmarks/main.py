@@ -22,6 +22,7 @@ from benchmarks.workloads import (
     out_of_core,
     own_x,
     shared_x,
+    tables,
 )
 
 WORKLOADS = {
@@ -37,6 +38,7 @@ WORKLOADS = {
     "mixed_model": mixed_model,
     "baselines": baselines,
     "out_of_core": out_of_core,
+    "tables": tables,
 }
 
 

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -79,6 +80,7 @@ class Report:
     note: str
     bars: Sequence[Bar]
     sections: Sequence[Section]
+    numbers: Mapping[str, Any] = field(default_factory=dict)  # for the JSON file
 
 
 def milliseconds(seconds: float) -> str:
@@ -106,11 +108,13 @@ def write_report(
     parts.append(f"Made by `make bench` ({kind}). Measured on: {about}.")
     page = "\n\n".join(part for part in parts if part)
     (FOLDER / f"{name}.md").write_text(page + "\n", encoding="utf-8")
-    facts = {
+    facts: dict[str, Any] = {
         "title": report.title,
         "kind": kind,
         "bars": [asdict(bar) for bar in report.bars],
     }
+    if report.numbers:
+        facts["numbers"] = report.numbers
     # Comparisons of NumPy's numbers give its own kind of truth.
     text = json.dumps(facts, indent=1, ensure_ascii=False, default=bool)
     (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         MultiTaskClassifierCV,
         MultiTaskRegressor,
         MultiTaskRegressorCV,
+        TaskKFold,
         load,
         regularization_path,
         save,
@@ -36,6 +37,7 @@ __all__ = [
     "MultiTaskClassifierCV",
     "MultiTaskRegressor",
     "MultiTaskRegressorCV",
+    "TaskKFold",
     "TaskPrior",
     "TaskStatistics",
     "__version__",
@@ -69,7 +71,7 @@ _FACES = {
     "baselines": "compare",
     "data": "TaskStatistics one_vs_one one_vs_rest stack_tasks summarize",
     "estimators": "CopyFeatures MultiTaskClassifier MultiTaskClassifierCV load save "
-    "MultiTaskRegressor MultiTaskRegressorCV regularization_path",
+    "MultiTaskRegressor MultiTaskRegressorCV TaskKFold regularization_path",
     "priors": "FeaturePrior TaskPrior",
     "reports": "report",
 }

@@ -9,18 +9,36 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
-from sklearn.model_selection import KFold
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor
-from priormtl.baselines import BASELINES, TunedClassifier, TunedRegressor, comparison
+from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor, TaskKFold
+from priormtl.baselines import (
+    BASELINES,
+    REFERENCES,
+    USUAL,
+    TunedClassifier,
+    TunedRegressor,
+    comparison,
+    usual,
+)
 from priormtl.baselines.comparison import (
     are_classes,
     compare,
+    describe_ours,
+    describe_winner,
     list_methods,
     make_methods,
     make_ours,
@@ -29,8 +47,9 @@ from priormtl.baselines.comparison import (
 from priormtl.data import tables
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import progress
+from priormtl.metrics import corrected_interval
 
-COLUMNS = ["method", "metric", "mean", "sd", "seconds"]
+COLUMNS = ["method", "metric", "mean", "sd", "seconds", "difference", "low", "high"]
 FAST = {"cv": 2, "n_settings": 2}
 
 
@@ -92,8 +111,9 @@ def test_the_table_is_tidy_and_best_first(rows):
 def test_classes(rows):
     X, y, task = rows
     found = compare(X, y > 0, task=task, methods="priormtl", **FAST)
-    assert found["metric"].tolist() == ["auc", "accuracy"]
-    assert found["mean"].between(0.5, 1.0).all()
+    assert found["metric"].tolist() == ["log_loss", "auc", "accuracy"]
+    assert found["mean"][1:].between(0.5, 1.0).all()
+    assert 0.0 < found["mean"][0] < 1.0
     forced = compare(
         X, (y > 0).astype(float), task=task, methods="priormtl", classify=False, **FAST
     )
@@ -272,6 +292,94 @@ def test_models_of_users_meet_the_same_judge(rows):
     assert found["method"][0] == "ours"
 
 
+def test_any_regressor_of_scikit_learn_gets_the_task_as_a_column():
+    rng = np.random.default_rng(0)
+    task = np.repeat(["a", "b", "c"], 40)
+    X = rng.normal(size=(120, 2))
+    # Only who knows the task can predict.
+    y = 5.0 * (task == "b") + 0.1 * rng.normal(size=120)
+    frame = pd.DataFrame(X, columns=["u", "v"]).assign(school=task)
+    methods = {
+        "hgb": HistGradientBoostingRegressor(min_samples_leaf=5),
+        "tree": DecisionTreeRegressor(random_state=0),
+        "pipe": make_pipeline(
+            make_column_transformer(
+                (OneHotEncoder(), ["school"]), remainder="passthrough"
+            ),
+            Ridge(0.1),
+        ),
+    }
+    named = compare(frame, y, task="school", methods=methods, cv=3)
+    assert named[named["metric"] == "variance_explained"]["mean"].min() > 0.9
+    del methods["pipe"]
+    plain = compare(X, y, task=task, methods=methods, cv=3)
+    sparse = compare(csr_array(X), y, task=task, methods={"r": Ridge()}, cv=3)
+    assert plain[plain["metric"] == "variance_explained"]["mean"].min() > 0.9
+    assert sparse["mean"].notna().all()
+    classes = {
+        "hgb": HistGradientBoostingClassifier(min_samples_leaf=5),
+        "tree": DecisionTreeClassifier(random_state=0),
+    }
+    found = compare(frame, task == "b", task="school", methods=classes, cv=3)
+    assert found[found["metric"] == "accuracy"]["mean"].min() > 0.9
+    assert found[found["metric"] == "log_loss"]["mean"].max() < 0.3
+
+
+def test_searches_find_the_column_themselves(rows):
+    X, y, task = rows
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(school=task)
+    cv = TaskKFold(2, task="school")
+    model = GridSearchCV(MultiTaskRegressor(task="school"), {"lam": [0.1, 1.0]}, cv=cv)
+    found = compare(frame, y, task="school", methods={"grid": model}, cv=2)
+    assert found["mean"].notna().all()
+
+
+def test_differences_are_paired_and_corrected(rows):
+    X, y, task = rows
+    methods = {"one": Constant(1.0), "zero": Constant()}
+    splits = list(KFold(3, shuffle=True, random_state=0).split(X))
+    found = compare(X, y, task=task, methods=methods, cv=splits)
+    first, second = found[found["metric"] == "rmse"].to_dict("records")
+    assert (first["difference"], first["low"], first["high"]) == (0.0, 0.0, 0.0)
+    each = {
+        name: np.array([np.sqrt(np.mean((y[test] - c) ** 2)) for _, test in splits])
+        for name, c in (("one", 1.0), ("zero", 0.0))
+    }
+    a, b = each[first["method"]], each[second["method"]]
+    low, high, _ = corrected_interval(b - a, 0.5)
+    assert second["difference"] == pytest.approx(np.mean(b - a))
+    assert (second["low"], second["high"]) == pytest.approx((low, high))
+
+
+def winner_rows(metric="rmse", **second):
+    first = {"method": "a", "metric": metric, "mean": 1.0, "seconds": 2.0}
+    first |= {"difference": 0.0, "low": 0.0, "high": 0.0}
+    other = first | {"method": "b", "mean": 1.5, "seconds": 0.5}
+    other |= {"difference": 0.5, "low": 0.2, "high": 0.8}
+    return [first, other | second]
+
+
+def test_a_sentence_names_winner_margin_and_cost():
+    assert describe_winner(winner_rows()) == (
+        "a predicts best: rmse 1, 0.5 (95 % interval 0.2 to 0.8) below b, the next "
+        "best, at 2 s a fit against 0.5 s."
+    )
+    unsure = describe_winner(winner_rows(low=-0.1, high=1.1))
+    assert "(95 % interval -0.1 to 1.1)" in unsure
+    assert unsure.endswith("The difference may be due to chance.")
+    area = winner_rows("auc", mean=0.9, difference=-0.1, low=-0.15, high=-0.05)
+    assert "0.1 (95 % interval 0.05 to 0.15) above b" in describe_winner(area)
+    alone = describe_winner(winner_rows(mean=np.nan))
+    assert alone == "a has rmse 1, at 2 s a fit."
+    once = describe_winner(winner_rows(low=np.nan, high=np.nan))
+    assert once == "a predicts best: rmse 1, 0.5 below b, at 2 s a fit against 0.5 s."
+
+
+def test_our_row_is_explained():
+    assert "MultiTaskRegressorCV with task_prior='mean'" in describe_ours(ours(20))
+    assert "5 of lam, 4 of epsilon" in describe_ours(ours(20))
+
+
 # Rows held out and metrics.
 
 
@@ -307,7 +415,10 @@ def test_metrics_of_classes(rows):
         for k in np.unique(task)
     ]
     share = accuracy_score(labels[test], model.predict(X[test], task=task[test]))
-    np.testing.assert_allclose(comparison.score(model, 0), [np.mean(areas), share])
+    chances = model.predict_proba(X[test], task=task[test])
+    loss = log_loss(labels[test], np.clip(chances, 1e-3, 1 - 1e-3))
+    expected = [loss, np.mean(areas), share]
+    np.testing.assert_allclose(comparison.score(model, 0), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], ["no", "yes"], [False, True]])
@@ -318,7 +429,7 @@ def test_classifiers_without_decision_values_are_ranked_too(rows, labels):
     test = comparison.splits[0].test
     tree = comparison.fit(DecisionTreeClassifier(max_depth=2, random_state=0), 0)
     area = roc_auc_score(y[test] > 0, tree.predict_proba(X[test])[:, 1])
-    assert comparison.score(tree, 0)[0] == pytest.approx(area)
+    assert comparison.score(tree, 0)[1] == pytest.approx(area)
 
     class LabelsOnly:
         def predict(self, X):
@@ -326,7 +437,9 @@ def test_classifiers_without_decision_values_are_ranked_too(rows, labels):
 
     positive = tree.predict(X[test]) == labels[1]
     area = roc_auc_score(y[test] > 0, positive)
-    assert comparison.score(LabelsOnly(), 0)[0] == pytest.approx(area)
+    found = comparison.score(LabelsOnly(), 0)
+    assert found[1] == pytest.approx(area)
+    assert np.isnan(found[0])  # labels have no probabilities
 
 
 def test_columns_with_gaps(rows):
@@ -342,7 +455,7 @@ def test_columns_with_gaps(rows):
     classes = np.where(np.isnan(Y), np.nan, Y > 0)
     comparison = read_comparison(X, classes, None, 3, classify=True)
     model = comparison.fit(MultiTaskClassifier(lam=0.1), 0)
-    assert comparison.score(model, 0)[1] > 0.6
+    assert comparison.score(model, 0)[2] > 0.6
 
 
 def test_only_measured_targets_of_the_held_out_rows_count(rows):
@@ -442,16 +555,29 @@ def ours(n_settings, **settings):
     return make_ours(n_settings, 10.0, **(fixed | settings))
 
 
-def test_all_are_ours_and_those_of_the_catalogue():
+def test_all_are_ours_the_usual_ways_and_those_of_the_catalogue(monkeypatch):
+    monkeypatch.setattr(usual, "find_spec", lambda name: name)
     assert list(find("all")) == list(list_methods())
-    assert list_methods()[: 1 + len(BASELINES)] == ("priormtl", *BASELINES)
+    assert list_methods() == ("priormtl", *USUAL, *BASELINES, *REFERENCES)
+
+
+def test_defaults_are_fast_and_installed(monkeypatch):
+    monkeypatch.setattr(usual, "find_spec", lambda name: name != "gpboost" or None)
+    found = set(list_methods()) - set(find("default"))
+    assert found == {"fedem", "mtfl", "mkmtl", "gpboost"}
+    found = set(list_methods()) - set(find("default", classify=True))
+    assert found == {"fedem", "mtfl", "mkmtl", "gpboost", "mixed-slopes"}
+    with pytest.raises(ImportError, match=r"gpboost needs .* pip install gpboost"):
+        find("gpboost")
+    with pytest.raises(ValueError, match="mixed-slopes needs numbers"):
+        find("mixed-slopes", classify=True)
 
 
 @pytest.mark.parametrize(
     ("classify", "kind"), [(False, TunedRegressor), (True, TunedClassifier)]
 )
 def test_named_methods_are_tuned_on_standardised_features(classify, kind):
-    for name, model in find("all", classify=classify).items():
+    for name, model in find([*BASELINES, *REFERENCES], classify=classify).items():
         if name != "priormtl":
             assert isinstance(model, kind)
             assert model.n_settings == 6
@@ -500,7 +626,7 @@ def test_case_of_names_does_not_matter():
         "rmtl",
         "ridge-single",
     ]
-    assert list(find("ALL")) == list(find("all"))
+    assert list(find("DEFAULT")) == list(find("default"))
 
 
 def test_unknown_names_and_estimators_are_refused():
@@ -511,4 +637,4 @@ def test_unknown_names_and_estimators_are_refused():
     with pytest.raises(TypeError, match="'own' is 3"):
         find({"own": 3})
     with pytest.raises(ValueError, match="n_settings"):
-        find("all", n_settings=0)
+        find("default", n_settings=0)

@@ -11,6 +11,7 @@ import pytest
 from sklearn.exceptions import FitFailedWarning
 from typer.testing import CliRunner
 
+from priormtl.baselines import usual
 from priormtl.baselines.comparison import compare
 from priormtl.cli import compare as command
 from priormtl.cli.main import app
@@ -65,7 +66,11 @@ def test_a_plain_table_marks_the_best(table):
         "seconds",
     ):
         assert word in result.stdout
-    assert sum(line.count(" * ") for line in result.stdout.splitlines()[:-1]) == 3
+    shown = result.stdout.splitlines()
+    assert sum(line.count(" * ") for line in shown if "│" in line) == 3
+    assert shown[-2].startswith("priormtl is MultiTaskRegressorCV with")
+    assert " predicts best: rmse " in shown[-1]
+    assert "95 % interval" in shown[-1]
     assert "\x1b" not in result.stdout
     assert result.stderr == ""
 
@@ -80,7 +85,7 @@ def test_json_tells_what_the_library_finds(table, rows):
         X, y, task=task, methods=["priormtl", "ridge-single"], cv=2, n_settings=2
     ).to_dict("records")
     for ours, theirs in zip(told["results"], found, strict=True):
-        assert list(ours) == ["method", "metric", "mean", "sd", "seconds"]
+        assert list(ours) == list(command.COLUMNS)
         assert (ours["method"], ours["metric"]) == (theirs["method"], theirs["metric"])
         assert ours["mean"] == pytest.approx(theirs["mean"], rel=1e-9)
 
@@ -118,7 +123,7 @@ def test_classes(table):
     result = ask(table, "--json", "--methods", "priormtl")
     assert result.exit_code == 0, result.output
     metrics = [row["metric"] for row in json.loads(result.stdout)["results"]]
-    assert metrics == ["auc", "accuracy"]
+    assert metrics == ["log_loss", "auc", "accuracy"]
     refuse(ask(table, "--no-classify"), "y must")
 
 
@@ -132,19 +137,58 @@ def half(*_, **settings):
             "mean": [1.0, math.nan],
             "sd": [0.5, math.nan],
             "seconds": [1.0, math.nan],
+            "difference": [0.0, math.nan],
+            "low": [0.0, math.nan],
+            "high": [0.0, math.nan],
         }
     )
 
 
 def test_failures_are_a_line_and_null(table, monkeypatch):
-    read_table, _ = command._import_tools()
-    monkeypatch.setattr(command, "_import_tools", lambda: (read_table, half))
+    monkeypatch.setattr(command, "compare_methods", half)
     result = ask(table, "--json")
     assert result.stderr == "Warning: ridge failed\n"
     assert json.loads(result.stdout)["results"][1]["mean"] is None
     shown = ask(table).stdout
     assert "failed" in shown
     assert "* 1.00 ± 0.50" in shown
+
+
+def test_the_options_of_fit(table):
+    lines = table.read_text().splitlines()
+    years = ["year;pupil", *(f"{2000 + i % 4};{i}" for i in range(len(lines) - 1))]
+    text = "\n".join(f"{y};{x}" for y, x in zip(years, lines, strict=True))
+    table.write_text(text.replace(",", ";"))
+    result = ask(table, "--json", "--drop", "pupil,year", "--where", "year < 2003")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["rows"], told["features"]) == (27, 4)
+    result = ask(table, "--json", "--features", "a,b", "--missing", "mean")
+    assert json.loads(result.stdout)["features"] == 2
+    result = ask(table, "--json", "--features", "a,b,c", "--prior", "natural")
+    assert result.exit_code == 0, result.output
+    refuse(ask(table, "--drop", "pupl"), "unknown column 'pupl'", "'pupil'")
+    refuse(ask(table, "--drop", "a", "--features", "b"), "cannot be combined")
+
+
+def test_slow_and_absent_methods_are_named(table, monkeypatch):
+    monkeypatch.setattr(command, "compare_methods", half)
+    words = (table, "--task", "school", "--target", "score")
+    told = "Left out unless named by --methods: fedem (slow), mtfl (slow), mkmtl (slow)"
+    assert told in run(*words).stdout
+    assert "Left out" not in ask(table).stdout
+    monkeypatch.setattr(usual, "find_spec", lambda name: name != "gpboost" or None)
+    assert "gpboost (not installed)." in run(*words).stdout
+
+
+def test_absent_packages_are_one_sentence(table, monkeypatch):
+    monkeypatch.setattr(usual, "find_spec", lambda name: None)
+    refuse(ask(table, "--methods", "lightgbm"), "lightgbm needs", "priormtl[compare]")
+
+
+def test_a_forgotten_task_is_a_question(table):
+    result = run(table, "--target", "score", *FAST)
+    refuse(result, "--task COL is missing: which column of", "['school', 'a', 'b'")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """priormtl fit: the model of the library, what is printed, and what is refused."""
 
+import gzip
 import json
 import os
 import signal
@@ -281,7 +282,7 @@ def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, message):
             ("--key", "pupil", "--classify"),
             ("--key cannot be combined",),
         ),
-        (("--folds", "200"), ("must leave rows for every fold",)),
+        (("--folds", "300"), ("must leave rows for every fold",)),
         (("--target", "passed"), ("column 'passed' must hold numbers", "--classify")),
         (("--target", "score", "--classify"), ("must hold two classes in each task",)),
     ],
@@ -295,7 +296,7 @@ def test_mistakes_are_one_sentence_and_no_file(exams, tmp_path, words, messages)
 def test_what_must_be_given_is_asked_for(exams, tmp_path):
     out = ("--out", tmp_path / "a.model")
     refuse(run(*out), tmp_path, "fit needs DATA, a table, or --from-stats")
-    refuse(run(exams / "exams.csv", *out), tmp_path, "fit needs --task COL")
+    refuse(run(exams / "exams.csv", *out), tmp_path, "--task COL is missing", "school")
     words = ("--task", "school")
     refuse(run(exams / "exams.csv", *out, *words), tmp_path, "fit needs --target COL")
 
@@ -463,3 +464,38 @@ def test_other_numbers_are_not(y):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         hint_at_classes("score", parts(y))
+
+
+def test_columns_are_dropped_and_other_dialects_read(exams, tmp_path):
+    text = (exams / "exams.csv").read_text()
+    file = tmp_path / "german.csv.gz"
+    file.write_bytes(gzip.compress(text.replace(",", ";").replace(".", ",").encode()))
+    drop = ("--drop", "pupil,passed", "--lam", "1", "--epsilon", "1", "--json")
+    words = ("--task", "school", "--target", "score", *drop)
+    plain = run(exams / "exams.csv", *words, "--out", tmp_path / "a.model")
+    assert plain.exit_code == 0, plain.output
+    german = run(file, *words, "--out", tmp_path / "b.model")
+    assert german.exit_code == 0, german.output
+    told, found = json.loads(plain.stdout), json.loads(german.stdout)
+    assert told["features"] == found["features"] == 4
+    a, b = load(tmp_path / "a.model"), load(tmp_path / "b.model")
+    assert a.feature_names_in_.tolist() == ["hours", "books", "sex=f", "sex=m"]
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-9)
+    address = (exams / "exams.csv").as_uri()
+    again = run(address, *words, "--out", tmp_path / "c.model")
+    assert again.exit_code == 0, again.output
+    wrong = run(file, *words, "--out", tmp_path / "d.model", "--delimiter", "ab")
+    assert wrong.exit_code == 2
+    assert "must be one character or 'tab'" in wrong.stderr
+
+
+def test_texts_among_numbers_are_named_with_their_row(exams, tmp_path):
+    lines = (exams / "exams.csv").read_text().splitlines()
+    place = lines[0].split(",").index("hours")
+    cells = lines[10].split(",")
+    cells[place] = "oops"
+    lines[10] = ",".join(cells)
+    (exams / "bad.csv").write_text("\n".join(lines))
+    words = ("--task", "school", "--target", "score", "--lam", "1", "--epsilon", "1")
+    result = run(exams / "bad.csv", *words, "--out", tmp_path / "a.model")
+    refuse(result, tmp_path, "column 'hours'", "'oops' in row 10", "--categories hours")

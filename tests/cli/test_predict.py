@@ -66,6 +66,15 @@ def test_predictions_stand_beside_task_and_id(place, tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_several_columns_are_copied(place, tmp_path):
+    words = ("--id", "pupil", "--id", "sex")
+    found, _ = predict(place / "mean", place / "exams.csv", tmp_path / "a.csv", *words)
+    assert list(found) == ["pupil", "sex", "school", "prediction"]
+    address = (place / "exams.csv").as_uri()
+    again, _ = predict(place / "mean", address, tmp_path / "b.csv", *words)
+    pd.testing.assert_frame_equal(found, again)
+
+
 def test_classes_have_probabilities(place, tmp_path):
     out = tmp_path / "a.parquet"
     found, result = predict(place / "classes", place / "exams.csv", out)

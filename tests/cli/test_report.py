@@ -1,5 +1,6 @@
 """priormtl report: a page from a file, rows read as the model reads them."""
 
+import csv
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -48,6 +49,18 @@ def test_rows_are_scored_and_answers_printed_as_json(model):
     assert told["findings"][0]["numbers"]["rows_metric"] == "R²"
 
 
+def test_only_rows_that_match_are_scored(model):
+    columns = ("--task", "region", "--target", "score", "--data", "new.csv", "--json")
+    told = json.loads(run("exams.model", *columns).stdout)
+    where = ("--where", "score > 0")
+    some = json.loads(run("exams.model", *columns, *where).stdout)
+    counts = [each["findings"][0]["numbers"]["rows"] for each in (some, told)]
+    with open("new.csv", encoding="utf-8") as file:
+        positive = sum(float(row["score"]) > 0 for row in csv.DictReader(file))
+    assert counts == [positive, 100]
+    assert 0 < positive < 100
+
+
 def test_all_coefficients_may_be_written(model):
     result = run("exams.model", "--out", "r.html", "--coefficients", "c.csv")
     assert result.exit_code == 0, result.output
@@ -60,6 +73,7 @@ def test_all_coefficients_may_be_written(model):
         (("no.model",), "no.model"),
         (("new.csv",), "new.csv"),
         (("exams.model", "--task", "region"), "Give --data"),
+        (("exams.model", "--where", "score > 0"), "Give --data"),
         (("exams.model", "--data", "new.csv"), "--data needs --task COL"),
         (("exams.model", "--out", "no/r.html"), "folder no does not exist"),
         (("exams.model", "--coefficients", "c.txt"), "ends in .csv"),

@@ -91,7 +91,7 @@ def test_filters_and_categories(folder):
     [
         ((), "0.parquet: column 'size' lacks"),
         (("--missing", "drop", "--min-rows", "1000"), "min_rows=1000 must leave some"),
-        (("--categories", "colour"), "--categories must look like COL=A,B"),
+        (("--categories", "colour="), "--categories must look like COL or COL=A,B"),
         (("--features", "sise"), "unknown column 'sise'"),
         (("--where", "year > 1"), "unknown column 'year'"),
         (("--where", "id < 0"), "there must be rows"),

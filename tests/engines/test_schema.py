@@ -4,15 +4,18 @@ import warnings
 
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 
-from priormtl.engines import Schema, read_rows, summarize
+from priormtl.engines import Schema, read_rows, summarize, summarize_sharded
 from priormtl.engines.schema import (
     Column,
     Layout,
     Slot,
+    StrayTextError,
+    check_texts,
     join_layouts,
-    warn_of_numbers,
 )
+from priormtl.exceptions import DataFileError
 
 NAMES = ["school", "score", "age", "colour", "id"]
 
@@ -136,15 +139,19 @@ NUMBERS = [f"{i / 4}" for i in range(20)]
 @pytest.mark.parametrize(
     ("values", "word"),
     [
-        ([*NUMBERS, "oops"], "'oops'"),
         ([text.replace(".", ",") for text in NUMBERS], "'0,0'"),
         (["-1e-3", *NUMBERS], "look like numbers:"),
     ],
 )
-def test_numbers_among_texts_are_told(values, word):
+def test_numbers_as_texts_are_told(values, word):
     with pytest.warns(UserWarning, match="column 'x' is text") as caught:
-        warn_of_numbers("x", values)
+        check_texts("x", values)
     assert word in str(caught[0].message)
+
+
+def test_a_few_texts_among_numbers_are_an_error():
+    with pytest.raises(StrayTextError, match=r"'x' must hold numbers: got 'oops'"):
+        check_texts("x", [*NUMBERS, "oops"])
 
 
 @pytest.mark.parametrize(
@@ -161,17 +168,58 @@ def test_numbers_among_texts_are_told(values, word):
 def test_names_are_not(values):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_numbers("x", values)
+        check_texts("x", values)
+
+
+def stray_table(n=42, bad=30):
+    values = [str(i / 4) for i in range(n)]
+    values[bad] = "oops"
+    labels = ["a", "b"] * (n // 2)
+    return pa.table({"x": values, "y": range(n), "t": labels})
+
+
+@pytest.mark.parametrize("n", [42, 3000])
+@pytest.mark.parametrize("read", [read_rows, summarize])
+def test_tables_name_column_value_row_and_way_out(read, n, tmp_path):
+    table = stray_table(n)
+    words = (
+        r"column 'x' must hold numbers: got 'oops' in row 31; correct it, or declare "
+        r"the column as categorical \(--categories x, in Python categories={'x': \[\]}"
+    )
+    with pytest.raises(ValueError, match=words):
+        read(table, task="t", target="y")
+    csv.write_csv(table, tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text("x,y,t\n1.5,2,a\n2.5,2,b\n")
+    with pytest.raises(DataFileError, match=r"a\.csv: column 'x'.* in row 31;"):
+        read(tmp_path / "a.csv", task="t", target="y", where="y >= 0")
+
+
+def test_shards_name_them_too_and_leave_nothing(tmp_path):
+    with pytest.raises(DataFileError, match=r"got 'oops' in row 31;"):
+        summarize_sharded(stray_table(), tmp_path / "out", task="t", target="y")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("read", [read_rows, summarize])
-def test_tables_tell_once_and_not_where_categories_are_declared(read):
-    values = [*NUMBERS, "oops"] * 2
-    n = len(values)
-    table = pa.table({"x": values, "y": range(n), "t": ["a", "b"] * (n // 2)})
-    with pytest.warns(UserWarning, match="'oops'") as caught:
-        read(table, task="t", target="y")
-    assert len(caught) == 1
+def test_columns_declared_as_categorical_have_the_values_that_occur(read):
+    table = stray_table(20, 7)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read(table, task="t", target="y", categories={"x": sorted(set(values))})
+        read(table, task="t", target="y", categories={"x": table["x"].to_pylist()})
+        found = read(table, task="t", target="y", categories={"x": []})
+        numbers = pa.table({"x": [1, 2, 1, 3], "y": range(4), "t": list("aabb")})
+        coded = read(numbers, task="t", target="y", categories={"x": []})
+
+    def names(result):
+        whole = getattr(result, "whole", None)
+        return result.X.column_names if whole is None else list(whole.features)
+
+    assert "x=oops" in names(found)
+    assert len(names(found)) == 20
+    assert names(coded) == ["x=1", "x=2", "x=3"]
+
+
+def test_a_schema_of_many_declared_values_is_refused():
+    table = stray_table(3000)
+    with pytest.raises(ValueError, match="more than 1000 different texts"):
+        read_rows(table, task="t", target="y", categories={"x": []})

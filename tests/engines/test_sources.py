@@ -1,19 +1,22 @@
 """Sources: files of three kinds, folders, filters; every error names its file."""
 
+import bz2
 import gzip
 import threading
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
-from pyarrow import csv, feather, parquet
+from pyarrow import csv, feather, fs, parquet
 
-from priormtl.engines import Schema, open_source, sources, summarize
+from priormtl.engines import Schema, Wanted, open_source, sources, summarize
 from priormtl.engines.sources import (
+    Dialect,
     prefetch,
     read_filter,
-    refuse_other_kinds,
+    sniff_dialect,
     unreadable,
 )
 from priormtl.exceptions import DataFileError
@@ -266,9 +269,7 @@ TEXT = "t,größe,y\na,1.5,2\n"
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (TEXT.replace(",", ";").encode(), ["commas", "semicolons", "sep=';'"]),
-        (TEXT.replace(",", "\t").encode(), ["commas", "tabs", r"sep='\t'"]),
-        (TEXT.replace(",", "|").encode(), ["commas", "bars"]),
+        (gzip.compress(TEXT.encode()), ["compressed with gzip", ".gz"]),
         (TEXT.encode("utf-16"), ["UTF-8", "UTF-16"]),
         (TEXT.encode("utf-16-le"), ["UTF-8", "zero bytes"]),
         (b"PK\x03\x04" + TEXT.encode(), ["archive", "save it as CSV"]),
@@ -293,18 +294,121 @@ def test_ours_are_read(tmp_path, content):
     assert open_source(file).columns[::2] == ["t", "y"]
 
 
-def test_compressed_files_are_left_to_arrow(tmp_path):
-    file = tmp_path / "a.csv.gz"
-    file.write_bytes(gzip.compress(TEXT.encode()))
-    refuse_other_kinds(file)
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.tsv.gz", "a.gz", "a.csv.bz2"])
+def test_compressed_files_are_read(tmp_path, name):
+    file = tmp_path / name
+    pack = bz2.compress if name.endswith("bz2") else gzip.compress
+    file.write_bytes(pack(TEXT.replace(",", ";").encode()))
     assert open_source(file).columns[::2] == ["t", "y"]
+    if name != "a.gz":
+        assert open_source(tmp_path).columns[::2] == ["t", "y"]
 
 
-def test_one_column_and_no_line_are_not_judged(tmp_path):
+def test_one_column_and_no_line_are_not_judged():
+    for lines in (["x", "1"], [""], []):
+        assert sniff_dialect(lines).decimal == "."
+
+
+# CSV files of other places.
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+def test_delimiters_are_found_out(tmp_path, delimiter, name):
+    file = tmp_path / name
+    lines = ["town", "size", "score"], ['"Ulm, an der; Donau"', "1.5", "2"]
+    file.write_text("\n".join(delimiter.join(line) for line in lines))
+    (piece, *_) = open_source(file).read(Wanted(("town", "size", "score")))
+    [row] = piece.table.to_pylist()
+    assert row == {"town": "Ulm, an der; Donau", "size": 1.5, "score": 2.0}
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_decimal_commas_are_found_out(tmp_path, delimiter):
     file = tmp_path / "a.csv"
-    for content in ("x\n1\n", "\n"):
-        file.write_text(content)
-        refuse_other_kinds(file)
+    rows = ["t;x;y", *(f"{'ab'[i % 2]};{i},25;-{i},5e1" for i in range(20))]
+    file.write_text("\n".join(rows).replace(";", delimiter))
+    found = summarize(file, task="t", target="y").whole
+    assert found.features == ("x",)
+    np.testing.assert_allclose(found.x_mean[:, 0], [9.25, 10.25])
+    np.testing.assert_allclose(found.y_mean, [-95.0, -105.0])
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["a;b", "1,5;2"], (";", ",")),
+        (["a;b", "1.5;2"], (";", ".")),
+        (["a;b", "1.5;2", "1,5;2"], (";", ".")),
+        (["a,b", '"1,5",2'], (",", ".")),
+        (["a,b;c", "1,2;3"], (",", ".")),
+        (["a\tb c,d", "1\t2 3"], ("\t", ".")),
+        (['"x;y",z', '"1;2",3'], (",", ".")),
+        (["a;b", "1;2", ""], (";", ".")),
+    ],
+)
+def test_dialects(lines, expected):
+    assert sniff_dialect(lines) == expected
+
+
+def test_what_is_given_is_not_guessed(tmp_path):
+    assert sniff_dialect(["a;b", "1,5;2"], Dialect(",", ".")) == (",", ".")
+    file = tmp_path / "a.csv"
+    file.write_text('t,x,y\na,"1,5","2,5"\nb,"2,5","1,5"\n')
+    opened = open_source(file, decimal=",")
+    assert summarize(opened, task="t", target="y").whole.x_mean.ravel().tolist() == [
+        1.5,
+        2.5,
+    ]
+    file.write_text("t:x:y\na:1:2\n")
+    assert open_source(file, delimiter=":").columns == ["t", "x", "y"]
+
+
+# Addresses.
+
+
+def test_addresses_of_local_files_are_paths(tmp_path):
+    for k in range(2):
+        folder = tmp_path / f"year={k}"
+        folder.mkdir()
+        (folder / "a.csv").write_text(TEXT)
+    (tmp_path / ".hidden.csv").write_text("nonsense")
+    expected = open_source(tmp_path)
+    found = open_source(tmp_path.as_uri())
+    assert found.columns == expected.columns
+    assert found.size == expected.size
+    one = (tmp_path / "year=0" / "a.csv").as_uri()
+    assert open_source(one).columns[0] == "t"
+    assert open_source([one, one]).columns[0] == "t"
+    with pytest.raises(FileNotFoundError, match=r"file:.*none.csv is not a file"):
+        open_source(tmp_path.as_uri() + "/none.csv")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(DataFileError, match="has no files that end in"):
+        open_source(empty.as_uri())
+
+
+def test_addresses_are_opened_by_arrow(monkeypatch):
+    memory = pytest.importorskip("fsspec.implementations.memory").MemoryFileSystem()
+    system = fs.PyFileSystem(fs.FSSpecHandler(memory))
+    with memory.open("/bucket/exams/a.csv.gz", "wb") as file:
+        file.write(gzip.compress(b"t;x;y\na;1,5;2\nb;2,5;3\n"))
+    asked = []
+
+    def resolve(address):
+        asked.append(address)
+        return system, address.removeprefix("s3:/")
+
+    monkeypatch.setattr(sources, "resolve_address", resolve)
+    for address in ("s3://bucket/exams", "s3://bucket/exams/a.csv.gz"):
+        found = summarize(address, task="t", target="y").whole
+        assert found.x_mean.ravel().tolist() == [1.5, 2.5]
+    assert asked[0] == "s3://bucket/exams"
+
+
+def test_addresses_that_cannot_be_opened_are_one_sentence():
+    with pytest.raises(DataFileError, match=r"ftp://host/a\.csv cannot be opened: "):
+        open_source("ftp://host/a.csv")
 
 
 # Values of another type far down a file.

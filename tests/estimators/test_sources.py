@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from pyarrow import parquet
@@ -24,10 +25,10 @@ from priormtl import (
 )
 from priormtl.data import on_disk
 from priormtl.data.on_disk import MOST_HELD
-from priormtl.engines import Schema, open_shards
+from priormtl.engines import Schema, open_shards, sources
 from priormtl.engines import summarize as summarize_files
 from priormtl.estimators import progress
-from priormtl.estimators.sources import hold_back
+from priormtl.estimators.sources import hold_back, read_source
 from priormtl.exceptions import DataFileError
 
 COLUMNS = {"target": "score", "weight": "w", "features": ["size", "colour", "count"]}
@@ -337,3 +338,68 @@ def test_what_statistics_on_disk_cannot_do_is_said_and_changes_nothing(
         model.fit_source(folder, **columns, shards=shards)
     assert not hasattr(model, "cv_results_")
     assert len(open_shards(shards).parts) == 5  # they are whole, and can be used
+
+
+# Small tables are dealt evenly to folds.
+
+
+def small_table(n=20, tasks=1, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = [f"t{i % tasks}" for i in range(n)]
+    return pa.table({"x": rng.normal(size=n), "y": rng.normal(size=n), "t": labels})
+
+
+def fold_weights(source, folds=5, **columns):
+    """Rows of each task in each fold (folds, tasks)."""
+    found = read_source(source, task="t", target="y", folds=folds, **columns)
+    return np.array([part.weight for part in found.parts])
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 7])
+def test_folds_of_small_tables_are_even_within_tasks_and_overall(tasks):
+    for seed in range(20):
+        found = fold_weights(small_table(20 + seed, tasks, seed))
+        assert np.ptp(found, axis=0).max() <= 1
+        assert np.ptp(found.sum(axis=1)) <= 1
+
+
+def test_even_folds_do_not_depend_on_files_order_and_batches(tmp_path, monkeypatch):
+    table = small_table(60, 4)
+    expected = read_source(table, task="t", target="y", folds=4).parts
+    order = np.random.default_rng(1).permutation(60)
+    for k, rows in enumerate(np.array_split(order, 5)):
+        parquet.write_table(table.take(rows), tmp_path / f"{k}.parquet")
+    monkeypatch.setattr(sources, "choose_rows", lambda *_: 7)
+    found = read_source(tmp_path, task="t", target="y", folds=4).parts
+    for one, other in zip(expected, found, strict=True):
+        assert one.tasks == other.tasks
+        np.testing.assert_allclose(one.x_mean, other.x_mean, rtol=1e-12)
+        np.testing.assert_array_equal(one.weight, other.weight)
+
+
+def test_dropped_rows_do_not_take_turns():
+    table = small_table(24, 2)
+    holes = [None if i % 3 == 0 else v for i, v in enumerate(table["x"].to_pylist())]
+    table = table.set_column(0, "x", pa.array(holes))
+    found = fold_weights(table, 4, missing="drop")
+    assert np.ptp(found, axis=0).max() <= 1
+    assert found.sum() == 16
+
+
+def test_larger_tables_and_keys_are_dealt_by_hashes(tmp_path, monkeypatch):
+    table = small_table(60, 4).append_column("id", pa.array(range(60)))
+    by_hash = summarize_files(table, task="t", target="y", folds=4, features=["x"])
+    monkeypatch.setattr(sources, "SMALL_ROWS", 59)
+    found = fold_weights(table, 4, features=["x"])
+    np.testing.assert_array_equal(found, [part.weight for part in by_hash.parts])
+    monkeypatch.undo()
+    assert np.ptp(fold_weights(table, 4, features=["x"]), axis=0).max() <= 1
+    keyed = summarize_files(table, task="t", target="y", folds=4, key="id")
+    found = fold_weights(table, 4, key="id")
+    np.testing.assert_array_equal(found, [part.weight for part in keyed.parts])
+
+
+def test_statistics_on_disk_have_the_same_even_folds(tmp_path):
+    table = small_table(30, 3)
+    found = fold_weights(table, 4, shards=tmp_path / "out")
+    np.testing.assert_array_equal(found, fold_weights(table, 4))

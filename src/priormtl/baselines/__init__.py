@@ -1,4 +1,4 @@
-"""The methods that the paper compares with, as estimators with our interface."""
+"""Methods to compare with: those of the paper and the usual ways, as estimators."""
 
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
 from priormtl.baselines.comparison import compare, list_methods
@@ -29,6 +29,7 @@ from priormtl.baselines.two_parts import (
     DMTLClassifier,
     RMTLClassifier,
 )
+from priormtl.baselines.usual import USUAL, UsualClassifier, UsualRegressor
 
 __all__ = [
     "BASELINES",
@@ -42,6 +43,7 @@ __all__ = [
     "REFERENCES",
     "REFERENCE_CLASSIFIERS",
     "RMTL",
+    "USUAL",
     "CLMTClassifier",
     "DMTLClassifier",
     "FedEM",
@@ -60,6 +62,8 @@ __all__ = [
     "SingleTaskRidgeClassifier",
     "TunedClassifier",
     "TunedRegressor",
+    "UsualClassifier",
+    "UsualRegressor",
     "compare",
     "list_methods",
     "tuned",

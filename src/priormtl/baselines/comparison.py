@@ -2,20 +2,27 @@
 
 ``read_comparison`` reads the rows and splits them; ``make_methods`` lists the
 estimators by name; ``compare`` fits each of them on every split and tabulates means and
-standard deviations of the metrics.
+standard deviations of the metrics, and the difference to the best method.
+
+Differences are paired by split, and their intervals allow for the overlap of training
+parts (``metrics.corrected_interval``).
 """
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone
+from scipy.sparse import csr_array, hstack, issparse
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array, Index
@@ -27,10 +34,22 @@ from priormtl.baselines.tuned import (
     match_method,
     tuned,
 )
+from priormtl.baselines.usual import (
+    MOST_CATEGORIES,
+    SMALLEST_SHARE,
+    USUAL,
+    UsualClassifier,
+    UsualRegressor,
+    is_installed,
+    require_package,
+)
 from priormtl.data import (
     Table,
     build_frame,
+    encode_labels,
     find_frame_library,
+    find_labels,
+    read_matrix,
     read_targets,
     split_task_column,
     take_rows,
@@ -47,14 +66,16 @@ from priormtl.estimators import (
     make_splits,
     show_progress,
 )
-from priormtl.metrics import auc, variance_explained
+from priormtl.metrics import auc, corrected_interval, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
 
 REGRESSION = ("rmse", "variance_explained", "variance_explained_by_task")
-CLASSIFICATION = ("auc", "accuracy")
-SMALLER_IS_BETTER = ("rmse",)
+CLASSIFICATION = ("log_loss", "auc", "accuracy")
+SMALLER_IS_BETTER = ("rmse", "log_loss")
 
 OURS = "priormtl"
+SLOW = ("fedem", "mtfl", "mkmtl")  # minutes for a thousand rows: only by name
+AUTO = "auto"
 
 # Strengths as multiples of the mean rows per task, the most useful first: features are
 # standardised, so this is the curvature of the loss of one task.
@@ -78,12 +99,12 @@ def compare(
     y: Any,
     *,
     task: Any = None,
-    methods: Any = "all",
+    methods: Any = "default",
     cv: Any = DEFAULT_FOLDS,
     classify: bool | None = None,
     n_settings: int = DEFAULT_SETTINGS,
     feature_prior: Any = None,
-    task_prior: Any = "mean",
+    task_prior: Any = AUTO,
     n_jobs: int | None = None,
 ) -> Any:
     """Compare methods on held-out rows, each tuned on the training rows alone.
@@ -102,11 +123,15 @@ def compare(
     task : (n,) labels, or column of X, optional
         Task of each row: labels, the name of a column of a data frame, or the position
         of a column of an array.
-    methods : "all", name, list of names, or mapping from names to estimators
-        "priormtl" is our estimator; the others are in ``BASELINES`` and
-        ``REFERENCES``. Case does not matter. Estimators in a mapping are fitted as they
-        are: they need ``fit(X, y, task=labels)`` and ``predict(X, task=labels)``, or
-        without ``task`` where there are no labels.
+    methods : "default", "all", name, list of names, or mapping to estimators
+        "priormtl" is our estimator (see Notes); the others are in ``USUAL``,
+        ``BASELINES`` and ``REFERENCES``. Case does not matter. "default" leaves out
+        the slow ones ("fedem", "mtfl", "mkmtl") and those whose package is not
+        installed (``priormtl[compare]``). A mapping from names to estimators may hold
+        any estimator of scikit-learn: one whose ``fit`` takes ``task`` gets the labels;
+        one with a ``task`` column of its own, or a Pipeline, gets X as it is; others
+        get the position of the task as an additional last column of X (a category for
+        histogram boosting).
     cv : int, splitter of scikit-learn, or iterable of (train, test)
         Outer splits, as in :class:`MultiTaskRegressorCV`.
     classify : bool, optional
@@ -115,7 +140,7 @@ def compare(
     n_settings : int
         Approximate number of settings that each method tries.
     feature_prior, task_prior
-        Priors of our estimator, as in :class:`MultiTaskRegressor`. Strength zero is
+        Priors of our estimator, as in :class:`MultiTaskRegressorCV`. Strength zero is
         among the settings tried for each, if ``n_settings`` allows it.
     n_jobs : int, optional
         Number of processes; None means one, −1 all processors. Scores are
@@ -124,16 +149,22 @@ def compare(
     Returns
     -------
     data frame
-        One row per method and metric, with columns method, metric, mean and sd (over
-        the held-out rows of the splits) and seconds (to tune and fit, mean over
-        splits). Metrics are ``rmse``, ``variance_explained`` and
-        ``variance_explained_by_task`` for numbers, ``auc`` (mean over tasks) and
-        ``accuracy`` for classes. Methods are ordered by the first metric, best first.
-        The frame is of the same library as X, else of pandas, polars or pyarrow,
-        whichever is installed.
+        One row per method and metric. Columns: method, metric, mean and sd (over the
+        held-out rows of the splits), seconds (to tune and fit, mean over splits), and
+        difference, low and high: the mean difference to the best method on this metric,
+        paired by split, and its 95 % interval. Metrics are ``rmse``,
+        ``variance_explained`` and ``variance_explained_by_task`` for numbers,
+        ``log_loss`` (of probabilities clipped to [0.001, 0.999]; NaN without
+        probabilities), ``auc`` (mean over tasks) and ``accuracy`` for classes. Methods
+        are ordered by the first metric, best first. The frame is of the same library as
+        X, else of pandas, polars or pyarrow, whichever is installed.
 
     Notes
     -----
+    "priormtl" is what :func:`tabular_model` fits where X is a data frame with a task
+    column, otherwise :class:`MultiTaskRegressorCV` or :class:`MultiTaskClassifierCV`
+    with standardised features; ``describe_ours`` says which.
+
     A method that fails on a split has NaN in its rows, and a FitFailedWarning gives the
     reason. After two seconds a progress bar is shown on terminals (if rich is
     installed); elsewhere progress is logged at level INFO to the logger "priormtl".
@@ -146,7 +177,7 @@ def compare(
     >>> chosen = ["priormtl", "ridge-single"]
     >>> table = compare(X, y, task=task, methods=chosen, cv=3, n_settings=5)
     >>> table.columns.tolist()
-    ['method', 'metric', 'mean', 'sd', 'seconds']
+    ['method', 'metric', 'mean', 'sd', 'seconds', 'difference', 'low', 'high']
     >>> sorted(table["method"].unique())
     ['priormtl', 'ridge-single']
     >>> bool((table.query("metric == 'variance_explained'")["mean"] > 0.5).all())
@@ -163,12 +194,15 @@ def compare(
         rows_per_task=comparison.rows_per_task,
         feature_prior=feature_prior,
         task_prior=task_prior,
+        column=comparison.column,
     )
     if not models:
         raise ValueError("methods must name at least one method: got none.")
     results = _run(comparison, models, jobs)
     _warn(results)
-    return build_frame(_tabulate(comparison.metrics, results), library)
+    ratio = np.mean([len(s.test) / len(s.train) for s in comparison.splits])
+    columns = _tabulate(comparison.metrics, results, float(ratio))
+    return build_frame(columns, library)
 
 
 def _run(
@@ -244,38 +278,103 @@ def _warn(results: Mapping[str, Sequence[SplitResult]]) -> None:
 
 
 def _tabulate(
-    metrics: Sequence[str], results: Mapping[str, Sequence[SplitResult]]
+    metrics: Sequence[str],
+    results: Mapping[str, Sequence[SplitResult]],
+    ratio: float,
 ) -> dict[str, list[Any]]:
-    """Columns of the result, methods ordered by the first metric."""
-    rows = {}
+    """Columns of the result, methods ordered by the first metric.
+
+    ``ratio``: rows held out for each row of training.
+    """
+    nan = float("nan")
+    scores, seconds = {}, {}
     for name, splits in results.items():
-        scores = np.stack([result.scores for result in splits])
-        seconds = float(np.mean([result.seconds for result in splits]))
-        if any(result.failure is not None for result in splits):
-            scores, seconds = np.full_like(scores, np.nan), float("nan")
+        failed = any(result.failure is not None for result in splits)
+        found = np.stack([result.scores for result in splits])
+        scores[name] = np.full_like(found, nan) if failed else found
+        spent = np.mean([result.seconds for result in splits])
+        seconds[name] = nan if failed else float(spent)
+
+    def mean(values: Array) -> float:
         # A metric may have no value on a split, for every method alike: one class only.
-        known = [column[~np.isnan(column)] for column in scores.T]
-        rows[name] = [
-            (
-                float(values.mean()) if len(values) else float("nan"),
-                float(values.std(ddof=1)) if len(values) > 1 else float("nan"),
-                seconds,
-            )
-            for values in known
+        known = values[~np.isnan(values)]
+        return float(known.mean()) if len(known) else nan
+
+    def losses(name: str) -> list[float]:
+        signs = [1.0 if metric in SMALLER_IS_BETTER else -1.0 for metric in metrics]
+        found = [mean(column) for column in scores[name].T]
+        return [
+            np.inf if np.isnan(value) else sign * value
+            for sign, value in zip(signs, found, strict=True)
         ]
-    sign = 1.0 if metrics[0] in SMALLER_IS_BETTER else -1.0
-    first = np.array([sign * row[0][0] for row in rows.values()])
-    order = [list(rows)[i] for i in np.argsort(first, kind="stable")]  # NaN last
-    names = ("method", "metric", "mean", "sd", "seconds")
-    lines = [
-        (name, metric, *rows[name][j])
-        for j, metric in enumerate(metrics)
-        for name in order
-    ]
+
+    order = sorted(results, key=losses)  # stable; those without a value come last
+    lines = []
+    for j, metric in enumerate(metrics):
+        best = min(order, key=lambda name: losses(name)[j])
+        for name in order:
+            values = scores[name][:, j]
+            known = values[~np.isnan(values)]
+            spread = float(known.std(ddof=1)) if len(known) > 1 else nan
+            apart = _paired_interval(values - scores[best][:, j], ratio)
+            row = (mean(values), spread, seconds[name], *apart)
+            lines.append((name, metric, *row))
+    names = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
     return {
         name: list(column)
         for name, column in zip(names, zip(*lines, strict=True), strict=True)
     }
+
+
+def _paired_interval(differences: Array, ratio: float) -> tuple[float, float, float]:
+    """Mean difference and its interval, corrected for overlapping training parts."""
+    known = differences[~np.isnan(differences)]
+    k = len(known)
+    centre = float(known.mean()) if k else float("nan")
+    if k < 2:
+        return centre, float("nan"), float("nan")
+    low, high, _ = corrected_interval(known, ratio)
+    return centre, low, high
+
+
+def describe_winner(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Sentence that names the winner, its margin with an interval, and its cost.
+
+    ``rows`` are those of the frame that ``compare`` returns, in their order.
+    """
+    metric = rows[0]["metric"]
+    ranked = [
+        row for row in rows if row["metric"] == metric and not np.isnan(row["mean"])
+    ]
+    if not ranked:
+        return f"No method has a value of {metric}."
+    first = ranked[0]
+    what = metric.replace("_", " ")
+    cost = f"{first['seconds']:.2g} s a fit"
+    if len(ranked) == 1:
+        return f"{first['method']} has {what} {first['mean']:.4g}, at {cost}."
+    second = ranked[1]
+    verb = "below" if metric in SMALLER_IS_BETTER else "above"
+    margin = abs(second["difference"])
+    words = (
+        f"{first['method']} predicts best: {what} {first['mean']:.4g}, {margin:.2g} "
+    )
+    if np.isnan(second["low"]):
+        words += f"{verb} {second['method']}"
+    else:
+        low, high = margin - _reach(second), margin + _reach(second)
+        words += (
+            f"(95 % interval {low:.2g} to {high:.2g}) {verb} {second['method']}, the "
+            "next best"
+        )
+    words += f", at {cost} against {second['seconds']:.2g} s."
+    if not np.isnan(second["low"]) and margin <= _reach(second):
+        words += " The difference may be due to chance."
+    return words
+
+
+def _reach(row: Mapping[str, Any]) -> float:
+    return float(row["high"] - row["low"]) / 2.0
 
 
 # Rows, splits and metrics.
@@ -295,6 +394,8 @@ class Comparison:
     table: Table
     splits: list[Split]
     classes: np.ndarray | None  # (m, 2) negative and positive; None for numbers
+    whole: Any  # X with the task's column, if it had one
+    column: Any = None  # name or position of that column
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -307,8 +408,20 @@ class Comparison:
 
     def fit(self, model: Any, number: int) -> Any:
         rows = self.splits[number].train
+        if self._finds_task(model):
+            return model.fit(take_rows(self.whole, rows), take_rows(self.y, rows))
+        if self.labels is not None and not has_fit_parameter(model, "task"):
+            model = WithTaskColumn(model)
         X, y = take_rows(self.X, rows), take_rows(self.y, rows)
         return model.fit(X, y, **self._task_argument(rows))
+
+    def _finds_task(self, model: Any) -> bool:
+        """Whether a model looks for the task's column in X by itself."""
+        if self.column is None or has_fit_parameter(model, "task"):
+            return False
+        settings = model.get_params(deep=True) if hasattr(model, "get_params") else {}
+        named = (value for key, value in settings.items() if key.endswith("__task"))
+        return "steps" in settings or any(value is not None for value in named)
 
     def score(self, model: Any, number: int) -> Array:
         test = take_test(self.table, self.splits[number], number)
@@ -316,6 +429,8 @@ class Comparison:
         rows = self.splits[number].test
         rows = rows[np.asarray(self.table.measured().any(axis=1))[rows]]
         X, argument = take_rows(self.X, rows), self._task_argument(rows)
+        if self._finds_task(model):
+            X, argument = take_rows(self.whole, rows), {}
 
         def ask(method: Callable[..., Any]) -> np.ndarray:
             return self._match(method(X, **argument), test)
@@ -329,16 +444,20 @@ class Comparison:
             return np.array([np.sqrt(np.mean(error**2)), pooled, by_task])
         classes = self.classes[self._columns(test)]
         predicted = ask(model.predict)
-        scores = predicted == classes[..., 1]
-        if hasattr(model, "decision_function"):
-            scores = ask(model.decision_function)
-        elif hasattr(model, "predict_proba"):
+        scores, log_loss = predicted == classes[..., 1], np.nan
+        if hasattr(model, "predict_proba"):
             # Probabilities of both classes for labelled rows, else of the second.
             shares = np.asarray(model.predict_proba(X, **argument))
             scores = self._match(shares if task is None else shares[:, 1], test)
+            share = np.clip(_finite(scores), SMALLEST_SHARE, 1.0 - SMALLEST_SHARE)
+            told = np.log(np.where(test.y > 0, share, 1.0 - share))[measured]
+            log_loss = -float(np.mean(told))
+        if hasattr(model, "decision_function"):
+            scores = ask(model.decision_function)
         truth = np.where(test.y > 0, classes[..., 1], classes[..., 0])
         right = (predicted == truth)[measured]
-        return np.array([auc(test.y, _finite(scores), task=task), right.mean()])
+        area = auc(test.y, _finite(scores), task=task)
+        return np.array([log_loss, area, right.mean()])
 
     def _columns(self, test: Table) -> Index:
         """Task of each held-out target among all tasks."""
@@ -363,23 +482,66 @@ class Comparison:
         return array[:, self._columns(test)] if columns else array
 
 
+class WithTaskColumn(BaseEstimator):
+    """An estimator that knows no tasks gets the task's position as a last feature."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, *, task: Any) -> "WithTaskColumn":
+        codes, self.tasks_ = encode_labels(task, len(task))
+        model = clone(self.estimator)
+        joined, width = _append_codes(X, codes)
+        # Histogram boosting knows categories.
+        default = model.get_params().get("categorical_features", 0)
+        if default in (None, "from_dtype") and len(self.tasks_) <= MOST_CATEGORIES:
+            model.set_params(categorical_features=[width - 1])
+        self.estimator_ = model.fit(joined, y)
+        return self
+
+    def predict(self, X: Any, *, task: Any) -> Any:
+        return self.estimator_.predict(self._join(X, task))
+
+    @available_if(lambda self: hasattr(self.estimator_, "predict_proba"))
+    def predict_proba(self, X: Any, *, task: Any) -> Any:
+        return self.estimator_.predict_proba(self._join(X, task))
+
+    @available_if(lambda self: hasattr(self.estimator_, "decision_function"))
+    def decision_function(self, X: Any, *, task: Any) -> Any:
+        return self.estimator_.decision_function(self._join(X, task))
+
+    def _join(self, X: Any, task: Any) -> Any:
+        return _append_codes(X, find_labels(task, self.tasks_, len(task)))[0]
+
+
+def _append_codes(X: Any, codes: Index) -> tuple[Any, int]:
+    """X as numbers with one more column, and the number of columns."""
+    if issparse(X):
+        joined: Any = csr_array(hstack([X, csr_array(codes[:, np.newaxis])]))
+    else:
+        joined = np.column_stack([read_matrix(X), codes])
+    return joined, int(joined.shape[1])
+
+
 def read_comparison(
     X: Any, y: Any, task: Any, cv: Any, *, classify: bool
 ) -> Comparison:
     """Read rows and split them; every training part must hold every task."""
-    labels = task
+    labels, whole, column = task, X, None
     if task is not None and (isinstance(task, str) or not np.iterable(task)):
         X, labels = split_task_column(X, task)
+        column = task
     # Squared loss admits tasks of one class; a method that does not fails by itself.
     classifier = MultiTaskClassifier(loss="squared")
     reader = classifier if classify else MultiTaskRegressor()
     table = reader._read_table(X, y, labels, None, reset=True)
-    splits = make_splits(cv, table, X, y, by_class=classify)
+    # Splitters may look for the task column.
+    splits = make_splits(cv, table, whole, y, by_class=classify)
     for number, split in enumerate(splits):
         take_training(table, split, number)
         take_test(table, split, number)
     classes = classifier._classes if classify else None
-    return Comparison(X, y, labels, table, splits, classes)
+    return Comparison(X, y, labels, table, splits, classes, whole, column)
 
 
 def are_classes(y: Any) -> bool:
@@ -404,8 +566,25 @@ def _finite(values: np.ndarray) -> Array:
 
 
 def list_methods() -> tuple[str, ...]:
-    """Names that can be compared: ours, the compared methods, simple references."""
-    return (OURS, *BASELINES, *REFERENCES)
+    """Names that can be compared: ours, usual ways, compared methods, references."""
+    return (OURS, *USUAL, *BASELINES, *REFERENCES)
+
+
+def default_methods(*, classify: bool) -> tuple[str, ...]:
+    """Names that are compared if none are given: those that are fast and installed."""
+    left_out = methods_left_out(classify=classify)
+    return tuple(name for name in list_methods() if name not in left_out)
+
+
+def methods_left_out(*, classify: bool) -> dict[str, str]:
+    """Reasons by name why methods are compared only if they are named."""
+    reasons = dict.fromkeys(SLOW, "slow")
+    for name, way in USUAL.items():
+        if not is_installed(name):
+            reasons[name] = "not installed"
+        elif classify and not way.classifies:
+            reasons[name] = "not for classes"
+    return reasons
 
 
 def make_methods(
@@ -416,8 +595,12 @@ def make_methods(
     rows_per_task: float,
     feature_prior: Any,
     task_prior: Any,
+    column: Any = None,
 ) -> dict[str, Any]:
-    """Estimators by name: named methods tuned, those of users as they are."""
+    """Estimators by name: named methods tuned, those of users as they are.
+
+    ``column`` names the task's column of X, if there is one.
+    """
     if isinstance(methods, Mapping):
         found = {}
         for name, model in methods.items():
@@ -433,26 +616,29 @@ def make_methods(
         return found
     known = list_methods()
     if isinstance(methods, str):
-        methods = known if methods.casefold() == "all" else [methods]
+        listed = {"all": known, "default": default_methods(classify=classify)}
+        methods = listed.get(methods.casefold(), [methods])
     if not isinstance(methods, Iterable):
         raise TypeError(
-            'methods must be "all", a name, names, or a mapping from names to '
-            f"estimators: got {type(methods).__name__}."
+            'methods must be "default", "all", a name, names, or a mapping from names '
+            f"to estimators: got {type(methods).__name__}."
         )
     count = check_count("n_settings", n_settings)
-    ours = make_ours(
-        count,
-        rows_per_task,
-        classify=classify,
-        feature_prior=feature_prior,
-        task_prior=task_prior,
-    )
-    return {
-        name: ours
-        if name == OURS
-        else tuned(name, classify=classify, n_settings=count, standardize=True)
-        for name in [match_method(name, known) for name in methods]
-    }
+
+    def build(name: str) -> Any:
+        if name == OURS:
+            priors = {"feature_prior": feature_prior, "task_prior": task_prior}
+            return make_ours(
+                count, rows_per_task, classify=classify, column=column, **priors
+            )
+        if name not in USUAL:
+            return tuned(name, classify=classify, n_settings=count, standardize=True)
+        require_package(name)
+        if classify and not USUAL[name].classifies:
+            raise ValueError(f"{name} needs numbers as targets: got classes.")
+        return UsualClassifier(name) if classify else UsualRegressor(name)
+
+    return {name: build(name) for name in [match_method(one, known) for one in methods]}
 
 
 def make_ours(
@@ -462,8 +648,23 @@ def make_ours(
     classify: bool,
     feature_prior: Any,
     task_prior: Any,
-) -> MultiTaskRegressorCV | MultiTaskClassifierCV:
-    """Our search over about ``n_settings`` strengths."""
+    column: Any = None,
+) -> Any:
+    """Our model: what ``tabular_model`` fits if it can find the task's column.
+
+    Otherwise it is our search over about ``n_settings`` strengths.
+    """
+    tabular = getattr(import_module("priormtl"), "tabular_model", None)
+    if isinstance(column, str) and tabular is not None:
+        given = {} if task_prior == AUTO else {"task_prior": task_prior}
+        return tabular(
+            "classifier" if classify else "regressor",
+            task=column,
+            feature_prior=feature_prior,
+            **given,
+        )
+    if isinstance(task_prior, str) and task_prior == AUTO:
+        task_prior = "mean"
 
     def few(multiples: tuple[float, ...], count: int) -> list[float]:
         """The first ``count`` (at least one) of these strengths, sorted."""
@@ -481,4 +682,17 @@ def make_ours(
         feature_prior=feature_prior,
         task_prior=task_prior,
         standardize=True,
+    )
+
+
+def describe_ours(model: Any) -> str:
+    """What the row of our model is, in one sentence."""
+    if hasattr(model, "steps"):
+        return f"{OURS} is what 'priormtl fit' fits by default (tabular_model)."
+    sizes = [("lam", model.lams)]
+    sizes += [("theta", len(model.thetas)), ("epsilon", len(model.epsilons))]
+    words = ", ".join(f"{count} of {name}" for name, count in sizes if count > 1)
+    return (
+        f"{OURS} is {type(model).__name__} with task_prior={model.task_prior!r} and "
+        f"standardised features; strengths are chosen by cross-validation ({words})."
     )

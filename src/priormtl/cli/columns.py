@@ -13,7 +13,9 @@ from typer import Argument, BadParameter, Option
 from priormtl.exceptions import unknown_name
 
 if TYPE_CHECKING:
-    from priormtl.engines import Schema
+    from priormtl.engines import Schema, Source
+
+MOST_NAMES = 12  # of columns that are listed
 
 
 def word_of(known: tuple[str, ...]) -> Callable[[str], str]:
@@ -32,21 +34,42 @@ def word_option(*known: str, help: str) -> Any:
     return Option(parser=word_of(known), metavar="|".join(known), help=help)
 
 
-Data = Annotated[
-    Path, Argument(metavar="DATA", help="CSV, Parquet or Arrow file, or a folder.")
+def read_location(text: str) -> Path | str:
+    """Read a path, or an address such as s3://bucket/folder, which stays text."""
+    return text if "://" in text else Path(text)
+
+
+DATA_HELP = (
+    "Table to read: a CSV, Parquet or Arrow file, a folder of such files, or an "
+    "address such as s3://bucket/folder."
+)
+Data = Annotated[Path, Argument(metavar="DATA", parser=read_location, help=DATA_HELP)]
+Task = Annotated[
+    str | None,
+    Option(metavar="COL", help="Column that says to which task a row belongs."),
 ]
-Task = Annotated[str, Option(metavar="COL", help="Column of the tasks.")]
-Target = Annotated[str, Option(metavar="COL", help="Column of the targets.")]
-Weight = Annotated[str | None, Option(metavar="COL", help="Column of the weights.")]
+Target = Annotated[str, Option(metavar="COL", help="Column to predict.")]
+Weight = Annotated[
+    str | None, Option(metavar="COL", help="Column with the weight of each row.")
+]
 Features = Annotated[
-    str | None, Option(metavar="A,B,C", help="Features; else all other columns.")
+    str | None,
+    Option(metavar="A,B,C", help="Columns to use as features; by default all others."),
+]
+Drop = Annotated[
+    str | None, Option(metavar="A,B,C", help="Columns not to use as features.")
 ]
 Categories = Annotated[
     list[str] | None,
-    Option(metavar="COL=A,B", help="Values of a column; else those that it has."),
+    Option(
+        metavar="COL[=A,B]",
+        help="Treat a column as categorical, with these values or those that it has. "
+        "Can be repeated.",
+    ),
 ]
 Where = Annotated[
-    str | None, Option(metavar="TEXT", help="Rows to read, as 'year >= 2010'.")
+    str | None,
+    Option(metavar="TEXT", help="Read only rows that match, such as 'year >= 2010'."),
 ]
 Missing = Annotated[
     str,
@@ -54,10 +77,45 @@ Missing = Annotated[
         "error",
         "drop",
         "mean",
-        help="Missing values: an error, a dropped row, or the mean.",
+        help="What to do with missing values: stop with an error, drop the row, or "
+        "fill in the mean of the column.",
     ),
 ]
-Json = Annotated[bool, Option("--json", help="Print JSON.")]
+Prior = Annotated[
+    str | None,
+    Option(
+        metavar="FILE|natural",
+        help="Relations between features: a TOML or CSV file, or 'natural' for the "
+        "20 strongest correlations.",
+    ),
+]
+
+
+def _read_delimiter(text: str) -> str:
+    named = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|"}
+    found = named.get(text.lower(), text)
+    if len(found) != 1:
+        raise BadParameter(f"must be one character or 'tab': got {text!r}.")
+    return found
+
+
+Delimiter = Annotated[
+    str | None,
+    Option(
+        parser=_read_delimiter,
+        metavar="CHAR",
+        help="Character between the columns of a CSV file; found out by default.",
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    Option(
+        parser=word_of((".", ",")),
+        metavar=".|,",
+        help="Decimal point of the numbers in a CSV file; found out by default.",
+    ),
+]
+Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 
 
 def read_schema(
@@ -67,6 +125,7 @@ def read_schema(
     features: str | None = None,
     categories: list[str] | None = None,
     missing: str = "error",
+    drop: str | None = None,
 ) -> "Schema":
     """What the columns of a table mean, from options as typed."""
     from priormtl.engines import Schema
@@ -78,6 +137,19 @@ def read_schema(
         split_names(features),
         read_categories(categories),
         missing,
+        drop=split_names(drop) or (),
+    )
+
+
+def require_task(task: str | None, source: "Source") -> str:
+    """Return the task column, or ask for it, since one task is hardly ever meant."""
+    if task is not None:
+        return task
+    names = [name for name in source.columns if source.holds_text(name)]
+    names += [name for name in source.columns if name not in names]
+    raise ValueError(
+        f"--task COL is missing: which column of {source.name} says to which task "
+        f"(school, customer, machine …) a row belongs? It has {names[:MOST_NAMES]}."
     )
 
 
@@ -94,7 +166,9 @@ def read_categories(texts: list[str] | None) -> dict[str, list[str]]:
     found = {}
     for text in texts or []:
         name, equals, values = text.partition("=")
-        if not equals or not values:
-            raise ValueError(f"--categories must look like COL=A,B: got {text!r}.")
+        if not name or (equals and not values):
+            raise ValueError(
+                f"--categories must look like COL or COL=A,B: got {text!r}."
+            )
         found[name] = split_names(values) or []
     return found

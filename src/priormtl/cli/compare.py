@@ -4,6 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -11,7 +12,22 @@ from typing import Annotated, Any
 from typer import Option
 
 from priormtl._files import write_whole
-from priormtl.cli.columns import Data, Json, Target, Task, read_schema
+from priormtl.cli.columns import (
+    Categories,
+    Data,
+    Decimal,
+    Delimiter,
+    Drop,
+    Features,
+    Json,
+    Missing,
+    Prior,
+    Target,
+    Task,
+    Where,
+    read_schema,
+    require_task,
+)
 from priormtl.cli.main import (
     check_output,
     exit_on_error,
@@ -20,7 +36,17 @@ from priormtl.cli.main import (
     require_extra,
 )
 
-COLUMNS = ("method", "metric", "mean", "sd", "seconds")
+COLUMNS = (
+    "method",
+    "metric",
+    "mean",
+    "sd",
+    "seconds",
+    "difference",
+    "low",
+    "high",
+)
+DEFAULT = "default"
 DECIMALS = 3  # where no deviation says how many matter
 
 Row = dict[str, Any]  # one of the result, by COLUMNS
@@ -28,8 +54,8 @@ Row = dict[str, Any]  # one of the result, by COLUMNS
 
 def compare(
     data: Data,
-    task: Task,
     target: Target,
+    task: Task = None,
     classify: Annotated[
         bool | None,
         Option(
@@ -38,15 +64,30 @@ def compare(
         ),
     ] = None,
     methods: Annotated[
-        str, Option(metavar="A,B,C", help="Methods to compare, separated by commas.")
-    ] = "all",
-    cv: Annotated[int, Option(min=2, help="Number of cross-validation folds.")] = 5,
+        str,
+        Option(
+            metavar="A,B,C",
+            help="Methods to compare, separated by commas; 'all' includes the slow "
+            "ones (fedem, mtfl, mkmtl).",
+        ),
+    ] = DEFAULT,
+    prior: Prior = None,
+    cv: Annotated[
+        int, Option(min=2, help="Number of folds, each of which is held out once.")
+    ] = 5,
     settings: Annotated[
         int, Option(min=1, help="Approximate number of settings tried per method.")
     ] = 20,
     jobs: Annotated[
         int, Option(min=1, help="Number of processes; scores are the same.")
     ] = 1,
+    features: Features = None,
+    drop: Drop = None,
+    categories: Categories = None,
+    where: Where = None,
+    missing: Missing = "error",
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     as_json: Json = False,
     out: Annotated[
         Path | None, Option(dir_okay=False, help="Also write the results as CSV.")
@@ -54,29 +95,52 @@ def compare(
 ) -> None:
     """Compare methods on held-out rows, each tuned on the other rows alone.
 
-    Numeric columns are features; text columns are one-hot encoded. Fewer settings and
-    folds are faster.
+    'priormtl' is our model; the others are what people use instead (ridge regression
+    with task dummies, mixed models, LightGBM, GPBoost, histogram boosting, random
+    forests), multi-task methods of the literature, and ridge regression for each task
+    and for all rows. Methods whose package is not installed are left out:
+    pip install 'priormtl[compare]'. Text columns are one-hot encoded. Fewer settings
+    and folds are faster.
 
     Example: priormtl compare exams.csv --task school --target score
 
     Example: priormtl compare exams.csv --task school --target passed --classify
-    --methods priormtl,clmt --out results.csv
+    --methods priormtl,lightgbm,mixed-model --out results.csv
+
+    Example: priormtl compare exams.csv --task school --target score --drop pupil
+    --where "year >= 2010" --missing mean --prior relations.toml
     """
-    read_rows, compare_methods = _import_tools()
+    with require_extra("compare", "cli"):
+        from priormtl import engines
+        from priormtl.baselines import comparison
+        from priormtl.estimators import read_source_rows
     with exit_on_error(), print_warnings():
         check_output(out, data)
-        rows = read_rows(data, read_schema(task, target))
+        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
+        named = require_task(task, source)
         names = [name.strip() for name in methods.split(",") if name.strip()]
-        found: list[Row] = compare_methods(
-            rows.X,
-            rows.y,
-            task=rows.task,
-            methods="all" if names == ["all"] else names,
-            cv=cv,
-            classify=classify,
-            n_settings=settings,
-            n_jobs=jobs,
-        ).to_pylist()
+        rows = read_source_rows(
+            source,
+            read_schema(named, target, None, features, categories, missing, drop),
+        )
+        wanted: Any = names[0] if names in ([DEFAULT], ["all"]) else names
+        by_class = comparison.are_classes(rows.y) if classify is None else classify
+        feature_prior = _build_prior(prior, rows.X.column_names)
+        try:
+            result = compare_methods(
+                _as_frame(rows.X.append_column(named, rows.task)),
+                rows.y,
+                task=named,
+                methods=wanted,
+                cv=cv,
+                classify=by_class,
+                n_settings=settings,
+                feature_prior=feature_prior,
+                n_jobs=jobs,
+            )
+        except ImportError as error:
+            raise ValueError(str(error)) from None
+        found = _to_rows(result)
         if out is not None:
             text = io.StringIO()
             writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -88,19 +152,56 @@ def compare(
         "tasks": len(rows.task.unique()),
         "features": rows.X.num_columns,
         "encoded": [c.name for c in rows.encoding.columns if c.values is not None],
+        "winner": comparison.describe_winner(found),
+        "ours": None,
+        "left_out": {},
     }
+    if any(row["method"] == comparison.OURS for row in found):
+        model = comparison.make_ours(
+            settings,
+            1.0,
+            classify=by_class,
+            feature_prior=feature_prior,
+            task_prior=comparison.AUTO,
+            column=named,
+        )
+        facts["ours"] = comparison.describe_ours(model)
+    if wanted == DEFAULT:
+        facts["left_out"] = comparison.methods_left_out(classify=by_class)
     if as_json:
         print_json(facts | {"results": found})
     else:
         _show(facts, found, cv)
 
 
-def _import_tools() -> tuple[Any, Any]:
-    with require_extra("compare", "cli"):
-        import priormtl.engines  # noqa: F401
-        from priormtl.baselines.comparison import compare as compare_methods
-        from priormtl.estimators import read_source_rows
-    return read_source_rows, compare_methods
+def compare_methods(*arguments: Any, **settings: Any) -> Any:
+    """Run the comparison of the library, which is imported when it is needed."""
+    from priormtl.baselines.comparison import compare
+
+    return compare(*arguments, **settings)
+
+
+def _build_prior(prior: str | None, features: Sequence[str]) -> Any:
+    """Feature prior of an option, whose names must be those of features."""
+    from priormtl.cli.fit import read_prior
+    from priormtl.priors import FeaturePrior, PriorFile
+
+    found = read_prior(prior)
+    if isinstance(found, PriorFile):
+        found.check_names(features)
+        return FeaturePrior.from_file(found)
+    return found
+
+
+def _as_frame(table: Any) -> Any:
+    """Table as a pandas frame if there is pandas, for estimators that need one."""
+    return table.to_pandas() if find_spec("pandas") else table
+
+
+def _to_rows(frame: Any) -> list[Row]:
+    import narwhals.stable.v2 as nw
+
+    return list(nw.from_native(frame).iter_rows(named=True))
 
 
 def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
@@ -117,7 +218,8 @@ def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
     if facts["encoded"]:
         names = ", ".join(map(repr, facts["encoded"]))
         words += f"; text columns were one-hot encoded: {names}"
-    console.print(f"{words}.", markup=False, highlight=False, soft_wrap=True)
+    plain: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
+    console.print(f"{words}.", **plain)
     metrics = list(dict.fromkeys(row["metric"] for row in found))
     table = Table()
     table.add_column("method")
@@ -131,7 +233,8 @@ def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
         digits = _decimals(column)
         for row in column:
             text = f"{row['mean']:.{digits}f} ± {row['sd']:.{digits}f}"
-            text = "failed" if math.isnan(row["mean"]) else text
+            if math.isnan(row["mean"]):  # no probabilities, or no fit
+                text = "failed" if math.isnan(row["seconds"]) else "–"
             text = f"[bold]* {text}[/]" if row["mean"] == best else text
             cells[row["method"]].append(text)
     seconds = {row["method"]: f"{row['seconds']:.1f}" for row in found}
@@ -139,7 +242,14 @@ def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
         table.add_row(*texts, seconds[method])
     console.print(table)
     note = f"Mean ± sd over {cv} folds, none of them used for tuning; * is best."
-    console.print(note, highlight=False, soft_wrap=True)
+    console.print(note, **plain)
+    if facts["ours"]:
+        console.print(facts["ours"], **plain)
+    if facts["left_out"]:
+        reasons = facts["left_out"]
+        names = ", ".join(f"{name} ({why})" for name, why in reasons.items())
+        console.print(f"Left out unless named by --methods: {names}.", **plain)
+    console.print(facts["winner"], **plain)
 
 
 def _decimals(column: Sequence[Row]) -> int:

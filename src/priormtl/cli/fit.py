@@ -15,12 +15,36 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
-from priormtl.cli import columns, main
+from priormtl.cli.columns import (
+    DATA_HELP,
+    Categories,
+    Decimal,
+    Delimiter,
+    Drop,
+    Features,
+    Json,
+    Missing,
+    Prior,
+    Task,
+    Weight,
+    Where,
+    read_location,
+    read_schema,
+    require_task,
+    word_option,
+)
+from priormtl.cli.main import (
+    check_output,
+    exit_on_error,
+    print_json,
+    print_warnings,
+    require_extra,
+)
 from priormtl.exceptions import FoldsError, suggest
 
 if TYPE_CHECKING:
     from priormtl.data import TaskStatistics
-    from priormtl.engines import Schema, SourceRows
+    from priormtl.engines import Schema, Source, SourceRows
     from priormtl.estimators import ModelSummary
 
 NATURAL = "natural"
@@ -36,16 +60,11 @@ def _strength_option(what: str) -> Any:
 
 def fit(
     data: Annotated[
-        Path | None,
-        Argument(
-            metavar="DATA", help="CSV, Parquet or Arrow file, or a folder of such."
-        ),
+        Path | None, Argument(metavar="DATA", parser=read_location, help=DATA_HELP)
     ] = None,
     *,
     out: Annotated[Path, Option(dir_okay=False, help="Model file to write.")],
-    task: Annotated[
-        str | None, Option(metavar="COL", help="Column that holds the tasks.")
-    ] = None,
+    task: Task = None,
     target: Annotated[
         str | None, Option(metavar="COL", help="Column to predict.")
     ] = None,
@@ -53,27 +72,23 @@ def fit(
         bool,
         Option("--classify", help="Classify: the target has two classes per task."),
     ] = False,
-    prior: Annotated[
-        str | None,
-        Option(
-            metavar="FILE|natural",
-            help="Relations between features: a TOML or CSV file, or 'natural' for the "
-            "20 strongest correlations.",
-        ),
-    ] = None,
+    prior: Prior = None,
     task_prior: Annotated[
         str,
-        columns.word_option(
+        word_option(
             "chain",
             "mean",
             "none",
-            help="Which tasks are similar: neighbours in order, all, or none.",
+            help="Which tasks are similar: neighbours in sorted order (chain), all "
+            "(mean), or none.",
         ),
     ] = "chain",
     penalty: Annotated[
         str,
-        columns.word_option(
-            "l21", "nuclear", help="Tasks share features, or a subspace."
+        word_option(
+            "l21",
+            "nuclear",
+            help="What tasks share: a set of features (l21) or a subspace (nuclear).",
         ),
     ] = "l21",
     lam: Annotated[float | None, _strength_option("penalty")] = None,
@@ -87,11 +102,14 @@ def fit(
     jobs: Annotated[
         int, Option(min=1, help="Number of threads; results are the same.")
     ] = 1,
-    weight: columns.Weight = None,
-    features: columns.Features = None,
-    categories: columns.Categories = None,
-    where: columns.Where = None,
-    missing: columns.Missing = "error",
+    weight: Weight = None,
+    features: Features = None,
+    drop: Drop = None,
+    categories: Categories = None,
+    where: Where = None,
+    missing: Missing = "error",
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     shards: Annotated[
         Path | None,
         Option(
@@ -106,7 +124,7 @@ def fit(
             "out once.",
         ),
     ] = None,
-    as_json: columns.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Fit a model to all tasks and write it to a file.
 
@@ -125,10 +143,10 @@ def fit(
     Example: priormtl fit --from-stats north.stats --from-stats south.stats
     --out all.model
     """
-    with main.require_extra("fit", "cli"):
-        from priormtl import engines, save  # noqa: F401
-    with main.exit_on_error(), main.print_warnings():
-        main.check_output(out, data, *(from_stats or ()))
+    with require_extra("fit", "cli"):
+        from priormtl import engines, save
+    with exit_on_error(), print_warnings():
+        check_output(out, data, *(from_stats or ()))
         strengths = {"lam": lam, "theta": theta, "epsilon": epsilon}
         for name, option, unused in (
             ("theta", "--prior", prior is None),
@@ -141,7 +159,7 @@ def fit(
                 strengths[name] = strengths[name] or 0.0
         settings = Settings(
             strengths,
-            _read_prior(prior),
+            read_prior(prior),
             None if task_prior == "none" else task_prior,
             penalty,
             folds,
@@ -150,7 +168,8 @@ def fit(
         if from_stats:
             given: dict[str, Any] = {"DATA": data, "--task": task, "--target": target}
             given |= {"--key": key, "--classify": classify, "--where": where}
-            given |= {"--weight": weight, "--features": features}
+            given |= {"--weight": weight, "--features": features, "--drop": drop}
+            given |= {"--delimiter": delimiter, "--decimal": decimal}
             given |= {"--categories": categories, "--missing": missing != "error"}
             given |= {"--shards": shards}
             for option, value in given.items():
@@ -163,11 +182,15 @@ def fit(
         else:
             if data is None:
                 raise ValueError("fit needs DATA, a table, or --from-stats FILE.")
-            if task is None or target is None:
-                option = "--task" if task is None else "--target"
-                raise ValueError(f"fit needs {option} COL, a column of {data}.")
-            names = (task, target, weight, features, categories, missing)
-            schema = columns.read_schema(*names)
+            source = engines.open_source(
+                data, where, delimiter=delimiter, decimal=decimal
+            )
+            task = require_task(task, source)
+            if target is None:
+                raise ValueError(f"fit needs --target COL, a column of {data}.")
+            schema = read_schema(
+                task, target, weight, features, categories, missing, drop
+            )
             if classify and key is not None:
                 raise ValueError(
                     "--key cannot be combined with --classify, whose folds are "
@@ -179,13 +202,13 @@ def fit(
                     "in memory. Omit one of them."
                 )
             if classify:
-                fitted = fit_classes(data, where, schema, settings)
+                fitted = fit_classes(source, schema, settings)
             else:
-                fitted = fit_numbers(data, where, schema, settings, key, shards)
+                fitted = fit_numbers(source, schema, settings, key, shards)
         save(fitted.model, out)
     facts = describe(fitted, out)
     if as_json:
-        main.print_json(facts)
+        print_json(facts)
         return
     for line in to_lines(facts):
         echo(line)
@@ -262,7 +285,7 @@ class Settings(NamedTuple):
         return " and ".join(f"--{name}" for name in self.tuned)
 
 
-def _read_prior(prior: str | None) -> Any:
+def read_prior(prior: str | None) -> Any:
     from priormtl.priors import FeaturePrior, read_prior_file
 
     if prior is None:
@@ -280,8 +303,7 @@ def _read_prior(prior: str | None) -> Any:
 
 
 def fit_numbers(
-    data: Path,
-    where: str | None,
+    source: "Source",
     schema: "Schema",
     settings: Settings,
     key: str | None,
@@ -293,21 +315,19 @@ def fit_numbers(
     if settings.tuned:
         schema = replace(schema, folds=settings.folds, key=key)
     with settings.explain_folds():
-        found = read_source(data, schema, where=where, shards=shards)
+        found = read_source(source, schema, shards=shards)
         model = settings.build(found.parts[0].features, classify=False)
         model.fit_statistics(found.parts if settings.tuned else found.whole)
     hint_at_classes(schema.target, found.parts)
     return Fitted(model, found.rows, found.dropped)
 
 
-def fit_classes(
-    data: Path, where: str | None, schema: "Schema", settings: Settings
-) -> Fitted:
+def fit_classes(source: "Source", schema: "Schema", settings: Settings) -> Fitted:
     """Fit a classifier to the rows of a table, in memory."""
     from priormtl.estimators import fit_rows, read_source_rows
 
-    rows = read_source_rows(data, schema, where=where)
-    _check_classes(data, schema.target, rows)
+    rows = read_source_rows(source, schema)
+    _check_classes(source.name, schema.target, rows)
     model = settings.build(rows.X.column_names, classify=True)
     with settings.explain_folds():
         fit_rows(model, rows)
@@ -333,7 +353,7 @@ def fit_statistics(files: Sequence[Path], settings: Settings) -> Fitted:
         return Fitted(model.fit_statistics(parts))
 
 
-def _check_classes(data: Path, target: str, rows: "SourceRows") -> None:
+def _check_classes(data: str, target: str, rows: "SourceRows") -> None:
     """Fail if a task has more than two classes, or if all tasks have the same one."""
     import pyarrow as pa
 

@@ -167,17 +167,17 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def check_output(out: Path | None, *inputs: Path | None) -> None:
+def check_output(out: Path | None, *inputs: Any) -> None:
     """Fail before the work if its result cannot be written, or would replace an input.
 
-    An input may also be a folder of files.
+    An input may also be a folder of files, or the address of a table elsewhere (text).
     """
     if out is None:
         return
     if not out.parent.is_dir():
         raise FileNotFoundError(f"folder {out.parent} does not exist. Create it first.")
     for read in inputs:
-        if read is None or not out.exists() or not read.exists():
+        if not isinstance(read, Path) or not out.exists() or not read.exists():
             continue
         inside = read.is_dir() and read.resolve() in out.resolve().parents
         if inside or (not read.is_dir() and out.samefile(read)):

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
-from priormtl.cli import main
-from priormtl.cli.columns import Data, Json, Where, word_option
+from priormtl.cli.columns import Data, Decimal, Delimiter, Json, Where, word_option
+from priormtl.cli.main import (
+    check_output,
+    exit_on_error,
+    print_json,
+    print_warnings,
+    require_extra,
+)
 from priormtl.exceptions import DataFileError, unknown_name
 
 if TYPE_CHECKING:
@@ -37,7 +43,10 @@ def predict(
         Option(metavar="COL", help="Column that holds the tasks; else as in the fit."),
     ] = None,
     identity: Annotated[
-        str | None, Option("--id", metavar="COL", help="Column to copy to the output.")
+        list[str] | None,
+        Option(
+            "--id", metavar="COL", help="Column to copy to the output. Can be repeated."
+        ),
     ] = None,
     unseen: Annotated[
         str | None,
@@ -50,6 +59,8 @@ def predict(
         ),
     ] = None,
     where: Where = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     as_json: Json = False,
 ) -> None:
     """Predict each row of a table, which may be larger than memory.
@@ -60,21 +71,22 @@ def predict(
 
     Example: priormtl predict exams.model new.csv --out predictions.csv
 
-    Example: priormtl predict exams.model new/ --id pupil --out predictions.parquet
+    Example: priormtl predict exams.model new/ --id pupil --id year
+    --out predictions.parquet
 
     Example: priormtl predict exams.model new.csv --unseen shared --out predictions.csv
     """
-    with main.require_extra("predict", "cli"):
+    with require_extra("predict", "cli"):
         from priormtl import engines
         from priormtl.estimators import show_progress
         from priormtl.tables import count_words
     read = written = 0
-    with main.exit_on_error(), main.print_warnings():
-        main.check_output(out, model, data)
+    with exit_on_error(), print_warnings():
+        check_output(out, model, data)
         if out.suffix.lower() not in ENDINGS:
             raise unknown_name("ending of --out", out.suffix, ENDINGS)
         predictor = prepare(model, task, identity, unseen)
-        source = engines.open_source(data, where)
+        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
         with engines.naming(source.name):
             kept, used = predictor.kept, predictor.used_columns(source.columns)
         wanted = engines.Wanted(used, {*kept, *predictor.text_columns})
@@ -95,7 +107,7 @@ def predict(
     second = classes.tolist()[1] if shared else None
     if as_json:
         facts = {"file": str(out), "rows": read, "predicted": written}
-        main.print_json(facts | ({"second_class": second} if shared else {}))
+        print_json(facts | ({"second_class": second} if shared else {}))
         return
     gone = read - written
     dropped = f", {gone:,} dropped for missing values" if gone else ""
@@ -161,7 +173,10 @@ class Predictor(NamedTuple):
 
 
 def prepare(
-    path: Path, task: str | None, identity: str | None, unseen: str | None = None
+    path: Path,
+    task: str | None,
+    identity: list[str] | None,
+    unseen: str | None = None,
 ) -> Predictor:
     """Load a model, and find out which columns of a table it needs."""
     from priormtl.data import Encoding
@@ -186,7 +201,7 @@ def prepare(
     model.set_params(task=None)  # labels are given
     if unseen is not None:
         model.set_params(unseen_tasks=unseen)
-    kept = [name for name in (identity, column) if name is not None]
+    kept = [*(identity or ()), *([] if column is None else [column])]
     return Predictor(model, encoding, column, tuple(dict.fromkeys(kept)))
 
 

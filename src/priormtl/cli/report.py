@@ -1,4 +1,4 @@
-"""priormtl report: a page on what a fitted model learned.
+"""priormtl report: a page that tells what a fitted model learned.
 
 Rows to score are read as the model reads them: columns by the names that it remembers,
 and rows without task or target left out.
@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option, echo
 
-from priormtl.cli import main
+from priormtl.cli.columns import Decimal, Delimiter, Where, read_location
+from priormtl.cli.main import (
+    check_output,
+    exit_on_error,
+    print_json,
+    print_warnings,
+    require_extra,
+)
 from priormtl.exceptions import DataFileError, unknown_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from priormtl.engines import Source
 
 LARGEST_TARGET = 1e100  # as in fits
 
@@ -29,10 +38,15 @@ def report(
     data: Annotated[
         Path | None,
         Option(
-            help="Rows to score, preferably new ones: CSV, Parquet or Arrow file, or a "
-            "folder."
+            parser=read_location,
+            metavar="DATA",
+            help="Rows to score, preferably new ones: a CSV, Parquet or Arrow file, a "
+            "folder of such files, or an address.",
         ),
     ] = None,
+    where: Where = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     task: Annotated[
         str | None,
         Option(metavar="COL", help="Column of --data with the tasks; else as fitted."),
@@ -52,7 +66,7 @@ def report(
         bool, Option("--json", help="Print the answers as JSON.")
     ] = False,
 ) -> None:
-    """Write a page that shows what a fitted model learned.
+    """Write a page that tells what a fitted model learned.
 
     How good is it, which features matter, did the prior help, are there outlier tasks?
     The page is one file that works without a network. Nothing is fitted.
@@ -61,26 +75,31 @@ def report(
 
     Example: priormtl report exams.model --data new.csv --title "Exams of 2011"
     """
-    with main.require_extra("report", "cli"):
-        from priormtl import engines  # noqa: F401
+    with require_extra("report", "cli"):
+        from priormtl import engines
         from priormtl.estimators import load
         from priormtl.reports import report as build_report
-    with main.exit_on_error(), main.print_warnings():
-        main.check_output(out, model, data)
-        main.check_output(coefficients, model, data)
+    with exit_on_error(), print_warnings():
+        check_output(out, model, data)
+        check_output(coefficients, model, data)
         if out == coefficients:
             raise ValueError(f"--coefficients must be another file than --out {out}.")
         fitted = load(model)
         rows: dict[str, Any] = {}
         if data is not None:
-            rows = read_known_rows(fitted, data, task=task, target=target)
+            source = engines.open_source(
+                data, where, delimiter=delimiter, decimal=decimal
+            )
+            rows = read_known_rows(fitted, source, task=task, target=target)
         elif task is not None or target is not None:
             raise ValueError("--task and --target are columns of --data. Give --data.")
+        elif where is not None:
+            raise ValueError("--where chooses rows of --data. Give --data.")
         made = build_report(fitted, **rows, title=title)
         made.save(out, coefficients=coefficients)
     findings = json.loads(made.to_json())["findings"]
     if as_json:
-        main.print_json({"file": str(out), "findings": findings}, ensure_ascii=False)
+        print_json({"file": str(out), "findings": findings}, ensure_ascii=False)
         return
     for finding in findings:
         echo(f"{finding['question']} {finding['value']}.")
@@ -88,9 +107,9 @@ def report(
 
 
 def read_known_rows(
-    model: Any, data: Path, *, task: str | None, target: str | None
+    model: Any, data: "Source | Path", *, task: str | None, target: str | None
 ) -> dict[str, Any]:
-    """X, y and task of a file, as arguments; columns are the model's own."""
+    """X, y and task of a table, as arguments; columns are the model's own."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -111,33 +130,34 @@ def read_known_rows(
                 f"{option} column."
             )
     source = open_source(data)
+    name = source.name
     try:
-        table = source.dataset.to_table()
+        table = source.dataset.to_table(filter=source.where)
     except (pa.ArrowException, UnicodeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise DataFileError(f"{data} cannot be read: {reason}.") from None
-    with naming(str(data)):
+        raise DataFileError(f"{name} cannot be read: {reason}.") from None
+    with naming(name):
         present = table.column_names
         if encoding is not None:
             encoding.used_columns(present)
         needed = [] if encoding is not None or names is None else list(map(str, names))
-        for name in (task, target, *needed):
-            if name not in present:
-                raise unknown_name("column", name, present)
+        for column in (task, target, *needed):
+            if column not in present:
+                raise unknown_name("column", column, present)
     table = table.filter(pc.and_(table[task].is_valid(), table[target].is_valid()))
     if encoding is not None and encoding.missing == "drop":
         table = table.filter(pa.array(~encoding.gaps(table)))
     if not table.num_rows:
         raise DataFileError(
-            f"{data} must have rows with known {task!r} and {target!r}."
+            f"{name} must have rows with known {task!r} and {target!r}."
         )
-    _check_targets(model, data, table, target)
+    _check_targets(model, name, table, target)
     X: Any = table  # an encoding knows what the columns mean
     if encoding is None and names is not None:
         X = table.select(list(names))
     elif encoding is None:
-        others = [name for name in present if name not in (task, target)]
-        X = np.column_stack([table[name].to_numpy() for name in others])
+        others = [one for one in present if one not in (task, target)]
+        X = np.column_stack([table[one].to_numpy() for one in others])
     y, labels = table[target], table[task]
     if getattr(model, "task", None) is None:
         return {"X": X, "y": y, "task": labels}
@@ -146,7 +166,7 @@ def read_known_rows(
     return {"X": X, "y": y}
 
 
-def _check_targets(model: Any, data: Path, table: "pa.Table", target: Any) -> None:
+def _check_targets(model: Any, data: str, table: "pa.Table", target: Any) -> None:
     """Refuse texts for a regressor, and numbers whose scores would overflow."""
     import numpy as np
     import pyarrow as pa

@@ -11,7 +11,29 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from priormtl.cli import columns, main
+from priormtl.cli.columns import (
+    Categories,
+    Data,
+    Decimal,
+    Delimiter,
+    Drop,
+    Features,
+    Json,
+    Missing,
+    Target,
+    Task,
+    Weight,
+    Where,
+    read_schema,
+    require_task,
+)
+from priormtl.cli.main import (
+    check_output,
+    exit_on_error,
+    print_json,
+    print_warnings,
+    require_extra,
+)
 
 if TYPE_CHECKING:
     from priormtl.data import TaskStatistics
@@ -21,19 +43,22 @@ MOST_NAMES = 8
 
 
 def stats(
-    data: columns.Data,
-    task: columns.Task,
-    target: columns.Target,
+    data: Data,
+    target: Target,
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    weight: columns.Weight = None,
-    features: columns.Features = None,
-    categories: columns.Categories = None,
-    where: columns.Where = None,
-    missing: columns.Missing = "error",
+    task: Task = None,
+    weight: Weight = None,
+    features: Features = None,
+    drop: Drop = None,
+    categories: Categories = None,
+    where: Where = None,
+    missing: Missing = "error",
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
     min_rows: Annotated[
         int, Option(min=1, help="Leave out tasks with fewer rows than this.")
     ] = 1,
-    as_json: columns.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Write means and products of columns by task: all that a regression needs.
 
@@ -47,22 +72,22 @@ def stats(
     Example: priormtl stats exams/ --task school --target score --out a.stats
     --categories sex=f,m --missing mean --where "year >= 2010" --min-rows 20
     """
-    with main.require_extra("stats", "cli"):
-        import priormtl.engines  # noqa: F401
+    with require_extra("stats", "cli"):
+        from priormtl import engines
         from priormtl.estimators import read_source
-    with main.exit_on_error(), main.print_warnings():
-        main.check_output(out, data)
-        schema = columns.read_schema(
-            task, target, weight, features, categories, missing
-        )
-        found = read_source(data, schema, where=where)
+    with exit_on_error(), print_warnings():
+        check_output(out, data)
+        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
+        named = require_task(task, source)
+        schema = read_schema(named, target, weight, features, categories, missing, drop)
+        found = read_source(source, schema)
         kept = found.without_small(min_rows)
         kept.whole.save(out)
     d, m = kept.whole.shape
     left_out = len(found.counts) - len(kept.counts)
     if as_json:
         facts = {"file": str(out), "rows": kept.rows, "dropped": kept.dropped}
-        main.print_json(facts | {"tasks": m, "features": d, "left_out": left_out})
+        print_json(facts | {"tasks": m, "features": d, "left_out": left_out})
         return
     words = f"{_counts(row=kept.rows)} read, {_counts(task=m, feature=d)}"
     if kept.dropped:
@@ -78,7 +103,7 @@ def merge(
         list[Path], Argument(help="Statistics files of 'priormtl stats'.")
     ],
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    as_json: columns.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Add statistics of different rows: the result is that of all rows together.
 
@@ -86,15 +111,15 @@ def merge(
 
     Example: priormtl merge north.stats south.stats --out all.stats
     """
-    with main.exit_on_error():
-        main.check_output(out)
+    with exit_on_error():
+        check_output(out)
         whole = add_sites(files)
         whole.save(out)
     d, m = whole.shape
     weight = float(whole.weight.sum())
     if as_json:
         facts = {"file": str(out), "files": len(files), "tasks": m, "features": d}
-        main.print_json(facts | {"weight": weight})
+        print_json(facts | {"weight": weight})
         return
     echo(f"{_counts(file=len(files), task=m, feature=d)}, weight {weight:g}.")
     echo(f"wrote {out}")

@@ -37,7 +37,7 @@ from priormtl.engines.columns import (
     read_weights,
 )
 from priormtl.engines.partial import Partial
-from priormtl.engines.schema import Column, Layout, Schema, refuse_many
+from priormtl.engines.schema import FOLD, Column, Layout, Schema, refuse_many
 
 CELLS = 2**21  # numbers in a piece: 16 MB
 FIRST_ROWS = 4096  # of the first piece, before the number of features is known
@@ -128,7 +128,9 @@ def read_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Reading:
     rows = np.flatnonzero(usable & (weight != 0.0))
     used, codes = _compact(task.values[rows])
     folds = np.zeros(len(rows), dtype=np.intp)
-    if schema.folds is not None:
+    if schema.folds is not None and FOLD in batch.schema.names:
+        folds = np.asarray(batch.column(FOLD)).astype(np.intp)[rows]
+    elif schema.folds is not None:
         keys = table if schema.key is None else {schema.key: table[schema.key]}
         folds = assign_folds(keys, schema.folds, schema.seed)[rows]
     group = folds * max(1, len(used)) + codes
@@ -193,10 +195,10 @@ def arrange_features(
         # Categories are those declared, or those that occur in these rows.
         if column.labels is not None:
             declared = (schema.categories or {}).get(name)
-            if declared is None:
+            if not declared:
                 seen = np.unique(codes if gaps is None else codes[~gaps])
                 values = tuple(sorted(column.labels[i] for i in seen))
-                refuse_many(name, values)
+                refuse_many(name, values, declared=declared is not None)
             else:
                 values = tuple(declared)
         described.append(Column(name, values, gaps is not None))

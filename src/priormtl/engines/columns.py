@@ -1,12 +1,14 @@
 """Columns of Arrow tables as NumPy arrays: numbers, codes, task labels and hashes.
 
 **Folds.** Rows are assigned to folds by hashes of their values, so that the folds are
-the same for any engine, file, batch and order of rows. A value is hashed by what it is,
-not by how it is stored: integers and integral floats alike, dates and times by their
-microseconds since 1970, text by its UTF-8 bytes; missing values and NaN alike. The hash
-of a row is the sum of the hashes of its values, each salted with the name of its
-column, so that the order of columns does not matter. The mixing function is that of
-splitmix64 (Steele, Lea and Flood, 2014).
+the same for any engine, file, batch and order of rows. With few rows, such folds are
+uneven or empty; ``deal_folds`` assigns the rows of small tables in turn, in the order
+of their hashes, task by task, which does not depend on files and order either. A value
+is hashed by what it is, not by how it is stored: integers and integral floats alike,
+dates and times by their microseconds since 1970, text by its UTF-8 bytes; missing
+values and NaN alike. The hash of a row is the sum of the hashes of its values, each
+salted with the name of its column, so that the order of columns does not matter. The
+mixing function is that of splitmix64 (Steele, Lea and Flood, 2014).
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -55,6 +57,8 @@ def read_column(name: str, column: Any, declared: Sequence[str] | None) -> Value
             f"{_type_name(array.type)}."
         ) from None
     found = _code_texts(array)
+    if not declared:  # the values that occur
+        return found
     place = {value: i for i, value in enumerate(declared)}
     labels = found.labels or ()
     for value in labels:
@@ -212,6 +216,16 @@ LARGEST_WHOLE = 2.0**63
 
 def assign_folds(columns: Mapping[str, Any], folds: int, seed: int = 0) -> Index:
     return (hash_rows(columns, seed) % np.uint64(folds)).astype(np.intp)
+
+
+def deal_folds(rows: Hashes, tasks: Hashes, folds: int) -> Index:
+    """Fold of each row: rows in turn, in the order of their hashes, task by task.
+
+    Rows of equal hashes are equal, so that it does not matter which comes first.
+    """
+    found = np.empty(len(rows), dtype=np.intp)
+    found[np.lexsort((rows, tasks))] = np.arange(len(rows)) % folds
+    return found
 
 
 def hash_rows(columns: Mapping[str, Any], seed: int = 0) -> Hashes:

@@ -85,9 +85,10 @@ def summarize(
     check_min_rows(min_rows)
     schema = Schema.of(schema, **columns)
     opened = open_source(source, where)
-    partial = summarize_source(schema, opened, batch_rows, advance)
-    with naming(opened.name):
-        return partial.finish(schema).without_small(min_rows)
+    with opened.locating():
+        partial = summarize_source(schema, opened, batch_rows, advance)
+        with naming(opened.name):
+            return partial.finish(schema).without_small(min_rows)
 
 
 class _Job(NamedTuple):
@@ -267,7 +268,7 @@ def read_rows(
         raise DataFileError(
             f"{opened.name} must hold columns of one type: {str(error).rstrip('.')}."
         ) from None
-    with naming(opened.name):
+    with opened.locating(), naming(opened.name):
         return _encode(schema, table)
 
 

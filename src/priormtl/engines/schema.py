@@ -26,6 +26,7 @@ from priormtl.exceptions import unknown_name
 MOST_VALUES = 1000  # a text column with more values hardly holds categories
 FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
 LARGEST_SHARE_OF_OTHERS = 0.25
+FOLD = "\0fold"  # column of folds that were dealt before; no table has this name
 NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
 
 
@@ -39,28 +40,29 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True)
 class Schema:
-    """Roles of the columns of a table.
+    """What the columns of a table mean.
 
     Parameters
     ----------
     task, target, weight : str
         Columns of task labels, targets and (optionally) sample weights.
     features : sequence of str, optional
-        Feature columns. By default, all other columns except ``key``.
+        Feature columns; by default all other columns except ``key``.
     categories : mapping from columns to values, optional
-        Categories of some columns; each category becomes a feature. Categories of
-        other text columns are the values that occur.
-    missing : {"error", "drop", "mean"}, default="error"
-        How to treat missing values: raise an error, drop the row, or impute the mean of
-        the observed values of the column. With "mean", rows without task, target or
+        Categories of some columns; each becomes a feature. An empty list, and text
+        columns that are not listed: the values that occur.
+    missing : {"error", "drop", "mean"}
+        How to treat missing values: raise an error, drop the row, or fill in the mean
+        of the observed values of the column. With "mean", rows without task, target or
         weight are dropped.
     folds : int, optional
         Number of folds into which rows are divided.
     key : str, optional
-        Column whose values determine the fold of each row. By default, all columns in
-        use determine it.
-    seed : int, default=0
+        Column whose values decide the fold of a row; by default all columns in use.
+    seed : int
         Seed of the assignment to folds.
+    drop : sequence of str
+        Columns that are not features, if ``features`` is not given.
 
     Examples
     --------
@@ -78,6 +80,7 @@ class Schema:
     folds: int | None = None
     key: str | None = None
     seed: int = 0
+    drop: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.features, str):
@@ -87,6 +90,11 @@ class Schema:
         # Sequences in one form, so that equal schemas compare and hash equal.
         features = None if self.features is None else tuple(self.features)
         object.__setattr__(self, "features", features)
+        object.__setattr__(self, "drop", tuple(self.drop))
+        if features is not None and self.drop:
+            raise ValueError(
+                "features and drop cannot be combined: features are used alone."
+            )
         declared = {
             name: tuple(sorted(set(map(str, values))))
             for name, values in (self.categories or {}).items()
@@ -116,7 +124,7 @@ class Schema:
         return cls(**columns) if schema is None else replace(schema, **columns)
 
     def feature_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        taken = {self.task, self.target, self.weight, self.key}
+        taken = {self.task, self.target, self.weight, self.key, FOLD, *self.drop}
         found = self.features
         if found is None:
             found = tuple(name for name in names if name not in taken)
@@ -230,7 +238,7 @@ class Layout(NamedTuple):
         """How columns become features, for tables that are predicted later."""
         for name, values in self.categories().items():
             if name not in (schema.categories or {}):
-                warn_of_numbers(name, values)
+                check_texts(name, values)
         columns = tuple(RawColumn(name, values) for name, values, _ in self.columns)
         return Encoding(columns, schema.missing, schema.task, schema.target)
 
@@ -272,9 +280,11 @@ def _join_values(a: Column, b: Column) -> tuple[str, ...] | None:
     return values
 
 
-def refuse_many(name: str, values: Sequence[str]) -> None:
+def refuse_many(name: str, values: Sequence[str], *, declared: bool = False) -> None:
     """Fail if a text column has too many values to hold categories."""
     if len(values) > MOST_VALUES:
+        if not declared:
+            refuse_strays(name, values)
         raise ValueError(
             f"column {name!r} holds more than {MOST_VALUES} different texts, such as "
             f"{values[0][:40]!r}: leave it out of the features, or write numbers with "
@@ -282,22 +292,43 @@ def refuse_many(name: str, values: Sequence[str]) -> None:
         )
 
 
-def warn_of_numbers(name: str, values: Sequence[str]) -> None:
-    """Warn if nearly all categories of a text column look like numbers.
+class StrayTextError(ValueError):
+    """A text among the numbers of a column."""
 
-    A single cell that is not a number, or decimal commas, turn a column into text.
+    def __init__(self, column: str, value: str, place: str = "") -> None:
+        self.column, self.value = column, value
+        super().__init__(
+            f"column {column!r} must hold numbers: got {value[:40]!r}{place}; correct "
+            "it, or declare the column as categorical (--categories "
+            f"{column}, in Python categories={{{column!r}: []}})."
+        )
+
+
+def check_texts(name: str, values: Sequence[str]) -> None:
+    """Check that the categories of a text column are not meant as numbers.
+
+    A single cell that is not a number turns a column into text: that is an error.
+    If all categories look like numbers, as with decimal commas, there is a warning.
     """
-    others = [value for value in values if not NUMBER.fullmatch(value)]
-    few = len(others) <= LARGEST_SHARE_OF_OTHERS * len(values)
-    if len(values) < FEWEST_NUMBERS or not few:
+    if not refuse_strays(name, values):
         return
-    with_comma = [value for value in values if "," in value]
-    strange = next(iter(others or with_comma), None)
-    reason = "" if strange is None else f", except for texts such as {strange[:40]!r}"
+    with_comma = next((f", such as {v!r}" for v in values if "," in v), "")
     warnings.warn(
         f"column {name!r} is text, so each of its {len(values)} values becomes a "
-        f"feature, but they look like numbers{reason}: write numbers with decimal "
-        "points, or declare the categories of the column.",
+        f"feature, but they look like numbers{with_comma}: write numbers with decimal "
+        "points (or use --decimal), or declare the column as categorical "
+        f"(--categories {name}, in Python categories={{{name!r}: []}}).",
         UserWarning,
         stacklevel=2,
     )
+
+
+def refuse_strays(name: str, values: Sequence[str]) -> bool:
+    """Fail if a few texts are among many numbers; return whether all are numbers."""
+    others = [value for value in values if not NUMBER.fullmatch(value)]
+    few = len(others) <= LARGEST_SHARE_OF_OTHERS * len(values)
+    if len(values) < FEWEST_NUMBERS or not few:
+        return False
+    if others:
+        raise StrayTextError(name, others[0])
+    return True

@@ -1,7 +1,8 @@
 """Tables in files: CSV, Parquet, Arrow, folders of them, read once, file by file.
 
-``open_files`` lists the files, checks that they are of one kind and opens them as one
-Arrow data set; ``read_filter`` turns a text such as ``year >= 2010`` into an Arrow
+``open_files`` lists the files, on disk or in any file system of Arrow, checks that they
+are of one kind, finds out how CSV files are written, and opens them as one Arrow data
+set; ``read_filter`` turns a text such as ``year >= 2010`` into an Arrow
 filter. What Arrow says about files that it cannot read becomes one sentence that names
 the file and, where possible, column and value.
 
@@ -12,6 +13,7 @@ summarised, so that at most two pieces of rows are held for reading.
 """
 
 import ast
+import csv as text_csv
 import operator
 import os
 import re
@@ -24,15 +26,22 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyarrow import csv
+from pyarrow import csv, fs
 
 from priormtl._lazy import cached_property
 from priormtl.engines.batches import choose_rows
-from priormtl.engines.columns import is_textual
-from priormtl.engines.schema import Schema, Wanted
+from priormtl.engines.columns import (
+    Hashes,
+    deal_folds,
+    find_gaps,
+    hash_rows,
+    is_textual,
+)
+from priormtl.engines.schema import FOLD, NUMBER, Schema, StrayTextError, Wanted
 from priormtl.exceptions import DataFileError, FoldsError, suggest_file, unknown_name
 
 SUFFIXES = {
@@ -42,13 +51,19 @@ SUFFIXES = {
     ".feather": "Arrow",
     ".ipc": "Arrow",
     ".csv": "CSV",
+    ".tsv": "CSV",
+    ".tab": "CSV",
 }
 MAGIC = {b"PAR1": "Parquet", b"ARRO": "Arrow"}
 COMPRESSED = (".gz", ".bz2")
 HEAD_BYTES = 65_536  # of a CSV file that are checked
+HEAD_LINES = 200
 ZIP = b"PK\x03\x04"
+GZIP = b"\x1f\x8b"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+DELIMITERS = (",", ";", "\t", "|")
+DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
+DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 LONGEST_REASON = 300
 LONGEST_VALUE = 60
 REPEATED = re.compile(
@@ -62,104 +77,224 @@ CONVERSION = re.compile(
 )
 
 
-def open_files(source: Any) -> tuple[Any, str]:
+class Files(NamedTuple):
+    """Files of one table, and where they are."""
+
+    system: Any  # pyarrow.fs.FileSystem
+    paths: list[str]
+    base: str | None  # folder that was given instead of files
+    name: str  # in errors
+
+
+class Dialect(NamedTuple):
+    """How a CSV file is written; None: found out from its first lines."""
+
+    delimiter: str | None = None  # between columns
+    decimal: str | None = None  # point of numbers
+
+
+def open_files(source: Any, dialect: Dialect = Dialect()) -> tuple[Any, str]:  # noqa: B008
     """Arrow data set of a path, a folder or a list of paths, and its name in errors."""
-    if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        files, base = (_list_files(path), path) if path.is_dir() else ([path], None)
-    elif isinstance(source, list | tuple):
-        files, base = [Path(path) for path in source], None
-    else:
-        raise TypeError(
-            "source must be a path, a list of paths, or a pyarrow data set: got "
-            f"{type(source).__name__}."
-        )
-    if not files:
-        raise DataFileError("source must name at least one file: got an empty list.")
-    kinds = {_kind(file): file for file in reversed(files)}
+    files = find_files(source)
+    kinds = {_kind(files.system, path): path for path in reversed(files.paths)}
     if len(kinds) > 1:
         names = " and ".join(f"{file} ({kind})" for kind, file in kinds.items())
         raise DataFileError(f"files of one table must be of one kind: got {names}.")
     kind = next(iter(kinds))
+    form: Any = ds.ParquetFileFormat() if kind == "Parquet" else ds.IpcFileFormat()
     if kind == "CSV":
-        refuse_other_kinds(files[0])
-    form = {"Parquet": ds.ParquetFileFormat, "Arrow": ds.IpcFileFormat}.get(kind, _csv)
+        form = _csv(read_dialect(files.system, files.paths[0], dialect))
+    base = files.base
     try:
         return ds.dataset(
-            [str(file) for file in files],
-            format=form(),
+            files.paths,
+            format=form,
+            filesystem=files.system,
             partitioning=None if base is None else ds.partitioning(flavor="hive"),
-            partition_base_dir=None if base is None else str(base),
-        ), str(base or files[0])
+            partition_base_dir=base,
+        ), files.name
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise unreadable(str(files[0]), error) from None
+        raise unreadable(files.paths[0], error) from None
 
 
-def _list_files(folder: Path) -> list[Path]:
-    """Files of a folder with the suffix of a table, except hidden ones, sorted."""
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if _suffix(path) in SUFFIXES
-        and not any(part[0] in "._" for part in path.relative_to(folder).parts)
-        and path.is_file()
-    )
-    if not files:
+def find_files(source: Any) -> Files:
+    """List the files of a path, a folder, an address such as s3://…, or a list."""
+    if isinstance(source, str) and "://" in source:
+        return _find_remote(source)
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if path.is_dir():
+            inside = sorted(
+                found.relative_to(path).as_posix()
+                for found in path.rglob("*")
+                if found.is_file()
+            )
+            paths = [str(path / name) for name in _choose_files(str(path), inside)]
+            return Files(fs.LocalFileSystem(), paths, str(path), str(path))
+        return Files(fs.LocalFileSystem(), [str(path)], None, str(path))
+    if not isinstance(source, list | tuple):
+        raise TypeError(
+            "source must be a path, a list of paths, or a pyarrow data set: got "
+            f"{type(source).__name__}."
+        )
+    if not source:
+        raise DataFileError("source must name at least one file: got an empty list.")
+    if any(isinstance(path, str) and "://" in path for path in source):
+        each = [find_files(path) for path in source]
+        if any(one.system != each[0].system or one.base for one in each):
+            raise DataFileError(
+                "a list must name files of one file system: name a folder instead."
+            )
+        paths = [path for one in each for path in one.paths]
+        return each[0]._replace(paths=paths)
+    paths = [str(Path(path)) for path in source]
+    return Files(fs.LocalFileSystem(), paths, None, paths[0])
+
+
+def resolve_address(address: str) -> tuple[Any, str]:
+    """Find the file system of an address such as s3://…, and the path in it."""
+    system, path = fs.FileSystem.from_uri(address)
+    return system, path
+
+
+def _find_remote(address: str) -> Files:
+    try:
+        system, path = resolve_address(address)
+        info = system.get_file_info(path)
+        if info.type == fs.FileType.NotFound:
+            raise FileNotFoundError(f"{address} is not a file or folder.")
+        if info.type == fs.FileType.File:
+            return Files(system, [path], None, address)
+        listed = system.get_file_info(fs.FileSelector(path, recursive=True))
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ImportError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise DataFileError(
+            f"{address} cannot be opened: {shorten(lines[0])}."
+        ) from None
+    start = path.rstrip("/") + "/"
+    inside = {
+        one.path.split(start, 1)[-1]: one.path
+        for one in sorted(listed, key=lambda one: one.path)
+        if one.type == fs.FileType.File
+    }
+    paths = [inside[name] for name in _choose_files(address, list(inside))]
+    return Files(system, paths, path, address)
+
+
+def _choose_files(folder: str, names: Sequence[str]) -> list[str]:
+    """Names in a folder with the suffix of a table, except hidden ones."""
+    chosen = [
+        name
+        for name in names
+        if _suffix(name) in SUFFIXES
+        and not any(part[0] in "._" for part in name.split("/") if part)
+    ]
+    if not chosen:
         raise DataFileError(f"{folder} has no files that end in {', '.join(SUFFIXES)}.")
-    return files
+    return chosen
 
 
-def _suffix(file: Path) -> str:
-    name = file.name.lower()
-    return ".csv" if name.endswith((".csv.gz", ".csv.bz2")) else Path(name).suffix
+def _suffix(name: str) -> str:
+    name = name.lower()
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    return Path(name).suffix
 
 
-def _kind(file: Path) -> str:
-    if not file.is_file():
-        raise FileNotFoundError(f"{file} is not a file or folder.{suggest_file(file)}")
-    if not file.stat().st_size:
-        raise DataFileError(f"{file} is empty.")
-    known = SUFFIXES.get(_suffix(file))
+def _kind(system: Any, path: str) -> str:
+    info = system.get_file_info(path)
+    if info.type != fs.FileType.File:
+        raise FileNotFoundError(
+            f"{path} is not a file or folder.{suggest_file(Path(path))}"
+        )
+    if not info.size:
+        raise DataFileError(f"{path} is empty.")
+    if path.lower().endswith(COMPRESSED):
+        return "CSV"
+    known = SUFFIXES.get(_suffix(path))
     if known is not None:
         return known
-    with file.open("rb") as content:
+    with system.open_input_stream(path, compression=None) as content:
         return MAGIC.get(content.read(4), "CSV")
 
 
-def _csv() -> Any:
+# CSV files: delimiter, decimal point, and what is no CSV file.
+
+
+def _csv(dialect: Dialect) -> Any:
     return ds.CsvFileFormat(
-        parse_options=csv.ParseOptions(newlines_in_values=True),
+        parse_options=csv.ParseOptions(
+            delimiter=dialect.delimiter or ",", newlines_in_values=True
+        ),
         convert_options=csv.ConvertOptions(
-            strings_can_be_null=True, quoted_strings_can_be_null=False
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            decimal_point=dialect.decimal or ".",
         ),
     )
 
 
-def refuse_other_kinds(file: Path) -> None:
-    """Fail if a CSV file is a spreadsheet, in UTF-16, or has other separators."""
-    if file.suffix.lower() in COMPRESSED:
-        return
-    with file.open("rb") as content:
-        start = content.read(HEAD_BYTES)
+def read_dialect(system: Any, path: str, given: Dialect) -> Dialect:
+    """Find out how a CSV file is written; fail if it is something else."""
+    try:
+        with system.open_input_stream(path, compression="detect") as content:
+            start = content.read(HEAD_BYTES)
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, error) from None
     if start.startswith(ZIP):
         raise DataFileError(
-            f"{file} must be a CSV, Parquet or Arrow file: it is a zip archive, such "
+            f"{path} must be a CSV, Parquet or Arrow file: it is a zip archive, such "
             "as a spreadsheet; save it as CSV."
+        )
+    if start.startswith(GZIP):
+        raise DataFileError(
+            f"{path} is compressed with gzip: its name must end in .gz to be read."
         )
     if start.startswith(UTF16) or b"\0" in start:
         raise DataFileError(
-            f"{file} must be a CSV file in UTF-8: it has zero bytes or the byte order "
+            f"{path} must be a CSV file in UTF-8: it has zero bytes or the byte order "
             "mark of UTF-16; save it as UTF-8."
         )
-    header = next(iter(start.decode("utf-8", errors="replace").splitlines()), "")
-    found = [separator for separator in SEPARATORS if separator in header]
-    if found and "," not in header:
-        raise DataFileError(
-            f"{file} must have commas between its columns: its first line has "
-            f"{SEPARATORS[found[0]]}; convert it (pandas: read_csv(file, "
-            f"sep={found[0]!r}), with decimal=',' if numbers have commas, then "
-            "to_csv(file, index=False))."
-        )
+    lines = start.decode("utf-8", errors="replace").splitlines()
+    if len(start) == HEAD_BYTES and len(lines) > 1:
+        lines.pop()  # the last one may be cut
+    return sniff_dialect(lines[:HEAD_LINES], given)
+
+
+def sniff_dialect(lines: Sequence[str], given: Dialect = Dialect()) -> Dialect:  # noqa: B008
+    """Delimiter and decimal point of the first lines of a CSV file.
+
+    The delimiter is the one that gives most columns, of those that give the same number
+    of columns in all lines, if there are such. A decimal comma is one in numbers of a
+    file whose columns are not separated by commas and that has no decimal points.
+
+    Examples
+    --------
+    >>> sniff_dialect(["town;size", "Ulm;1,5", "Bonn;2,25"])
+    Dialect(delimiter=';', decimal=',')
+    """
+
+    def cut(delimiter: str) -> list[list[str]]:
+        found = text_csv.reader(lines, delimiter=delimiter, strict=False)
+        try:
+            return [row for row in found if row]
+        except text_csv.Error:
+            return []
+
+    def worth(delimiter: str) -> tuple[bool, int]:
+        widths = [len(row) for row in cut(delimiter)] or [1]
+        return widths[0] > 1 and len(set(widths)) == 1, widths[0]
+
+    delimiter = given.delimiter or max(DELIMITERS, key=worth)
+    decimal = given.decimal
+    if decimal is None:
+        cells = [cell.strip() for row in cut(delimiter)[1:] for cell in row]
+        commas = any(map(DECIMAL_COMMA.fullmatch, cells))
+        points = any(map(DECIMAL_POINT.fullmatch, cells))
+        decimal = "," if delimiter != "," and commas and not points else "."
+    return Dialect(delimiter, decimal)
 
 
 # Filters.
@@ -239,6 +374,8 @@ def read_filter(text: str, names: Sequence[str]) -> Any:
 def naming(file: str) -> Iterator[None]:
     try:
         yield
+    except StrayTextError:  # named, with its row, by Source.locating
+        raise
     except FoldsError as error:
         raise FoldsError(f"{file}: {error}") from None
     except ValueError as error:
@@ -253,8 +390,8 @@ def unreadable(file: str, error: Exception, names: Sequence[str] = ()) -> DataFi
         return DataFileError(
             f"{file}: column {names[int(conversion[1])]!r} must hold values of one "
             f"type, {conversion[3]} as in its first rows: got "
-            f"{conversion[4][:LONGEST_VALUE]}{row}; correct the values, or store the "
-            "table as Parquet."
+            f"{conversion[4][:LONGEST_VALUE]}{row}; correct the values or, if they are "
+            "categories, store the table as Parquet with this column as text."
         )
     repeated = REPEATED.search(str(error))
     if repeated is not None:
@@ -278,6 +415,8 @@ def shorten(reason: str) -> str:
 
 # Reading.
 
+SMALL_ROWS = 10_000  # tables with more rows have even folds by chance
+SMALL_CELLS = 2**22  # that are held in memory to deal them: 32 MB
 PREFETCHED = 2  # batches that Arrow decodes in advance
 
 Item = TypeVar("Item")
@@ -306,6 +445,7 @@ class Source:
     dataset: Any
     name: str
     where: Any = None  # Arrow expression
+    even: bool = False  # whether rows of small tables are dealt evenly to folds
 
     @property
     def columns(self) -> list[str]:
@@ -323,10 +463,16 @@ class Source:
 
     def wanted(self, schema: Schema) -> Wanted:
         with naming(self.name):
+            for name in schema.drop:
+                if name not in self.columns:
+                    raise unknown_name("column", name, self.columns)
             return schema.wanted(self.columns)
 
     def pieces(self, schema: Schema, batch_rows: int | None = None) -> Iterator[Piece]:
-        yield from self.read(self.wanted(schema), batch_rows)
+        pieces = self.read(self.wanted(schema), batch_rows)
+        if self.even and schema.folds is not None and schema.key is None:
+            pieces = deal_small(schema, schema.folds, pieces)
+        yield from pieces
 
     def read(self, wanted: Wanted, batch_rows: int | None = None) -> Iterator[Piece]:
         """Columns of one file after another, in pieces; the last of a file is empty."""
@@ -353,6 +499,30 @@ class Source:
             except (pa.ArrowException, OSError, UnicodeError) as error:
                 raise unreadable(file, error, self.columns) from None
             yield Piece(file, schema.empty_table().select(list(wanted.columns)), left)
+
+    @contextmanager
+    def locating(self) -> Iterator[None]:
+        """Name the row of a text among numbers."""
+        try:
+            yield
+        except StrayTextError as error:
+            raise DataFileError(f"{self.name}: {self._locate(error)}") from None
+
+    def _locate(self, error: StrayTextError) -> StrayTextError:
+        """Same error, with the first row that is no number."""
+        column = error.column
+        for fragment in self._fragments():
+            begin = 0
+            for batch in fragment.to_batches(columns=[column]):
+                texts = batch.column(0).cast(pa.string()).to_pylist()
+                for row, text in enumerate(texts, begin + 1):
+                    if text is not None and not NUMBER.fullmatch(text):
+                        file = getattr(fragment, "path", self.name)
+                        inside = "" if file == self.name else f" of {file}"
+                        place = f" in row {row}{inside}"
+                        return StrayTextError(column, text, place)
+                begin += batch.num_rows
+        return error
 
     def _fragments(self) -> list[Any]:
         return list(self.dataset.get_fragments(filter=self.where))
@@ -385,27 +555,38 @@ class Source:
         return pa.schema([*own, *outside], metadata=own.metadata)
 
 
-def open_source(source: Any, where: Any = None) -> Source:
-    """Open files for reading. Only the first file is inspected.
+def open_source(
+    source: Any,
+    where: Any = None,
+    *,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+) -> Source:
+    """Open files for reading; only the first one is looked into.
 
     Parameters
     ----------
-    source : path, list of paths, pyarrow.dataset.Dataset or pyarrow.Table
-        CSV, Parquet or Arrow file, or folder of such files of one type, including
-        subfolders. Folders with names such as ``year=2010`` add a column.
+    source : path, address, list of these, pyarrow.dataset.Dataset or pyarrow.Table
+        A CSV, Parquet or Arrow file, or a folder of such files of one kind, searched
+        recursively; folders named like ``year=2010`` add a column. ``pyarrow.fs`` opens
+        addresses such as ``s3://bucket/folder``, ``gs://…`` and ``hdfs://…``.
     where : str or pyarrow expression, optional
-        Condition that selects rows: comparisons of columns with values, such as
+        Which rows to read: comparisons of columns and values, such as
         ``"year >= 2010 and colour != 'red'"``.
+    delimiter, decimal : str, optional
+        Character between the columns and decimal point of CSV files. By default both
+        are found out from the first lines of the first file.
     """
     if isinstance(source, Source):
+        if where is None:
+            return source
         dataset, name = source.dataset, source.name
-        where = source.where if where is None else where
     elif isinstance(source, ds.Dataset):
         dataset, name = source, "the data set"
     elif isinstance(source, pa.Table | pa.RecordBatch):
         dataset, name = ds.dataset(source), "the table"
     else:
-        dataset, name = open_files(source)
+        dataset, name = open_files(source, Dialect(delimiter, decimal))
     _refuse_names(name, dataset.schema.names)
     if isinstance(where, str):
         where = read_filter(where, dataset.schema.names)
@@ -470,6 +651,51 @@ def _file_size(fragment: Any) -> int:
     if system is None:
         return 0
     return int(system.get_file_info(fragment.path).size or 0)
+
+
+def deal_small(schema: Schema, folds: int, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """Yield the same pieces, with a column of even folds if the table is small."""
+    held: list[Piece] = []
+    rows = 0
+    for piece in pieces:
+        held.append(piece)
+        rows += piece.num_rows
+        if rows > SMALL_ROWS or rows * piece.table.num_columns > SMALL_CELLS:
+            yield from held
+            yield from pieces
+            return
+    if not held:
+        return
+    with naming(held[0].file):
+        used = schema.used_columns(held[0].table.column_names)
+        hashes = np.concatenate([_hash(piece, used, schema.seed) for piece in held])
+        tasks = np.concatenate([_hash(piece, [schema.task]) for piece in held])
+    # Rows that are dropped for missing values do not take turns.
+    special = (schema.task, schema.target, schema.weight)
+    needed = [name for name in used if name in special or schema.missing != "mean"]
+    gaps = [_any_gaps(piece.table.select(needed)) for piece in held]
+    whole = np.flatnonzero(~np.concatenate(gaps))
+    dealt = np.zeros(rows, dtype=np.int32)
+    dealt[whole] = deal_folds(hashes[whole], tasks[whole], folds)
+    begin = 0
+    for piece in held:
+        end = begin + piece.num_rows
+        column = pa.array(dealt[begin:end])
+        yield piece._replace(table=piece.table.append_column(FOLD, column))
+        begin = end
+
+
+def _hash(piece: Piece, names: Sequence[str], seed: int = 0) -> Hashes:
+    return hash_rows({name: piece.table[name] for name in names}, seed)
+
+
+def _any_gaps(table: pa.Table) -> np.ndarray:
+    found = np.zeros(table.num_rows, dtype=bool)
+    for column in table.columns:
+        gaps = find_gaps(column)
+        if gaps is not None:
+            found |= gaps
+    return found
 
 
 def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:

@@ -42,6 +42,7 @@ from priormtl.estimators.summary import (
     shared_coef,
     summarize_model,
 )
+from priormtl.estimators.task_folds import TaskKFold
 
 __all__ = [
     "DEFAULT_FOLDS",
@@ -60,6 +61,7 @@ __all__ = [
     "RegressionTasks",
     "RegularizationPath",
     "SearchSummary",
+    "TaskKFold",
     "TaskScores",
     "check_choice",
     "check_count",

@@ -4,6 +4,7 @@ The command ``priormtl`` reads its tables by the same two functions.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,8 @@ def read_source(
     from priormtl import engines  # noqa: PLC0415
 
     schema = _complete(model, schema, columns)
-    opened = engines.open_source(source, where)
+    # Tables that are small enough are dealt evenly to folds; see engines.columns.
+    opened = replace(engines.open_source(source, where), even=True)
     if opened.holds_text(schema.target):
         raise ValueError(
             f"{opened.name}: column {schema.target!r} must hold numbers to be a "
@@ -108,7 +110,7 @@ def count_folds(cv: Any) -> int:
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
         raise ValueError(
             f"cv must be a number of folds, from 2 on, for fit_source: got {cv!r}; "
-            "rows are assigned to folds as they are read, by hashes of their values."
+            "rows are assigned to folds as they are read."
         )
     return int(cv)
 

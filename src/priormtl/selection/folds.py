@@ -48,20 +48,23 @@ class Split(NamedTuple):
     test: Index
 
 
-def deal_rows(strata: Index, n_folds: int) -> Index:
+def deal_rows(
+    strata: Index, n_folds: int, *, seed: Any = SEED, kept: Index | None = None
+) -> Index:
     """Fold of each row (n,); −1 for rows that are never held out.
 
-    Rows are shuffled, always in the same way, and dealt out stratum after stratum, so
-    that both strata and folds come out even. A stratum that would be held out as a
-    whole keeps its first row in training.
+    Rows are shuffled, always in the same way for one seed, and dealt out stratum after
+    stratum, so that both strata and folds come out even. A stratum that would be held
+    out as a whole keeps its first row in training; with ``kept`` (n, ·) this holds for
+    the groups that these columns name instead of the strata.
     """
     used = np.flatnonzero((strata >= 0).any(axis=1))
     _, alike = np.unique(strata[used], axis=0, return_inverse=True)
-    shuffled = np.random.default_rng(SEED).permutation(len(used))
+    shuffled = np.random.default_rng(seed).permutation(len(used))
     order = np.argsort(np.ravel(alike)[shuffled], kind="stable")
     folds = np.full(len(strata), ALWAYS, dtype=np.intp)
     folds[used[shuffled[order]]] = np.arange(len(used)) % n_folds
-    for column in strata.T:
+    for column in (strata if kept is None else kept).T:
         rows = np.flatnonzero(column >= 0)
         if len(rows):
             # First row of each stratum whose rows are all in one fold.

@@ -1,0 +1,151 @@
+"""The usual ways: what packages give, unseen by tasks, on numbers and classes."""
+
+import importlib
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.linear_model import RidgeCV
+from sklearn.metrics import log_loss
+
+from priormtl.baselines import USUAL, UsualClassifier, UsualRegressor, usual
+from priormtl.baselines.usual import Rows, fit_logistic_intercepts
+
+WAYS = list(USUAL)
+
+
+def require(name):
+    """Skip, with the reason, where the package of a way is not there."""
+    package = USUAL[name].package
+    try:
+        importlib.import_module(package)
+    except ImportError as error:
+        pytest.skip(f"{name} needs {package}, which cannot be imported: {error}")
+
+
+def draw(n_tasks=12, rows=20, seed=0):
+    """Rows whose level depends on the task more than on the features."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat([f"t{i:02d}" for i in range(n_tasks)], rows)
+    X = rng.normal(size=(len(task), 3))
+    level = np.repeat(rng.normal(0.0, 2.0, n_tasks), rows)
+    y = X @ [1.0, -0.5, 0.0] + level + 0.3 * rng.normal(size=len(task))
+    return X, y, task
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_numbers_are_predicted_by_task(name):
+    require(name)
+    X, y, task = draw()
+    test = np.arange(len(y)) % 5 == 0
+    model = UsualRegressor(name).fit(X[~test], y[~test], task=task[~test])
+    assert model.tasks_.tolist() == sorted(set(task))
+    assert model.score(X[test], y[test], task=task[test]) > 0.8
+    again = clone(model).fit(X[~test], y[~test], task=task[~test])
+    predicted = model.predict(X[test], task=task[test])
+    np.testing.assert_array_equal(predicted, again.predict(X[test], task=task[test]))
+    with pytest.raises(ValueError, match="unknown task"):
+        model.predict(X[:1], task=["t99"])
+
+
+@pytest.mark.parametrize("name", [name for name in WAYS if USUAL[name].classifies])
+def test_classes_have_probabilities(name):
+    require(name)
+    X, y, task = draw()
+    labels = np.where(y > np.median(y), "yes", "no")
+    labels[task == "t03"] = "no"  # a task of one class
+    test = np.arange(len(y)) % 5 == 0
+    model = UsualClassifier(name).fit(X[~test], labels[~test], task=task[~test])
+    shares = model.predict_proba(X[test], task=task[test])
+    assert shares.shape == (test.sum(), 2)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert log_loss(labels[test], np.clip(shares, 1e-3, 1 - 1e-3)) < 0.45
+    assert model.score(X[test], labels[test], task=task[test]) > 0.8
+
+
+@pytest.mark.parametrize("name", ["ridge-dummies", "mixed-slopes", "random-forest"])
+def test_models_can_be_pickled(name):
+    X, y, task = draw(4, 10)
+    model = UsualRegressor(name).fit(X, y, task=task)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(
+        model.predict(X, task=task), again.predict(X, task=task)
+    )
+
+
+def test_columns_of_targets_and_sparse_rows_are_read():
+    X, y, _ = draw(4, 10)
+    Y = np.column_stack([y, y + 3.0])
+    Y[::7, 0] = np.nan
+    model = UsualRegressor("ridge-dummies").fit(csr_array(X), Y)
+    assert model.predict(csr_array(X)).shape == Y.shape
+    assert np.mean(np.diff(model.predict(X))) == pytest.approx(3.0, abs=0.3)
+
+
+def test_ridge_with_dummies_is_that_of_scikit_learn():
+    X, y, task = draw(5, 12)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    Z = np.hstack([Z, task[:, np.newaxis] == np.unique(task)])
+    expected = RidgeCV(usual.RIDGES).fit(Z, y).predict(Z)
+    found = UsualRegressor().fit(X, y, task=task).predict(X, task=task)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_mixed_models_are_those_of_statsmodels():
+    mixed = pytest.importorskip("statsmodels.regression.mixed_linear_model")
+    X, y, task = draw(8, 10)
+    codes = np.unique(task, return_inverse=True)[1]
+    Z = np.column_stack([np.ones(len(y)), X])
+    result = mixed.MixedLM(y, Z, groups=codes).fit(reml=True)
+    effects = np.array([result.random_effects[i].iloc[0] for i in range(8)])
+    expected = Z @ result.fe_params + effects[codes]
+    # Constant and repeated columns change nothing.
+    wide = np.column_stack([X, np.ones(len(y)), X[:, 0] - X[:, 1]])
+    found = UsualRegressor("mixed-model").fit(wide, y, task=task)
+    np.testing.assert_allclose(found.predict(wide, task=task), expected, atol=1e-3)
+
+
+def test_slopes_help_where_they_differ():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(10), 15)
+    X = rng.normal(size=(150, 2))
+    slope = rng.normal(size=10)[task]
+    y = slope * X[:, 0] + 0.1 * rng.normal(size=150)
+    plain = UsualRegressor("mixed-model").fit(X, y, task=task)
+    varied = UsualRegressor("mixed-slopes").fit(X, y, task=task)
+    assert varied.score(X, y, task=task) > 0.95 > plain.score(X, y, task=task)
+
+
+def test_logistic_intercepts_are_at_their_optimum():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(30), 20)
+    X = np.column_stack([np.ones(600), rng.normal(size=600)])
+    truth = rng.normal(0.0, 1.5, 30)
+    y = (rng.random(600) < expit(X[:, 1] + truth[codes])).astype(float)
+    beta, u = fit_logistic_intercepts(X, Rows(X, y, codes, 30, None))
+    # The gradient in beta vanishes, and intercepts balance residual and shrinkage.
+    share = expit(X @ beta + u[codes])
+    np.testing.assert_allclose(X.T @ (y - share), 0.0, atol=1e-3)
+    pull = np.bincount(codes, y - share)
+    ratio = pull / u
+    assert np.ptp(ratio) < 1e-2 * ratio.mean()
+    assert 1.0 < 1.0 / np.sqrt(ratio.mean()) < 2.2  # the deviation of intercepts
+    assert np.corrcoef(u, truth)[0, 1] > 0.9
+
+
+def test_absent_packages_are_one_sentence(monkeypatch):
+    monkeypatch.setattr(usual, "find_spec", lambda name: None)
+    X, y, task = draw(3, 5)
+    with pytest.raises(ImportError, match=r"lightgbm needs .* 'priormtl\[compare\]'"):
+        UsualRegressor("lightgbm").fit(X, y, task=task)
+
+
+@pytest.mark.parametrize("name", ["mixed-model", "gpboost"])
+def test_weights_are_refused_where_they_have_no_meaning(name):
+    require(name)
+    X, y, task = draw(3, 5)
+    with pytest.raises(ValueError, match="take"):
+        UsualRegressor(name).fit(X, y, task=task, sample_weight=np.arange(1.0, 16.0))
