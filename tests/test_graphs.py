@@ -260,7 +260,7 @@ def test_modes_of_many_tasks_are_applied_without_a_table(m, graph, monkeypatch):
 SETTINGS = {
     "shared rows": {},
     "nuclear": {"penalty": "nuclear"},
-    "adaptive": {"tie_weights": "adaptive"},
+    "adaptive": {"ties": "adaptive"},
 }
 
 
