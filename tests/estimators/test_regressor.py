@@ -406,7 +406,9 @@ def test_ties_need_a_task_prior():
 
 def test_tie_weights_are_numbers_or_one_word():
     model = MultiTaskRegressor(ties="adaptiv")
-    refuses(model, '"adaptive" or one weight per feature: got', np.eye(3, 2), np.arange(3.0))
+    refuses(
+        model, '"adaptive" or one weight per feature: got', np.eye(3, 2), np.arange(3.0)
+    )
 
 
 def test_unknown_names_suggest_near_ones(data):
