@@ -43,6 +43,8 @@ from priormtl.solvers import (
 )
 
 SEEDS_PER_TEST = 20
+# 100 problems in the quick tests, the other 400 in the slow ones.
+BATCHES = [pytest.param(k, marks=pytest.mark.slow if k >= 5 else ()) for k in range(25)]
 FEWEST_WITHOUT_PENALTY = 25  # rows of a task
 LAM_RATIOS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.1)
 INTERCEPT_STRENGTH = 1.5
@@ -339,7 +341,7 @@ def check_case(case, names, label):
         assert row.gap >= row.objective - lowest - 1e-11 * unit, label
 
 
-@pytest.mark.parametrize("batch", range(25))
+@pytest.mark.parametrize("batch", BATCHES)
 def test_all_methods_agree_with_an_independent_solver(batch):
     for seed in range(batch * SEEDS_PER_TEST, (batch + 1) * SEEDS_PER_TEST):
         check_case(draw_case(seed), ("auto", *METHODS), seed)
