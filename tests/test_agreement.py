@@ -347,7 +347,9 @@ def test_all_methods_agree_with_an_independent_solver(batch):
         check_case(draw_case(seed), ("auto", *METHODS), seed)
 
 
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3))]
+)
 def test_without_a_penalty_newton_and_fista_agree_with_it_too(batch):
     for seed in range(1000 + batch * 10, 1010 + batch * 10):
         case = replace(draw_case(seed, FEWEST_WITHOUT_PENALTY), lam_ratio=0.0)
