@@ -554,6 +554,7 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=20.0, help="of tests for each mutant"
     )
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first")
     parser.add_argument("--record", type=Path, help="where to keep what tests enter")
     parser.add_argument(
         "--only", help="try the mutants whose description contains this text"
@@ -576,7 +577,7 @@ def main() -> int:
         mutants = choose_mutants(tree, given.room or ROOMS, given)
         for k, mutant in enumerate(mutants, 1):
             words = describe(tree, mutant)
-            if given.only and given.only not in words:
+            if k <= given.skip or (given.only and given.only not in words):
                 continue
             begin = time.monotonic()
             tests = tests_of(tree, mutant, known, given.seconds)
