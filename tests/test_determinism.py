@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.slow  # every fit has a process of its own
+
 CODE = """
 import sys
 import numpy as np
@@ -41,7 +43,6 @@ def test_another_process_gives_the_same_bits(one_thread):
     assert np.array_equal(coefficients(1, 1), one_thread)
 
 
-@pytest.mark.slow
 def test_more_threads_change_rounding_only(one_thread):
     more = coefficients(4, 0)
     assert np.array_equal(more != 0, one_thread != 0)
