@@ -53,12 +53,12 @@ def test_blocks_are_the_hessians_of_each_task(layout, intercepts):
     blocks, centre = bind("squared", data, intercepts).centred_blocks()
     blocks = np.broadcast_to(blocks, (3, *blocks.shape[1:]))  # one, or one per task
     for block, (X, _, w) in zip(blocks, plain_rows(data), strict=True):
-        X = X - centre
+        Z = X - centre
         if intercepts == "free":
-            X = X - np.average(X, axis=0, weights=w)
+            Z -= np.average(Z, axis=0, weights=w)
         if intercepts == "tied":
-            X = np.column_stack([np.ones(len(X)), X])
-        np.testing.assert_allclose(block, X.T @ (X * w[:, np.newaxis]), atol=1e-10)
+            Z = np.column_stack([np.ones(len(Z)), Z])
+        np.testing.assert_allclose(block, Z.T @ (Z * w[:, np.newaxis]), atol=1e-10)
 
 
 def test_weights_count_rows_repeatedly():
