@@ -226,11 +226,13 @@ def test_newton_steps_agree_with_and_without_elimination(loss, monkeypatch):
     assert iterated.decrease == pytest.approx(direct.decrease, rel=1e-6)
 
 
-@pytest.mark.parametrize(("d", "uncertain"), [(80, True), (90, False)])
-def test_only_small_singular_systems_call_for_the_rows(d, uncertain):
+@pytest.mark.parametrize(
+    ("d", "rank", "uncertain"), [(80, 6, True), (90, 6, False), (5, 5, False)]
+)
+def test_only_small_singular_systems_call_for_the_rows(d, rank, uncertain):
     # Decompositions of rows take long for more than 250 unknowns, of three tasks here.
     rng = np.random.default_rng(0)
-    X = [rng.normal(size=(8, 6)) @ rng.normal(size=(6, d)) for _ in range(3)]
+    X = [rng.normal(size=(8, rank)) @ rng.normal(size=(rank, d)) for _ in range(3)]
     data = from_lists(X, [rng.normal(size=8) for _ in X])
     fit = Squared().bind(data, NoIntercepts())
     problem = Problem(fit, QuadraticPrior.none(d, 3), L21(), 0.0)
