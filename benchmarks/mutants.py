@@ -1,51 +1,110 @@
 """Mutation test: change the core a little, and see whether a test notices.
 
-Picks random places in the core's source, changes one of each (an operator, a
-comparison, a constant, a dropped ``not``, swapped arguments), and runs the tests of
-its room until the first failure. A mutant that no test notices has survived: it is
-printed with its file, line and change::
+Picks random places in the core's source and changes one at a time (an operator, a
+comparison, a constant, a dropped ``not``). Then it runs the tests that enter the
+changed function, until the first failure. A mutant that no test notices has survived:
+it is printed with its file, line and change::
 
-    python -m benchmarks.mutants --count 200 --seed 0 [--room solvers] [--timeout 300]
+    python -m benchmarks.mutants --count 200 --seed 0 [--room solvers] [--seconds 20]
 
-Work is done in a temporary copy of the tree. Compiled loops are cached beside their
+Which test enters which function is recorded first, by running the quick tests of the
+core once under a trace function; ``--record FILE`` keeps that for the next run.
+
+Work is done in a temporary copy of the tree. Every mutant is tried in a fork of one
+process that has loaded the large libraries. Compiled loops are cached beside their
 source by its time stamp, but not by that of functions they call: where a mutated
-module is compiled, all caches of the copy are removed before and after.
+module is compiled, all caches of the copy are put aside meanwhile.
 """
 
 import argparse
 import ast
+import contextlib
+import importlib
+import json
 import os
 import random
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
 
 HOME = Path(__file__).parent.parent
 PACKAGE = "src/priormtl"
 COPIED = ("src", "tests", "benchmarks", "docs", "examples", "pyproject.toml")
 IGNORED = shutil.ignore_patterns(
-    ".hypothesis", "_build", "generated", ".pytest_cache", ".mypy_cache"
+    ".hypothesis", "_build", "generated", ".pytest_cache", ".mypy_cache", "*.pyc"
+)
+# One thread, and no bytecode that could be older than a mutant.
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "SCIPY_ARRAY_API": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+# Loaded once, before the first fork. None of them starts threads when it is imported.
+LIBRARIES = (
+    "cvxpy",
+    "hypothesis",
+    "joblib",
+    "matplotlib.figure",
+    "narwhals.stable.v2",
+    "numba",
+    "pandas",
+    "pyarrow",
+    "scipy.optimize",
+    "scipy.stats",
+    "sklearn.linear_model",
+    "sklearn.model_selection",
+    "sklearn.utils.estimator_checks",
+    "statsmodels.api",
 )
 
-# Tests that matter for a room, the quickest and sharpest first. Folders that are not
-# there are left out.
-TESTS = {
-    "problem": ("tests/problem", "tests/solvers", "tests/test_laws.py"),
-    "losses": ("tests/losses", "tests/problem", "tests/estimators"),
-    "penalties": ("tests/penalties", "tests/solvers", "tests/baselines"),
-    "solvers": ("tests/solvers", "tests/test_laws.py", "tests/test_agreement.py"),
-    "selection": ("tests/selection", "tests/estimators", "tests/test_laws.py"),
-    "priors": ("tests/priors", "tests/estimators", "tests/audits"),
-    "data": ("tests/data", "tests/estimators", "tests/engines"),
-    "audits": ("tests/audits", "tests/reports"),
-    "estimators": ("tests/estimators", "tests/test_sklearn.py", "tests/test_laws.py"),
-}
+# What is mutated: folders and modules of the package.
+ROOMS = (
+    "problem",
+    "losses",
+    "penalties",
+    "solvers",
+    "selection",
+    "priors",
+    "data",
+    "audits",
+    "estimators",
+    "graphs.py",
+    "reml.py",
+    "model.py",
+    "metrics.py",
+)
+# Tests that are run for them: those of the command, of pages and of data sets do not
+# look at numbers of the core.
+TESTS = (
+    "problem",
+    "losses",
+    "penalties",
+    "solvers",
+    "selection",
+    "priors",
+    "data",
+    "estimators",
+    "audits",
+    "baselines/test_two_parts.py",
+    "test_agreement.py",
+    "test_degenerate.py",
+    "test_graphs.py",
+    "test_laws.py",
+    "test_metrics.py",
+    "test_model.py",
+    "test_rank_deficient.py",
+    "test_reml.py",
+)
 
 OPERATORS = {
     ast.Add: ast.Sub,
@@ -173,15 +232,268 @@ def changes_of(node: ast.expr) -> Iterator[ast.expr]:
         yield ast.IfExp(node.test, node.orelse, node.body)
 
 
-def choose(tree: Path, count: int, seed: int, room: str | None) -> list[Mutant]:
+class Recorder:
+    """Plugin of pytest: which functions of the package each test enters, and its time.
+
+    What a module enters when it is imported, or in a fixture, belongs to all its tests.
+    """
+
+    def __init__(self, tree: Path) -> None:
+        self._root = str(tree) + os.sep
+        self._package = str(tree / PACKAGE)
+        self._seen: set[Any] = set()  # code objects since the last test
+        self.entered: dict[str, list[str]] = {}
+        self.shared: dict[str, set[str]] = defaultdict(set)
+        self.seconds: dict[str, float] = {}
+
+    def _trace(self, frame: Any, event: str, argument: Any) -> None:
+        self._seen.add(frame.f_code)
+
+    def _taken(self) -> set[str]:
+        seen, self._seen = self._seen, set()
+        return {
+            f"{code.co_filename.removeprefix(self._root)}:{code.co_firstlineno}"
+            for code in seen
+            if code.co_filename.startswith(self._package)
+        }
+
+    @contextlib.contextmanager
+    def _watch(self) -> Iterator[None]:
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
+        """Functions that importing a test module enters."""
+        with self._watch():
+            report = yield
+        self.shared[collector.nodeid.split("::")[0]] |= self._taken()
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: Any) -> Iterator[None]:
+        """Functions that fixtures enter."""
+        with self._watch():
+            result = yield
+        self.shared[item.nodeid.split("::")[0]] |= self._taken()
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
+        """Functions that a test enters."""
+        begin = time.process_time()
+        try:
+            with self._watch():
+                result = yield
+        finally:
+            self.seconds[item.nodeid] = time.process_time() - begin
+            self.entered[item.nodeid] = sorted(self._taken())
+        return result
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Leave out a test that fails without any mutant."""
+        if report.failed:
+            self.entered.pop(report.nodeid, None)
+
+    def tests_by_function(self) -> dict[str, list[str]]:
+        """Tests that enter a function; tests of a module also enter what it shares."""
+        found = defaultdict(list)
+        for test, entered in self.entered.items():
+            for name in self.shared[test.split("::")[0]].union(entered):
+                found[name].append(test)
+        return found
+
+
+class Chosen:
+    """Plugin of pytest: run these tests, in this order, and keep the first failure."""
+
+    def __init__(self, tests: list[str]) -> None:
+        self._rank = {test: k for k, test in enumerate(tests)}
+        self.failed: str | None = None
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Leave out other tests."""
+        items[:] = [item for item in items if item.nodeid in self._rank]
+        items.sort(key=lambda item: self._rank[item.nodeid])
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Keep a failure."""
+        if report.failed and self.failed is None:
+            self.failed = report.nodeid
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """A module that cannot be imported fails, too."""
+        if report.failed and self.failed is None:
+            self.failed = f"{report.nodeid} cannot be imported"
+
+
+def run_pytest(tree: Path, words: Iterable[str], plugin: object, log: Path) -> int:
+    """Run pytest in this process, on the copy; meant for a fork."""
+    os.chdir(tree)
+    os.environ["PYTHONPATH"] = str(tree / "src")
+    sys.path.insert(0, str(tree / "src"))
+    with log.open("w") as stream:
+        for number in (1, 2):
+            os.dup2(stream.fileno(), number)
+    options = "-q -n0 --assert=plain --tb=short -p no:cacheprovider"
+    only = ["-m", "not slow"]
+    return int(pytest.main([*options.split(), *only, *words], plugins=[plugin]))
+
+
+def record(tree: Path, paths: list[str], target: Path) -> None:
+    """Run all tests under a trace function, and write down what they enter."""
+    child = os.fork()
+    if child == 0:
+        try:
+            recorder = Recorder(tree)
+            words = ["-rfE", *paths]
+            run_pytest(tree, words, recorder, tree.parent / "record.log")
+            found = recorder.tests_by_function()
+            content = {"tests": found, "seconds": recorder.seconds}
+            target.write_text(json.dumps(content), encoding="utf-8")
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    log = (tree.parent / "record.log").read_text(encoding="utf-8")
+    for line in log.splitlines():
+        if line.startswith(("FAILED", "ERROR")):
+            print(f"left out: {line}")
+    if not target.exists():
+        sys.exit(f"tests could not be recorded:\n{log[-3000:]}")
+
+
+def sources(tree: Path, room: str) -> list[Path]:
+    """Files of a room: a folder or a single module."""
+    place = tree / PACKAGE / room
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place]
+
+
+def choose_mutants(tree: Path, rooms: Iterable[str], given: Any) -> list[Mutant]:
     """Random mutants, each room by its number of changes."""
-    rooms = TESTS if room is None else (room,)
     found = []
-    for name in rooms:
-        for path in sorted((tree / PACKAGE / name).rglob("*.py")):
+    for room in rooms:
+        for path in sources(tree, room):
             source = path.read_text(encoding="utf-8")
             found += find_mutants(str(path.relative_to(tree)), source)
-    return random.Random(seed).sample(found, min(count, len(found)))
+    return random.Random(given.seed).sample(found, min(given.count, len(found)))
+
+
+def functions_around(source: str, line: int) -> list[int]:
+    """First lines of the functions that contain a line, the innermost first."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if first <= line <= node.end_lineno:
+                found.append(first)
+    return sorted(found, reverse=True)
+
+
+def importers(tree: Path, file: str) -> set[str]:
+    """Files of the package that import a module, directly or through others."""
+    imports: dict[str, set[str]] = {}
+    for path in (tree / PACKAGE).rglob("*.py"):
+        names = imports[str(path.relative_to(tree))] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names |= {node.module, *(f"{node.module}.{a.name}" for a in node.names)}
+    found, new = set(), {file}
+    while new:
+        modules = {
+            name.removeprefix("src/").removesuffix(".py").replace("/", ".")
+            for name in new
+            if "kernels" in name  # only compiled code is looked through
+        }
+        new = {name for name, seen in imports.items() if seen & modules} - found
+        found |= new
+    return {name for name in found if "kernels" not in name}
+
+
+def tests_of(tree: Path, mutant: Mutant, known: Any, seconds: float) -> list[str]:
+    """Tests that enter the changed function: its room's first, then the quickest.
+
+    Compiled loops and lines outside of functions leave no trace: for them, tests that
+    enter any function of the module, or of those that call the loops.
+    """
+    source = (tree / mutant.file).read_text(encoding="utf-8")
+    tests: set[str] = set()
+    for first in functions_around(source, mutant.line):
+        tests = tests or set(known["tests"].get(f"{mutant.file}:{first}", ()))
+    if not tests:
+        for file in {mutant.file} | importers(tree, mutant.file):
+            for name, entering in known["tests"].items():
+                if name.startswith(f"{file}:"):
+                    tests |= set(entering)
+    cost, room = known["seconds"], Path(mutant.file).parts[2].removesuffix(".py")
+    own = (f"tests/{room}/", f"tests/test_{room}", f"{PACKAGE}/{room}")
+    chosen, total = [], 0.0
+    for test in sorted(tests, key=lambda t: (not t.startswith(own), cost[t], t)):
+        # At least a few: one long test may be the only one of its function.
+        if total + cost[test] > seconds and len(chosen) > 3:
+            continue
+        chosen.append(test)
+        total += cost[test]
+    # Tests of one file stay together, for fixtures that they share.
+    rank = {file_of(test): k for k, test in reversed(list(enumerate(chosen)))}
+    return sorted(chosen, key=lambda test: rank[file_of(test)])
+
+
+def file_of(test: str) -> str:
+    """File of a test."""
+    return test.split("::", maxsplit=1)[0]
+
+
+def notice(tree: Path, tests: list[str], timeout: float) -> str | None:
+    """Test that fails, or "timeout"; None if all pass."""
+    verdict = tree.parent / "verdict"
+    verdict.unlink(missing_ok=True)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setsid()  # so that a timeout ends what tests have started, too
+            plugin = Chosen(tests)
+            files = dict.fromkeys(file_of(test) for test in tests)
+            code = run_pytest(tree, ["-x", *files], plugin, tree.parent / "mutant.log")
+            words = plugin.failed or ("" if code == 0 else f"exit code {code}")
+            verdict.write_text(words, encoding="utf-8")
+        finally:
+            os._exit(0)
+    until = time.monotonic() + timeout
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        if time.monotonic() > until:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return "timeout"
+        time.sleep(0.05)
+    if not verdict.exists():
+        return "the process ended early"
+    return verdict.read_text(encoding="utf-8") or None
+
+
+def try_mutant(
+    tree: Path, mutant: Mutant, tests: list[str], timeout: float
+) -> str | None:
+    """Change the copy, run the tests, and change it back."""
+    path = tree / mutant.file
+    source, before = path.read_text(encoding="utf-8"), path.stat()
+    compiled = "import compiled" in source or "kernels" in mutant.file
+    path.write_text(mutant.apply(source), encoding="utf-8")
+    kept = tree.parent / "caches"
+    if compiled:
+        keep_caches(tree, kept)
+    try:
+        return notice(tree, tests, timeout)
+    finally:
+        path.write_text(source, encoding="utf-8")
+        if compiled:
+            bring_back(tree, kept)
+        # Caches of compiled loops hold the time stamp of their source.
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def forget_compiled(tree: Path) -> None:
@@ -189,59 +501,6 @@ def forget_compiled(tree: Path) -> None:
     for pattern in ("*.nbi", "*.nbc"):
         for file in (tree / "src").rglob(pattern):
             file.unlink()
-
-
-def environment(tree: Path) -> dict[str, str]:
-    """One thread, the copy's source, no bytecode that could be stale."""
-    one = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
-    found = {**os.environ, **one, "SCIPY_ARRAY_API": "1"}
-    found |= {"PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    # Random inputs of laws stay the same from mutant to mutant.
-    return found | {"PYTHONHASHSEED": "0"}
-
-
-def notice(tree: Path, room: str, timeout: float) -> str | None:
-    """Test that fails, or "timeout"; None if all tests of a room pass."""
-    there = [test for test in TESTS[room] if (tree / test).exists()]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "--no-header"]
-    command += ["-p", "no:cacheprovider", "--tb=no", "-rfE", "-m", "not slow", *there]
-    command += [f"{PACKAGE}/{room}"]  # doctests
-    try:
-        done = subprocess.run(
-            command,
-            cwd=tree,
-            env=environment(tree),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "timeout"
-    if done.returncode == 0:
-        return None
-    lines = done.stdout.splitlines()
-    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-    return failed[0][:120] if failed else f"exit code {done.returncode}"
-
-
-def try_mutant(tree: Path, mutant: Mutant, timeout: float) -> str | None:
-    """Change the copy, run the tests of the room, and change it back."""
-    path = tree / mutant.file
-    source, before = path.read_text(encoding="utf-8"), path.stat()
-    compiled = "numba" in source or "kernels" in mutant.file
-    path.write_text(mutant.apply(source), encoding="utf-8")
-    kept = tree.parent / "caches"
-    if compiled:
-        keep_caches(tree, kept)
-    try:
-        return notice(tree, Path(mutant.file).parts[2], timeout)
-    finally:
-        path.write_text(source, encoding="utf-8")
-        if compiled:
-            bring_back(tree, kept)
-        # Caches of compiled loops hold the time stamp of their source.
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def keep_caches(tree: Path, kept: Path) -> None:
@@ -269,44 +528,74 @@ def describe(tree: Path, mutant: Mutant) -> str:
     return f"{mutant.file}:{mutant.line}: {before[:70]}  ->  {after[:70]}"
 
 
+def copy_tree(folder: Path) -> Path:
+    """Copy what tests need; data sets stand beside the repository."""
+    tree = folder / "tree"
+    tree.mkdir()
+    for name in COPIED:
+        origin = HOME / name
+        if origin.is_dir():
+            shutil.copytree(origin, tree / name, ignore=IGNORED)
+        elif origin.exists():
+            shutil.copy2(origin, tree / name)
+    if (HOME.parent / "shared").exists():
+        (folder / "shared").symlink_to(HOME.parent / "shared")
+    return tree
+
+
 def main() -> int:
     """Try mutants, and print those that survive."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--room", choices=TESTS)
-    parser.add_argument("--timeout", type=float, default=600.0, help="seconds each")
+    parser.add_argument(
+        "--room", choices=ROOMS, action="append", help="may be repeated"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="of tests for each mutant"
+    )
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first")
+    parser.add_argument("--record", type=Path, help="where to keep what tests enter")
+    parser.add_argument(
+        "--only", help="try the mutants whose description contains this text"
+    )
     given = parser.parse_args()
+    os.environ.update(ENVIRONMENT)
     survivors: list[str] = []
     tried: dict[str, Counter[bool]] = defaultdict(Counter)
     with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        tree.mkdir()
-        for name in COPIED:
-            origin = HOME / name
-            if origin.is_dir():
-                shutil.copytree(origin, tree / name, ignore=IGNORED)
-            elif origin.exists():
-                shutil.copy2(origin, tree / name)
-        # Data that tests read stand beside the repository.
-        if (HOME.parent / "shared").exists():
-            (Path(folder) / "shared").symlink_to(HOME.parent / "shared")
-        mutants = choose(tree, given.count, given.seed, given.room)
+        tree = copy_tree(Path(folder))
+        for name in LIBRARIES:
+            importlib.import_module(name)
+        known_at = given.record or tree.parent / "record.json"
+        if not known_at.exists():
+            paths = [f"tests/{name}" for name in TESTS]
+            paths += [f"{PACKAGE}/{room}" for room in ROOMS]  # doctests
+            record(tree, paths, known_at.absolute())
+        known = json.loads(known_at.read_text(encoding="utf-8"))
+        print(f"{len(known['seconds'])} tests are recorded", flush=True)
+        mutants = choose_mutants(tree, given.room or ROOMS, given)
         for k, mutant in enumerate(mutants, 1):
-            begin, words = time.monotonic(), describe(tree, mutant)
-            noticed = try_mutant(tree, mutant, given.timeout)
+            words = describe(tree, mutant)
+            if k <= given.skip or (given.only and given.only not in words):
+                continue
+            begin = time.monotonic()
+            tests = tests_of(tree, mutant, known, given.seconds)
+            # Compiling all loops takes about a minute.
+            timeout = 120.0 + 20.0 * given.seconds
+            noticed = try_mutant(tree, mutant, tests, timeout) if tests else None
             tried[Path(mutant.file).parts[2]][noticed is not None] += 1
             word = "SURVIVED" if noticed is None else "killed"
             seconds = time.monotonic() - begin
             print(f"{k:3} {word:8} {seconds:4.0f} s  {words}", flush=True)
-            print(f"    {noticed or 'no test failed'}", flush=True)
+            print(f"    {noticed or f'{len(tests)} tests pass'}", flush=True)
             if noticed is None:
                 survivors.append(words)
     print()
     for room, count in tried.items():
         print(f"{room:12} {count[True]} of {count.total()} killed")
-    killed = len(mutants) - len(survivors)
-    print(f"{'all':12} {killed} of {len(mutants)} killed")
+    total = sum(count.total() for count in tried.values())
+    print(f"{'all':12} {total - len(survivors)} of {total} killed")
     for words in survivors:
         print(f"survived: {words}")
     return 0

@@ -37,6 +37,8 @@ from priormtl.solvers import (
 )
 
 SEEDS_PER_TEST = 20
+# 60 problems in the quick tests, the other 440 in the slow ones.
+BATCHES = [pytest.param(k, marks=pytest.mark.slow if k >= 3 else ()) for k in range(25)]
 FEWEST_WITHOUT_PENALTY = 25  # rows of a task
 LAM_RATIOS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.1)
 INTERCEPT_STRENGTH = 1.5
@@ -333,13 +335,15 @@ def check_case(case, names, label):
         assert row.gap >= row.objective - lowest - 1e-11 * unit, label
 
 
-@pytest.mark.parametrize("batch", range(25))
+@pytest.mark.parametrize("batch", BATCHES)
 def test_all_methods_agree_with_an_independent_solver(batch):
     for seed in range(batch * SEEDS_PER_TEST, (batch + 1) * SEEDS_PER_TEST):
         check_case(draw_case(seed), ("auto", *METHODS), seed)
 
 
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3))]
+)
 def test_without_a_penalty_newton_and_fista_agree_with_it_too(batch):
     for seed in range(1000 + batch * 10, 1010 + batch * 10):
         case = replace(draw_case(seed, FEWEST_WITHOUT_PENALTY), lam_ratio=0.0)

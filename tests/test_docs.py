@@ -40,6 +40,7 @@ PAGES = [
     if find_steps(page) and not MADE & set(page.relative_to(ROOT).parts)
 ]
 NEEDS_DATA = {"datasets.md"}
+LONG = {"scaling.md", "tutorial.md"}
 
 
 @pytest.fixture
@@ -54,13 +55,24 @@ def test_every_example_of_the_readme_stands_alone(code, empty_folder, capsys):
     run_python(code, {}, capsys)
 
 
+@pytest.mark.slow
 def test_commands_of_the_readme_run_in_an_empty_folder(empty_folder):
     for language, text in find_steps(README):
         if language == "console":
             run_commands(text, empty_folder)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page,
+            id=page.stem,
+            marks=pytest.mark.slow if page.name in LONG else (),
+        )
+        for page in PAGES
+    ],
+)
 def test_steps_of_a_page_run_in_order(page, empty_folder, capsys, request):
     if page.name in NEEDS_DATA:
         home = request.getfixturevalue("data_home")

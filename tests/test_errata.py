@@ -207,16 +207,16 @@ def test_t03_the_right_smoothness_cures_it(m):
 def test_t04_linear_with_papers_constants_diverges_beyond_a_threshold(
     m, bounded, diverging
 ):
-    runs = [
-        objectives(aligned_tasks(m, epsilon), Linear(paper_constants), 20_000)
-        for epsilon in (bounded, diverging)
-    ]
-    assert runs[0].max() <= 10 * runs[0][0]
-    assert runs[1].max() > 1e20 * runs[1][0]
+    method = Linear(paper_constants)
+    lost = objectives(aligned_tasks(m, diverging), method, 20_000)
+    assert lost.max() > 1e20 * lost[0]
+    # As many steps as it takes to diverge on the other side of the threshold.
+    kept = objectives(aligned_tasks(m, bounded), method, len(lost))
+    assert kept.max() <= 10 * kept[0]
 
 
 def test_t04_linear_never_diverges_for_four_tasks():
-    values = objectives(aligned_tasks(4, 1000.0), Linear(paper_constants), 20_000)
+    values = objectives(aligned_tasks(4, 1000.0), Linear(paper_constants), 10_000)
     assert values.max() <= 10 * values[0]
 
 
@@ -226,7 +226,7 @@ def test_t04_linear_never_diverges_for_four_tasks():
 def test_t04_fista_with_papers_step_diverges_beyond_a_threshold(m, bounded, diverging):
     for epsilon, lost in ((bounded, False), (diverging, True)):
         problem = aligned_tasks(m, epsilon)
-        values = fista(problem, paper_constants(problem).smoothness, 20_000)
+        values = fista(problem, paper_constants(problem).smoothness, 5_000)
         assert (values.max() > 1e20 * values[0]) == lost
         assert lost or values.max() <= 10 * values[0]
 
@@ -323,8 +323,11 @@ def test_t10_papers_strong_convexity_can_also_be_too_small():
 
 
 @pytest.mark.parametrize("m", [4, 8])
-@pytest.mark.parametrize("choice", ["paper", "exact", "tiny", "huge"])
-def test_t11_any_strong_convexity_converges_with_a_valid_smoothness(m, choice):
+@pytest.mark.parametrize(
+    ("choice", "steps"),
+    [("paper", 3000), ("exact", 1500), ("tiny", 6000), ("huge", 4000)],
+)
+def test_t11_any_strong_convexity_converges_with_a_valid_smoothness(m, choice, steps):
     problem = sine_problem(m=m, d=5, lam=0.05, epsilon=50.0)
     largest = bound_constants(problem).smoothness
     sigma = {
@@ -333,7 +336,7 @@ def test_t11_any_strong_convexity_converges_with_a_valid_smoothness(m, choice):
         "tiny": 1e-6,
         "huge": 0.9 * largest,
     }[choice]
-    run = islice(iterate(problem, Linear(fixed(sigma, largest))), 6000)
+    run = islice(iterate(problem, Linear(fixed(sigma, largest))), steps)
     values, energies, before = [], [], problem.null_point
     for progress in run:
         move = progress.state.point.coef - before.coef

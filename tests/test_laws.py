@@ -17,7 +17,7 @@ from priormtl import (
 )
 
 LAW = settings(
-    max_examples=200,
+    max_examples=70,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

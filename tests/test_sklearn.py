@@ -31,20 +31,30 @@ from wrong_checks import list_wrong_checks
 @parametrize_with_checks(
     [
         MultiTaskRegressor(),
-        MultiTaskRegressor(solver="linear", standardize=True, task_prior="mean"),
         MultiTaskRegressor(penalty="nuclear", fit_intercept="tied"),
-        MultiTaskRegressor(outlier_tasks=True, outlier_strength=0.5),
         MultiTaskClassifier(),
-        MultiTaskClassifier(loss="squared"),
         MultiTaskRegressorCV(lams=4, cv=3),
-        MultiTaskRegressorCV(lams=3, standardize=True, selection="1se", n_jobs=2),
-        MultiTaskClassifierCV(lams=3, cv=3),
-        MultiTaskClassifierCV(lams=3, cv=3, loss="squared"),
         CopyFeatures(),
     ],
     expected_failed_checks=list_wrong_checks,
 )
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        MultiTaskRegressor(solver="linear", standardize=True, task_prior="mean"),
+        MultiTaskRegressor(outlier_tasks=True, outlier_strength=0.5),
+        MultiTaskClassifier(loss="squared"),
+        MultiTaskRegressorCV(lams=3, standardize=True, selection="1se", n_jobs=2),
+        MultiTaskClassifierCV(lams=3, cv=3),
+        MultiTaskClassifierCV(lams=3, cv=3, loss="squared"),
+    ],
+    expected_failed_checks=list_wrong_checks,
+)
+def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 
 

@@ -310,6 +310,7 @@ def test_separable_classes(rows):
         assert model.score(X, y >= 0, task=task) == 1.0
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [CLMT(penalty="trace"), CLMTClassifier()],
     expected_failed_checks=list_wrong_checks,

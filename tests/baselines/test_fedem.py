@@ -299,6 +299,7 @@ def test_shared_columns_can_be_bound():
     assert outcome.model.coef.shape == (2, 5)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [FedEM(standardize=True), FedEMClassifier()],
     expected_failed_checks=list_wrong_checks,

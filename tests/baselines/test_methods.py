@@ -78,18 +78,28 @@ def test_unknown_names_are_answered_with_near_ones():
     [
         DMTL(tol=1e-4),
         DMTLClassifier(tol=1e-3),
+        TunedRegressor("ridge-single", n_settings=3, cv=3, n_jobs=2),
+    ],
+    expected_failed_checks=list_wrong_checks,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow  # they share what reads tables with those above
+@parametrize_with_checks(
+    [
         RMTL(tol=1e-4),
         RMTLClassifier(loss="squared"),
         MTRL(),
         MTRLClassifier(tol=1e-3),
         SingleTaskRidge(standardize=True),
         PooledRidgeClassifier(task_weight="mean"),
-        TunedRegressor("ridge-single", n_settings=3, cv=3, n_jobs=2),
         TunedClassifier(DMTLClassifier(tol=1e-2), [{"lam": 1.0}, {"lam": 0.5}], cv=2),
     ],
     expected_failed_checks=list_wrong_checks,
 )
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_of_other_methods(estimator, check):
     check(estimator)
 
 

@@ -21,6 +21,7 @@ PUBLISHED = (Linear(), Polynomial(2), *(Gaussian(s * 5**0.5) for s in (0.5, 1, 2
 RAW = {"kernels": PUBLISHED, "normalize": False, "fit_intercept": False, "tol": 1e-9}
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         MKMTL(tol=1e-9),

@@ -18,6 +18,7 @@ EVERY_PAIR = pytest.mark.parametrize(("p", "k"), PAIRS)
 BOTH_LOSSES = pytest.mark.parametrize("loss", ["squared", "logistic"])
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         MMTFL(p=1, k=2, standardize=True),

@@ -361,6 +361,7 @@ def test_shortfall_is_told():
         MTFL(max_iter=2, tol=1e-9).fit(X, y, task=task)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [MTFL(), MTFLClassifier()], expected_failed_checks=list_wrong_checks
 )

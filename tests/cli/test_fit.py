@@ -349,8 +349,8 @@ main()
     ("command", "number", "code"),
     [
         ("fit", signal.SIGKILL, -signal.SIGKILL),
-        ("fit", signal.SIGINT, 130),
-        ("stats", signal.SIGKILL, -signal.SIGKILL),
+        pytest.param("fit", signal.SIGINT, 130, marks=pytest.mark.slow),
+        pytest.param("stats", signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_pass_leaves_the_old_file(exams, tmp_path, command, number, code):

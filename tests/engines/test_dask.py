@@ -45,6 +45,10 @@ KINDS = {
 }
 
 
+# To start and to end a cluster takes ten seconds.
+CLUSTER = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     """Two worker processes, which are gone afterwards; no default for other tests."""
@@ -85,6 +89,7 @@ def assert_identical(a, b):
 # Laws: no scheduler, partitioning or order of rows changes the result.
 
 
+@CLUSTER
 @pytest.mark.parametrize("missing", ["drop", "mean"])
 def test_a_cluster_gives_what_memory_gives(client, missing):
     frame = mixed_frame(gaps=0.15)
@@ -105,6 +110,7 @@ def test_any_partitioning_gives_what_memory_gives(count, missing):
     assert_same(found.whole, naive(frame, missing))
 
 
+@CLUSTER
 def test_coefficients_agree(client, tmp_path):
     """From a cluster, from files and from memory."""
     frame, count = mixed_frame(), 5
@@ -147,6 +153,7 @@ def test_tasks_and_categories_may_come_in_the_last_partition():
     assert found.categories == {"colour": ("amber", "blue", "green", "red")}
 
 
+@CLUSTER
 @pytest.mark.parametrize("folding", [{"folds": 4, "key": "id"}, {"folds": 3}])
 def test_folds_are_those_of_files(client, folding):
     frame = mixed_frame()
@@ -158,6 +165,7 @@ def test_folds_are_those_of_files(client, folding):
         assert part.encoding == twin.encoding
 
 
+@CLUSTER
 def test_threads_and_processes_give_the_same_bits(client):
     table = dd.from_pandas(mixed_frame(gaps=0.15), npartitions=10)
     here = engine.summarize(table, **COLUMNS, missing="mean")
@@ -180,6 +188,7 @@ def test_threads_need_no_cluster():
     assert result.stdout == "TaskStatistics(2 tasks, 1 features, weight 18)\n"
 
 
+@CLUSTER
 def test_the_current_client_is_used(client, monkeypatch):
     def tell(*_):
         import os  # noqa: PLC0415
@@ -223,6 +232,7 @@ def test_partitions_may_be_tables_of_any_kind(kind):
     assert found.whole.features[-2:] == ("count", "w")
 
 
+@CLUSTER
 def test_partitions_may_be_futures(client):
     frame = mixed_frame()
     futures = client.scatter(cut(frame, 4))
@@ -237,6 +247,7 @@ def test_partitions_may_have_no_rows():
     assert_same(engine.summarize(table, **COLUMNS).whole, naive(frame))
 
 
+@CLUSTER
 def test_partitions_may_be_the_end_of_a_pipeline(client, tmp_path):
     frame = mixed_frame()
     shuffle(frame).to_parquet(tmp_path / "a.parquet", row_group_size=20)
@@ -247,6 +258,7 @@ def test_partitions_may_be_the_end_of_a_pipeline(client, tmp_path):
     assert_same(found.whole, naive(kept.assign(count=kept["count"] * 2.0)))
 
 
+@CLUSTER
 @pytest.mark.parametrize(
     "where",
     [
@@ -282,6 +294,7 @@ def test_files_are_read_by_the_columns_in_use(tmp_path, monkeypatch):
 # Faults.
 
 
+@CLUSTER
 def test_a_killed_worker_changes_nothing(client, monkeypatch, tmp_path):
     """Partials that die with a worker are made again, and count once."""
     table = later(cut(mixed_frame(gaps=0.15), 20))
@@ -306,6 +319,7 @@ def test_a_killed_worker_changes_nothing(client, monkeypatch, tmp_path):
     client.wait_for_workers(2, timeout=120)
 
 
+@CLUSTER
 def test_a_partition_that_lacks_a_column_is_named(client):
     pieces = cut(mixed_frame(), 12)
     pieces[10] = pieces[10].drop(columns="size")
@@ -338,18 +352,24 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize(
-    ("damage", "on_cluster"), [*((damage, False) for damage in DAMAGES), ("gone", True)]
+    ("damage", "on_cluster"),
+    [
+        *((damage, False) for damage in DAMAGES),
+        pytest.param("gone", True, marks=CLUSTER),
+    ],
 )
-def test_a_file_that_cannot_be_read_is_named(client, tmp_path, damage, on_cluster):
+def test_a_file_that_cannot_be_read_is_named(request, tmp_path, damage, on_cluster):
+    client = request.getfixturevalue("client") if on_cluster else None
     for i, piece in enumerate(cut(mixed_frame(), 5)):
         piece.to_parquet(tmp_path / f"{i}.parquet")
     table = dd.read_parquet(tmp_path)
     DAMAGES[damage](tmp_path / "3.parquet")
     message = rf"^partition 3 \({tmp_path}/3\.parquet\) cannot be made: "
     with pytest.raises(DataFileError, match=message):
-        engine.summarize(table, **COLUMNS, client=client if on_cluster else None)
+        engine.summarize(table, **COLUMNS, client=client)
 
 
+@CLUSTER
 def test_asynchronous_clients_are_refused(client):
     async def summarize(current):
         address = client.scheduler_info()["address"]

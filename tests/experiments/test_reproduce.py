@@ -211,6 +211,7 @@ def test_a_missing_set_is_named_with_its_folder(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_run_leaves_out_what_is_not_at_hand_and_a_second_one_is_free(
     tmp_path, monkeypatch
 ):

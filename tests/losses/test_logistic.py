@@ -35,6 +35,24 @@ def test_dual_value_is_that_of_the_scaled_surprises(layout, intercepts, scale):
     assert fit.evaluate(P).dual_value(scale) == pytest.approx(plain, abs=1e-10)
 
 
+@pytest.mark.parametrize("intercepts", INTERCEPTS)
+@pytest.mark.parametrize("limit", [0.2, 1.0, 1.5, np.inf])
+@pytest.mark.parametrize("size", [0.0, 0.5, 3.0])
+def test_no_feasible_scale_has_a_larger_dual_value(size, limit, intercepts):
+    # Scaled surprises must stay probabilities, and below the limit of the penalty.
+    data = with_signs(random_tasks("stacked"))
+    at = bind("logistic", data, intercepts).evaluate(random_coef(SHAPE, scale=size))
+    largest = min(limit, 1.0 / at.surprise.max())
+    for prior in (0.0, 0.1, 10.0):
+        found = at.best_scale(limit, prior)
+        assert 0.0 <= found <= largest
+        values = [
+            at.dual_value(scale) - scale**2 * prior
+            for scale in (found, *np.linspace(0.0, largest, 50))
+        ]
+        assert values[0] >= max(values) - 1e-9 * (1.0 + abs(values[0]))
+
+
 @pytest.mark.parametrize("intercepts", ["free", "tied"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_weighted_surprises_balance_the_cost_of_intercepts(layout, intercepts):

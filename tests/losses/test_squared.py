@@ -45,6 +45,22 @@ def test_one_gram_for_all_tasks_equals_one_for_each(intercepts):
     np.testing.assert_allclose(a.gradient, b.gradient, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("intercepts", INTERCEPTS)
+@pytest.mark.parametrize("layout", ["stacked", "weighted", "shared", "gaps"])
+def test_blocks_are_the_hessians_of_each_task(layout, intercepts):
+    # With tied intercepts these are unknowns, too, of features about one centre.
+    data = random_tasks(layout)
+    blocks, centre = bind("squared", data, intercepts).centred_blocks()
+    blocks = np.broadcast_to(blocks, (3, *blocks.shape[1:]))  # one, or one per task
+    for block, (X, _, w) in zip(blocks, plain_rows(data), strict=True):
+        Z = X - centre
+        if intercepts == "free":
+            Z -= np.average(Z, axis=0, weights=w)
+        if intercepts == "tied":
+            Z = np.column_stack([np.ones(len(Z)), Z])
+        np.testing.assert_allclose(block, Z.T @ (Z * w[:, np.newaxis]), atol=1e-10)
+
+
 def test_weights_count_rows_repeatedly():
     X, y = random_coef((5, 4)), random_coef((5, 1))[:, 0]
     copies = np.array([1, 2, 3, 1, 2])

@@ -158,3 +158,16 @@ def test_identity_as_kernel_is_the_squared_norm():
     P, plain = random_coef((5, 3)), TaskKernel.of_matrix(np.eye(3))
     assert plain.value(P) == pytest.approx(np.sum(P**2))
     np.testing.assert_allclose(plain.prox(P, 0.5), P / 2.0)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 4])
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_a_kernel_keeps_the_range_of_its_matrix(rank, scale):
+    # Rounded eigenvalues of the null space are no part of it, whatever their sign.
+    B = np.random.default_rng(rank).normal(size=(6, rank))
+    kernel = TaskKernel.of_matrix(scale * B @ B.T)
+    assert kernel.values.shape == (rank,)
+    np.testing.assert_allclose(kernel.vectors @ (kernel.vectors.T @ B), B, atol=1e-9)
+    P = random_coef((5, 6))
+    outside = kernel.prox(P, 0.1) @ (np.eye(6) - B @ np.linalg.pinv(B))
+    np.testing.assert_allclose(outside, 0.0, atol=1e-9)

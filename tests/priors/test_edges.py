@@ -198,3 +198,12 @@ def test_names_are_never_markup():
         TaskPrior.groups({"g": [name]})._repr_html_(),
     ]
     assert not any("<img" in page for page in pages)
+
+
+def test_tables_say_whether_features_or_tasks_are_related():
+    features = FeaturePrior.similar([("a", "b")])._repr_html_()
+    tasks = TaskPrior.from_graph([("u", "v")])._repr_html_()
+    assert ">features<" in features
+    assert ">tasks<" not in features
+    assert ">tasks<" in tasks
+    assert ">features<" not in tasks

@@ -16,8 +16,11 @@ from instances import (
     with_signs,
     write_out,
 )
-from priormtl.losses import Logistic, Squared
-from priormtl.penalties import Nuclear
+from listed_tasks import from_lists
+from priormtl.losses import Logistic, NoIntercepts, Squared
+from priormtl.penalties import L21, Nuclear
+from priormtl.priors import QuadraticPrior
+from priormtl.problem import Problem
 from priormtl.solvers import Fista, gap_below, max_iter, solve
 
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
@@ -221,3 +224,18 @@ def test_newton_steps_agree_with_and_without_elimination(loss, monkeypatch):
     iterated = problem.newton_step(problem.at(P))
     assert iterated.direction == pytest.approx(direct.direction, abs=1e-7)
     assert iterated.decrease == pytest.approx(direct.decrease, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("d", "rank", "uncertain"), [(80, 6, True), (90, 6, False), (5, 5, False)]
+)
+def test_only_small_singular_systems_call_for_the_rows(d, rank, uncertain):
+    # Decompositions of rows take long for more than 250 unknowns, of three tasks here.
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(8, rank)) @ rng.normal(size=(rank, d)) for _ in range(3)]
+    data = from_lists(X, [rng.normal(size=8) for _ in X])
+    fit = Squared().bind(data, NoIntercepts())
+    problem = Problem(fit, QuadraticPrior.none(d, 3), L21(), 0.0)
+    assert not problem.is_uncertain  # no system is known yet
+    problem.certify(problem.null_point)
+    assert problem.is_uncertain == uncertain

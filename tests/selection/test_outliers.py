@@ -69,6 +69,16 @@ def test_few_rows_leave_noise_unknown_but_judge_all_the_same():
     assert np.median(left.scores(EVERYONE)) == pytest.approx(0.0, abs=0.1)
 
 
+@pytest.mark.parametrize("spread", [0.0, 0.5])
+def test_flat_axes_do_not_matter(spread):
+    left = leave([20] * 200, spread, 1.0)
+    more = ((0, 0), (0, 3))
+    values = np.pad(left.values, more, constant_values=1.0)
+    wide = TaskResiduals(values, np.pad(left.squares, more), left.axes, left.noise)
+    expected = left.scores(EVERYONE)
+    assert wide.scores(EVERYONE) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
 def test_tasks_that_nobody_can_judge_score_least():
     left = leave([20] * 200, 0.0, 1.0)
     blind = TaskResiduals(left.values, left.squares, 0 * left.axes, left.noise)

@@ -63,12 +63,13 @@ def test_auto_moves_along_one_rank_for_the_nuclear_norm():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_auto_restarts_where_gram_matrices_do_not_pay(loss):
+@pytest.mark.parametrize(("d", "m"), [(1500, 2), (250, 20)])
+def test_auto_restarts_where_gram_matrices_do_not_pay(loss, d, m):
     rng = np.random.default_rng(0)
-    X = [rng.standard_normal((2, 1500)) for _ in range(2)]
-    data = from_lists(X, [np.array([1.0, -1.0])] * 2)
+    X = [rng.standard_normal((2, d)) for _ in range(m)]
+    data = from_lists(X, [np.array([1.0, -1.0])] * m)
     fit = LOSSES[loss].bind(data, NoIntercepts())
-    problem = Problem(fit, QuadraticPrior.none(1500, 2), Nuclear(), 0.1)
+    problem = Problem(fit, QuadraticPrior.none(d, m), Nuclear(), 0.1)
     assert method_by_name("auto", problem) == Fista(restart=True)
 
 

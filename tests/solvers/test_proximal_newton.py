@@ -6,6 +6,7 @@ import pytest
 from instances import (
     build_problem,
     intercept_kinds,
+    random_coef,
     sine_problem,
     sine_tasks,
     with_signs,
@@ -19,6 +20,7 @@ from priormtl.solvers import (
     max_iter,
     solve,
 )
+from priormtl.solvers.proximal_newton import _search
 
 
 def run(problem, method, tol):
@@ -64,3 +66,27 @@ def test_objective_never_rises():
 def test_squared_loss_is_its_own_model():
     problem = sine_problem()
     assert run(problem, ProximalNewton(default_method), 1e-10).n_iter <= 6
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0, 30.0, 1000.0])
+def test_the_line_search_takes_the_largest_halved_step_that_pays(factor):
+    # Too long a step is halved until the objective falls by a share of what the
+    # model of first order promises (Armijo's rule), and no further.
+    problem = build_problem(
+        with_signs(sine_tasks(4, 6)), lam=0.1, epsilon=0.3, loss=Logistic()
+    )
+    start = problem.at(random_coef(problem.shape))
+    best = run(problem, Fista(restart=True), 1e-10).coef
+    move = factor * (best - start.coef)
+    before, penalty = problem.objective(start), problem.penalty.value
+    change = penalty(start.coef + move) - penalty(start.coef)
+    predicted = np.vdot(start.gradient, move) + problem.lam * change
+
+    def pays(size):
+        trial = problem.at(start.coef + size * move)
+        return problem.objective(trial) <= before + 1e-4 * size * predicted
+
+    size = next((0.5**k for k in range(20) if pays(0.5**k)), 0.0)
+    found = _search(problem, start, start.coef + move)
+    np.testing.assert_allclose(found.coef, start.coef + size * move, atol=1e-9)
+    assert size > 0.0

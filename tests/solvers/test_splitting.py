@@ -16,6 +16,12 @@ from priormtl.solvers import (
     solve,
     solve_path,
 )
+from priormtl.solvers.splitting import (
+    MOST_CHANGE,
+    Iterate,
+    _fit_curvature,
+    adapt_rho,
+)
 
 LAYOUTS = pytest.mark.parametrize("layout", ["stacked", "wide", "shared", "gaps"])
 NORMS = [Columns(), Dirty(1.6), Nuclear(), Robust(1.3)]
@@ -97,3 +103,32 @@ def test_priors_and_other_losses_do_not_fit():
     none = QuadraticPrior.none(*fit.shape)
     assert not Splitting.fits(Problem(fit, none, Nuclear(), 1.0))
     assert Splitting.fits(pose(PENALTIES["robust"]))
+
+
+def test_rho_stays_where_a_residual_vanishes():
+    # Nothing says then which of the two residuals is too large.
+    problem = pose(Nuclear())
+    one, other = random_coef(problem.shape, 0), random_coef(problem.shape, 1)
+    rho = 7.0 * _fit_curvature(problem)
+    for now, before in (
+        (Iterate(one, one), Iterate(one, other)),  # coefficients did not move
+        (Iterate(one, one), Iterate(other, one)),  # the dual variable did not move
+        (Iterate(one, one), Iterate(one, one)),
+        (Iterate(0 * one, one), Iterate(0 * one, other)),
+        (Iterate(one, 0 * one), Iterate(other, 0 * one)),
+    ):
+        assert adapt_rho(problem, now, before, rho) == rho
+
+
+def test_rho_balances_relative_residuals():
+    problem, curvature = pose(Nuclear()), _fit_curvature(pose(Nuclear()))
+    one, step = random_coef(problem.shape, 0), 1e-3 * random_coef(problem.shape, 1)
+    for rho in (0.1 * curvature, 10.0 * curvature):
+        far = Iterate(one, rho * one), Iterate(one - step, rho * (one - 9 * step))
+        # The primal residual is nine times the dual one: rho grows by the root.
+        grown = adapt_rho(problem, *far, rho)
+        assert grown == pytest.approx(3.0 * rho)
+        near = Iterate(one, rho * one), Iterate(one - 9 * step, rho * (one - step))
+        assert adapt_rho(problem, *near, rho) == pytest.approx(rho / 3.0)
+        wild = Iterate(one, rho * one), Iterate(one - step, rho * (one - 999 * step))
+        assert adapt_rho(problem, *wild, rho) == pytest.approx(MOST_CHANGE * rho)

@@ -54,7 +54,13 @@ def texts(figure):
     return [text.get_text() for ax in figure.axes for text in ax.texts]
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == "figure1" else pytest.mark.slow)
+        for name in FIGURES
+    ],
+)
 def test_panels_are_labelled_and_nothing_is_cut_off_or_covered(name):
     figure = FIGURES[name]()
     figure.draw_without_rendering()  # one drawing must do
