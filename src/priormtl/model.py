@@ -10,6 +10,7 @@ where they are to be. Estimators, searches, paths, traces and audits all pose mo
 hand the problems to a solver.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -47,13 +48,21 @@ from priormtl.losses import (
 from priormtl.penalties import L21, Nuclear
 from priormtl.priors import (
     FeaturePrior,
+    Ridge,
     TaskPrior,
     as_feature_prior,
     as_task_prior,
+    category_column,
     laplacian,
 )
 from priormtl.problem import Problem, QuadraticPrior
-from priormtl.reml import estimate_logistic_ties, estimate_ties
+from priormtl.reml import (
+    COMMON,
+    Families,
+    Ties,
+    estimate_logistic_ties,
+    estimate_ties,
+)
 from priormtl.solvers import (
     Newton,
     Solution,
@@ -63,6 +72,7 @@ from priormtl.solvers import (
     settle,
     solve,
 )
+from priormtl.splines import wiggles_of
 
 __all__ = ["Model", "Posed", "Solver"]
 
@@ -82,15 +92,20 @@ class Model:
     feature_prior: FeaturePrior | None = None
     task_prior: TaskPrior | None = None
     fit_intercept: bool | str = True
-    intercept_strength: float = 1.0
+    intercept_strength: float | str = 1.0  # "adaptive": estimated if they are tied
     feature_weights: Any = None  # (d,) multiply lam; None: all one
     ties: Any = "uniform"  # or (d,) weights that multiply epsilon, or "adaptive"
     standardize: bool = False
     allows_absent_tasks: bool = False  # whether the task prior may name tasks not seen
+    left_out: tuple[int, ...] = ()  # positions of features that the model does not use
+    common: tuple[int, ...] = ()  # positions of features that do not vary between tasks
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {}
-        for name in ("lam", "theta", "epsilon", "intercept_strength"):
+        strengths = ["lam", "theta", "epsilon"]
+        if self.intercept_strength != "adaptive":
+            strengths.append("intercept_strength")
+        for name in strengths:
             checked[name] = check_strength(name, getattr(self, name))
         check_choice("loss", self.loss, LOSSES)
         check_choice("penalty", self.penalty, PENALTIES)
@@ -110,8 +125,13 @@ class Model:
         checked["task_prior"] = as_task_prior(self.task_prior)
         self.__dict__.update(checked)
 
-    def pose(self, data: TaskData | TaskStatistics) -> "Posed":
-        """Problem about these data in scaled units, with the way back to the user's."""
+    def pose(
+        self, data: TaskData | TaskStatistics, start: Ties | None = None
+    ) -> "Posed":
+        """Problem about these data in scaled units, with the way back to the user's.
+
+        Estimates of ties begin at ``start``, an estimate from similar data.
+        """
         moments, source = self._sources(data)
         d, weights = moments.shape[0], self.feature_weights
         if weights is not None:
@@ -119,27 +139,48 @@ class Model:
         scale, centre = np.ones(d), None
         if self.standardize:
             scale = pooled_scale(moments)
+            # Wiggles of a column keep their sizes, which say how smooth they are.
+            for wiggles in wiggles_of(moments.features or ()).values():
+                scale[wiggles] = scale[wiggles[0]]
             # Ties of intercepts must not depend on where features have their zero.
             if self.fit_intercept == "tied":
-                centre = pooled_means(moments) / scale
+                centre = pooled_means(moments)
+        if self.left_out:
+            scale[list(self.left_out)] = np.inf  # they become zero
+        if self.standardize or self.left_out:
+            if centre is not None:
+                centre = centre / scale
             source = _standardise(source, scale, centre)
-        resolved, D = self.feature_prior, csr_array((0, d))
+        resolved = self.feature_prior
         if resolved is not None:
             resolved = resolved.resolve(moments)
-            D = resolved.matrix(d)
         prior = self.task_prior
         if prior is not None and self.allows_absent_tasks:
             prior = prior.restrict(data.tasks)
         graph = laplacian(prior, data.tasks)
-        ties, strength = np.ones(d), self.intercept_strength
-        if not (isinstance(self.ties, str) and self.ties == "uniform"):
-            ties, strength = self._tie_strengths(source, graph, d)
+        ties, found = np.ones(d), None
+        adapts = self.intercept_strength == "adaptive"
+        strength = 1.0 if adapts else float(self.intercept_strength)
+        uniform = isinstance(self.ties, str) and self.ties == "uniform"
+        given = None if uniform else check_ties(self.ties, d)
+        if isinstance(given, str):
+            found = self._estimate(source, graph, resolved, start)
+            resolved, ties = _with_shrinkage(resolved, found, graph.m)
+        else:
+            ties = ties if given is None else given
+            if adapts and self.fit_intercept == "tied":
+                found = self._estimate(source, graph, resolved, start, slopes=False)
+        if found is not None and found.intercept is not None:
+            strength *= found.intercept
+        D = csr_array((0, d)) if resolved is None else resolved.matrix(d)
         weighted = None if np.all(ties == 1.0) else ties
         quadratic = QuadraticPrior(D, graph, self.theta, self.epsilon, weighted)
         fit = self._bind(source, graph, strength, centre)
         penalty = Nuclear() if self.penalty == "nuclear" else L21(weights)
         problem = Problem(fit, quadratic, penalty, self.lam)
-        return Posed(self, problem, moments, scale, centre, resolved, ties, strength)
+        return Posed(
+            self, problem, moments, scale, centre, resolved, ties, strength, found
+        )
 
     def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Any]:
         """Moments, for priors and scales, and what the loss is evaluated on."""
@@ -159,19 +200,79 @@ class Model:
             return Logistic().bind(source, kind, centre)
         return SquaredFit(source, kind, centre)
 
-    def _tie_strengths(self, source: Any, graph: Any, d: int) -> tuple[Array, float]:
-        """Weights of ties (d,) and the strength of tied intercepts."""
-        weights = check_ties(self.ties, d)
-        if not isinstance(weights, str):
-            ones = np.ones(d) if weights is None else weights
-            return ones, self.intercept_strength
+    def _estimate(
+        self,
+        source: Any,
+        graph: Laplacian,
+        prior: FeaturePrior | None,
+        start: Ties | None,
+        *,
+        slopes: bool = True,
+    ) -> Ties:
+        """How much intercepts and coefficients vary between tasks, by REML."""
         fit = self._bind(source, graph, 1.0, None)
+        families = _families(source, prior, self.common)
+        if start is None and np.any(families.fixed >= 0) and not graph.one_group:
+            # Only for ties to a mean can REML estimate how shared effects shrink.
+            mean = laplacian(TaskPrior.mean(), source.tasks)
+            if not mean.is_zero:
+                start = self._estimate(source, mean, prior, None, slopes=slopes)
+        options: dict[str, Any] = {
+            "families": families,
+            "slopes": slopes,
+            "start": start,
+        }
         if isinstance(fit, SquaredFit):
-            found = estimate_ties(source, graph, fit.intercepts)
-        else:
-            found = estimate_logistic_ties(fit, graph)
-        relative = 1.0 if found.intercept is None else found.intercept
-        return found.weights, self.intercept_strength * relative
+            return estimate_ties(source, graph, fit.intercepts, **options)
+        return estimate_logistic_ties(fit, graph, **options)
+
+
+def _families(
+    source: Any, prior: FeaturePrior | None, common: Sequence[int]
+) -> Families:
+    """Features that share variances: wiggles and categories of one column.
+
+    Fixed effects are shrunken where the prior has a ridge.
+    """
+    d, names = source.shape[0], source.features or ()
+    labels: list[str | int] = list(range(d))
+    for j, name in enumerate(names):
+        labels[j] = category_column(name) or j
+    for column, positions in wiggles_of(names).items():
+        for j in positions:
+            labels[j] = f"{column}~"
+    fixed: list[str | int] = [-1] * d
+    for part in () if prior is None else prior.parts:
+        if isinstance(part, Ridge):
+            for j, family in zip(part.positions, part.families, strict=True):
+                fixed[j] = family
+    number: dict[Any, int] = {-1: -1}
+    for label in fixed:
+        number.setdefault(label, len(number) - 1)
+    deviations = np.unique([str(label) for label in labels], return_inverse=True)[1]
+    deviations[list(common)] = COMMON
+    return Families(deviations, np.array([number[label] for label in fixed]))
+
+
+def _with_shrinkage(
+    prior: FeaturePrior | None, found: Ties, m: int
+) -> tuple[FeaturePrior | None, Array]:
+    """Prior with the estimated strengths of its ridges, and ties that go with it.
+
+    REML has a ridge s on the fixed effect q and ties t to it. With q at its best,
+    min_q s q² + t Σ (p_i − q)² is r Σ p_i² + (t − r) Σ (p_i − p̄)², r = s t / (s + m t).
+    """
+    ties = found.weights
+    if prior is None or not found.shrinkage.any():
+        return prior, ties
+    ridge = found.shrinkage * ties / (found.shrinkage + m * ties)
+    parts = [
+        replace(part, strengths=tuple(ridge[list(part.positions)].tolist()))
+        if isinstance(part, Ridge)
+        else part
+        for part in prior.parts
+    ]
+    return FeaturePrior(tuple(parts)), ties - ridge
 
 
 class Posed(NamedTuple):
@@ -185,6 +286,7 @@ class Posed(NamedTuple):
     feature_prior: FeaturePrior | None  # with names resolved
     tie_weights: Array  # (d,) multiply epsilon
     intercept_strength: float
+    estimate: Ties | None = None  # by REML
     outlier_strength: float = np.inf
 
     def at(self, lam: float, theta: float, epsilon: float) -> Self:
@@ -196,7 +298,7 @@ class Posed(NamedTuple):
         """Loss of other data of the same tasks, in the same units."""
         model = self.model
         _, source = model._sources(data)
-        if model.standardize:
+        if model.standardize or model.left_out:
             source = _standardise(source, self.scale, self.centre)
         graph = self.problem.prior.laplacian
         return model._bind(source, graph, self.intercept_strength, self.centre)
@@ -207,7 +309,7 @@ class Posed(NamedTuple):
         if not isinstance(data, TaskData) or issparse(data.X) or fit.rows_per_task:
             return None
         samples = centre_samples(data)
-        if self.model.standardize:
+        if self.model.standardize or self.model.left_out:
             samples = _standardise(samples, self.scale, self.centre)
         fit = replace(fit, moments=samples)  # type: ignore[type-var]
         return self._replace(problem=replace(self.problem, fit=fit, memo={}))

@@ -259,6 +259,11 @@ def score_by_task(
     return scores
 
 
+def chosen(model: Any, name: str) -> Any:
+    """A parameter of a fitted model, as it was chosen where it was to be."""
+    return getattr(model, "structure_", {}).get(name, getattr(model, name))
+
+
 @contextmanager
 def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
     """Leave the estimator as it was when the body fails."""

@@ -8,7 +8,7 @@ loss training parts are merged statistics: rows are read once for the whole grid
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -57,11 +57,13 @@ from priormtl.estimators.splitting import (
     make_splits,
     read_lams,
 )
-from priormtl.model import Posed
+from priormtl.model import Posed, Solver
+from priormtl.priors import as_feature_prior, has_order
 from priormtl.selection import (
     RULES,
     Fold,
     Grid,
+    LogLoss,
     MeanAuc,
     OutlierCandidate,
     OutlierResult,
@@ -85,9 +87,14 @@ from priormtl.selection import (
     take_test,
     task_places,
 )
+from priormtl.splines import wiggles_of
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
+
+# Shares of the largest lam that are tried beside estimated ties.
+ADAPTIVE_LAMS = (0.0, 0.001, 0.01, 0.1)
+STRUCTURE = ("task_prior", "ties", "fit_intercept")  # parameters that may be "auto"
 
 __all__ = ["CrossValidated", "MultiTaskClassifierCV", "MultiTaskRegressorCV"]
 
@@ -116,13 +123,13 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         n_jobs: int | None = None,
         selection: str = "best",
         feature_prior: Any = None,
-        task_prior: Any = "chain",
+        task_prior: Any = "auto",
         penalty: str = "l21",
-        fit_intercept: bool | str = True,
-        intercept_strength: float = 1.0,
+        fit_intercept: bool | str = "auto",
+        intercept_strength: float | str = "adaptive",
         feature_weights: Any = None,
-        ties: Any = "uniform",
-        standardize: bool = False,
+        ties: Any = "auto",
+        standardize: bool = True,
         solver: str = "auto",
         tol: float = 1e-6,
         max_iter: int = 10_000,
@@ -245,39 +252,32 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     ) -> tuple[Posed, SearchResult | OutlierResult, int]:
         """The model posed on all data, scores of candidates, and the one to take."""
         has_outliers = check_outlier_tasks(self.outlier_tasks)
-        model = self._model(lam=1.0, theta=1.0, epsilon=1.0)
         solver, jobs = self._solver(), check_jobs(self.n_jobs)
         rule = check_choice("selection", self.selection, RULES)
         strengths = self.outlier_strengths
         if strengths is not None:
             strengths = check_outlier_strengths(strengths)
-        thetas = check_strengths("thetas", self.thetas)
-        epsilons = check_strengths("epsilons", self.epsilons)
-        posed = model.pose(parts.whole)
-        grid = Grid(read_lams(self.lams, posed.problem), thetas, epsilons)
-        structures = [Structure.of(model, grid, parts.folds)]
         name = type(self).__name__
         # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
         with threadpool_limits(1, user_api="blas"):
-            total = count_paths(structures)
-            title = f"{name}, {len(parts.folds)} splits"
-            with show_progress(self, root, title, total) as advance:
-                plain = search(structures, solver, n_jobs=jobs, advance=advance)
+            posed, plain = self._search_structures(parts, solver, jobs, root)
             best = choose_candidate(plain, rule)
+            epsilon, lam, theta, chosen = plain.candidates()[best]
             result: SearchResult | OutlierResult = plain
             if has_outliers:
-                epsilon, lam, theta, chosen = plain.candidates()[best]
-                trials = structures[chosen].trials
+                structure = plain.structures[chosen]
                 start = OutlierCandidate(epsilon, lam, np.inf, theta)
-                extra = propose_outliers(posed.problem, grid, start, strengths, solver)
-                total = count_outlier_paths(extra, trials)
+                extra = propose_outliers(
+                    posed[chosen].problem, structure.grid, start, strengths, solver
+                )
+                total = count_outlier_paths(extra, structure.trials)
                 with show_progress(
                     self, root, f"{name}, outlier tasks", total
                 ) as advance:
                     result = search_outliers(
                         plain,
                         extra,
-                        trials,
+                        structure.trials,
                         solver,
                         lambda todo: run_jobs(todo, jobs, advance),
                     )
@@ -291,7 +291,95 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        return posed, result, best
+        self.structure_ = self._structure(plain.structures[chosen].settings)
+        return posed[chosen], result, best
+
+    def _search_structures(
+        self, parts: Parts, solver: Solver, jobs: int, root: Any
+    ) -> tuple[list[Posed], SearchResult]:
+        """Try structures one choice after the other, each with its grid of strengths.
+
+        The first structure has all choices at their first value. For each choice the
+        other values are tried with the best of the choices before it.
+        """
+        choices = self._choices(parts)
+        best = {name: values[0] for name, values in choices.items()}
+        posed, result = [], None
+        title = f"{type(self).__name__}, {len(parts.folds)} splits"
+        for choice, values in ({"": (None,)} | choices).items():
+            tried = [best] if not choice else [{**best, choice: v} for v in values[1:]]
+            for settings in tried:
+                with warnings.catch_warnings():
+                    if choice:  # only what was chosen is worth a warning
+                        warnings.simplefilter("ignore", UserWarning)
+                    whole = self._model(**self._open(settings, parts)).pose(parts.whole)
+                    grid = self._grid(whole, settings)
+                    structure = Structure.of(whole, grid, parts.folds, settings)
+                total = count_paths([structure])
+                with show_progress(self, root, title, total) as advance:
+                    found = search([structure], solver, n_jobs=jobs, advance=advance)
+                posed.append(whole)
+                result = found if result is None else result + found
+            assert result is not None
+            leader = result.candidates()[choose_candidate(result, "best")]
+            best = dict(result.structures[leader.structure].settings)
+        assert result is not None
+        return posed, result
+
+    def _choices(self, parts: Parts) -> dict[str, tuple[Any, ...]]:
+        """What the folds decide, with the values to try, the likeliest ones first."""
+        found: dict[str, tuple[Any, ...]] = {}
+        names = parts.whole.features or ()
+        prior = as_feature_prior(self.feature_prior)
+        shapes = () if prior is None else prior.parts
+        bends = any(getattr(part, "smooth", False) for part in shapes)
+        adapts = isinstance(self.ties, str) and self.ties in ("auto", "adaptive")
+        if bends and adapts and wiggles_of(names):
+            found["smooth"] = ("varying", "common", "straight")
+        if isinstance(self.ties, str) and self.ties == "auto":
+            found["ties"] = ("adaptive", "uniform")
+        if isinstance(self.fit_intercept, str) and self.fit_intercept == "auto":
+            free = self._allows_free(parts)
+            found["fit_intercept"] = ("tied", True) if free else ("tied",)
+        if isinstance(self.task_prior, str) and self.task_prior == "auto":
+            ordered = has_order(parts.whole.tasks)
+            found["task_prior"] = ("mean", "chain") if ordered else ("mean",)
+        return found
+
+    def _allows_free(self, parts: Parts) -> bool:
+        """Whether every task has a finite intercept of its own in every part."""
+        return True
+
+    def _structure(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Structure of a fitted model: what was chosen, and what was given."""
+        given = {name: getattr(self, name) for name in STRUCTURE}
+        return {**given, **settings}
+
+    def _open(self, settings: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
+        """Settings of a model with these choices and open strengths."""
+        chosen = {name: value for name, value in settings.items() if name != "smooth"}
+        wiggles = wiggles_of(parts.whole.features or ())
+        curved = tuple(sorted(j for group in wiggles.values() for j in group))
+        if settings.get("smooth") == "straight":
+            chosen["left_out"] = curved
+        elif settings.get("smooth") == "common":
+            chosen["common"] = curved
+        return {"lam": 1.0, "theta": 1.0, "epsilon": 1.0, **chosen}
+
+    def _grid(self, posed: Posed, settings: Mapping[str, Any]) -> Grid:
+        """Strengths to try with a structure.
+
+        Where REML has estimated ties and smoothness, fewer are worth trying.
+        """
+        thetas = check_strengths("thetas", self.thetas)
+        epsilons = check_strengths("epsilons", self.epsilons)
+        if settings.get("ties") == "adaptive":
+            epsilons = np.ones(1) if tuple(epsilons) == EPSILONS else epsilons
+            thetas = np.ones(1) if tuple(thetas) == THETAS else thetas
+            if self.lams is None:
+                largest = float(read_lams(2, posed.problem).max())
+                return Grid(largest * np.array(ADAPTIVE_LAMS), thetas, epsilons)
+        return Grid(read_lams(self.lams, posed.problem), thetas, epsilons)
 
     def _refit(self, data: TaskData | TaskStatistics, posed: Posed) -> None:
         """Learn from all data at the chosen strengths."""
@@ -308,8 +396,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         self._publish(data, posed, solution, has_outliers)
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
-        """Learn from all data at the chosen strengths."""
-        self._refit(data, self._model(lam=1.0, theta=1.0, epsilon=1.0).pose(data))
+        """Learn from all data with the structure and the strengths chosen."""
+        settings = self._open(self.structure_, Parts(data, ()))
+        self._refit(data, self._model(**settings).pose(data))
 
     def _fixed(self, lam: float, theta: float, epsilon: float) -> LinearMultiTask:
         """Unfitted estimator of the same model at given strengths."""
@@ -319,6 +408,13 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         names = kind().get_params(deep=False)
         shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
         shared.pop("outlier_tasks", None)
+        first = {"task_prior": "mean", "ties": "uniform", "fit_intercept": "tied"}
+        found = getattr(self, "structure_", {})
+        for name, value in first.items():
+            if isinstance(shared[name], str) and shared[name] == "auto":
+                shared[name] = found.get(name, value)
+        if shared["intercept_strength"] == "adaptive":
+            shared["intercept_strength"] = getattr(self, "intercept_strength_", 1.0)
         return kind(lam, theta, epsilon, **shared)
 
 
@@ -553,13 +649,13 @@ shared_coef_, own_coef_, outlier_tasks_
         n_jobs: int | None = None,
         selection: str = "best",
         feature_prior: Any = None,
-        task_prior: Any = "chain",
+        task_prior: Any = "auto",
         penalty: str = "l21",
-        fit_intercept: bool | str = True,
-        intercept_strength: float = 1.0,
+        fit_intercept: bool | str = "auto",
+        intercept_strength: float | str = "adaptive",
         feature_weights: Any = None,
-        ties: Any = "uniform",
-        standardize: bool = False,
+        ties: Any = "auto",
+        standardize: bool = True,
         solver: str = "auto",
         tol: float = 1e-6,
         max_iter: int = 10_000,
@@ -596,9 +692,12 @@ shared_coef_, own_coef_, outlier_tasks_
         self.loss = loss
 
     def _score_rows(self, test: Table, tasks: Sequence[Any]) -> Score:
-        return MeanAuc(test.to_tasks(), task_places(test.tasks, tasks))
+        score = LogLoss if self._uses_logistic else RowError
+        return score(test.to_tasks(), task_places(test.tasks, tasks))
 
     def _scorer(self, test: Table, tasks: Sequence[Any]) -> Score:
+        if isinstance(self.scoring, str) and self.scoring == "task_auc":
+            return MeanAuc(test.to_tasks(), task_places(test.tasks, tasks))
         places = task_places(test.tasks, tasks)
         codes = places if test.codes is None else places[test.codes]
         targets = self._classes[codes, (test.y > 0).astype(np.intp)]
@@ -609,6 +708,16 @@ shared_coef_, own_coef_, outlier_tasks_
 
     def _check_training(self, train: TaskData, number: int) -> None:
         """Fail if free intercepts of logistic loss have no finite best value."""
-        if not self._uses_logistic or self.fit_intercept is not True:
-            return
-        refuse_lone_classes(train, number)
+        if self._uses_logistic and self.fit_intercept is True:
+            refuse_lone_classes(train, number)
+
+    def _allows_free(self, parts: Parts) -> bool:
+        if not self._uses_logistic:
+            return True
+        try:
+            for number, (train, _) in enumerate(parts.folds):
+                assert isinstance(train, TaskData)
+                refuse_lone_classes(train, number)
+        except ValueError:
+            return False
+        return True

@@ -22,7 +22,7 @@ from priormtl.data import (
     build_frame,
     find_frame_library,
 )
-from priormtl.estimators.base import MultiTaskEstimator, score_by_task
+from priormtl.estimators.base import MultiTaskEstimator, chosen, score_by_task
 from priormtl.estimators.summary import (
     ModelSummary,
     feature_names,
@@ -49,6 +49,21 @@ __all__ = [
 
 INTERCEPT = "(intercept)"
 ROUNDING = 1e-14  # of a mean: smaller deviations are those of a constant
+# Parameters that describe a model.
+DESCRIBED = (
+    "lam",
+    "theta",
+    "epsilon",
+    "loss",
+    "penalty",
+    "feature_prior",
+    "task_prior",
+    "fit_intercept",
+    "intercept_strength",
+    "feature_weights",
+    "ties",
+    "standardize",
+)
 # Attributes that not every fit has.
 SOMETIMES = (
     "intercept_strength_",
@@ -66,6 +81,7 @@ class LinearMultiTask(MultiTaskEstimator):
     coef_: Array
     intercept_: Array
     tie_weights_: Array
+    intercept_strength: float | str
     intercept_strength_: float
     objective_: float
     dual_gap_: float
@@ -121,23 +137,11 @@ class LinearMultiTask(MultiTaskEstimator):
     def _uses_logistic(self) -> bool:
         return False
 
-    def _model(self, **strengths: float) -> Model:
-        """What the parameters describe; ``strengths`` replace lam, theta, epsilon."""
-        if not strengths:
-            strengths = {"lam": self.lam, "theta": self.theta, "epsilon": self.epsilon}
-        model = Model(
-            **strengths,
-            loss=getattr(self, "loss", "squared"),
-            penalty=self.penalty,
-            feature_prior=self.feature_prior,
-            task_prior=self.task_prior,
-            fit_intercept=self.fit_intercept,
-            intercept_strength=self.intercept_strength,
-            feature_weights=self.feature_weights,
-            ties=self.ties,
-            standardize=self.standardize,
-            allows_absent_tasks=self.unseen_tasks == "nearest",
-        )
+    def _model(self, **settings: Any) -> Model:
+        """What the parameters describe; ``settings`` replace some of them."""
+        given = {name: getattr(self, name) for name in DESCRIBED if hasattr(self, name)}
+        absent = self.unseen_tasks == "nearest"
+        model = Model(**{"allows_absent_tasks": absent, **given, **settings})
         check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
         return model
 
@@ -210,9 +214,10 @@ class LinearMultiTask(MultiTaskEstimator):
         self.n_iter_ = solution.n_iter
         self.feature_prior_ = posed.feature_prior
         self.task_weight_ = np.array(posed.moments.weight)
-        self.feature_scale_ = posed.scale
+        used = np.isfinite(posed.scale)
+        self.feature_scale_ = np.where(used, posed.scale, 1.0)
         self.tie_weights_ = posed.tie_weights
-        if self.fit_intercept == "tied":
+        if posed.model.fit_intercept == "tied":
             self.intercept_strength_ = posed.intercept_strength
         for learned in (data, posed.moments):
             if isinstance(learned, TaskStatistics):
@@ -396,7 +401,7 @@ def build_coef_frame(model: Any, *, wide: bool) -> Any:
     """Coefficients and intercepts of a fitted model as a data frame."""
     names, tasks = feature_names(model), plain_labels(model.tasks_.tolist())
     columns = dict(zip(names, model.coef_.T, strict=True))
-    if model.fit_intercept is not False:
+    if chosen(model, "fit_intercept") is not False:
         columns = {INTERCEPT: model.intercept_, **columns}
     library = getattr(model, "_frame_library", None) or find_frame_library(None)
     if wide:

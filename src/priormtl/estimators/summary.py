@@ -390,7 +390,9 @@ def _feature_prior(model: Any, d: int) -> FeaturePriorSummary | None:
 def _task_prior(model: Any) -> str | None:
     if not hasattr(model, "task_prior"):
         return None
-    prior = as_task_prior(model.task_prior)
+    prior = as_task_prior(
+        getattr(model, "structure_", {}).get("task_prior", model.task_prior)
+    )
     return "none" if prior is None else prior.words
 
 

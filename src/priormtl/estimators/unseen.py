@@ -124,7 +124,13 @@ def _nearest(
 ) -> list[Places]:
     """Known tasks nearest to each unseen one."""
     order = None if categories is None else tuple(categories)
-    around = Neighbourhood(as_task_prior(model.task_prior), tasks, order)
+    around = Neighbourhood(
+        as_task_prior(
+            getattr(model, "structure_", {}).get("task_prior", model.task_prior)
+        ),
+        tasks,
+        order,
+    )
     place = {task: i for i, task in enumerate(tasks)}
     near = [tuple(place[task] for task in around.nearest(one)) for one in unseen]
     alone = [one for one, found in zip(unseen, near, strict=True) if not found]

@@ -2,7 +2,9 @@
 
 from priormtl.priors.features import (
     FeaturePrior,
+    Ridge,
     as_feature_prior,
+    category_column,
     difference_matrix,
     measure_violations,
 )
@@ -11,6 +13,7 @@ from priormtl.priors.tasks import (
     Neighbourhood,
     TaskPrior,
     as_task_prior,
+    has_order,
     laplacian,
     name_mean,
 )
@@ -19,10 +22,13 @@ __all__ = [
     "FeaturePrior",
     "Neighbourhood",
     "PriorFile",
+    "Ridge",
     "TaskPrior",
     "as_feature_prior",
     "as_task_prior",
+    "category_column",
     "difference_matrix",
+    "has_order",
     "laplacian",
     "measure_violations",
     "name_mean",

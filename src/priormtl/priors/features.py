@@ -33,6 +33,7 @@ from priormtl.priors.edges import (
     read_edges,
 )
 from priormtl.priors.files import PriorFile, read_prior_file
+from priormtl.splines import wiggles_of
 from priormtl.tables import Table, spell_number, to_notebook
 
 BLOCK_CELLS = 2**22  # correlations computed in one go: 32 MB
@@ -210,7 +211,77 @@ class Correlated:
         return {"part": "correlated", **asdict(self)}
 
 
-Part = Pairs | Rows | Grid | Correlated
+@dataclass(frozen=True)
+class Shrunken:
+    """Coefficients that are small: of features, or of the wiggles of columns."""
+
+    features: tuple[Hashable, ...] | None  # None: all features but wiggles
+    weight: float
+    smooth: bool  # whether wiggles of these columns are meant
+
+    def resolve(self, moments: Moments) -> "Ridge":
+        """Positions, and families of features whose coefficients are alike in size.
+
+        These are the wiggles of one column, the categories of one column, and all
+        other features together.
+        """
+        names = moments.features or ()
+        wiggles = wiggles_of(names)
+        if not self.smooth:
+            curved = {j for group in wiggles.values() for j in group}
+            kept = set(range(moments.shape[0])) - curved
+            if self.features is not None:
+                kept = set(_positions(self.features, moments))
+            columns = [category_column(names[j]) if names else "" for j in sorted(kept)]
+            return Ridge(tuple(sorted(kept)), tuple(columns), self.weight)
+        positions, families = list[int](), list[str]()
+        for column in self.features or tuple(wiggles):
+            if column not in wiggles:
+                raise ValueError(
+                    f"smooth needs the wiggles {column}~1, {column}~2 and so on among "
+                    "the features. Add them with SplineFeatures."
+                )
+            positions += wiggles[str(column)]
+            families += [f"{column}~"] * len(wiggles[str(column)])
+        return Ridge(tuple(positions), tuple(families), self.weight)
+
+    def to_plain(self) -> dict[str, Any]:
+        features = None if self.features is None else list(self.features)
+        return {"part": "shrunken", **asdict(self), "features": features}
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Squares of coefficients, at most one variance per family of features."""
+
+    positions: tuple[int, ...]
+    families: tuple[str, ...]
+    weight: float
+    strengths: tuple[float, ...] | None = None  # one per position; None: all one
+
+    def resolve(self, moments: Moments) -> "Ridge":
+        return self
+
+    def matrix(self, d: int) -> csr_array:
+        """Rows of D: √weight at each feature."""
+        k = len(self.positions)
+        values = np.full(k, self.weight) * (self.strengths or np.ones(k))
+        rows, columns = np.arange(k), np.array(self.positions, dtype=np.intp)
+        return csr_array((np.sqrt(values), (rows, columns)), shape=(k, d))
+
+    def to_plain(self) -> dict[str, Any]:
+        lists = {"positions": list(self.positions), "families": list(self.families)}
+        strengths = None if self.strengths is None else list(self.strengths)
+        return {"part": "ridge", **lists, "weight": self.weight, "strengths": strengths}
+
+
+def category_column(name: str) -> str:
+    """Column of which a feature such as "colour=red" is a category, else nothing."""
+    column, sign, _ = name.partition("=")
+    return f"{column}=" if sign else ""
+
+
+Part = Pairs | Rows | Grid | Correlated | Shrunken | Ridge
 
 
 def _count(part: Part) -> int | str:
@@ -218,6 +289,10 @@ def _count(part: Part) -> int | str:
         return len(part.first) if isinstance(part, Pairs) else int(part.D.shape[0])
     if isinstance(part, Grid):
         return f"{part.height} x {part.width} grid"
+    if isinstance(part, Ridge):
+        return len(part.positions)
+    if isinstance(part, Shrunken):
+        return "smooth effects" if part.smooth else "small effects"
     return "strongest correlations"
 
 
@@ -241,6 +316,14 @@ def _lines(part: Part, names: Sequence[str] | None) -> Iterator[Line]:
     elif isinstance(part, Grid):
         place = f"neighbours in a {part.height} × {part.width} grid"
         yield place, "similar", spell_number(part.weight)
+    elif isinstance(part, Ridge):
+        strengths = part.strengths or (1.0,) * len(part.positions)
+        for j, strength in zip(part.positions, strengths, strict=True):
+            yield _name(j, names), "near zero", spell_number(part.weight * strength)
+    elif isinstance(part, Shrunken):
+        some = part.features or ("all numeric columns" if part.smooth else "others",)
+        word = "smooth" if part.smooth else "near zero"
+        yield ", ".join(map(str, some)), word, spell_number(part.weight)
     else:
         found = f"{part.strongest} most correlated pairs"
         yield found, "as the correlation's sign", spell_number(part.weight)
@@ -422,6 +505,56 @@ class FeaturePrior:
             raise ValueError("feature_prior as a matrix must be finite.")
         return cls((Rows(matrix, column_names(D)),))
 
+    @classmethod
+    def smooth(cls, columns: Sequence[str] | None = None, weight: float = 1.0) -> Self:
+        """Effects of these columns are smooth curves.
+
+        The penalty is weight · Σ γ_r² over the wiggles ``x~1``, ``x~2`` and so on that
+        :class:`SplineFeatures` makes of each column, which is the roughness of its
+        curve. With a large ``theta`` effects are straight lines. With
+        ``ties="adaptive"`` the smoothness of each column is estimated from the data,
+        and ``weight`` multiplies the estimate.
+
+        Parameters
+        ----------
+        columns : list of str, optional
+            Columns; by default all that have wiggles.
+        weight : float, default=1.0
+            Weight of the penalty. It multiplies ``theta``.
+
+        Examples
+        --------
+        >>> FeaturePrior.smooth(["age"])
+        FeaturePrior(smooth effects)
+        """
+        named = None if columns is None else tuple(columns)
+        return cls((Shrunken(named, check_weight(weight), smooth=True),))
+
+    @classmethod
+    def shrink(
+        cls, features: Sequence[Hashable] | None = None, weight: float = 1.0
+    ) -> Self:
+        """Coefficients of these features are small (a ridge penalty).
+
+        The penalty is weight · ‖p_j‖² for each feature. With ``ties="adaptive"`` the
+        strength is estimated from the data, one for the categories of each column and
+        one for all other features, and ``weight`` multiplies the estimate.
+
+        Parameters
+        ----------
+        features : list of features, optional
+            Names or positions; by default all features but wiggles.
+        weight : float, default=1.0
+            Weight of the penalty. It multiplies ``theta``.
+
+        Examples
+        --------
+        >>> FeaturePrior.shrink()
+        FeaturePrior(small effects)
+        """
+        named = None if features is None else tuple(map(plain_label, features))
+        return cls((Shrunken(named, check_weight(weight), smooth=False),))
+
     def __add__(self, other: Self) -> Self:
         """Relations of both priors."""
         if not isinstance(other, FeaturePrior):
@@ -454,7 +587,7 @@ class FeaturePrior:
         """D (s, d), one row per relation, of a resolved prior."""
         rows = [csr_array((0, d))]
         for part in self.parts:
-            if not isinstance(part, Pairs | Rows):
+            if not isinstance(part, Pairs | Rows | Ridge):
                 raise TypeError("a prior must be resolved before it has a matrix.")
             rows.append(part.matrix(d))
         return rows[1] if len(rows) == 2 else csr_array(vstack(rows))
@@ -484,6 +617,13 @@ class FeaturePrior:
                 names = settings.get("features")  # older files have none
                 known = None if names is None else tuple(map(str, names))
                 parts.append(Rows(matrix, known))
+            elif kind in ("shrunken", "ridge"):
+                tuples: dict[str, Any] = {
+                    name: tuple(value) if isinstance(value, list) else value
+                    for name, value in settings.items()
+                }
+                build = Shrunken if kind == "shrunken" else Ridge
+                parts.append(build(**tuples))
             else:
                 kinds = {"grid": Grid, "correlated": Correlated}
                 parts.append(kinds[kind](**settings))

@@ -6,6 +6,7 @@ of a fit they add up to the Laplacian L in ε/2 tr(P L Pᵀ). A :class:`Neighbou
 the same graph for the tasks that are nearest to one without rows.
 """
 
+import datetime
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from priormtl.priors.edges import (
 from priormtl.tables import Table, count_words, spell_number, to_notebook
 
 TASK_WORDS = ("chain", "mean")
+FEWEST_IN_ORDER = 3  # fewer tasks are in any order
 
 Labels = tuple[Hashable, ...]
 Tasks = Sequence[Hashable]
@@ -318,6 +320,22 @@ def laplacian(prior: TaskPrior | None, tasks: Tasks) -> Laplacian:
     for tie in prior.ties[1:]:
         total = total + tie.laplacian(tasks)
     return total
+
+
+def has_order(tasks: Tasks) -> bool:
+    """Whether tasks have an order that may mean something: numbers, dates, categories.
+
+    Categories have one where it is not that of their names.
+    """
+    if len(tasks) < FEWEST_IN_ORDER:
+        return False
+    numbers = (int, float, np.number, np.datetime64, datetime.date)
+    if all(isinstance(t, numbers) and not isinstance(t, bool) for t in tasks):
+        return True
+    try:
+        return list(tasks) != sorted(tasks)  # type: ignore[type-var]
+    except TypeError:
+        return False
 
 
 def as_task_prior(prior: Any) -> TaskPrior | None:

@@ -1,5 +1,11 @@
 """Ties between tasks estimated from the data, by restricted maximum likelihood."""
 
-from priormtl.reml.ties import Families, Ties, estimate_logistic_ties, estimate_ties
+from priormtl.reml.ties import (
+    COMMON,
+    Families,
+    Ties,
+    estimate_logistic_ties,
+    estimate_ties,
+)
 
-__all__ = ["Families", "Ties", "estimate_logistic_ties", "estimate_ties"]
+__all__ = ["COMMON", "Families", "Ties", "estimate_logistic_ties", "estimate_ties"]

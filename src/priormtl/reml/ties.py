@@ -50,7 +50,7 @@ CONSTANT = 1e-12  # spread of a constant column, in units of its mean
 STILL = 1e-12  # variance within tasks of a column that has none, of its variance
 
 LOOSEST, TIGHTEST = 1e-8, 1e5  # ties in units of a task's curvature
-COMMON = 1e3  # ties beyond this are tried as infinite
+NEARLY_COMMON = 1e3  # ties beyond this are tried as infinite
 NEARLY_TIGHTEST = 1e4  # ties beyond this, of an earlier estimate, are infinite
 LONGEST_STEP = 4.0  # in log t
 SETTLED = 3e-4  # promised gain in twice the log-likelihood
@@ -212,10 +212,12 @@ def _maximise(
 ) -> Evidence:
     """Newton's method on log t with the average information, damped, in a box.
 
-    Rows whose tie passes COMMON become fixed effects. When nothing else is to be gained
-    those of ``allowed`` come back whose derivative at θ = 0 promises a gain.
+    Rows whose tie passes NEARLY_COMMON become fixed effects. When nothing else is to be
+    gained those of ``allowed`` come back whose derivative at θ = 0 promises a gain.
     """
-    low, drop, high = (float(np.log(x * unit)) for x in (LOOSEST, COMMON, TIGHTEST))
+    low, drop, high = (
+        float(np.log(x * unit)) for x in (LOOSEST, NEARLY_COMMON, TIGHTEST)
+    )
     last = np.full(len(evidence.theta), drop)  # tie beyond which a row is dropped
     last[evidence.components.n_deviations :] = np.inf
     damping, stretch = FIRST_DAMPING, 1.0
@@ -310,6 +312,9 @@ def _value(evidence: Evidence) -> float:
 
 
 # Estimates from data.
+
+
+COMMON = -2  # family of features that do not vary between tasks
 
 
 class Families(NamedTuple):
@@ -472,7 +477,7 @@ def _estimate(
     varies = np.array(seen)
     if tied:
         varies[1:] &= ~still
-    varies[extra:] &= search.slopes
+    varies[extra:] &= search.slopes & (families.deviations != COMMON)
     rows = np.flatnonzero(seen)
     allowed = np.flatnonzero(varies[rows])
     unit = m / float(laplacian.degree.sum())  # tie as strong as a curvature of 1
@@ -491,7 +496,7 @@ def _estimate(
     # In units in which the targets and a task's mean curvature are 1. Rows that share
     # a variance share their unit.
     own = np.concatenate([np.full(extra, -1), families.deviations])[rows]
-    own[~varies[rows]] = -2  # fixed effects, whatever family they are of
+    own[~varies[rows]] = COMMON  # whatever family they are of
     fixed = np.concatenate([np.full(extra, -1), families.fixed])[rows]
     _, alike = np.unique(np.where(fixed >= 0, fixed + d, own), return_inverse=True)
     mean = np.bincount(alike, curvature[rows]) / np.bincount(alike)

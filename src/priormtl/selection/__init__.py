@@ -38,6 +38,7 @@ from priormtl.selection.outliers import (
     suggest_strength,
 )
 from priormtl.selection.scores import (
+    LogLoss,
     MeanAuc,
     RowError,
     Score,
@@ -67,6 +68,7 @@ __all__ = [
     "Candidate",
     "Fold",
     "Grid",
+    "LogLoss",
     "MeanAuc",
     "OutlierCandidate",
     "OutlierResult",

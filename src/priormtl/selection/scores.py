@@ -14,6 +14,7 @@ from priormtl.data import TaskData, TaskStatistics
 from priormtl.metrics import task_aucs
 
 __all__ = [
+    "LogLoss",
     "MeanAuc",
     "RowError",
     "Score",
@@ -85,6 +86,24 @@ class RowError:
             self.test, coefs[:, self.places], intercepts[:, self.places]
         )
         return np.array([row_error(self.test, s) for s in scores])
+
+
+@dataclass(frozen=True, eq=False)
+class LogLoss:
+    """Negative mean logistic loss over all held-out rows."""
+
+    test: TaskData  # targets −1 and +1
+    places: Index  # of its tasks among the model's
+
+    def __call__(self, coefs: Array, intercepts: Array) -> Array:
+        """Score of each model."""
+        test, found = self.test, []
+        for scores in _row_scores(
+            test, coefs[:, self.places], intercepts[:, self.places]
+        ):
+            losses = test.weight * np.logaddexp(0.0, -test.y * scores)
+            found.append(-float(np.sum(losses) / test.weight.sum()))
+        return np.array(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,16 +65,21 @@ class Structure(NamedTuple):
     model: Model | None  # None where it was read from a file
     grid: Grid
     trials: Sequence[Trial]
+    settings: Mapping[str, Any] = {}  # what makes it differ from other structures
 
     @classmethod
     def of(
-        cls, model: Model, grid: Grid, folds: Sequence[tuple[Any, Score]]
+        cls,
+        posed: Posed,
+        grid: Grid,
+        folds: Sequence[tuple[Any, Score]],
+        settings: Mapping[str, Any],
     ) -> "Structure":
-        """Pose a model on the training part of each fold."""
-        trials = []
+        """Pose a model on the training part of each fold, as it is on all data."""
+        model, trials = posed.model, []
         for data, score in folds:
-            trials.append(Trial(model.pose(data), score))
-        return cls(model, grid, trials)
+            trials.append(Trial(model.pose(data, posed.estimate), score))
+        return cls(model, grid, trials, settings)
 
 
 class Candidate(NamedTuple):
@@ -118,9 +123,19 @@ class SearchResult:
         """All candidates, theta changing fastest."""
         return [
             Candidate(float(epsilon), float(lam), float(theta), k)
-            for k, (_, grid, _) in enumerate(self.structures)
+            for k, (_, grid, *_) in enumerate(self.structures)
             for epsilon, lam, theta in product(grid.epsilons, grid.lams, grid.thetas)
         ]
+
+    def __add__(self, other: "SearchResult") -> "SearchResult":
+        """Candidates of both, on the same splits."""
+        return SearchResult(
+            [*self.structures, *other.structures],
+            np.concatenate([self.scores, other.scores]),
+            np.concatenate([self.fit_seconds, other.fit_seconds]),
+            np.concatenate([self.score_seconds, other.score_seconds]),
+            self.unsolved + other.unsolved,
+        )
 
     def without_data(self) -> "SearchResult":
         """Scores alone, to be kept with a fitted estimator."""
@@ -132,9 +147,8 @@ class SearchResult:
         params = []
         for candidate in self.candidates():
             named = candidate._asdict()
-            if len(self.structures) == 1:
-                del named["structure"]
-            params.append(named)
+            del named["structure"]
+            params.append({**named, **self.structures[candidate.structure].settings})
         return results_table(params, self.scores, self.fit_seconds, self.score_seconds)
 
 
@@ -208,7 +222,7 @@ def search(
         jobs.append(partial(_run_path, lams, trial, solver, theta, epsilon))
     done = dict(zip(keys, run_jobs(jobs, n_jobs, advance), strict=True))
     parts = []
-    for k, (_, grid, trials) in enumerate(structures):
+    for k, (_, grid, trials, _) in enumerate(structures):
         shape = len(grid.epsilons), len(grid.lams), len(grid.thetas), len(trials)
         out = np.empty((3, *shape))
         for t, trial in enumerate(trials):
@@ -267,7 +281,7 @@ def _distinct(grid: Grid, trial: Trial) -> tuple[Array, Array]:
 def _paths(structures: Sequence[Structure]) -> list[tuple[int, int, float, float]]:
     """Structure, trial, theta and epsilon of each path that differs from the others."""
     found = []
-    for k, (_, grid, trials) in enumerate(structures):
+    for k, (_, grid, trials, _) in enumerate(structures):
         for t, trial in enumerate(trials):
             thetas, epsilons = _distinct(grid, trial)
             for epsilon, theta in product(epsilons, thetas):
