@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     )
     from priormtl.priors import FeaturePrior, TaskPrior
     from priormtl.reports import report
+    from priormtl.splines import SplineFeatures
+    from priormtl.tabular import tabular_model
 
 __version__ = "0.1.0"
 
@@ -37,6 +39,7 @@ __all__ = [
     "MultiTaskClassifierCV",
     "MultiTaskRegressor",
     "MultiTaskRegressorCV",
+    "SplineFeatures",
     "TaskKFold",
     "TaskPrior",
     "TaskStatistics",
@@ -54,6 +57,7 @@ __all__ = [
     "save",
     "stack_tasks",
     "summarize",
+    "tabular_model",
 ]
 
 # Rooms are loaded when they are first asked for, so that commands start at once.
@@ -74,6 +78,8 @@ _FACES = {
     "MultiTaskRegressor MultiTaskRegressorCV TaskKFold regularization_path",
     "priors": "FeaturePrior TaskPrior",
     "reports": "report",
+    "splines": "SplineFeatures",
+    "tabular": "tabular_model",
 }
 _HOMES = {name: room for room, names in _FACES.items() for name in names.split()}
 

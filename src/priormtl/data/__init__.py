@@ -1,6 +1,13 @@
 """What was observed: samples of many tasks, and the statistics that replace them."""
 
-from priormtl.data.encoding import POLICIES, Encoding, RawColumn, read_encoding
+from priormtl.data.encoding import (
+    POLICIES,
+    Encoding,
+    RawColumn,
+    StrayTextError,
+    read_encoding,
+    refuse_strays,
+)
 from priormtl.data.labels import (
     TaskOrder,
     arrow_categories,
@@ -71,6 +78,7 @@ __all__ = [
     "RawColumn",
     "SharedRows",
     "StackedRows",
+    "StrayTextError",
     "StreamedMoments",
     "Table",
     "TaskData",
@@ -106,6 +114,7 @@ __all__ = [
     "read_encoding",
     "read_matrix",
     "read_targets",
+    "refuse_strays",
     "refuse_tiny",
     "shift_samples",
     "split_task_column",

@@ -5,6 +5,7 @@ category, named ``colour=red``. Statistics and models carry their encoding, so t
 predict tables that have the columns they were learned from.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -19,6 +20,9 @@ from priormtl.exceptions import absent_name, unknown_name
 
 POLICIES = ("error", "drop", "mean")  # from strict to mild
 GAP = -1  # code of a missing value
+FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
+LARGEST_SHARE_OF_OTHERS = 0.25
+NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
 
 
 class RawColumn(NamedTuple):
@@ -227,3 +231,26 @@ def _category_codes(column: RawColumn, items: list[Any]) -> Index:
             what = f"value in column {column.name!r}:"
             raise unknown_name(what, text, categories)
     return np.fromiter(map(codes.__getitem__, items), np.intp, len(items))
+
+
+class StrayTextError(ValueError):
+    """A text among the numbers of a column."""
+
+    def __init__(self, column: str, value: str, place: str = "") -> None:
+        self.column, self.value = column, value
+        super().__init__(
+            f"column {column!r} must hold numbers: got {value[:40]!r}{place}; correct "
+            "it, or declare the column as categorical (--categories "
+            f"{column}, in Python categories={{{column!r}: []}})."
+        )
+
+
+def refuse_strays(name: str, values: Sequence[str]) -> bool:
+    """Fail if a few texts are among many numbers; return whether all are numbers."""
+    others = [value for value in values if not NUMBER.fullmatch(value)]
+    few = len(others) <= LARGEST_SHARE_OF_OTHERS * len(values)
+    if len(values) < FEWEST_NUMBERS or not few:
+        return False
+    if others:
+        raise StrayTextError(name, others[0])
+    return True

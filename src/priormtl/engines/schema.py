@@ -11,7 +11,6 @@ column with missing values, one missing indicator. ``join_layouts`` extends the 
 of two sets of rows to one that holds both.
 """
 
-import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,14 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.data import POLICIES, Encoding, RawColumn
+from priormtl.data import POLICIES, Encoding, RawColumn, refuse_strays
 from priormtl.exceptions import unknown_name
 
 MOST_VALUES = 1000  # a text column with more values hardly holds categories
-FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
-LARGEST_SHARE_OF_OTHERS = 0.25
 FOLD = "\0fold"  # column of folds that were dealt before; no table has this name
-NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
 
 
 class Wanted(NamedTuple):
@@ -292,18 +288,6 @@ def refuse_many(name: str, values: Sequence[str], *, declared: bool = False) -> 
         )
 
 
-class StrayTextError(ValueError):
-    """A text among the numbers of a column."""
-
-    def __init__(self, column: str, value: str, place: str = "") -> None:
-        self.column, self.value = column, value
-        super().__init__(
-            f"column {column!r} must hold numbers: got {value[:40]!r}{place}; correct "
-            "it, or declare the column as categorical (--categories "
-            f"{column}, in Python categories={{{column!r}: []}})."
-        )
-
-
 def check_texts(name: str, values: Sequence[str]) -> None:
     """Check that the categories of a text column are not meant as numbers.
 
@@ -321,14 +305,3 @@ def check_texts(name: str, values: Sequence[str]) -> None:
         UserWarning,
         stacklevel=2,
     )
-
-
-def refuse_strays(name: str, values: Sequence[str]) -> bool:
-    """Fail if a few texts are among many numbers; return whether all are numbers."""
-    others = [value for value in values if not NUMBER.fullmatch(value)]
-    few = len(others) <= LARGEST_SHARE_OF_OTHERS * len(values)
-    if len(values) < FEWEST_NUMBERS or not few:
-        return False
-    if others:
-        raise StrayTextError(name, others[0])
-    return True

@@ -33,6 +33,7 @@ import pyarrow.dataset as ds
 from pyarrow import csv, fs
 
 from priormtl._lazy import cached_property
+from priormtl.data.encoding import NUMBER, StrayTextError
 from priormtl.engines.batches import choose_rows
 from priormtl.engines.columns import (
     Hashes,
@@ -41,7 +42,7 @@ from priormtl.engines.columns import (
     hash_rows,
     is_textual,
 )
-from priormtl.engines.schema import FOLD, NUMBER, Schema, StrayTextError, Wanted
+from priormtl.engines.schema import FOLD, Schema, Wanted
 from priormtl.exceptions import DataFileError, FoldsError, suggest_file, unknown_name
 
 SUFFIXES = {

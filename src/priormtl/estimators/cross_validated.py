@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -70,6 +71,7 @@ from priormtl.selection import (
     RowError,
     Score,
     SearchResult,
+    Split,
     StatisticsError,
     Structure,
     choose_candidate,
@@ -202,6 +204,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             for k, fold in enumerate(folds):
                 scored.append((fold.train, self._judge(table, fold, k)))
             self._choose_and_fit(Parts(whole, scored), root)
+            self._hold_out(table, [fold.split for fold in folds])
         if root is not None:
             root.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
@@ -292,7 +295,28 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 stacklevel=5,
             )
         self.structure_ = self._structure(plain.structures[chosen].settings)
+        self._fold_models = []
+        for trial in plain.structures[chosen].trials:
+            problem = trial.posed.at(lam, theta, epsilon).problem
+            solution = solver.solve(problem)
+            coef = solution.coef.T / trial.posed.scale
+            self._fold_models.append((coef, solution.intercept))
         return posed[chosen], result, best
+
+    def _hold_out(self, table: Table, splits: Sequence[Split]) -> None:
+        """Scores of rows by the models that were not fitted to them."""
+        n = len(table)
+        self.folds_, self.held_out_ = np.full(n, -1), np.full(n, np.nan)
+        for k, (split, model) in enumerate(zip(splits, self._fold_models, strict=True)):
+            self.folds_[split.test] = k
+            if table.codes is None:
+                continue
+            coef, intercept = model
+            codes = table.codes[split.test]
+            rows, coef = table.X[split.test], coef[codes]
+            products = rows.multiply(coef) if issparse(rows) else rows * coef
+            sums = np.ravel(products.sum(axis=1))
+            self.held_out_[split.test] = sums + intercept[codes]
 
     def _search_structures(
         self, parts: Parts, solver: Solver, jobs: int, root: Any

@@ -1,0 +1,545 @@
+"""tabular_model: from a raw data frame to predictions, with what the data ask for.
+
+Three steps: ``TableFeatures`` turns columns of any kind into numbers and smooth curves,
+the CV estimator chooses the structure and estimates by REML how much effects vary, and
+``StackedRegressor`` or ``StackedClassifier`` mixes in gradient boosting where held-out
+rows say that interactions matter.
+"""
+
+import warnings
+from collections.abc import Hashable
+from typing import Any, NamedTuple, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    RegressorMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from priormtl._arrays import Array
+from priormtl.checks import check_choice
+from priormtl.data import (
+    StrayTextError,
+    as_frame,
+    encode_labels,
+    refuse_strays,
+    split_task_column,
+)
+from priormtl.data.tables import column_floats
+from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
+from priormtl.exceptions import unknown_name
+from priormtl.priors import FeaturePrior, as_feature_prior
+from priormtl.splines import Curves, wiggles_of
+from priormtl.trees import Trees
+
+__all__ = [
+    "StackedClassifier",
+    "StackedRegressor",
+    "TableFeatures",
+    "tabular_model",
+]
+
+KINDS = ("regressor", "classifier")
+FEWEST_VALUES = 7  # distinct numbers of a column that gets a curve
+N_KNOTS = 10
+MOST_CATEGORIES = 100  # a text column with more, and few rows each, hardly helps
+ROWS_PER_CATEGORY = 2.0
+HEAVY_TAIL = 4.0  # interquartile ranges from the median that call for compression
+LEAST_GAIN = 1.0  # standard errors by which boosting must lower held-out losses
+
+
+def tabular_model(
+    kind: str,
+    *,
+    task: str,
+    feature_prior: Any = None,
+    smooth: Any = "auto",
+    trees: str = "auto",
+    **settings: Any,
+) -> Pipeline:
+    """Build a model that takes raw data frames.
+
+    Columns may hold numbers, text, categories, truth values or dates, with gaps. All
+    columns but the task and those named in ``drop`` of ``fit`` are features. Which
+    effects vary between tasks and how much, which are smooth curves, and whether
+    interactions matter is found from the data, so that no further argument is needed.
+
+    Parameters
+    ----------
+    kind : {"regressor", "classifier"}
+        Whether the target is a number or one of two classes.
+    task : str
+        Column of the tasks.
+    feature_prior : FeaturePrior, optional
+        What is known about the features.
+    smooth : "auto", "none" or list of str, default="auto"
+        Numeric columns whose effects may be curves. "auto": all with at least seven
+        distinct values.
+    trees : {"auto", "none"}, default="auto"
+        Whether predictions of gradient boosting are mixed in where held-out rows say
+        that they help.
+    **settings
+        Further parameters of :class:`MultiTaskRegressorCV` or
+        :class:`MultiTaskClassifierCV`.
+
+    Returns
+    -------
+    Pipeline
+        Unfitted scikit-learn pipeline with the steps "features" and "model".
+
+    Notes
+    -----
+    Tasks that were not seen in training get what all tasks share. Missing values are
+    filled with means, and a feature such as "age missing" says where. Columns with
+    heavy tails (values beyond four interquartile ranges from the median) are compressed
+    by asinh.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from priormtl import tabular_model
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(
+    ...     {"shop": np.arange(120) % 6, "price": rng.normal(size=120)}
+    ... )
+    >>> sales = 3.0 - 2.0 * table["price"] + table["shop"] + rng.normal(size=120)
+    >>> model = tabular_model("regressor", task="shop", trees="none")
+    >>> bool(model.fit(table, sales).score(table, sales) > 0.8)
+    True
+    """
+    check_choice("kind", kind, KINDS)
+    check_choice("trees", trees, ("auto", "none"))
+    if not isinstance(task, str):
+        raise TypeError(
+            f"task must name the column of the tasks: got {type(task).__name__}."
+        )
+    known = as_feature_prior(feature_prior) or FeaturePrior(())
+    prior = known + FeaturePrior.shrink() + _SMOOTH
+    given = {
+        "task": task,
+        "feature_prior": prior,
+        "ties": "adaptive",
+        "fit_intercept": "tied",
+        "lams": (0.0,),
+        "thetas": (1.0,),
+        "epsilons": (1.0,),
+        "unseen_tasks": "shared",
+        **settings,
+    }
+    build = MultiTaskRegressorCV if kind == "regressor" else MultiTaskClassifierCV
+    model: Any = build(**given)
+    if trees == "auto":
+        stack = StackedRegressor if kind == "regressor" else StackedClassifier
+        model = stack(model)
+    return Pipeline([("features", TableFeatures(task, smooth)), ("model", model)])
+
+
+_SMOOTH = FeaturePrior.smooth()
+
+
+# Columns of a table as numbers.
+
+
+class NumberColumn(NamedTuple):
+    """How a column becomes a number, with its curve if it has one."""
+
+    name: str
+    centre: float  # fills gaps
+    scale: float | None  # of the compression of heavy tails; None: none
+    marks_gaps: bool
+    curves: Curves | None
+
+    @classmethod
+    def fit(cls, name: str, x: Array, bends: bool | None) -> "NumberColumn | None":
+        """None for columns without two values. ``bends`` None: where values are many."""
+        seen = x[~np.isnan(x)]
+        if len(seen) == 0 or np.ptp(seen) <= 1e-12 * np.abs(seen).max():
+            return None
+        low, middle, high = np.quantile(seen, [0.25, 0.5, 0.75])
+        spread = float(high - low) or float(seen.std())
+        heavy = np.abs(seen - middle).max() > HEAVY_TAIL * spread
+        n_values = len(np.unique(seen))
+        curved = n_values >= FEWEST_VALUES if bends is None else bends
+        found = cls(name, float(middle), None, bool(np.isnan(x).any()), None)
+        if heavy and n_values >= FEWEST_VALUES:
+            found = found._replace(scale=spread)
+        values = found._numbers(seen)
+        if not heavy:
+            found = found._replace(centre=float(seen.mean()))
+        if curved:
+            found = found._replace(curves=Curves.fit(values, N_KNOTS, None))
+        return found
+
+    def _numbers(self, x: Array) -> Array:
+        if self.scale is None:
+            return x
+        return np.arcsinh((x - self.centre) / self.scale)
+
+    def encode(self, x: Array) -> dict[str, Array]:
+        gaps = np.isnan(x)
+        values = self._numbers(np.where(gaps, self.centre, x))
+        found = {self.name: values}
+        if self.curves is not None:
+            for number, wiggle in enumerate(self.curves(values).T, 1):
+                found[f"{self.name}~{number}"] = wiggle
+        if self.marks_gaps:
+            found[f"{self.name} missing"] = gaps.astype(np.float64)
+        return found
+
+
+class CategoryColumn(NamedTuple):
+    """Categories of a column, each of which becomes a feature."""
+
+    name: str
+    values: tuple[str, ...]
+
+    def encode(self, texts: list[str | None]) -> dict[str, Array]:
+        known = set(self.values)
+        new = next(
+            (text for text in texts if text is not None and text not in known), None
+        )
+        if new is not None and len(known) > 1:
+            warnings.warn(
+                f"column {self.name!r} has the new category {new!r}, among others "
+                "perhaps; rows with new categories count as none of the known ones.",
+                UserWarning,
+                stacklevel=2,
+            )
+        column = np.array(texts, dtype=object)
+        # Of two categories one says it all.
+        values = self.values[1:] if len(self.values) == 2 else self.values
+        return {f"{self.name}={v}": (column == v).astype(np.float64) for v in values}
+
+
+class TableFeatures(TransformerMixin, BaseEstimator):
+    """Turn the columns of a raw table into features; the task column stays.
+
+    Numbers, truth values and dates (days) become one feature, followed by the wiggles
+    of their curve; see :class:`SplineFeatures`. Each category of a text column becomes
+    a feature such as "colour=red". Text columns in which most values occur once hold
+    no categories and are left out, with a warning.
+
+    Parameters
+    ----------
+    task : str
+        Column of the tasks.
+    smooth : "auto", "none" or list of str, default="auto"
+        Numeric columns that get curves. "auto": all with at least seven distinct
+        values.
+
+    Attributes
+    ----------
+    columns_ : list of str
+        Columns that are used.
+    n_features_in_, feature_names_in_
+        Number and names of the columns seen in ``fit``.
+    """
+
+    def __init__(self, task: str, smooth: Any = "auto") -> None:
+        self.task = task
+        self.smooth = smooth
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn kinds of columns, categories, fillings and curves."""
+        frame = self._frame(X, reset=True)
+        smooth = self.smooth
+        if isinstance(smooth, str) and smooth not in ("auto", "none"):
+            raise ValueError(
+                f'smooth must be "auto", "none" or a list of columns: got {smooth!r}.'
+            )
+        named = () if isinstance(smooth, str) else tuple(smooth)
+        for name in (self.task, *named):
+            if name not in frame.columns:
+                raise unknown_name("column", name, frame.columns)
+        self._columns: list[NumberColumn | CategoryColumn] = []
+        for name in frame.columns:
+            if name == self.task:
+                continue
+            values = _numbers(frame.get_column(name))
+            bends = None if smooth == "auto" else name in named
+            if values is not None:
+                column = NumberColumn.fit(name, values, bends)
+            else:
+                column = _categories(name, frame.get_column(name), len(frame))
+            if column is not None:
+                self._columns.append(column)
+        if not self._columns:
+            raise ValueError(
+                "a table needs features besides its task: got no column with two "
+                "values or more."
+            )
+        self.columns_ = [column.name for column in self._columns]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Features and the task column, as a data frame of the same library."""
+        check_is_fitted(self, "columns_")
+        frame = self._frame(X, reset=False)
+        if self.task not in frame.columns:
+            raise unknown_name("column of X for task", self.task, frame.columns)
+        out: list[Any] = [frame.get_column(self.task)]
+        for column in self._columns:
+            series = frame.get_column(column.name)
+            if isinstance(column, CategoryColumn):
+                found = column.encode(_texts(series))
+            else:
+                values = _numbers(series)
+                if values is None:
+                    raise ValueError(
+                        f"X column {column.name!r} must hold numbers, as in fit: got "
+                        f"{series.dtype}."
+                    )
+                found = column.encode(values)
+            backend = frame.implementation
+            out += [nw.new_series(n, v, backend=backend) for n, v in found.items()]
+        return frame.select(*out).to_native()
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of the result."""
+        check_is_fitted(self, "columns_")
+        names = [self.task]
+        for column in self._columns:
+            if isinstance(column, CategoryColumn):
+                names += column.encode([])
+            else:
+                names += column.encode(np.zeros(0))
+        return np.array(names, dtype=object)
+
+    def _frame(self, X: Any, *, reset: bool) -> nw.DataFrame[Any]:
+        frame = as_frame(X)
+        if frame is None:
+            raise TypeError(
+                f"X must be a data frame with named columns: got {type(X).__name__}."
+            )
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return frame
+
+
+def _numbers(series: Any) -> Array | None:
+    """Values of a column of numbers, truth values or dates; None for other columns."""
+    kind = series.dtype
+    if kind == nw.Boolean:
+        return np.array(
+            [np.nan if v is None else float(v) for v in series.to_list()], dtype=float
+        )
+    if kind == nw.Date or isinstance(kind, nw.Datetime) or kind == nw.Datetime:
+        days = series.to_numpy().astype("datetime64[s]")
+        seconds = days.astype(np.int64).astype(np.float64)
+        return np.where(np.isnat(days), np.nan, seconds / 86400.0)
+    if kind.is_numeric() or series.null_count() == len(series):
+        return column_floats(series)
+    return None
+
+
+def _texts(series: Any) -> list[str | None]:
+    return [
+        None if value is None or value != value else str(value)  # noqa: PLR0124
+        for value in series.to_list()
+    ]
+
+
+def _categories(name: str, series: Any, n: int) -> CategoryColumn | None:
+    """Categories of a column, or None where it holds none."""
+    texts = _texts(series)
+    values = tuple(sorted({text for text in texts if text is not None}))
+    if series.dtype not in (nw.Categorical, nw.Enum):
+        try:
+            refuse_strays(name, values)
+        except StrayTextError as error:
+            row = texts.index(error.value)
+            raise ValueError(
+                f"column {name!r} must hold numbers: got {error.value[:40]!r} in row "
+                f"{row}. Correct it, or make the column categorical, in pandas by "
+                f"astype({'category'!r})."
+            ) from None
+    if len(values) > MOST_CATEGORIES and n < ROWS_PER_CATEGORY * len(values):
+        warnings.warn(
+            f"column {name!r} has {len(values)} different texts in {n} rows and is "
+            "left out: it holds no categories.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return None
+    gaps = any(text is None for text in texts)
+    return CategoryColumn(name, values) if len(values) > 1 - gaps else None
+
+
+# Boosting beside the linear model.
+
+
+class _Stacked(BaseEstimator):
+    """A CV estimator and gradient boosting, mixed as held-out rows say.
+
+    The prediction is (1 − w) times that of the linear model plus w times that of the
+    trees. The weight w minimises the loss of held-out rows; both are learned from the
+    same training parts (stacking: Wolpert 1992, Breiman 1996). Where the gain is below
+    one standard error, w is zero.
+    """
+
+    trees_weight_: float
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+        """Fit the linear model, then trees on its training parts."""
+        self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
+        self.n_features_in_ = self.model_.n_features_in_
+        names, tasks = self._wide(X)
+        weight = None if sample_weight is None else np.asarray(sample_weight, float)
+        targets, held_out = self._targets(y), self.model_.held_out_
+        classify = isinstance(self, ClassifierMixin)
+        self.trees_, by_trees = [], np.full(len(targets), np.nan)
+        matrix = self._matrix(names, tasks)
+        for fold in range(self.model_.n_splits_):
+            test = self.model_.folds_ == fold
+            part = None if weight is None else weight[~test]
+            trees = Trees.fit(matrix[~test], targets[~test], part, classify=classify)
+            by_trees[test] = trees.predict(matrix[test])
+            self.trees_.append(trees)
+        known = ~np.isnan(held_out) & ~np.isnan(by_trees)
+        shares = np.ones(len(targets)) if weight is None else weight
+        self.trees_weight_ = _best_weight(
+            targets[known], held_out[known], by_trees[known], shares[known], classify
+        )
+        if self.trees_weight_ == 0.0:
+            self.trees_ = []
+        return self
+
+    def _wide(self, X: Any) -> tuple[dict[str, Array], Any]:
+        """Features of the trees: all but wiggles, and labels of tasks."""
+        rest, labels = split_task_column(X, self.model_.task)
+        frame = as_frame(rest)
+        assert frame is not None
+        curved = {j for group in wiggles_of(frame.columns).values() for j in group}
+        kept = [n for j, n in enumerate(frame.columns) if j not in curved]
+        return {n: column_floats(frame.get_column(n)) for n in kept}, labels
+
+    def _matrix(self, columns: dict[str, Array], labels: Any) -> Array:
+        """Features and the place of the task among those of the fit; NaN: unseen."""
+        n = len(next(iter(columns.values())))
+        codes, tasks = encode_labels(labels, n)
+        place = {task: float(i) for i, task in enumerate(self.model_.tasks_.tolist())}
+        places = np.array([place.get(_plain(task), np.nan) for task in tasks])
+        return np.column_stack([*columns.values(), places[codes]])
+
+    def _mixed(self, X: Any, linear: Array) -> Array:
+        if not self.trees_:
+            return linear
+        matrix = self._matrix(*self._wide(X))
+        boosted = np.mean([trees.predict(matrix) for trees in self.trees_], axis=0)
+        return (1.0 - self.trees_weight_) * linear + self.trees_weight_ * boosted
+
+    def _targets(self, y: Any) -> Array:
+        raise NotImplementedError
+
+    def summary(self) -> Any:
+        """Summary of the linear model; see :meth:`MultiTaskRegressor.summary`."""
+        check_is_fitted(self)
+        return self.model_.summary()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class StackedRegressor(RegressorMixin, _Stacked):
+    """MultiTaskRegressorCV with gradient boosting mixed in where it helps.
+
+    Parameters
+    ----------
+    model : MultiTaskRegressorCV
+        Linear model, with the name of the task column as ``task``.
+
+    Attributes
+    ----------
+    model_ : MultiTaskRegressorCV
+        Fitted linear model.
+    trees_weight_ : float
+        Share of the trees in predictions, from 0 to 1.
+    trees_ : list of Trees
+        Trees learned without each fold; their mean is used. Empty if the share is 0.
+    """
+
+    def predict(self, X: Any) -> Array:
+        """Predict the target of each row."""
+        check_is_fitted(self)
+        return self._mixed(X, self.model_.predict(X))
+
+    def _targets(self, y: Any) -> Array:
+        return np.asarray(y, dtype=np.float64)
+
+
+class StackedClassifier(ClassifierMixin, _Stacked):
+    """MultiTaskClassifierCV with gradient boosting mixed in where it helps.
+
+    Log-odds are mixed. See :class:`StackedRegressor`.
+
+    Parameters
+    ----------
+    model : MultiTaskClassifierCV
+        Linear model with logistic loss, with the name of the task column as ``task``.
+
+    Attributes
+    ----------
+    model_ : MultiTaskClassifierCV
+        Fitted linear model.
+    classes_ : (2,) array
+        Classes.
+    trees_weight_, trees_
+        See :class:`StackedRegressor`.
+    """
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return np.asarray(self.model_.classes_)
+
+    def decision_function(self, X: Any) -> Array:
+        """Log-odds of the second class."""
+        check_is_fitted(self)
+        return self._mixed(X, self.model_.decision_function(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of both classes (n, 2)."""
+        second = 1.0 / (1.0 + np.exp(-np.clip(self.decision_function(X), -700, 700)))
+        return np.column_stack([1.0 - second, second])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the class of each row."""
+        return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
+
+    def _targets(self, y: Any) -> Array:
+        return np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
+
+
+def _plain(label: Any) -> Hashable:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _best_weight(
+    y: Array, linear: Array, boosted: Array, shares: Array, classify: bool
+) -> float:
+    """Share of boosting that minimises the loss of held-out rows; 0 for a small gain."""
+
+    def losses(w: float) -> Array:
+        scores = linear + w * (boosted - linear)
+        loss = np.logaddexp(0.0, -y * scores) if classify else (y - scores) ** 2
+        return shares * loss
+
+    if len(y) < 2:
+        return 0.0
+    found = minimize_scalar(
+        lambda w: float(losses(w).sum()), bounds=(0.0, 1.0), method="bounded"
+    )
+    weight = float(found.x)
+    gains = losses(0.0) - losses(weight)
+    error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
+    return weight if gains.mean() > LEAST_GAIN * error else 0.0
