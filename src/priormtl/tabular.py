@@ -52,7 +52,6 @@ N_KNOTS = 10
 MOST_CATEGORIES = 100  # a text column with more, and few rows each, hardly helps
 ROWS_PER_CATEGORY = 2.0
 HEAVY_TAIL = 4.0  # interquartile ranges from the median that call for compression
-LEAST_GAIN = 1.0  # standard errors by which boosting must lower held-out losses
 
 
 def tabular_model(
@@ -158,7 +157,10 @@ class NumberColumn(NamedTuple):
 
     @classmethod
     def fit(cls, name: str, x: Array, bends: bool | None) -> "NumberColumn | None":
-        """None for columns without two values. ``bends`` None: where values are many."""
+        """Learn from values; None for columns without two of them.
+
+        ``bends`` says whether there is a curve; None: if values are many.
+        """
         seen = x[~np.isnan(x)]
         if len(seen) == 0 or np.ptp(seen) <= 1e-12 * np.abs(seen).max():
             return None
@@ -262,6 +264,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         for name in frame.columns:
             if name == self.task:
                 continue
+            column: NumberColumn | CategoryColumn | None
             values = _numbers(frame.get_column(name))
             bends = None if smooth == "auto" else name in named
             if values is not None:
@@ -379,8 +382,8 @@ class _Stacked(BaseEstimator):
 
     The prediction is (1 − w) times that of the linear model plus w times that of the
     trees. The weight w minimises the loss of held-out rows; both are learned from the
-    same training parts (stacking: Wolpert 1992, Breiman 1996). Where the gain is below
-    one standard error, w is zero.
+    same training parts (stacking: Wolpert 1992, Breiman 1996). It is smaller where the
+    gain is within a few standard errors, and zero below one.
     """
 
     trees_weight_: float
@@ -500,6 +503,7 @@ class StackedClassifier(ClassifierMixin, _Stacked):
 
     @property
     def classes_(self) -> np.ndarray:
+        """Classes of the linear model."""
         return np.asarray(self.model_.classes_)
 
     def decision_function(self, X: Any) -> Array:
@@ -527,7 +531,11 @@ def _plain(label: Any) -> Hashable:
 def _best_weight(
     y: Array, linear: Array, boosted: Array, shares: Array, classify: bool
 ) -> float:
-    """Share of boosting that minimises the loss of held-out rows; 0 for a small gain."""
+    """Share of boosting that minimises the loss of held-out rows.
+
+    It is shrunk by 1 − 1/z², where z is the gain over its standard error, and zero
+    for gains below that.
+    """
 
     def losses(w: float) -> Array:
         scores = linear + w * (boosted - linear)
@@ -542,4 +550,5 @@ def _best_weight(
     weight = float(found.x)
     gains = losses(0.0) - losses(weight)
     error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
-    return weight if gains.mean() > LEAST_GAIN * error else 0.0
+    gain = float(gains.mean())
+    return weight * (1.0 - (error / gain) ** 2) if gain > error else 0.0
