@@ -21,13 +21,12 @@ if TYPE_CHECKING:
         MultiTaskRegressor,
         MultiTaskRegressorCV,
         TaskKFold,
-        load,
         regularization_path,
-        save,
     )
     from priormtl.priors import FeaturePrior, TaskPrior
     from priormtl.reports import report
     from priormtl.splines import SplineFeatures
+    from priormtl.storage import load, save
     from priormtl.tabular import tabular_model
 
 __version__ = "0.1.0"
@@ -74,11 +73,12 @@ _FACES = {
     "audits": "audit_prior",
     "baselines": "compare",
     "data": "TaskStatistics one_vs_one one_vs_rest stack_tasks summarize",
-    "estimators": "CopyFeatures MultiTaskClassifier MultiTaskClassifierCV load save "
+    "estimators": "CopyFeatures MultiTaskClassifier MultiTaskClassifierCV "
     "MultiTaskRegressor MultiTaskRegressorCV TaskKFold regularization_path",
     "priors": "FeaturePrior TaskPrior",
     "reports": "report",
     "splines": "SplineFeatures",
+    "storage": "load save",
     "tabular": "tabular_model",
 }
 _HOMES = {name: room for room, names in _FACES.items() for name in names.split()}

@@ -533,8 +533,8 @@ def _best_weight(
 ) -> float:
     """Share of boosting that minimises the loss of held-out rows.
 
-    It is shrunk by 1 − 1/z², where z is the gain over its standard error, and zero
-    for gains below that.
+    It is zero where the gain is below its standard error, and else shrunk by 1 − 1/z²,
+    where z is that of the weight.
     """
 
     def losses(w: float) -> Array:
@@ -550,5 +550,8 @@ def _best_weight(
     weight = float(found.x)
     gains = losses(0.0) - losses(weight)
     error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
-    gain = float(gains.mean())
-    return weight * (1.0 - (error / gain) ** 2) if gain > error else 0.0
+    gain, error = float(gains.mean()), float(error)
+    if gain <= error:
+        return 0.0
+    # Near zero the gain is quadratic in the weight, whose z is twice as large.
+    return weight * (1.0 - (0.5 * error / gain) ** 2)

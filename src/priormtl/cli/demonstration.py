@@ -33,9 +33,10 @@ from priormtl.cli.data import (
     write_example,
 )
 from priormtl.data import one_vs_one
-from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV, save
+from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
 from priormtl.priors import FeaturePrior
 from priormtl.reports import report
+from priormtl.storage import save
 
 REPEATS = 3
 FOLDS = 3

@@ -180,7 +180,7 @@ def prepare(
 ) -> Predictor:
     """Load a model, and find out which columns of a table it needs."""
     from priormtl.data import Encoding
-    from priormtl.estimators import load
+    from priormtl.storage import load
 
     model = load(path)
     encoding = getattr(model, "encoding_", None)

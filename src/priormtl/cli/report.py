@@ -77,8 +77,8 @@ def report(
     """
     with require_extra("report", "cli"):
         from priormtl import engines
-        from priormtl.estimators import load
         from priormtl.reports import report as build_report
+        from priormtl.storage import load
     with exit_on_error(), print_warnings():
         check_output(out, model, data)
         check_output(coefficients, model, data)

@@ -34,7 +34,6 @@ from priormtl.estimators.splitting import (
     make_splits,
     with_task_column,
 )
-from priormtl.estimators.storage import load, save
 from priormtl.estimators.summary import (
     FeatureSummary,
     ModelSummary,
@@ -72,14 +71,12 @@ __all__ = [
     "code_classes",
     "fit_rows",
     "hide_progress",
-    "load",
     "make_splits",
     "own_strength",
     "read_source",
     "read_source_rows",
     "refuse_lone_classes",
     "regularization_path",
-    "save",
     "separate_tasks",
     "shared_coef",
     "show_progress",

@@ -62,6 +62,7 @@ from priormtl.model import Posed, Solver
 from priormtl.priors import as_feature_prior, has_order
 from priormtl.selection import (
     RULES,
+    Candidate,
     Fold,
     Grid,
     LogLoss,
@@ -329,6 +330,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         choices = self._choices(parts)
         best = {name: values[0] for name, values in choices.items()}
         posed, result = [], None
+        leader: Candidate | None = None
         title = f"{type(self).__name__}, {len(parts.folds)} splits"
         for choice, values in ({"": (None,)} | choices).items():
             tried = [best] if not choice else [{**best, choice: v} for v in values[1:]]
@@ -337,7 +339,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                     if choice:  # only what was chosen is worth a warning
                         warnings.simplefilter("ignore", UserWarning)
                     whole = self._model(**self._open(settings, parts)).pose(parts.whole)
-                    grid = self._grid(whole, settings)
+                    near = leader if settings.get("ties") == best.get("ties") else None
+                    grid = self._grid(whole, settings, near)
                     structure = Structure.of(whole, grid, parts.folds, settings)
                 total = count_paths([structure])
                 with show_progress(self, root, title, total) as advance:
@@ -390,10 +393,13 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             chosen["common"] = curved
         return {"lam": 1.0, "theta": 1.0, "epsilon": 1.0, **chosen}
 
-    def _grid(self, posed: Posed, settings: Mapping[str, Any]) -> Grid:
+    def _grid(
+        self, posed: Posed, settings: Mapping[str, Any], near: Candidate | None
+    ) -> Grid:
         """Strengths to try with a structure.
 
-        Where REML has estimated ties and smoothness, fewer are worth trying.
+        Where REML has estimated ties and smoothness, fewer are worth trying, and also
+        where the best ones of a structure with uniform ties are known.
         """
         thetas = check_strengths("thetas", self.thetas)
         epsilons = check_strengths("epsilons", self.epsilons)
@@ -403,6 +409,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             if self.lams is None:
                 largest = float(read_lams(2, posed.problem).max())
                 return Grid(largest * np.array(ADAPTIVE_LAMS), thetas, epsilons)
+        elif near is not None and near.epsilon in epsilons:
+            place = int(np.flatnonzero(epsilons == near.epsilon)[0])
+            epsilons = epsilons[max(place - 1, 0) : place + 2]
         return Grid(read_lams(self.lams, posed.problem), thetas, epsilons)
 
     def _refit(self, data: TaskData | TaskStatistics, posed: Posed) -> None:

@@ -149,11 +149,15 @@ class Ours:
             "feature_prior": prior,
             "task_prior": self.task_prior,
             "fit_intercept": self.intercepts,
+            "intercept_strength": 1.0,
             "ties": self.ties,
+            "standardize": False,
             "tol": training.tol,
         }
         if training.classify:
-            return MultiTaskClassifierCV(*grids, loss="squared", **settings)
+            return MultiTaskClassifierCV(
+                *grids, loss="squared", scoring="task_auc", **settings
+            )
         return MultiTaskRegressorCV(*grids, **settings)
 
 

@@ -23,6 +23,7 @@ from priormtl.selection.outliers import (
 from priormtl.selection.search import (
     Grid,
     SearchResult,
+    Structure,
     Trial,
     mean_scores,
     results_table,
@@ -90,6 +91,11 @@ class OutlierResult:
     def grid(self) -> Grid:
         """Strengths tried without outliers."""
         return self.plain.grid
+
+    @property
+    def structures(self) -> Sequence[Structure]:
+        """Structures tried without outliers."""
+        return self.plain.structures
 
     @property
     def scores(self) -> Array:

@@ -8,12 +8,15 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl.archive import read_archive, write_archive
 from priormtl.data import from_plain, read_encoding, to_plain
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
 from priormtl.estimators.cross_validated import (
+    STRUCTURE,
     CrossValidated,
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
@@ -30,10 +33,22 @@ from priormtl.selection import (
     Structure,
     search_attributes,
 )
+from priormtl.splines import Curves
+from priormtl.tabular import (
+    CategoryColumn,
+    NumberColumn,
+    StackedClassifier,
+    StackedRegressor,
+    TableFeatures,
+)
+from priormtl.trees import Trees
 
 __all__ = ["load", "save"]
 
+TREE_ARRAYS = ("roots", "feature", "threshold", "left", "right", "value")
+
 KIND = "model"
+PIPELINE = "tabular_model"
 MODELS: dict[str, type[LinearMultiTask]] = {
     "MultiTaskRegressor": MultiTaskRegressor,
     "MultiTaskClassifier": MultiTaskClassifier,
@@ -45,7 +60,7 @@ SCORED = ("scores", "fit_seconds", "score_seconds")
 PLAIN_DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[48]|U[0-9]{1,6})")
 
 
-def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
+def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file.
 
     The file contains arrays, settings and a checksum, but no pickle. It contains
@@ -54,7 +69,8 @@ def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : MultiTaskRegressor, MultiTaskClassifier or their CV variants
+    model : MultiTaskRegressor, MultiTaskClassifier, their CV variants or a pipeline \
+of tabular_model
         Fitted model. ``cv`` must be a number, and ``scoring`` a name or None. For
         compared methods and pipelines use joblib, whose files are pickles.
     path : path
@@ -70,6 +86,14 @@ def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
     >>> load(path).predict([[3.0]]) == model.predict([[3.0]])
     array([ True])
     """
+    if isinstance(model, Pipeline):
+        settings, arrays = _dump_pipeline(model)
+    else:
+        settings, arrays = _dump(model)
+    write_archive(path, KIND, settings, arrays)
+
+
+def _dump(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     _refuse_others(model)
     check_is_fitted(model)
     settings = {
@@ -86,10 +110,10 @@ def save(model: LinearMultiTask, path: str | os.PathLike[str]) -> None:
         arrays |= {"shared_coef": model.shared_coef_, "own_coef": model.own_coef_}
     if isinstance(model, CrossValidated):
         arrays |= _search_arrays(model)
-    write_archive(path, KIND, settings, arrays)
+    return settings, arrays
 
 
-def load(path: str | os.PathLike[str]) -> LinearMultiTask:
+def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that was written by ``save``.
 
     Loading runs no code from the file. Modified files are rejected.
@@ -101,10 +125,12 @@ def load(path: str | os.PathLike[str]) -> LinearMultiTask:
 
     Returns
     -------
-    MultiTaskRegressor, MultiTaskClassifier or one of their CV variants
+    MultiTaskRegressor, MultiTaskClassifier, one of their CV variants, or a pipeline
     """
     settings, arrays = read_archive(path, KIND)
     try:
+        if settings["class"] == PIPELINE:
+            return _restore_pipeline(settings, arrays)
         return _restore(settings, arrays)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise ModelFileError(
@@ -152,7 +178,10 @@ def _plain_search_params(params: dict[str, Any]) -> None:
 
 def _search_arrays(model: CrossValidated) -> dict[str, np.ndarray]:
     result = model._result
-    arrays = {name: getattr(result.grid, name) for name in SEARCHED}
+    arrays = {}
+    for k, structure in enumerate(result.structures):
+        for name in SEARCHED:
+            arrays[f"{name}_{k}"] = getattr(structure.grid, name)
     if isinstance(result, OutlierResult):
         arrays["outlier_candidates"] = np.array(result.extra).reshape(-1, 4)
     return arrays | {name: getattr(result, name) for name in SCORED}
@@ -186,6 +215,10 @@ def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
     }
     if isinstance(model, CrossValidated):
         fitted["best_index"] = model.best_index_
+        structures = model._result.structures
+        fitted["structures"] = [dict(structure.settings) for structure in structures]
+        tried = structures[0].settings
+        fitted["structure"] = {name: model.structure_[name] for name in tried}
     if isinstance(model, ClassificationTasks):
         table = model._classes
         fitted["classes"] = to_plain(table.ravel().tolist())
@@ -234,7 +267,9 @@ def _restore(
     if isinstance(model, CrossValidated):
         best = int(fitted["best_index"])
         _demand(best >= 0, "index of the best candidate")
-        model.__dict__.update(search_attributes(_read_search(arrays), best))
+        result = _read_search(arrays, fitted["structures"])
+        model.__dict__.update(search_attributes(result, best))
+        model.structure_ = model._structure(dict(fitted["structure"]))
     if "own_coef" in arrays:
         parts = arrays["shared_coef"], arrays["own_coef"]
         alike = all(p.shape == coef.shape and p.dtype == coef.dtype for p in parts)
@@ -245,12 +280,17 @@ def _restore(
     return model
 
 
-def _read_search(arrays: dict[str, np.ndarray]) -> SearchResult | OutlierResult:
-    grid = Grid(*(arrays[name] for name in SEARCHED))
-    structures = [Structure(None, grid, ())]
+def _read_search(
+    arrays: dict[str, np.ndarray], tried: list[dict[str, Any]]
+) -> SearchResult | OutlierResult:
+    structures, n = list[Structure](), 0
+    for k, settings in enumerate(tried):
+        grid = Grid(*(arrays[f"{name}_{k}"] for name in SEARCHED))
+        _demand(all(values.ndim == 1 for values in grid), "strengths")
+        _demand(set(settings) <= {*STRUCTURE, "smooth"}, "structures")
+        structures.append(Structure(None, grid, (), dict(settings)))
+        n += prod(len(values) for values in grid)
     scored = [arrays[name] for name in SCORED]
-    _demand(all(arrays[name].ndim == 1 for name in SEARCHED), "strengths")
-    n = prod(len(values) for values in grid)
     extra = arrays.get("outlier_candidates")
     shape = (n + (0 if extra is None else len(extra)), scored[0].shape[1])
     _demand(all(part.shape == shape for part in scored), "shape of scores")
@@ -296,3 +336,89 @@ def _maybe(convert: Callable[[Any], Any], value: Any) -> Any:
 def _demand(holds: bool, what: str) -> None:
     if not holds:
         raise ValueError(f"wrong {what}")
+
+
+# Pipelines of tabular_model.
+
+
+def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    kinds = tuple(type(step) for _, step in model.steps)
+    if len(kinds) != 2 or kinds[0] is not TableFeatures:
+        raise TypeError(
+            "of pipelines only those of tabular_model can be saved: got "
+            f"{[kind.__name__ for kind in kinds]}; keep others by joblib.dump."
+        )
+    features, last = model[0], model[1]
+    check_is_fitted(features, "columns_")
+    stacked = isinstance(last, StackedRegressor | StackedClassifier)
+    settings, arrays = _dump(last.model_ if stacked else last)
+    columns = []
+    for number, column in enumerate(features._columns):
+        plain = column._asdict()
+        curves = plain.pop("curves", None)
+        if curves is not None:
+            plain["curve"] = [curves.low, curves.width]
+            arrays[f"knots_{number}"] = curves.knots
+            arrays[f"rotation_{number}"] = np.ascontiguousarray(curves.rotation)
+        columns.append(plain)
+    trees = last.trees_ if stacked else []
+    for number, one in enumerate(trees):
+        for name in TREE_ARRAYS:
+            arrays[f"{name}_{number}"] = getattr(one, name)
+    smooth = features.smooth if isinstance(features.smooth, str) else [*features.smooth]
+    table = {
+        "task": features.task,
+        "smooth": smooth,
+        "names": [str(name) for name in features.feature_names_in_],
+        "columns": columns,
+        "stacked": stacked,
+        "trees": [[one.base, one.depth] for one in trees],
+        "trees_weight": last.trees_weight_ if stacked else 0.0,
+    }
+    return {"class": PIPELINE, "table": table, "model": settings}, arrays
+
+
+def _restore_pipeline(
+    settings: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> Pipeline:
+    table = settings["table"]
+    features = TableFeatures(str(table["task"]), table["smooth"])
+    features._columns = []
+    for number, plain in enumerate(table["columns"]):
+        if "values" in plain:
+            values = tuple(map(str, plain["values"]))
+            features._columns.append(CategoryColumn(str(plain["name"]), values))
+            continue
+        curve, curves = plain.pop("curve", None), None
+        if curve is not None:
+            rotation = arrays[f"rotation_{number}"]
+            _demand(rotation.ndim == 2, "shape of curves")
+            low, width = map(float, curve)
+            curves = Curves(low, width, arrays[f"knots_{number}"], rotation)
+        features._columns.append(NumberColumn(**plain, curves=curves))
+    features.columns_ = [column.name for column in features._columns]
+    features.feature_names_in_ = np.array(table["names"], dtype=object)
+    features.n_features_in_ = len(table["names"])
+    linear = _restore(settings["model"], arrays)
+    last: Any = linear
+    if table["stacked"]:
+        classifies = isinstance(linear, ClassificationTasks)
+        last = (StackedClassifier if classifies else StackedRegressor)(clone(linear))
+        last.model_, last.n_features_in_ = linear, linear.n_features_in_
+        last.trees_weight_ = float(table["trees_weight"])
+        last.trees_ = []
+        for number, (base, depth) in enumerate(table["trees"]):
+            parts = {name: arrays[f"{name}_{number}"] for name in TREE_ARRAYS}
+            _check_trees(parts, linear.n_features_in_)
+            last.trees_.append(Trees(base=float(base), depth=int(depth), **parts))
+    return Pipeline([("features", features), ("model", last)])
+
+
+def _check_trees(parts: dict[str, np.ndarray], d: int) -> None:
+    """Places must be inside, so that no file can make a prediction read beyond."""
+    n = len(parts["value"])
+    _demand(all(part.ndim == 1 for part in parts.values()), "trees")
+    for name in ("roots", "left", "right"):
+        _demand(bool(np.all((parts[name] >= 0) & (parts[name] < n))), name)
+    inside = (parts["feature"] >= 0) & (parts["feature"] <= d)
+    _demand(bool(np.all(inside)), "features of trees")
