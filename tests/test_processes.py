@@ -16,6 +16,14 @@ INTERRUPTS_ITSELF = (
 )
 
 
+@pytest.fixture(autouse=True)
+def interrupts_are_heard():
+    """Python's own answer to Ctrl-C, which shells take from jobs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def begin():
     command = [sys.executable, "-c", INTERRUPTS_ITSELF]
     return subprocess.run(command, capture_output=True, text=True, check=False)

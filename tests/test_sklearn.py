@@ -25,6 +25,7 @@ from priormtl import (
     MultiTaskRegressorCV,
 )
 from priormtl.datasets import make_related_tasks
+from priormtl.splines import SplineFeatures
 from wrong_checks import list_wrong_checks
 
 
@@ -35,6 +36,7 @@ from wrong_checks import list_wrong_checks
         MultiTaskClassifier(),
         MultiTaskRegressorCV(lams=4, cv=3),
         CopyFeatures(),
+        SplineFeatures(),
     ],
     expected_failed_checks=list_wrong_checks,
 )

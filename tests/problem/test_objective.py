@@ -19,8 +19,7 @@ from instances import (
 from listed_tasks import from_lists
 from priormtl.losses import Logistic, NoIntercepts, Squared
 from priormtl.penalties import L21, Nuclear
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import Fista, gap_below, max_iter, solve
 
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
@@ -236,6 +235,7 @@ def test_only_small_singular_systems_call_for_the_rows(d, rank, uncertain):
     data = from_lists(X, [rng.normal(size=8) for _ in X])
     fit = Squared().bind(data, NoIntercepts())
     problem = Problem(fit, QuadraticPrior.none(d, 3), L21(), 0.0)
-    assert not problem.is_uncertain  # no system is known yet
-    problem.certify(problem.null_point)
-    assert problem.is_uncertain == uncertain
+    point = problem.null_point
+    found = problem.certify(point)
+    assert not found.is_uncertain  # said only where a run ends
+    assert problem.certify_rounded(point, found).is_uncertain == uncertain
