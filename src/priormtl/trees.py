@@ -8,6 +8,7 @@ saved without a pickle.
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array, Index
 
@@ -44,12 +45,12 @@ class Trees(NamedTuple):
         if classify and len(np.unique(y > 0)) < 2:
             share = np.clip(np.mean(y > 0), 0.01, 0.99)
             return cls._constant(float(np.log(share / (1.0 - share))))
+        build = ensemble.HistGradientBoostingRegressor
         if classify:
-            grown = ensemble.HistGradientBoostingClassifier(**SETTINGS)
-            grown.fit(X, y > 0, sample_weight=weight)
-        else:
-            grown = ensemble.HistGradientBoostingRegressor(**SETTINGS)
-            grown.fit(X, y, sample_weight=weight)
+            build, y = ensemble.HistGradientBoostingClassifier, y > 0
+        # On tables of this size threads wait for each other longer than they work.
+        with threadpool_limits(1):
+            grown = build(**SETTINGS).fit(X, y, sample_weight=weight)
         nodes = [tree.nodes for (tree,) in grown._predictors]
         starts = np.cumsum([0, *(len(one) for one in nodes)])
         joined = np.concatenate(nodes)
