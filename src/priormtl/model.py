@@ -294,6 +294,35 @@ class Posed(NamedTuple):
         problem = self.problem.with_strengths(lam=lam, theta=theta, epsilon=epsilon)
         return self._replace(problem=problem)
 
+    def estimated(self) -> tuple[Array, Array] | None:
+        """Coefficients (m, d) and intercepts (m,) that REML fits, in the user's units.
+
+        They are the optimum at lam = 0, theta = 1 and epsilon = 1 (with logistic loss
+        up to the tolerance of REML). None where they are not: with relations between
+        features, and where ridges meet ties other than to the mean.
+        """
+        found, prior = self.estimate, self.feature_prior
+        if found is None or found.noise_variance is None:
+            return None
+        if not isinstance(self.model.ties, str) or self.model.ties != "adaptive":
+            return None
+        parts = () if prior is None else prior.parts
+        if not all(isinstance(part, Ridge) and part.weight == 1.0 for part in parts):
+            return None
+        if parts and not self.problem.prior.laplacian.one_group:
+            return None
+        if self.model.fit_intercept is True or self.model.intercept_strength not in (
+            1.0,
+            "adaptive",
+        ):
+            return None
+        extra = int(found.intercept is not None)
+        P = found.rows[extra:]
+        intercept = found.rows[0] if extra else np.zeros(P.shape[1])
+        if self.centre is not None:
+            intercept = intercept - self.centre @ P
+        return P.T / self.scale, intercept
+
     def bind(self, data: TaskData | TaskStatistics) -> DataFit[Any]:
         """Loss of other data of the same tasks, in the same units."""
         model = self.model

@@ -47,7 +47,7 @@ class Trees(NamedTuple):
             return cls._constant(float(np.log(share / (1.0 - share))))
         build = ensemble.HistGradientBoostingRegressor
         if classify:
-            build, y = ensemble.HistGradientBoostingClassifier, y > 0
+            build, y = ensemble.HistGradientBoostingClassifier, np.sign(y)
         # On tables of this size threads wait for each other longer than they work.
         with threadpool_limits(1):
             grown = build(**SETTINGS).fit(X, y, sample_weight=weight)

@@ -298,10 +298,11 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         self.structure_ = self._structure(plain.structures[chosen].settings)
         self._fold_models = []
         for trial in plain.structures[chosen].trials:
-            problem = trial.posed.at(lam, theta, epsilon).problem
-            solution = solver.solve(problem)
-            coef = solution.coef.T / trial.posed.scale
-            self._fold_models.append((coef, solution.intercept))
+            known = trial.posed.estimated() if lam == 0 else None
+            if known is None or not theta == epsilon == 1.0:
+                solution = solver.solve(trial.posed.at(lam, theta, epsilon).problem)
+                known = solution.coef.T / trial.posed.scale, solution.intercept
+            self._fold_models.append(known)
         return posed[chosen], result, best
 
     def _hold_out(self, table: Table, splits: Sequence[Split]) -> None:
