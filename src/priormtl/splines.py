@@ -28,6 +28,7 @@ __all__ = ["SplineFeatures", "wiggles_of"]
 
 DEGREE = 3
 MOST_WIGGLES = 8
+N_HARMONICS = 5
 FEWEST_VALUES = 16  # a column with fewer distinct values stays linear by default
 LEAST_VALUES = 4  # fewer distinct values leave no curve beside the straight line
 SINGULAR = 1e-8  # share of the largest eigenvalue below which a basis has no direction
@@ -71,7 +72,7 @@ class Curves(NamedTuple):
     @classmethod
     def _periodic(cls, x: Array, period: float) -> Self:
         basis = _harmonics(x / period)
-        order = np.repeat(np.arange(1, MOST_WIGGLES // 2 + 1), 2)
+        order = np.repeat(np.arange(1, N_HARMONICS + 1), 2)
         rotation = _rotate(basis, np.diag(order**4.0), np.ones((len(x), 1)))
         return cls(0.0, period, None, rotation)
 
@@ -95,7 +96,7 @@ def _splines(knots: Array) -> BSpline:
 
 
 def _harmonics(turns: Array) -> Array:
-    angles = 2.0 * np.pi * turns[:, np.newaxis] * np.arange(1, MOST_WIGGLES // 2 + 1)
+    angles = 2.0 * np.pi * turns[:, np.newaxis] * np.arange(1, N_HARMONICS + 1)
     return np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(turns), -1)
 
 
@@ -104,8 +105,8 @@ def _rotate(basis: Array, roughness: Array, lines: Array) -> Array:
 
     Each is divided by the root of its roughness, in units of the smoothest.
     """
-    rank = lines.shape[1]
-    away = np.linalg.svd(lines.T @ basis)[2][rank:].T
+    _, seen, turns = np.linalg.svd(lines.T @ basis / len(basis))
+    away = turns[np.count_nonzero(seen > SINGULAR) :].T
     squares = away.T @ (basis.T @ basis) @ away / len(basis)
     sizes, turns = np.linalg.eigh(squares)
     known = sizes > SINGULAR * sizes[-1]

@@ -45,7 +45,15 @@ from priormtl.trees import Trees
 
 __all__ = ["load", "save"]
 
-TREE_ARRAYS = ("roots", "feature", "threshold", "left", "right", "value")
+TREE_ARRAYS = (
+    "roots",
+    "feature",
+    "threshold",
+    "missing_left",
+    "left",
+    "right",
+    "value",
+)
 
 KIND = "model"
 PIPELINE = "tabular_model"

@@ -6,6 +6,7 @@ the CV estimator chooses the structure and estimates by REML how much effects va
 rows say that interactions matter.
 """
 
+import datetime
 import warnings
 from collections.abc import Hashable
 from typing import Any, NamedTuple, Self
@@ -34,7 +35,7 @@ from priormtl.data import (
 )
 from priormtl.data.tables import column_floats
 from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
-from priormtl.exceptions import unknown_name
+from priormtl.exceptions import absent_name, unknown_name
 from priormtl.priors import FeaturePrior, as_feature_prior
 from priormtl.splines import Curves, wiggles_of
 from priormtl.trees import Trees
@@ -285,8 +286,6 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         """Features and the task column, as a data frame of the same library."""
         check_is_fitted(self, "columns_")
         frame = self._frame(X, reset=False)
-        if self.task not in frame.columns:
-            raise unknown_name("column of X for task", self.task, frame.columns)
         out: list[Any] = [frame.get_column(self.task)]
         for column in self._columns:
             series = frame.get_column(column.name)
@@ -321,7 +320,12 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             raise TypeError(
                 f"X must be a data frame with named columns: got {type(X).__name__}."
             )
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset:
+            validate_data(self, X, reset=True, skip_check_array=True)
+            return frame
+        for name in (self.task, *self.columns_):
+            if name not in frame.columns:
+                raise absent_name("X lacks the column", name, frame.columns)
         return frame
 
 
@@ -338,6 +342,20 @@ def _numbers(series: Any) -> Array | None:
         return np.where(np.isnat(days), np.nan, seconds / 86400.0)
     if kind.is_numeric() or series.null_count() == len(series):
         return column_floats(series)
+    if kind == nw.Object:
+        return _object_numbers(series.to_list())
+    return None
+
+
+def _object_numbers(values: list[Any]) -> Array | None:
+    """Numbers, truth values or dates among Python objects; None for others."""
+    known = [v for v in values if v is not None and v == v]  # noqa: PLR0124
+    if all(isinstance(v, int | float | np.number | np.bool_) for v in known):
+        return np.array([np.nan if v is None else float(v) for v in values])
+    if all(isinstance(v, datetime.date) for v in known):
+        days = np.array(values, dtype="datetime64[s]")
+        seconds = days.astype(np.int64).astype(np.float64)
+        return np.where(np.isnat(days), np.nan, seconds / 86400.0)
     return None
 
 

@@ -31,7 +31,8 @@ class Trees(NamedTuple):
     base: float
     roots: Index  # (t,) first node of each tree
     feature: Index  # (nodes,)
-    threshold: Array  # (nodes,) values up to it, and missing ones, go left
+    threshold: Array  # (nodes,) values up to it go left
+    missing_left: Index  # (nodes,) 1 where missing values do, too
     left: Index  # (nodes,)
     right: Index  # (nodes,)
     value: Array  # (nodes,) of leaves, else zero
@@ -62,6 +63,7 @@ class Trees(NamedTuple):
             starts[:-1].astype(np.intp),
             joined["feature_idx"].astype(np.intp),
             joined["num_threshold"].astype(np.float64),
+            joined["missing_go_to_left"].astype(np.intp),
             np.where(leaf, own, first + joined["left"]).astype(np.intp),
             np.where(leaf, own, first + joined["right"]).astype(np.intp),
             np.where(leaf, joined["value"], 0.0),
@@ -71,7 +73,7 @@ class Trees(NamedTuple):
     @classmethod
     def _constant(cls, base: float) -> Self:
         none, zeros = np.zeros(0, dtype=np.intp), np.zeros(0)
-        return cls(base, none, none, zeros, none, none, zeros, 0)
+        return cls(base, none, none, zeros, none, none, none, zeros, 0)
 
     def predict(self, X: Array) -> Array:
         """Sum over trees for each row of X (n, d)."""
@@ -81,7 +83,9 @@ class Trees(NamedTuple):
             places = np.arange(len(rows))[:, np.newaxis]
             node = np.broadcast_to(self.roots, (len(rows), len(self.roots)))
             for _ in range(self.depth):
-                goes_right = rows[places, self.feature[node]] > self.threshold[node]
-                node = np.where(goes_right, self.right[node], self.left[node])
+                values = rows[places, self.feature[node]]
+                left = values <= self.threshold[node]
+                left |= np.isnan(values) & (self.missing_left[node] == 1)
+                node = np.where(left, self.left[node], self.right[node])
             found[start : start + CHUNK] += self.value[node].sum(axis=1)
         return found

@@ -21,6 +21,9 @@ from priormtl.data import (
     TaskStatistics,
     build_frame,
     find_frame_library,
+    pooled_means,
+    pooled_variance,
+    unnamed_feature,
 )
 from priormtl.estimators.base import MultiTaskEstimator, chosen, score_by_task
 from priormtl.estimators.summary import (
@@ -48,6 +51,7 @@ __all__ = [
 ]
 
 INTERCEPT = "(intercept)"
+FAR = 5.0  # deviations from zero of the mean of a feature
 ROUNDING = 1e-14  # of a mean: smaller deviations are those of a constant
 # Parameters that describe a model.
 DESCRIBED = (
@@ -218,6 +222,8 @@ class LinearMultiTask(MultiTaskEstimator):
         self.feature_scale_ = np.where(used, posed.scale, 1.0)
         self.tie_weights_ = posed.tie_weights
         if posed.model.fit_intercept == "tied":
+            if not posed.model.standardize:
+                warn_of_far_features(posed.moments)
             self.intercept_strength_ = posed.intercept_strength
         for learned in (data, posed.moments):
             if isinstance(learned, TaskStatistics):
@@ -332,6 +338,23 @@ class LinearMultiTask(MultiTaskEstimator):
         encoding = statistics.encoding
         self._adopt_encoding(
             None if encoding is None else encoding.with_means(statistics.pooled_means())
+        )
+
+
+def warn_of_far_features(moments: Moments) -> None:
+    """Warn if intercepts are tied at features that no row is near to."""
+    deviations = np.sqrt(pooled_variance(moments))
+    means = np.abs(pooled_means(moments))
+    far = np.flatnonzero((deviations > 1e-9 * means) & (means > FAR * deviations))
+    if len(far):
+        names = moments.features or tuple(map(unnamed_feature, range(len(means))))
+        shown = ", ".join(repr(names[j]) for j in far[:4])
+        warnings.warn(
+            f'fit_intercept="tied" couples intercepts where all features are zero, and '
+            f"{shown}{' and others' if len(far) > 4 else ''} are far from zero. Use "
+            "standardize=True, which couples them at the mean.",
+            UserWarning,
+            stacklevel=6,
         )
 
 

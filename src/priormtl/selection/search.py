@@ -299,8 +299,8 @@ def _run_path(
         begin = perf_counter()
         coef, intercept = known
         scores = score(coef[np.newaxis], intercept[np.newaxis])
-        seconds = np.array([perf_counter() - begin])
-        return PathScores(scores, np.zeros(1), seconds, 0)
+        taken = np.array([perf_counter() - begin])
+        return PathScores(scores, np.zeros(1), taken, 0)
     order = np.argsort(-lams, kind="stable")
     problem = posed.problem.with_strengths(lam=1.0, theta=theta, epsilon=epsilon)
     solutions = solver.path(problem, lams[order])

@@ -1,0 +1,223 @@
+"""tabular_model: raw tables in, the right structure chosen, no table stops a fit."""
+
+import datetime
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier as Boosting
+from sklearn.model_selection import cross_val_score
+
+from priormtl import TaskKFold, load, save, tabular_model
+from priormtl.tabular import TableFeatures
+from priormtl.trees import SETTINGS, Trees
+
+
+def shops(n=240, m=8, seed=0):
+    """A table with all kinds of columns; the effect of age is a curve."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "shop": np.array([f"s{i}" for i in range(m)])[np.arange(n) % m],
+            "age": rng.uniform(20.0, 70.0, n),
+            "price": rng.normal(size=n),
+            "colour": rng.choice(["red", "green", "blue"], n),
+            "open": rng.random(n) < 0.5,
+            "day": [
+                datetime.date(2024, 1, 1) + datetime.timedelta(i) for i in range(n)
+            ],
+        }
+    )
+    level = rng.normal(size=m)[np.arange(n) % m]
+    y = np.sin(table["age"] / 8.0) - table["price"] + (table["colour"] == "red") + level
+    return table, y + 0.2 * rng.normal(size=n)
+
+
+def quick(kind="regressor", task="shop", **settings):
+    return tabular_model(kind, task=task, **{"trees": "none", **settings})
+
+
+def test_raw_columns_of_all_kinds_are_taken():
+    table, y = shops()
+    model = quick().fit(table, y)
+    assert model.score(table, y) > 0.95
+    names = list(model[-1].feature_names_in_)
+    assert {"age~1", "colour=red", "open", "day"} < set(names)
+    assert model[-1].structure_["smooth"] in ("common", "varying")
+
+
+def test_polars_and_pandas_give_the_same_predictions():
+    table, y = shops(120)
+    ours = quick().fit(table, y).predict(table)
+    theirs = quick().fit(pl.from_pandas(table), y).predict(pl.from_pandas(table))
+    assert np.allclose(ours, theirs, atol=1e-6)
+
+
+def test_gaps_are_filled_and_marked():
+    table, y = shops(120)
+    table.loc[::7, "price"] = np.nan
+    table.loc[::11, "colour"] = None
+    model = quick().fit(table, y)
+    assert "price missing" in model[-1].feature_names_in_
+    assert np.isfinite(model.predict(table)).all()
+
+
+def test_unseen_tasks_and_categories_are_predicted():
+    table, y = shops()
+    model = quick().fit(table, y)
+    new = table.head(8).assign(shop="new", colour="pink")
+    with pytest.warns(UserWarning, match="new category 'pink'"):
+        found = model.predict(new)
+    known = table.head(8).assign(colour="pink")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        by_shop = [
+            model.predict(known.assign(shop=shop)) for shop in table["shop"].unique()
+        ]
+    assert np.allclose(found, np.mean(by_shop, axis=0), atol=1e-6)
+
+
+def test_a_text_among_numbers_is_named_with_its_row():
+    table, y = shops(40)
+    table["price"] = table["price"].round(3).astype(str)
+    table.loc[17, "price"] = "oops"
+    with pytest.raises(
+        ValueError, match=r"'price' must hold numbers: got 'oops' in row 17"
+    ):
+        quick().fit(table, y)
+    table["price"] = table["price"].astype("category")
+    quick(smooth="none").fit(table, y)
+
+
+def test_texts_that_are_no_categories_are_left_out():
+    table, y = shops(240)
+    table["name"] = [f"n{i}" for i in range(len(table))]
+    with pytest.warns(UserWarning, match="'name' has 240 different texts in 240 rows"):
+        model = quick().fit(table, y)
+    assert "name" not in model[0].columns_
+
+
+@pytest.mark.parametrize(
+    ("build", "match"),
+    [
+        (lambda: tabular_model("regresor", task="shop"), "Did you mean 'regressor'"),
+        (lambda: tabular_model("regressor", task=3), "task must name the column"),
+        (lambda: tabular_model("regressor", task="shop", trees="yes"), "trees must be"),
+        (lambda: quick(task="shp").fit(*shops(40)), "unknown column 'shp'"),
+        (lambda: quick(smooth="all").fit(*shops(40)), 'smooth must be "auto"'),
+        (lambda: quick(smooth=["agee"]).fit(*shops(40)), "Did you mean 'age'"),
+        (lambda: quick().fit(shops(40)[0][["shop"]], shops(40)[1]), "needs features"),
+    ],
+)
+def test_bad_arguments_are_named(build, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        build()
+
+
+def test_a_table_must_be_a_frame():
+    with pytest.raises(TypeError, match="must be a data frame with named columns"):
+        quick().fit(np.eye(3), [1.0, 2.0, 3.0])
+
+
+def products(n=600, m=6, seed=0):
+    """Targets that only trees can learn: a product of two columns."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
+    table["task"] = np.arange(n) % m
+    return table, np.sign(table["a"] * table["b"]) + 0.3 * rng.normal(size=n)
+
+
+def test_trees_help_where_interactions_matter_and_nowhere_else():
+    table, y = products()
+    train, test = np.arange(400), np.arange(400, 600)
+    plain = quick(task="task").fit(table.iloc[train], y[train])
+    mixed = tabular_model("regressor", task="task").fit(table.iloc[train], y[train])
+    assert mixed[-1].trees_weight_ > 0.7
+    assert mixed.score(table.iloc[test], y[test]) > 0.6
+    assert plain.score(table.iloc[test], y[test]) < 0.2
+    table, y = shops()
+    assert tabular_model("regressor", task="shop").fit(table, y)[-1].trees_weight_ < 0.2
+
+
+def test_classes_are_learned_even_if_tasks_show_one():
+    table, y = shops()
+    classes = np.where(y > np.median(y), "yes", "no")
+    classes[table["shop"] == "s0"] = "no"
+    for trees in ("none", "auto"):
+        model = tabular_model("classifier", task="shop", trees=trees)
+        model.fit(table, classes)
+        probabilities = model.predict_proba(table)
+        assert np.allclose(probabilities.sum(axis=1), 1.0)
+        assert list(model.classes_) == ["no", "yes"]
+        assert np.mean(model.predict(table) == classes) > 0.85
+
+
+@pytest.mark.parametrize("trees", ["none", "auto"])
+def test_saved_pipelines_predict_the_same(tmp_path, trees):
+    table, y = products(200)
+    table["colour"] = np.where(table["a"] > 0, "red", "blue")
+    table.loc[3, "b"] = np.nan
+    model = tabular_model("regressor", task="task", trees=trees).fit(table, y)
+    save(model, tmp_path / "a.model")
+    again = load(tmp_path / "a.model")
+    assert np.array_equal(model.predict(table), again.predict(table))
+    assert again[-1].get_params(deep=False).keys() == model[-1].get_params(False).keys()
+
+
+def test_cross_validation_works_on_tables_sorted_by_task():
+    table, y = shops(160)
+    order = np.argsort(table["shop"], kind="stable")
+    table, y = table.iloc[order], y[order]
+    folds = TaskKFold(3, task="shop")
+    assert cross_val_score(quick(), table, y, cv=folds).min() > 0.5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"age": 1.0},
+        {"age": np.nan},
+        {"price": 1e12},
+        {"colour": "red"},
+        {"open": None},
+        {"price": 0.0, "age": 0.0},
+    ],
+)
+def test_ordinary_tables_never_stop_a_fit(change):
+    table, y = shops(60)
+    model = quick().fit(table.assign(**change), y)
+    assert np.isfinite(model.predict(table.assign(**change))).all()
+
+
+def test_tiny_tables_are_fitted():
+    table, y = shops(10, 4)
+    model = quick().fit(table[["shop", "price"]], y)
+    assert np.isfinite(model.predict(table)).all()
+
+
+def test_names_of_features_are_those_of_the_frame():
+    table, _ = shops(60)
+    features = TableFeatures("shop").fit(table)
+    out = features.transform(table)
+    assert list(features.get_feature_names_out()) == list(out.columns)
+
+
+def test_trees_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    X[::9, 1] = np.nan
+    y = np.where(X[:, 0] * X[:, 2] > 0, 1.0, -1.0)
+    theirs = Boosting(**SETTINGS).fit(X, y).decision_function(X)
+    ours = Trees.fit(X, y, None, classify=True).predict(X)
+    assert np.allclose(ours, theirs, atol=1e-12)
+
+
+def test_other_columns_and_another_order_do_not_matter():
+    table, y = shops(80)
+    model = quick().fit(table, y)
+    wider = table[table.columns[::-1]].assign(extra="x")
+    assert np.allclose(model.predict(wider), model.predict(table))
+    with pytest.raises(ValueError, match="X lacks the column 'age'"):
+        model.predict(table.drop(columns="age"))
