@@ -151,10 +151,12 @@ class NumberColumn(NamedTuple):
     """How a column becomes a number, with its curve if it has one."""
 
     name: str
-    centre: float  # fills gaps
-    scale: float | None  # of the compression of heavy tails; None: none
+    fill: float  # takes the place of missing values
+    middle: float
+    spread: float
+    compresses: bool  # whether tails are so heavy that the column itself is compressed
     marks_gaps: bool
-    curves: Curves | None
+    curves: Curves | None  # of compressed values
 
     @classmethod
     def fit(cls, name: str, x: Array, bends: bool | None) -> "NumberColumn | None":
@@ -170,27 +172,25 @@ class NumberColumn(NamedTuple):
         heavy = np.abs(seen - middle).max() > HEAVY_TAIL * spread
         n_values = len(np.unique(seen))
         curved = n_values >= FEWEST_VALUES if bends is None else bends
-        found = cls(name, float(middle), None, bool(np.isnan(x).any()), None)
-        if heavy and n_values >= FEWEST_VALUES:
-            found = found._replace(scale=spread)
-        values = found._numbers(seen)
-        if not heavy:
-            found = found._replace(centre=float(seen.mean()))
+        compresses = bool(heavy and n_values >= FEWEST_VALUES)
+        fill = float(middle if compresses else seen.mean())
+        gaps = bool(np.isnan(x).any())
+        found = cls(name, fill, float(middle), spread, compresses, gaps, None)
         if curved:
-            found = found._replace(curves=Curves.fit(values, N_KNOTS, None))
+            curves = Curves.fit(found._compress(seen), N_KNOTS, None)
+            found = found._replace(curves=curves)
         return found
 
-    def _numbers(self, x: Array) -> Array:
-        if self.scale is None:
-            return x
-        return np.arcsinh((x - self.centre) / self.scale)
+    def _compress(self, x: Array) -> Array:
+        """About linear near the median, logarithmic in the tails."""
+        return np.arcsinh((x - self.middle) / self.spread)
 
     def encode(self, x: Array) -> dict[str, Array]:
         gaps = np.isnan(x)
-        values = self._numbers(np.where(gaps, self.centre, x))
-        found = {self.name: values}
+        values = np.where(gaps, self.fill, x)
+        found = {self.name: self._compress(values) if self.compresses else values}
         if self.curves is not None:
-            for number, wiggle in enumerate(self.curves(values).T, 1):
+            for number, wiggle in enumerate(self.curves(self._compress(values)).T, 1):
                 found[f"{self.name}~{number}"] = wiggle
         if self.marks_gaps:
             found[f"{self.name} missing"] = gaps.astype(np.float64)
