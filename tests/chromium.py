@@ -72,7 +72,7 @@ def requested(browser):
     ]
 
 
-def wait_for(condition, seconds=10.0):
+def wait_for(condition, seconds=60.0):
     """First true value of ``condition``."""
     end = time.monotonic() + seconds
     while not (found := condition()):

@@ -1,5 +1,6 @@
 """The runner: units once each, resumable at any moment; the store; the clock."""
 
+import contextlib
 import os
 import random
 import signal
@@ -183,8 +184,19 @@ def _kill_after(script: Path, folder: Path, seconds: float) -> None:
     time.sleep(seconds)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    # Processes of the pool hold the pipe until they see that their parent is gone, and
+    # those that were writing a file count as alive until the system has reaped them.
+    process.stdout.read()
     process.stdout.close()
-    time.sleep(1.5)  # processes of the pool see that their parent is gone
+    for leftover in (folder / "units").glob(".priormtl-*"):
+        _wait_for_end(int(leftover.name.split("-")[1]))
+
+
+def _wait_for_end(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        while True:
+            os.kill(process, 0)
+            time.sleep(0.01)
 
 
 # The store.
