@@ -5,20 +5,6 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-__all__ = [
-    "ApproximationWarning",
-    "DataFileError",
-    "FoldsError",
-    "MissingDataError",
-    "MissingFileError",
-    "ModelFileError",
-    "absent_name",
-    "suggest",
-    "suggest_file",
-    "unknown_name",
-    "unknown_names",
-]
-
 MOST_NAMES_SHOWN = 8
 MOST_NAMES_MEANT = 3
 MOST_FILES_COMPARED = 10_000

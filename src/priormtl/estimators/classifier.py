@@ -21,8 +21,6 @@ from priormtl.estimators.unseen import Loans
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
-__all__ = ["ClassificationTasks", "MultiTaskClassifier"]
-
 LOSSES = ("logistic", "squared")
 
 

@@ -13,8 +13,6 @@ from priormtl._arrays import Array, Index
 from priormtl.data import TaskData, as_frame
 from priormtl.exceptions import FoldsError
 
-__all__ = ["class_table", "code_classes", "read_labels", "refuse_lone_classes"]
-
 
 def read_labels(y: Any) -> np.ndarray:
     """Labels as an array (n,) or (n, m); checked where there is one column."""

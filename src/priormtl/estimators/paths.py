@@ -17,9 +17,6 @@ from priormtl.estimators.regressor import MultiTaskRegressor
 from priormtl.estimators.splitting import read_lams
 from priormtl.solvers import History, Solution, solve
 
-__all__ = ["FitTrace", "RegularizationPath", "regularization_path", "trace_fit"]
-
-
 DEFAULT_LAMS = 30
 
 

@@ -22,8 +22,6 @@ from priormtl.estimators.sources import read_source
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
-__all__ = ["MultiTaskRegressor", "RegressionTasks"]
-
 
 class RegressionTasks(RegressorMixin, MultiTaskEstimator):
     """Common behaviour of regressors: numeric targets, predictions and R²."""

@@ -9,8 +9,6 @@ from priormtl._arrays import Array, Index
 from priormtl.estimators.classifier import ClassificationTasks
 from priormtl.estimators.labels import code_classes, read_labels
 
-__all__ = ["TaskScores", "separate_tasks"]
-
 
 class TaskScores(NamedTuple):
     """Rows of one task: which are of its second class, and how they score."""

@@ -17,8 +17,6 @@ from priormtl.data import label_categories, place_labels
 from priormtl.exceptions import unknown_names
 from priormtl.priors import Neighbourhood, as_task_prior
 
-__all__ = ["UNSEEN", "Loans", "RowTasks", "place_rows"]
-
 Places = tuple[int, ...]
 
 UNSEEN = ("error", "shared", "nearest")

@@ -30,15 +30,6 @@ from priormtl.selection.search import (
 )
 from priormtl.solvers import Solution
 
-__all__ = [
-    "OutlierCandidate",
-    "OutlierResult",
-    "choose_outliers",
-    "count_outlier_paths",
-    "propose_outliers",
-    "search_outliers",
-]
-
 
 class OutlierCandidate(NamedTuple):
     """Strengths to try together."""

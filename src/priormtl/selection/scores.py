@@ -13,16 +13,6 @@ from priormtl._arrays import Array, Index
 from priormtl.data import TaskData, TaskStatistics
 from priormtl.metrics import task_aucs
 
-__all__ = [
-    "MeanAuc",
-    "RowError",
-    "Score",
-    "StatisticsError",
-    "mean_auc",
-    "row_error",
-    "validation_errors",
-]
-
 Score = Callable[[Array, Array], Array]
 
 
