@@ -42,10 +42,7 @@ def unknown_name(kind: str, name: Hashable, known: Iterable[Hashable]) -> ValueE
 
 
 def unknown_names(
-    kind: str,
-    unknown: Sequence[Hashable],
-    known: Iterable[Hashable],
-    way_out: str = "",
+    kind: str, unknown: Sequence[Hashable], known: Iterable[Hashable], way_out: str = ""
 ) -> ValueError:
     """Build the error for names that are not among the known ones."""
     names = list(known)

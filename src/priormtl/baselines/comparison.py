@@ -278,9 +278,7 @@ def _warn(results: Mapping[str, Sequence[SplitResult]]) -> None:
 
 
 def _tabulate(
-    metrics: Sequence[str],
-    results: Mapping[str, Sequence[SplitResult]],
-    ratio: float,
+    metrics: Sequence[str], results: Mapping[str, Sequence[SplitResult]], ratio: float
 ) -> dict[str, list[Any]]:
     """Columns of the result, methods ordered by the first metric.
 

@@ -36,16 +36,7 @@ from priormtl.cli.main import (
     require_extra,
 )
 
-COLUMNS = (
-    "method",
-    "metric",
-    "mean",
-    "sd",
-    "seconds",
-    "difference",
-    "low",
-    "high",
-)
+COLUMNS = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
 DEFAULT = "default"
 DECIMALS = 3  # where no deviation says how many matter
 

@@ -113,11 +113,7 @@ def summarize_sharded(
     if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
         raise ValueError(f"memory must be an integer number of bytes: got {memory!r}.")
     count = min(BUCKETS * (schema.folds or 1), MOST_BUCKETS)
-    with (
-        opened.locating(),
-        write_folder(folder) as place,
-        Spill(place, count) as spill,
-    ):
+    with opened.locating(), write_folder(folder) as place, Spill(place, count) as spill:
         buckets = Buckets(schema, spill)
         used = len(opened.wanted(schema).columns)
         rows = max(1, memory // SHARE // (8 * used))

@@ -19,13 +19,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data import (
-    CentredSamples,
-    Moments,
-    TaskData,
-    TaskStatistics,
-    condense,
-)
+from priormtl.data import CentredSamples, Moments, TaskData, TaskStatistics, condense
 from priormtl.graphs import Laplacian
 from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver

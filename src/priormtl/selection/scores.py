@@ -52,11 +52,7 @@ def mean_auc(test: TaskData, scores: Array) -> float:
     cells = np.broadcast_to(test.weight, test.y.shape) > 0
     task = np.broadcast_to(test.spread(np.arange(float(m))), test.y.shape)[cells]
     areas = task_aucs(
-        scores[cells],
-        test.y[cells] > 0,
-        task.astype(np.intp),
-        test.weight[cells],
-        m,
+        scores[cells], test.y[cells] > 0, task.astype(np.intp), test.weight[cells], m
     )
     known = areas[~np.isnan(areas)]
     return float(known.mean()) if known.size else np.nan

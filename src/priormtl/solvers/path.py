@@ -16,14 +16,7 @@ from priormtl._arrays import Array, Index
 from priormtl.penalties import Dirty, RowSeparable
 from priormtl.problem import Point, Problem
 from priormtl.solvers.choose import default_method
-from priormtl.solvers.loop import (
-    Method,
-    Solution,
-    StopReason,
-    StopRule,
-    settle,
-    solve,
-)
+from priormtl.solvers.loop import Method, Solution, StopReason, StopRule, settle, solve
 
 MOST_KEPT = 0.5  # share of the features beyond which screening saves nothing
 GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
