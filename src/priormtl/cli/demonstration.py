@@ -24,14 +24,7 @@ from sklearn.model_selection import GroupKFold
 
 from priormtl._arrays import Array, Index
 from priormtl.audits import PriorAudit, audit_prior
-from priormtl.cli.data import (
-    FEATURES,
-    NEW,
-    PATIENTS,
-    RELATIONS,
-    read_patients,
-    write_example,
-)
+from priormtl.cli import data
 from priormtl.data import one_vs_one
 from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV, save
 from priormtl.priors import FeaturePrior
@@ -108,19 +101,19 @@ def show_demonstration(folder: Path) -> None:
     for name, scores in curve.items():
         table.add_row(name, *map(spell_scores, scores))
     _print(console, table)
-    write_example(folder)
+    data.write_example(folder)
     drawn = _draw_curve(folder / CURVE, curve)
     audit = _fit_example(folder)
     _print(console, str(audit).split("\n\nTies")[0])
-    files = [PATIENTS, NEW, RELATIONS, MODEL]
+    files = [data.PATIENTS, data.NEW, data.RELATIONS, MODEL]
     files += [f"{CURVE}.png", f"{CURVE}.svg"] if drawn else []
     console.print(f"wrote {folder}/: {', '.join([*files, PAGE])}", highlight=False)
     console.print(f"Open {folder / PAGE} in a browser. The same by commands:")
     for command in (
-        f"fit {folder / PATIENTS} --task age --target progression "
-        f"--prior {folder / RELATIONS} --out my.model",
-        f"predict my.model {folder / NEW} --out predictions.csv",
-        f"report my.model --data {folder / NEW} --out my-report.html",
+        f"fit {folder / data.PATIENTS} --task age --target progression "
+        f"--prior {folder / data.RELATIONS} --out my.model",
+        f"predict my.model {folder / data.NEW} --out predictions.csv",
+        f"report my.model --data {folder / data.NEW} --out my-report.html",
     ):
         console.print(f"  priormtl {command}", highlight=False, soft_wrap=True)
 
@@ -177,12 +170,12 @@ def pose_patients() -> Part:
     """Progression of diabetes in five age groups, with several kinds of priors."""
 
     def pair(first: str, second: str) -> list[tuple[int, int]]:
-        return [(FEATURES.index(first), FEATURES.index(second))]
+        return [(data.FEATURES.index(first), data.FEATURES.index(second))]
 
     def draw(size: int, seed: int) -> tuple[Rows, Rows]:
-        table = read_patients()
+        table = data.read_patients()
         group = np.unique(table["age"].to_numpy(), return_inverse=True)[1]
-        values = np.column_stack([table[name].to_numpy() for name in FEATURES])
+        values = np.column_stack([table[name].to_numpy() for name in data.FEATURES])
         y = table["progression"].to_numpy()
         return split(np.column_stack([group, values]), y, group, size, seed)
 
@@ -194,8 +187,8 @@ def pose_patients() -> Part:
         for name, grid in GRIDS.items()
     }
     title = (
-        f"Patients: 5 age groups, {len(FEATURES)} measurements, {SIZES[1]} patients "
-        "per group"
+        f"Patients: 5 age groups, {len(data.FEATURES)} measurements, {SIZES[1]} "
+        "patients per group"
     )
     return Part(
         title,
@@ -315,17 +308,17 @@ def _fit_example(folder: Path) -> PriorAudit:
         table = csv.read_csv(folder / file)
         return table.drop_columns(["progression"]), table["progression"]
 
-    X, y = read(PATIENTS)
+    X, y = read(data.PATIENTS)
     model = MultiTaskRegressorCV(
         thetas=STRENGTHS,
         epsilons=STRENGTHS,
-        feature_prior=FeaturePrior.from_file(folder / RELATIONS),
+        feature_prior=FeaturePrior.from_file(folder / data.RELATIONS),
         fit_intercept="tied",
         standardize=True,
         task="age",
     )
     audit = audit_prior(model.fit(X, y), X, y)
     save(model, folder / MODEL)
-    page = report(model, *read(NEW), audit=audit, title="Patients by age")
+    page = report(model, *read(data.NEW), audit=audit, title="Patients by age")
     page.save(folder / PAGE)
     return audit

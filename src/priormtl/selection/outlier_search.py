@@ -11,15 +11,7 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.model import Solver
 from priormtl.problem import Problem
-from priormtl.selection.outliers import (
-    OutlierTest,
-    OwnChoice,
-    column_pulls,
-    find_outliers,
-    pose_outliers,
-    solve_outliers,
-    suggest_own,
-)
+from priormtl.selection import outliers
 from priormtl.selection.search import (
     Grid,
     SearchResult,
@@ -50,7 +42,7 @@ class Proposal(NamedTuple):
     """Strengths to try, and which tasks may have a part of their own."""
 
     candidate: OutlierCandidate
-    own: OwnChoice
+    own: outliers.OwnChoice
 
 
 Path = dict[int, Proposal]  # by places among all
@@ -132,7 +124,7 @@ def propose_outliers(
     epsilons = [chosen.epsilon, *grid.epsilons[grid.epsilons > chosen.epsilon]]
     found = []
     for lam in _neighbours(grid.lams, chosen.lam):
-        judged = find_outliers(
+        judged = outliers.find_outliers(
             problem.with_strengths(lam=lam, theta=chosen.theta), solver
         )
         for epsilon in epsilons:
@@ -145,18 +137,20 @@ def _propose(
     base: OutlierCandidate,
     problem: Problem,
     strengths: Array | None,
-    judged: OutlierTest | None,
+    judged: outliers.OutlierTest | None,
     solver: Solver,
 ) -> list[Proposal]:
     """Candidates at the strengths of one without outliers."""
     plain = solver.solve(problem)
     if strengths is None:
-        own = suggest_own(problem, plain, judged)
+        own = outliers.suggest_own(problem, plain, judged)
         tried = [own] if np.isfinite(own.strength) else []
     else:
-        pulls = column_pulls(problem, plain.point)
+        pulls = outliers.column_pulls(problem, plain.point)
         anyone = np.ones(len(pulls), bool)
-        tried = [OwnChoice(float(s), anyone) for s in strengths if s < pulls.max()]
+        tried = [
+            outliers.OwnChoice(float(s), anyone) for s in strengths if s < pulls.max()
+        ]
     return [Proposal(base._replace(outlier_strength=o.strength), o) for o in tried]
 
 
@@ -233,8 +227,8 @@ def _score_path(path: Path, trial: Trial, solver: Solver) -> dict[int, Outcome]:
     spent = 0.0
     for place in order:
         plain = path[place].candidate.at(base)
-        problem = pose_outliers(plain, path[place].own.spread())
-        last = solve_outliers(problem, last, solver)
+        problem = outliers.pose_outliers(plain, path[place].own.spread())
+        last = outliers.solve_outliers(problem, last, solver)
         unsolved = not solver.accepts(problem, last.certificate)
         outcomes[place] = _judge(last, trial, unsolved, last.seconds - spent)
         spent = last.seconds
