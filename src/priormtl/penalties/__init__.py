@@ -11,20 +11,3 @@ from priormtl.penalties.nuclear import (
     TaskKernel,
 )
 from priormtl.penalties.robust import Columns, Robust, halve
-
-__all__ = [
-    "L21",
-    "Columns",
-    "Dirty",
-    "Factors",
-    "Nuclear",
-    "Penalty",
-    "Power",
-    "Robust",
-    "RowSeparable",
-    "Schatten",
-    "Split",
-    "SquaredNuclear",
-    "TaskKernel",
-    "halve",
-]

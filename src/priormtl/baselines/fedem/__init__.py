@@ -48,8 +48,6 @@ from priormtl.estimators import (
     check_tolerance,
 )
 
-__all__ = ["FedEM", "FedEMClassifier"]
-
 MODES = ("exact", "federated")
 COMPONENTS = ("linear", "mlp")
 WIDEST, NARROWEST = 10.0, 1e-5  # range of ridges to try, times the mean curvature

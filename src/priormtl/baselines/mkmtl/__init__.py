@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
 from priormtl.baselines.mkmtl import admm
 from priormtl.baselines.mkmtl.kernels import (
@@ -39,8 +38,6 @@ from priormtl.estimators import (
     check_tolerance,
 )
 from priormtl.exceptions import ApproximationWarning
-
-__all__ = ["MKMTL", "Array", "MKMTLClassifier"]
 
 VARIANTS = ("auto", "shared", "low-rank")
 LARGEST_TABLE = 10_000_000  # numbers in the features that "auto" computes: 80 MB

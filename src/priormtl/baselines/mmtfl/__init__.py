@@ -44,8 +44,6 @@ from priormtl.losses import DataFit, Evaluation
 from priormtl.penalties import L21
 from priormtl.problem import Problem, QuadraticPrior
 
-__all__ = ["MMTFL", "MMTFLClassifier"]
-
 # Strengths to try, relative to the largest gradient row at W = 0; above it W is 0.
 LARGEST, SMALLEST = 1.0, 1e-3
 

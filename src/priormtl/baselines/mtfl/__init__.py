@@ -42,8 +42,6 @@ from priormtl.estimators import (
 )
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
 
-__all__ = ["MTFL", "MTFLClassifier"]
-
 GROUPS = ("auto", "all", "tree", "active")
 LEAST_POWER = 1.05  # below, weights lose their closed form
 NEGLIGIBLE = 1e-5  # share of the norm below which a group counts as unused
