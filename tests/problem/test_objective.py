@@ -19,8 +19,7 @@ from instances import (
 from listed_tasks import from_lists
 from priormtl.losses import Logistic, NoIntercepts, Squared
 from priormtl.penalties import L21, Nuclear
-from priormtl.priors import QuadraticPrior
-from priormtl.problem import Problem
+from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import Fista, gap_below, max_iter, solve
 
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
