@@ -125,7 +125,6 @@ class Baseline(MultiTaskEstimator):
         self._fit_bound(self._bind(prepared.data), prepared)
 
     def _prepare(self, data: TaskData) -> Prepared:
-        """Scale features and weight tasks as the settings say."""
         scale = np.ones(data.shape[0])
         if self.standardize:
             scale = pooled_scale(condense(data))
@@ -137,7 +136,6 @@ class Baseline(MultiTaskEstimator):
         return Prepared(data, scale)
 
     def _fit_bound(self, bound: Any, prepared: Prepared) -> None:
-        """Fit with the current settings and publish the result."""
         (outcome,) = self._follow(bound, [getattr(self, self.followed)])
         if outcome.shortfall is not None:
             message = f"not converged, {outcome.shortfall}"

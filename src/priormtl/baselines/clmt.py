@@ -65,7 +65,6 @@ class EigenvaluePenalty:
         return float(kappa * (p * gamma) ** (1.0 / (p + 1.0)))
 
     def lam_of(self, strength: float) -> float:
-        """Inverse of ``strength``."""
         # κ is proportional to lam if gamma = lam, else to lam^(p/(p + 1)).
         share = strength / self.strength(1.0)
         if self.gamma is None:
@@ -85,7 +84,6 @@ class EigenvaluePenalty:
 
 
 def check_output_kernel(value: Any, m: int) -> Array:
-    """Check that A is a symmetric, positive semidefinite (m, m) matrix."""
     if value is None:
         raise ValueError(
             'output_kernel must be an (m, m) matrix with penalty="fixed": got None.'

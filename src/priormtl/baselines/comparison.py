@@ -178,7 +178,6 @@ def compare(
 def _run(
     comparison: "Comparison", models: Mapping[str, Any], n_jobs: int
 ) -> dict[str, list[SplitResult]]:
-    """All methods on all splits, in any order."""
     n = len(comparison.splits)
     pairs = [(name, k) for name in models for k in range(n)]
     jobs = (delayed(_run_one)(comparison, name, models[name], k) for name, k in pairs)
@@ -386,7 +385,6 @@ class Comparison:
         return model.fit(X, y, **self._task_argument(rows))
 
     def _finds_task(self, model: Any) -> bool:
-        """Whether a model looks for the task's column in X by itself."""
         if self.column is None or has_fit_parameter(model, "task"):
             return False
         settings = model.get_params(deep=True) if hasattr(model, "get_params") else {}

@@ -39,7 +39,6 @@ class _Bound(NamedTuple):
 
     @property
     def steepest(self) -> float:
-        """Largest curvature."""
         return max(float(value.max(initial=0.0)) for value in self.values)
 
     def solve(self, lam: float) -> Array:

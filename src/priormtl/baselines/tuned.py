@@ -260,7 +260,6 @@ class _Tuned(MultiTaskEstimator):
                 setattr(self, name, getattr(model, name))
 
     def _plain(self) -> Baseline:
-        """The method with fixed settings."""
         method = self.method
         if isinstance(method, str):
             return find_baseline(method, classify=self._classifies)()

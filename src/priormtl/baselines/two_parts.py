@@ -40,7 +40,6 @@ POINTS = 6  # of a path, before another ratio is worth trying
 
 
 def check_ratio(value: Any, default: float) -> float:
-    """Positive finite number; ``default`` for None."""
     if value is None:
         return default
     real = isinstance(value, Real) and not isinstance(value, bool)

@@ -477,12 +477,10 @@ USUAL: Mapping[str, Way] = {
 
 
 def is_installed(name: str) -> bool:
-    """Whether the package that a usual way needs is there."""
     return find_spec(USUAL[name].package) is not None
 
 
 def require_package(name: str) -> None:
-    """Fail with one sentence if the package that a usual way needs is not there."""
     if not is_installed(name):
         package = USUAL[name].package
         # gpboost has no wheels for some systems, so that it is in no extra.

@@ -125,7 +125,6 @@ def _print(console: Console, what: Table | str) -> None:
 
 @contextmanager
 def _bar(console: Console, words: str, total: int) -> Iterator[tuple[Progress, TaskID]]:
-    """Progress bar, in terminals only."""
     hidden = not console.is_terminal
     with Progress(console=console, transient=True, disable=hidden) as bar:
         yield bar, bar.add_task(words, total=total)
@@ -218,7 +217,6 @@ def split(
 
 
 def _compare(part: Part, console: Console) -> dict[str, list[Result]]:
-    """Tune and score every model on every draw."""
     draws = [part.draw(part.size, seed) for seed in range(REPEATS)]
     results: dict[str, list[Result]] = {name: [] for name in part.models}
     with _bar(console, "fitting", len(draws) * len(results)) as (bar, task):
@@ -230,7 +228,6 @@ def _compare(part: Part, console: Console) -> dict[str, list[Result]]:
 
 
 def _tune_and_score(part: Part, name: str, rows: tuple[Rows, Rows]) -> Result:
-    """Tune a model on the first rows, score it on the others."""
     (train, test), model = rows, part.models[name]
     begin = perf_counter()
     model.fit(train.X, train.y, groups=train.fold)
@@ -270,7 +267,6 @@ def tabulate(part: Part, results: dict[str, list[Result]]) -> Table:
 
 
 def spell_scores(scores: Iterable[float]) -> str:
-    """Mean and standard deviation."""
     known = np.array(list(scores))
     return f"{known.mean():.3f} ± {known.std(ddof=1):.3f}"
 
@@ -289,7 +285,6 @@ def _learning_curve(part: Part, console: Console) -> dict[str, Array]:
 
 
 def _draw_curve(path: Path, curve: dict[str, Array]) -> bool:
-    """Draw the curve if matplotlib is installed."""
     try:
         from priormtl import plotting
     except ImportError:
@@ -302,8 +297,6 @@ def _draw_curve(path: Path, curve: dict[str, Array]) -> bool:
 
 
 def _fit_example(folder: Path) -> PriorAudit:
-    """Fit the table that was written, audit its prior, and report."""
-
     def read(file: str) -> tuple[pa.Table, pa.ChunkedArray]:
         table = csv.read_csv(folder / file)
         return table.drop_columns(["progression"]), table["progression"]

@@ -47,7 +47,6 @@ class Summary:
 
     @cached_property
     def whole(self) -> data.TaskStatistics:
-        """Statistics of all rows."""
         return reduce(add, self.parts)
 
     def without_small(self, min_rows: int) -> "Summary":

@@ -178,7 +178,6 @@ def trace_fit(
 
 
 def _plain_copy(model: Any) -> LinearMultiTask:
-    """Unfitted model with fixed strengths."""
     if isinstance(model, CrossValidated):
         if hasattr(model, "lam_"):
             return model._fixed(model.lam_, model.theta_, model.epsilon_)

@@ -95,7 +95,6 @@ class _Progress:
     next_line: float = 0.0  # seconds from the beginning
 
     def advance(self, count: int = 1) -> None:
-        """Count one part, or several."""
         self.done += count
         spent = monotonic() - self.begin
         if spent < max(SHORT, self.next_line):
@@ -130,7 +129,6 @@ class _Bar:
         self.bar: Any = None
 
     def show(self, name: str, done: int, total: int) -> None:
-        """Move the bar."""
         if self.bar is None:
             from rich.console import Console  # noqa: PLC0415
 
@@ -140,6 +138,5 @@ class _Bar:
         self.bar.update(self.task, completed=done)
 
     def close(self) -> None:
-        """End the bar, if it ever began."""
         if self.bar is not None:
             self.bar.stop()

@@ -57,5 +57,4 @@ def separate_tasks(model: Any, X: Any, y: Any, *, task: Any = None) -> list[Task
 
 
 def _columns(shape: tuple[int, ...]) -> Index:
-    """Column of each cell."""
     return np.broadcast_to(np.arange(shape[1]), shape)

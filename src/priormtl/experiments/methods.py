@@ -289,7 +289,6 @@ def _tolerance(name: str, tol: float) -> float:
 
 
 def _build_ridge(name: str, training: Training) -> Any:
-    """Ridge with as many strengths as every method may try."""
     relative = np.geomspace(1e-3, 1e3, training.budget.settings)
     return tuned(
         name,

@@ -39,7 +39,6 @@ class Squared:
         intercepts: Intercepts,
         shift: Array | None = None,
     ) -> "SquaredFit":
-        """Loss on this data; statistics suffice."""
         if isinstance(data, TaskData | TaskStatistics):
             data = condense(data)
         return SquaredFit(data, intercepts, shift)
@@ -143,7 +142,6 @@ class SquaredFit:
 
     @cached_property
     def centre(self) -> Array:
-        """Pooled means of the features (d,)."""
         weight = self.moments.weight
         return np.asarray(weight @ self.moments.x_mean / (weight.sum() or 1.0))
 

@@ -71,7 +71,6 @@ class OutlierResult:
 
     @property
     def grid(self) -> Grid:
-        """Strengths tried without outliers."""
         return self.plain.grid
 
     @property
@@ -81,16 +80,13 @@ class OutlierResult:
 
     @property
     def fit_seconds(self) -> Array:
-        """In the same order."""
         return np.vstack([self.plain.fit_seconds, self.outcomes[1]])
 
     @property
     def score_seconds(self) -> Array:
-        """In the same order."""
         return np.vstack([self.plain.score_seconds, self.outcomes[2]])
 
     def candidates(self) -> list[OutlierCandidate]:
-        """All candidates, those without outliers first."""
         plain = [
             OutlierCandidate(one.epsilon, one.lam, np.inf, one.theta)
             for one in self.plain.candidates()
@@ -236,7 +232,6 @@ def _score_path(path: Path, trial: Trial, solver: Solver) -> dict[int, Outcome]:
 
 
 def _judge(solution: Solution, trial: Trial, unsolved: bool, spent: float) -> Outcome:
-    """Score on held-out rows."""
     begin = perf_counter()
     coef = solution.point.total.T / trial.posed.scale
     score = float(trial.score(coef[np.newaxis], solution.intercept[np.newaxis])[0])

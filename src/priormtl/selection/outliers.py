@@ -238,7 +238,6 @@ class Common:
 
     @property
     def fit(self) -> SquaredFit:
-        """Squared loss."""
         return self.problem.fit  # type: ignore[return-value]
 
     @property

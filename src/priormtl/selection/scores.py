@@ -32,7 +32,6 @@ class StatisticsError:
     test: TaskStatistics
 
     def __call__(self, coefs: Array, intercepts: Array) -> Array:
-        """Score of each model."""
         errors = validation_errors(self.test, coefs, intercepts)
         return -errors.sum(axis=1) / self.test.weight.sum()
 
@@ -66,7 +65,6 @@ class RowError:
     places: Index  # of its tasks among the model's
 
     def __call__(self, coefs: Array, intercepts: Array) -> Array:
-        """Score of each model."""
         scores = _row_scores(
             self.test, coefs[:, self.places], intercepts[:, self.places]
         )

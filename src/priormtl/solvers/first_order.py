@@ -59,11 +59,9 @@ class Gd:
     check_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> ProximalState:
-        """Compute L."""
         return ProximalState(point, self.constants(problem).smoothness or 1.0)
 
     def step(self, problem: Problem, state: ProximalState) -> ProximalState:
-        """Proximal gradient step."""
         point = proximal_step(problem, state.point, state.curvature)
         return ProximalState(point, state.curvature)
 
@@ -110,7 +108,6 @@ class IstaReverse:
     check_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> IstaReverseState:
-        """Compute L."""
         largest = self.constants(problem).smoothness or 1.0
         return IstaReverseState(point, largest, largest)
 
@@ -157,7 +154,6 @@ class Fista:
         return AcceleratedState(point, point, initial_curvature(problem, point))
 
     def step(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
-        """Proximal step from the lookahead point, then extrapolation."""
         point, curvature = backtrack(
             problem, state.lookahead, state.curvature, self.growth
         )
@@ -187,7 +183,6 @@ class Linear:
         return AcceleratedState(point, point, largest or 1.0, momentum=momentum)
 
     def step(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
-        """Proximal step from the lookahead point, then extrapolation."""
         point = proximal_step(problem, state.lookahead, state.curvature)
         return _extrapolate(problem, state, point, state.curvature, restart=True)
 

@@ -462,7 +462,6 @@ class Samples(ABC):
         return conjugate_gradients(solve, correct, downhill, tol)
 
     def residuals(self, Q: Array) -> Array:
-        """Fitted values − targets."""
         used = np.flatnonzero(Q.any(axis=1))
         return self._fit(self.rows[used], Q[used]) - self.target
 
@@ -472,7 +471,6 @@ class Samples(ABC):
         return tie[:, np.newaxis] * self.blocks.laplacian.times(x)
 
     def prior_gradient(self, Q: Array) -> Array:
-        """Gradient of both priors."""
         related = self.blocks.relation @ Q if self.blocks.relation.nnz else 0.0
         return related + self._tied(self.blocks.tie, Q)
 

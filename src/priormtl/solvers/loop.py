@@ -334,7 +334,6 @@ class History:
     rows: list[Row] = field(default_factory=list)
 
     def __call__(self, progress: Progress) -> None:
-        """Add a row."""
         if progress.n_iter % self.every == 0:
             gap = progress.certificate.gap if self.gaps else None
             row = Row(progress.n_iter, progress.seconds, progress.objective, gap)

@@ -28,13 +28,11 @@ class Newton:
     check_every: ClassVar[int] = 1
 
     def start(self, problem: Problem, point: Point) -> NewtonState:
-        """Check that the problem is smooth."""
         if problem.lam != 0:
             raise ValueError(f"Newton needs lam = 0: got {problem.lam}.")
         return NewtonState(point)
 
     def step(self, problem: Problem, state: NewtonState) -> NewtonState:
-        """Go to the minimum of the quadratic model, or part of the way."""
         point = state.point
         direction = problem.newton_step(point).direction
         slope = float(np.vdot(point.gradient, direction))

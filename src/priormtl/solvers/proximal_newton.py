@@ -39,7 +39,6 @@ class ProximalNewton:
     check_every: ClassVar[int] = 1
 
     def start(self, problem: Problem, point: Point) -> ProximalNewtonState:
-        """Nothing to prepare."""
         return ProximalNewtonState(point)
 
     def step(self, problem: Problem, state: ProximalNewtonState) -> ProximalNewtonState:

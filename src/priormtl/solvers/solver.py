@@ -39,7 +39,6 @@ class Solver:
         check_count("max_iter", self.max_iter)
 
     def choose(self, problem: Problem) -> Method[Any]:
-        """Method for a problem."""
         return method_by_name(self.method, problem)
 
     def rules(self, method: Method[Any]) -> list[StopRule]:
@@ -50,7 +49,6 @@ class Solver:
         return [*rules, max_iter(self.max_iter)]
 
     def solve(self, problem: Problem, coef: Array | None = None) -> Solution:
-        """Solve a problem, from ``coef`` or zero."""
         method = self.choose(problem)
         return solve(problem, method, coef=coef, stop=self.rules(method))
 

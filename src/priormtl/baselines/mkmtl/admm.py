@@ -285,7 +285,6 @@ class ADMMState:
         return cls(np.zeros(shape), np.zeros(shape), 1.0, 0.0)
 
     def with_rho(self, rho: float) -> Self:
-        """Same dual variable, scaled by another rho."""
         return replace(self, dual=self.dual * (self.rho / rho), rho=rho)
 
 

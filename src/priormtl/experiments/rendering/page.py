@@ -219,7 +219,6 @@ def _count_priors(
     opening: str,
     noun: str,
 ) -> list[str]:
-    """Count wins and losses of all priors at a size of each data set."""
     verdicts = _known(
         {
             (name, prior): compare_with_none(measurements, name, size, prior).verdict
