@@ -198,7 +198,9 @@ def _extrapolate(
     """Next lookahead point P_k + β (P_k − P_{k−1})."""
     t, momentum = state.t, state.momentum
     if momentum is None:
-        if restart and _went_uphill(state, point):
+        back, move = state.lookahead.coef - point.coef, point.coef - state.point.coef
+        # Restart where the last move points against the proximal step that followed.
+        if restart and np.vdot(back, move) > 0:
             t, momentum = 1.0, 0.0
         else:
             # t_{k+1} = (1 + √(1 + 4 t_k²))/2 and β = (t_k − 1)/t_{k+1}: (4.2), (4.3).
@@ -206,12 +208,6 @@ def _extrapolate(
             momentum = (state.t - 1.0) / t
     lookahead = problem.extrapolate(point, state.point, momentum)
     return AcceleratedState(point, lookahead, curvature, t, state.momentum)
-
-
-def _went_uphill(state: AcceleratedState, point: Point) -> bool:
-    """Whether the last move points against the proximal step that followed."""
-    back, move = state.lookahead.coef - point.coef, point.coef - state.point.coef
-    return bool(np.vdot(back, move) > 0)
 
 
 def proximal_step(problem: Problem, base: Point, curvature: float) -> Point:
