@@ -283,25 +283,19 @@ def _tabulate(
             values = scores[name][:, j]
             known = values[~np.isnan(values)]
             spread = float(known.std(ddof=1)) if len(known) > 1 else nan
-            apart = _paired_interval(values - scores[best][:, j], ratio)
-            row = (mean(values), spread, seconds[name], *apart)
+            # Intervals are corrected for overlapping training parts.
+            apart = values - scores[best][:, j]
+            apart = apart[~np.isnan(apart)]
+            low, high = nan, nan
+            if len(apart) > 1:
+                low, high, _ = corrected_interval(apart, ratio)
+            row = (mean(values), spread, seconds[name], mean(apart), low, high)
             lines.append((name, metric, *row))
     names = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
     return {
         name: list(column)
         for name, column in zip(names, zip(*lines, strict=True), strict=True)
     }
-
-
-def _paired_interval(differences: Array, ratio: float) -> tuple[float, float, float]:
-    """Mean difference and its interval, corrected for overlapping training parts."""
-    known = differences[~np.isnan(differences)]
-    k = len(known)
-    centre = float(known.mean()) if k else float("nan")
-    if k < 2:
-        return centre, float("nan"), float("nan")
-    low, high, _ = corrected_interval(known, ratio)
-    return centre, low, high
 
 
 def describe_winner(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -417,11 +411,7 @@ class Comparison:
             # Probabilities of both classes for labelled rows, else of the second.
             shares = np.asarray(model.predict_proba(X, **argument))
             scores = self._match(shares if task is None else shares[:, 1], test)
-            share = np.clip(
-                _finite(scores), usual.SMALLEST_SHARE, 1.0 - usual.SMALLEST_SHARE
-            )
-            told = np.log(np.where(test.y > 0, share, 1.0 - share))[measured]
-            log_loss = -float(np.mean(told))
+            log_loss = usual.log_loss(test.y[measured], _finite(scores)[measured])
         if hasattr(model, "decision_function"):
             scores = ask(model.decision_function)
         truth = np.where(test.y > 0, classes[..., 1], classes[..., 0])
@@ -545,12 +535,6 @@ def list_methods() -> tuple[str, ...]:
     return (OURS, *usual.USUAL, *BASELINES, *REFERENCES)
 
 
-def default_methods(*, classify: bool) -> tuple[str, ...]:
-    """Names that are compared if none are given: those that are fast and installed."""
-    left_out = methods_left_out(classify=classify)
-    return tuple(name for name in list_methods() if name not in left_out)
-
-
 def methods_left_out(*, classify: bool) -> dict[str, str]:
     """Reasons by name why methods are compared only if they are named."""
     reasons = dict.fromkeys(SLOW, "slow")
@@ -591,7 +575,9 @@ def make_methods(
         return found
     known = list_methods()
     if isinstance(methods, str):
-        listed = {"all": known, "default": default_methods(classify=classify)}
+        left_out = methods_left_out(classify=classify)
+        default = tuple(name for name in known if name not in left_out)
+        listed = {"all": known, "default": default}
         methods = listed.get(methods.casefold(), [methods])
     if not isinstance(methods, Iterable):
         raise TypeError(
