@@ -80,6 +80,8 @@ def compare(
     --where "year >= 2010" --missing mean --prior relations.toml
     """
     with main.require_extra("compare", "cli"):
+        import narwhals.stable.v2 as nw
+
         from priormtl import engines
         from priormtl.baselines import comparison
         from priormtl.estimators import read_source_rows
@@ -98,8 +100,10 @@ def compare(
         by_class = comparison.are_classes(rows.y) if classify is None else classify
         feature_prior = _build_prior(prior, rows.X.column_names)
         try:
+            table = rows.X.append_column(named, rows.task)
             result = compare_methods(
-                _as_frame(rows.X.append_column(named, rows.task)),
+                # Some estimators need a pandas frame.
+                table.to_pandas() if find_spec("pandas") else table,
                 rows.y,
                 task=named,
                 methods=wanted,
@@ -111,7 +115,7 @@ def compare(
             )
         except ImportError as error:
             raise ValueError(str(error)) from None
-        found = _to_rows(result)
+        found = list(nw.from_native(result).iter_rows(named=True))
         if out is not None:
             text = io.StringIO()
             writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -162,17 +166,6 @@ def _build_prior(prior: str | None, features: Sequence[str]) -> Any:
         found.check_names(features)
         return FeaturePrior.from_file(found)
     return found
-
-
-def _as_frame(table: Any) -> Any:
-    """Table as a pandas frame if there is pandas, for estimators that need one."""
-    return table.to_pandas() if find_spec("pandas") else table
-
-
-def _to_rows(frame: Any) -> list[Row]:
-    import narwhals.stable.v2 as nw
-
-    return list(nw.from_native(frame).iter_rows(named=True))
 
 
 def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:

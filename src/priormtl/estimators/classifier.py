@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 LOSSES = ("logistic", "squared")
 
 
-def _has_probabilities(estimator: "ClassificationTasks") -> bool:
-    return estimator.loss == "logistic"
-
-
 class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
     """Common behaviour of classifiers: two classes per task, and accuracy."""
 
@@ -56,8 +52,10 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         -------
         self
 
-        Notes ----- The logistic loss needs the rows. It cannot be computed from
-        sufficient statistics.
+        Notes
+        -----
+        The logistic loss needs the rows. It cannot be computed from sufficient
+        statistics.
 
         Examples
         --------
@@ -108,7 +106,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         columns = np.arange(len(self.tasks_)) if codes is None else codes
         return self._classes[columns, (scores > 0).astype(np.intp)]
 
-    @available_if(_has_probabilities)
+    @available_if(lambda self: self.loss == "logistic")
     def predict_proba(self, X: Any, *, task: Any = None) -> Array:
         """Return class probabilities. Only available with ``loss="logistic"``.
 

@@ -56,7 +56,7 @@ def show_progress(
             yield advance
         return
     if HIDDEN.get():
-        yield _say_nothing
+        yield lambda count=1: None
         return
     bar = _open_bar() if sys.stderr.isatty() and not LOGGER.disabled else None
     try:
@@ -106,10 +106,6 @@ class _Progress:
         left = spent * (self.total / max(1, self.done) - 1.0)
         words = f"%s: %d of %d {self.parts}, %.0f s left"
         LOGGER.info(words, self.name, self.done, self.total, left)
-
-
-def _say_nothing(count: int = 1) -> None:
-    """Count nothing."""
 
 
 def _open_bar() -> "_Bar | None":

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -20,7 +21,6 @@ from priormtl.selection.search import (
     results_table,
     standard_error,
 )
-from priormtl.solvers import Solution
 
 
 class OutlierCandidate(NamedTuple):
@@ -158,7 +158,7 @@ def search_outliers(
     run: Callable[[Sequence[Job]], list[dict[int, Outcome]]],
 ) -> OutlierResult:
     """Score candidates with outliers on every trial, in jobs that may run at once."""
-    jobs = [_job(path, trial, solver) for path, trial in _paths(extra, trials)]
+    jobs = [partial(_score_path, *pair, solver) for pair in _paths(extra, trials)]
     done = run(jobs) if jobs else []
     outcomes = np.empty((3, len(extra), len(trials)))
     for number, found in enumerate(done):
@@ -210,10 +210,6 @@ def _paths(
     return list(product(paths.values(), trials))
 
 
-def _job(path: Path, trial: Trial, solver: Solver) -> Job:
-    return lambda: _score_path(path, trial, solver)
-
-
 def _score_path(path: Path, trial: Trial, solver: Solver) -> dict[int, Outcome]:
     """Solve from the fewest outliers on, each from where the last one has ended."""
     order = sorted(path, key=lambda place: -path[place].candidate.outlier_strength)
@@ -226,14 +222,10 @@ def _score_path(path: Path, trial: Trial, solver: Solver) -> dict[int, Outcome]:
         problem = outliers.pose_outliers(plain, path[place].own.spread())
         last = outliers.solve_outliers(problem, last, solver)
         unsolved = not solver.accepts(problem, last.certificate)
-        outcomes[place] = _judge(last, trial, unsolved, last.seconds - spent)
+        begin = perf_counter()
+        coef = last.point.total.T / trial.posed.scale
+        score = float(trial.score(coef[np.newaxis], last.intercept[np.newaxis])[0])
+        seconds = perf_counter() - begin
+        outcomes[place] = Outcome(score, last.seconds - spent, seconds, unsolved)
         spent = last.seconds
     return outcomes
-
-
-def _judge(solution: Solution, trial: Trial, unsolved: bool, spent: float) -> Outcome:
-    begin = perf_counter()
-    coef = solution.point.total.T / trial.posed.scale
-    score = float(trial.score(coef[np.newaxis], solution.intercept[np.newaxis])[0])
-    seconds = perf_counter() - begin
-    return Outcome(score, spent, seconds, unsolved)
