@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from priormtl import estimators
 from priormtl._arrays import Array, Index
+from priormtl.checks import check_count
 from priormtl.data import Table, TaskData, TaskStatistics, name_features, pooled_scale
 from priormtl.model import Posed
 from priormtl.problem import Problem
@@ -237,7 +238,7 @@ def resample_coefficients(
     >>> found.band(0.9).low.shape, bool((found.band().low <= found.band().high).all())
     ((3, 4), True)
     """
-    count = estimators.check_count("n_resamples", n_resamples)
+    count = check_count("n_resamples", n_resamples)
     plain = with_fixed_strengths(model)
     table = read_rows(model, X, y, task, sample_weight)
     plain = with_known_prior(plain, model)

@@ -20,8 +20,9 @@ from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl.checks import check_choice
 from priormtl.data import TaskData, TaskStatistics, condense, pooled_scale
-from priormtl.estimators import MultiTaskEstimator, check_choice, task_array
+from priormtl.estimators import MultiTaskEstimator, task_array
 
 Settings = Mapping[str, Any]
 

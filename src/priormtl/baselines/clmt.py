@@ -19,14 +19,9 @@ from priormtl._arrays import Array
 from priormtl.baselines import coupling
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
+from priormtl.checks import check_choice, check_positive, check_strength
 from priormtl.data import TaskData
-from priormtl.estimators import (
-    ClassificationTasks,
-    RegressionTasks,
-    check_choice,
-    check_positive,
-    check_strength,
-)
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import DataFit
 from priormtl.penalties import Nuclear, Penalty, Schatten, TaskKernel
 from priormtl.problem import Problem, QuadraticPrior

@@ -36,6 +36,7 @@ from priormtl.baselines.tuned import (
     match_method,
     tuned,
 )
+from priormtl.checks import check_count, check_jobs
 from priormtl.metrics import auc, corrected_interval, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
 
@@ -154,7 +155,7 @@ def compare(
     True
     """
     library = data.find_frame_library(X)
-    jobs = estimators.check_jobs(n_jobs)
+    jobs = check_jobs(n_jobs)
     by_class = are_classes(y) if classify is None else classify
     comparison = read_comparison(X, y, task, cv, classify=by_class)
     models = make_methods(
@@ -584,7 +585,7 @@ def make_methods(
             'methods must be "default", "all", a name, names, or a mapping from names '
             f"to estimators: got {type(methods).__name__}."
         )
-    count = estimators.check_count("n_settings", n_settings)
+    count = check_count("n_settings", n_settings)
 
     def build(name: str) -> Any:
         if name == OURS:

@@ -16,8 +16,8 @@ from scipy.sparse import issparse
 from priormtl import solvers
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, LinearModel, Outcome
+from priormtl.checks import check_count, check_tolerance
 from priormtl.data import TaskData, summarize_tasks
-from priormtl.estimators import check_count, check_tolerance
 from priormtl.losses import DataFit, FreeIntercepts, Logistic, NoIntercepts, Squared
 from priormtl.problem import Problem
 

@@ -25,8 +25,9 @@ import numpy as np
 
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
+from priormtl.checks import check_strength
 from priormtl.data import TaskData
-from priormtl.estimators import ClassificationTasks, RegressionTasks, check_strength
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import DataFit, SumFit
 from priormtl.penalties import Columns, Dirty, Nuclear, Penalty, Robust, halve
 from priormtl.problem import Problem, QuadraticPrior

@@ -14,17 +14,3 @@ from priormtl.priors.tasks import (
     laplacian,
     name_mean,
 )
-
-__all__ = [
-    "FeaturePrior",
-    "Neighbourhood",
-    "PriorFile",
-    "TaskPrior",
-    "as_feature_prior",
-    "as_task_prior",
-    "difference_matrix",
-    "laplacian",
-    "measure_violations",
-    "name_mean",
-    "read_prior_file",
-]

@@ -27,16 +27,15 @@ from priormtl.baselines.mkmtl.kernels import (
     gather_tasks,
     own_features,
 )
-from priormtl.data import TaskData
-from priormtl.estimators import (
-    ClassificationTasks,
-    RegressionTasks,
+from priormtl.checks import (
     check_choice,
     check_count,
     check_positive,
     check_strength,
     check_tolerance,
 )
+from priormtl.data import TaskData
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.exceptions import ApproximationWarning
 
 VARIANTS = ("auto", "shared", "low-rank")

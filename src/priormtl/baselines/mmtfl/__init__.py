@@ -32,14 +32,9 @@ from priormtl._arrays import Array, Index
 from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
 from priormtl.baselines.mmtfl import steps
+from priormtl.checks import check_count, check_strength, check_tolerance
 from priormtl.data import SharedRows, TaskData
-from priormtl.estimators import (
-    ClassificationTasks,
-    RegressionTasks,
-    check_count,
-    check_strength,
-    check_tolerance,
-)
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import DataFit, Evaluation
 from priormtl.penalties import L21
 from priormtl.problem import Problem, QuadraticPrior

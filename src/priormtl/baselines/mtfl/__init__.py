@@ -30,16 +30,15 @@ from priormtl.baselines.mtfl.reweighting import (
     rotate_fit,
     solve_ridge,
 )
-from priormtl.data import TaskData
-from priormtl.estimators import (
-    ClassificationTasks,
-    RegressionTasks,
+from priormtl.checks import (
     check_choice,
     check_count,
     check_positive,
     check_strength,
     check_tolerance,
 )
+from priormtl.data import TaskData
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
 
 GROUPS = ("auto", "all", "tree", "active")
