@@ -1,7 +1,7 @@
 """Penalties: functions of P with value, proximal operator and dual norm."""
 
 from priormtl.penalties.base import Penalty, Power, RowSeparable
-from priormtl.penalties.dirty import Dirty, Split
+from priormtl.penalties.dirty import Dirty
 from priormtl.penalties.l21 import L21
 from priormtl.penalties.nuclear import (
     Factors,

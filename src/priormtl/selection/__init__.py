@@ -10,7 +10,6 @@ from priormtl.selection.folds import (
     divide,
     find_partition,
     leave_one_out,
-    refuse_missing,
     split_by_fold,
     summarize_parts,
     take_test,
@@ -26,7 +25,6 @@ from priormtl.selection.outlier_search import (
     search_outliers,
 )
 from priormtl.selection.outliers import (
-    OutlierTest,
     OwnChoice,
     column_pulls,
     find_outliers,
@@ -34,7 +32,6 @@ from priormtl.selection.outliers import (
     fit_outliers,
     pose_outliers,
     solve_outliers,
-    suggest_own,
     suggest_strength,
 )
 from priormtl.selection.scores import (

@@ -4,7 +4,6 @@ from priormtl.solvers.block_newton import BlockNewton
 from priormtl.solvers.choose import METHODS, default_method, method_by_name
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.loop import (
-    Callback,
     History,
     Method,
     Progress,
