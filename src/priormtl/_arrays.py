@@ -10,5 +10,3 @@ from scipy.sparse import csr_array
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Matrix = Array | csr_array
-
-__all__ = ["Array", "Index", "Matrix"]

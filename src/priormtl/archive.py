@@ -173,7 +173,6 @@ def _read_settings(metadata: Any, kind: str) -> dict[str, Any]:
 
 
 def _check_entry(name: str, entry: Any, size: int) -> None:
-    """Fail if an array is not described, or does not lie inside the body."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise ModelFileError(f"array {name!r} is not described as it must be.")
     shape, offsets = entry["shape"], entry["data_offsets"]

@@ -9,22 +9,6 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.exceptions import suggest
 
-__all__ = [
-    "check_choice",
-    "check_count",
-    "check_fit_intercept",
-    "check_jobs",
-    "check_outlier_strength",
-    "check_outlier_strengths",
-    "check_positive",
-    "check_row_weights",
-    "check_strength",
-    "check_strengths",
-    "check_ties",
-    "check_tolerance",
-]
-
-
 TIES = ("uniform", "adaptive")
 
 

@@ -5,20 +5,6 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-__all__ = [
-    "ApproximationWarning",
-    "DataFileError",
-    "FoldsError",
-    "MissingDataError",
-    "MissingFileError",
-    "ModelFileError",
-    "absent_name",
-    "suggest",
-    "suggest_file",
-    "unknown_name",
-    "unknown_names",
-]
-
 MOST_NAMES_SHOWN = 8
 MOST_NAMES_MEANT = 3
 MOST_FILES_COMPARED = 10_000
@@ -56,10 +42,7 @@ def unknown_name(kind: str, name: Hashable, known: Iterable[Hashable]) -> ValueE
 
 
 def unknown_names(
-    kind: str,
-    unknown: Sequence[Hashable],
-    known: Iterable[Hashable],
-    way_out: str = "",
+    kind: str, unknown: Sequence[Hashable], known: Iterable[Hashable], way_out: str = ""
 ) -> ValueError:
     """Build the error for names that are not among the known ones."""
     names = list(known)

@@ -17,8 +17,9 @@ from priormtl.audits import wald
 from priormtl.audits.holdout import benefit_of_search, deal_splits, hold_out
 from priormtl.audits.refits import TUNED, FittedProblem, read_problem, read_rows
 from priormtl.audits.results import PriorAudit, RelationAudit
+from priormtl.checks import check_count
 from priormtl.data import as_frame, find_frame_library, name_features
-from priormtl.estimators import ClassificationTasks, check_count, show_progress
+from priormtl.estimators import ClassificationTasks, show_progress
 from priormtl.graphs import Laplacian
 from priormtl.priors import measure_violations, name_mean
 from priormtl.problem import Problem

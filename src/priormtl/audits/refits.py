@@ -12,27 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from priormtl import estimators
 from priormtl._arrays import Array, Index
+from priormtl.checks import check_count
 from priormtl.data import Table, TaskData, TaskStatistics, name_features, pooled_scale
-from priormtl.estimators import (
-    ClassificationTasks,
-    MultiTaskClassifier,
-    MultiTaskClassifierCV,
-    MultiTaskRegressor,
-    MultiTaskRegressorCV,
-    check_count,
-    own_strength,
-    shared_coef,
-    show_progress,
-    warn_unless_converged,
-)
 from priormtl.model import Posed
 from priormtl.problem import Problem
 from priormtl.selection import pose_outliers
 from priormtl.solvers import Solution
 
-FIXED = (MultiTaskRegressor, MultiTaskClassifier)
-TUNED = (MultiTaskRegressorCV, MultiTaskClassifierCV)
+FIXED = (estimators.MultiTaskRegressor, estimators.MultiTaskClassifier)
+TUNED = (estimators.MultiTaskRegressorCV, estimators.MultiTaskClassifierCV)
 
 # Relative weight of rows of outlier tasks: zero would leave them without means.
 OUTLIER_WEIGHT = 1e-9
@@ -59,7 +49,9 @@ class FittedProblem:
         problem = self.problem.with_strengths(lam=lam, theta=theta, epsilon=epsilon)
         solver = self.plain._solver()
         solution = solver.solve(problem, self.coef)
-        warn_unless_converged(solution, self.setup._replace(problem=problem), solver)
+        estimators.warn_unless_converged(
+            solution, self.setup._replace(problem=problem), solver
+        )
         return solution
 
     def without_tasks(self, tasks: Index) -> Problem:
@@ -101,7 +93,7 @@ def with_fixed_strengths(model: Any) -> Any:
         )
     if model.outlier_tasks and hasattr(model, "outlier_strength_"):
         plain.outlier_tasks = True
-        plain.outlier_strength = own_strength(model)
+        plain.outlier_strength = estimators.own_strength(model)
     return plain
 
 
@@ -124,7 +116,7 @@ def read_rows(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Tabl
             "X, y and task must be the rows that the model was fitted on: the tasks "
             f"differ in {odd[:8] or 'their order'}."
         )
-    if isinstance(model, ClassificationTasks) and not np.array_equal(
+    if isinstance(model, estimators.ClassificationTasks) and not np.array_equal(
         reader._classes, model._classes
     ):
         raise ValueError(
@@ -153,7 +145,7 @@ def read_problem(model: Any, table: Table | None) -> FittedProblem:
     problem = setup.problem
     if plain.outlier_tasks:
         problem = pose_outliers(problem, plain.outlier_strength)
-    coef = np.ascontiguousarray((shared_coef(model) * setup.scale).T)
+    coef = np.ascontiguousarray((estimators.shared_coef(model) * setup.scale).T)
     return FittedProblem(plain, data, setup, problem, coef)
 
 
@@ -252,12 +244,14 @@ def resample_coefficients(
     plain = with_known_prior(plain, model)
     rng = np.random.default_rng(random_state)
     coefs, intercepts = [], []
-    with show_progress(None, None, f"{count} resamples", count, "fits") as advance:
+    with estimators.show_progress(
+        None, None, f"{count} resamples", count, "fits"
+    ) as advance:
         for _ in range(count):
             data = reweight(table, rng).to_tasks()
             setup = plain._model().pose(data)
             # Solutions are near those of all rows: start from these.
-            start = shared_coef(model).T * setup.scale[:, np.newaxis]
+            start = estimators.shared_coef(model).T * setup.scale[:, np.newaxis]
             _, solution = plain._solve(setup, data, np.ascontiguousarray(start))
             coefs.append(solution.point.total.T / setup.scale)
             intercepts.append(solution.intercept)

@@ -137,7 +137,6 @@ class PriorAudit(Tabled):
         return dump_json(values, ensure_ascii=False)
 
     def _tables(self) -> list[Table]:
-        """One table for each kind of relation."""
         found = []
         for kind, title in KINDS.items():
             rows = [_row(r) for r in self.relations if r.kind == kind]
@@ -196,7 +195,6 @@ class PriorAudit(Tabled):
 
 
 def _row(relation: RelationAudit) -> tuple[str, ...]:
-    """Cells of a table."""
     p = relation.p_value
     return (
         relation.relation,

@@ -23,12 +23,7 @@ from priormtl.baselines.tuned import (
     TunedRegressor,
     tuned,
 )
-from priormtl.baselines.two_parts import (
-    DMTL,
-    RMTL,
-    DMTLClassifier,
-    RMTLClassifier,
-)
+from priormtl.baselines.two_parts import DMTL, RMTL, DMTLClassifier, RMTLClassifier
 from priormtl.baselines.usual import USUAL, UsualClassifier, UsualRegressor
 
 __all__ = [

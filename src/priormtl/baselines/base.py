@@ -20,8 +20,9 @@ from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl.checks import check_choice
 from priormtl.data import TaskData, TaskStatistics, condense, pooled_scale
-from priormtl.estimators import MultiTaskEstimator, check_choice, task_array
+from priormtl.estimators import MultiTaskEstimator, task_array
 
 Settings = Mapping[str, Any]
 
@@ -125,7 +126,6 @@ class Baseline(MultiTaskEstimator):
         self._fit_bound(self._bind(prepared.data), prepared)
 
     def _prepare(self, data: TaskData) -> Prepared:
-        """Scale features and weight tasks as the settings say."""
         scale = np.ones(data.shape[0])
         if self.standardize:
             scale = pooled_scale(condense(data))
@@ -137,7 +137,6 @@ class Baseline(MultiTaskEstimator):
         return Prepared(data, scale)
 
     def _fit_bound(self, bound: Any, prepared: Prepared) -> None:
-        """Fit with the current settings and publish the result."""
         (outcome,) = self._follow(bound, [getattr(self, self.followed)])
         if outcome.shortfall is not None:
             message = f"not converged, {outcome.shortfall}"

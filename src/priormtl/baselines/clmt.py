@@ -19,14 +19,9 @@ from priormtl._arrays import Array
 from priormtl.baselines import coupling
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
+from priormtl.checks import check_choice, check_positive, check_strength
 from priormtl.data import TaskData
-from priormtl.estimators import (
-    ClassificationTasks,
-    RegressionTasks,
-    check_choice,
-    check_positive,
-    check_strength,
-)
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import DataFit
 from priormtl.penalties import Nuclear, Penalty, Schatten, TaskKernel
 from priormtl.problem import Problem, QuadraticPrior
@@ -65,7 +60,6 @@ class EigenvaluePenalty:
         return float(kappa * (p * gamma) ** (1.0 / (p + 1.0)))
 
     def lam_of(self, strength: float) -> float:
-        """Inverse of ``strength``."""
         # κ is proportional to lam if gamma = lam, else to lam^(p/(p + 1)).
         share = strength / self.strength(1.0)
         if self.gamma is None:
@@ -85,7 +79,6 @@ class EigenvaluePenalty:
 
 
 def check_output_kernel(value: Any, m: int) -> Array:
-    """Check that A is a symmetric, positive semidefinite (m, m) matrix."""
     if value is None:
         raise ValueError(
             'output_kernel must be an (m, m) matrix with penalty="fixed": got None.'

@@ -25,8 +25,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
+from priormtl import data, estimators
 from priormtl._arrays import Array, Index
 from priormtl._processes import leaving_interrupts
+from priormtl.baselines import usual
 from priormtl.baselines.tuned import (
     BASELINES,
     DEFAULT_SETTINGS,
@@ -34,38 +36,7 @@ from priormtl.baselines.tuned import (
     match_method,
     tuned,
 )
-from priormtl.baselines.usual import (
-    MOST_CATEGORIES,
-    SMALLEST_SHARE,
-    USUAL,
-    UsualClassifier,
-    UsualRegressor,
-    is_installed,
-    require_package,
-)
-from priormtl.data import (
-    Table,
-    build_frame,
-    encode_labels,
-    find_frame_library,
-    find_labels,
-    read_matrix,
-    read_targets,
-    split_task_column,
-    take_rows,
-)
-from priormtl.estimators import (
-    DEFAULT_FOLDS,
-    MultiTaskClassifier,
-    MultiTaskClassifierCV,
-    MultiTaskRegressor,
-    MultiTaskRegressorCV,
-    check_count,
-    check_jobs,
-    hide_progress,
-    make_splits,
-    show_progress,
-)
+from priormtl.checks import check_count, check_jobs
 from priormtl.metrics import auc, corrected_interval, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
 
@@ -100,7 +71,7 @@ def compare(
     *,
     task: Any = None,
     methods: Any = "default",
-    cv: Any = DEFAULT_FOLDS,
+    cv: Any = estimators.DEFAULT_FOLDS,
     classify: bool | None = None,
     n_settings: int = DEFAULT_SETTINGS,
     feature_prior: Any = None,
@@ -183,7 +154,7 @@ def compare(
     >>> bool((table.query("metric == 'variance_explained'")["mean"] > 0.5).all())
     True
     """
-    library = find_frame_library(X)
+    library = data.find_frame_library(X)
     jobs = check_jobs(n_jobs)
     by_class = are_classes(y) if classify is None else classify
     comparison = read_comparison(X, y, task, cv, classify=by_class)
@@ -202,13 +173,12 @@ def compare(
     _warn(results)
     ratio = np.mean([len(s.test) / len(s.train) for s in comparison.splits])
     columns = _tabulate(comparison.metrics, results, float(ratio))
-    return build_frame(columns, library)
+    return data.build_frame(columns, library)
 
 
 def _run(
     comparison: "Comparison", models: Mapping[str, Any], n_jobs: int
 ) -> dict[str, list[SplitResult]]:
-    """All methods on all splits, in any order."""
     n = len(comparison.splits)
     pairs = [(name, k) for name in models for k in range(n)]
     jobs = (delayed(_run_one)(comparison, name, models[name], k) for name, k in pairs)
@@ -218,7 +188,7 @@ def _run(
         running = Parallel(n_jobs, return_as="generator_unordered")(jobs)
     found: dict[tuple[str, int], SplitResult] = {}
     title = f"{len(models)} methods, {n} splits"
-    with show_progress(None, None, title, len(pairs), "fits") as advance:
+    with estimators.show_progress(None, None, title, len(pairs), "fits") as advance:
         for name, number, result in running:
             found[name, number] = result
             advance()
@@ -233,7 +203,7 @@ def _run_one(
     begin = end = perf_counter()
     # One BLAS thread in every process: equal bits for any number of jobs.
     with (
-        hide_progress(),
+        estimators.hide_progress(),
         threadpool_limits(1, user_api="blas"),
         warnings.catch_warnings(record=True) as caught,
     ):
@@ -278,9 +248,7 @@ def _warn(results: Mapping[str, Sequence[SplitResult]]) -> None:
 
 
 def _tabulate(
-    metrics: Sequence[str],
-    results: Mapping[str, Sequence[SplitResult]],
-    ratio: float,
+    metrics: Sequence[str], results: Mapping[str, Sequence[SplitResult]], ratio: float
 ) -> dict[str, list[Any]]:
     """Columns of the result, methods ordered by the first metric.
 
@@ -316,25 +284,19 @@ def _tabulate(
             values = scores[name][:, j]
             known = values[~np.isnan(values)]
             spread = float(known.std(ddof=1)) if len(known) > 1 else nan
-            apart = _paired_interval(values - scores[best][:, j], ratio)
-            row = (mean(values), spread, seconds[name], *apart)
+            # Intervals are corrected for overlapping training parts.
+            apart = values - scores[best][:, j]
+            apart = apart[~np.isnan(apart)]
+            low, high = nan, nan
+            if len(apart) > 1:
+                low, high, _ = corrected_interval(apart, ratio)
+            row = (mean(values), spread, seconds[name], mean(apart), low, high)
             lines.append((name, metric, *row))
     names = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
     return {
         name: list(column)
         for name, column in zip(names, zip(*lines, strict=True), strict=True)
     }
-
-
-def _paired_interval(differences: Array, ratio: float) -> tuple[float, float, float]:
-    """Mean difference and its interval, corrected for overlapping training parts."""
-    known = differences[~np.isnan(differences)]
-    k = len(known)
-    centre = float(known.mean()) if k else float("nan")
-    if k < 2:
-        return centre, float("nan"), float("nan")
-    low, high, _ = corrected_interval(known, ratio)
-    return centre, low, high
 
 
 def describe_winner(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -391,7 +353,7 @@ class Comparison:
     X: Any  # without the task's column
     y: Any
     labels: Any  # task of each row, or None
-    table: Table
+    table: data.Table
     splits: list[Split]
     classes: np.ndarray | None  # (m, 2) negative and positive; None for numbers
     whole: Any  # X with the task's column, if it had one
@@ -409,14 +371,15 @@ class Comparison:
     def fit(self, model: Any, number: int) -> Any:
         rows = self.splits[number].train
         if self._finds_task(model):
-            return model.fit(take_rows(self.whole, rows), take_rows(self.y, rows))
+            return model.fit(
+                data.take_rows(self.whole, rows), data.take_rows(self.y, rows)
+            )
         if self.labels is not None and not has_fit_parameter(model, "task"):
             model = WithTaskColumn(model)
-        X, y = take_rows(self.X, rows), take_rows(self.y, rows)
+        X, y = data.take_rows(self.X, rows), data.take_rows(self.y, rows)
         return model.fit(X, y, **self._task_argument(rows))
 
     def _finds_task(self, model: Any) -> bool:
-        """Whether a model looks for the task's column in X by itself."""
         if self.column is None or has_fit_parameter(model, "task"):
             return False
         settings = model.get_params(deep=True) if hasattr(model, "get_params") else {}
@@ -428,9 +391,9 @@ class Comparison:
         # The same rows as ``test`` has: those with a measured target.
         rows = self.splits[number].test
         rows = rows[np.asarray(self.table.measured().any(axis=1))[rows]]
-        X, argument = take_rows(self.X, rows), self._task_argument(rows)
+        X, argument = data.take_rows(self.X, rows), self._task_argument(rows)
         if self._finds_task(model):
-            X, argument = take_rows(self.whole, rows), {}
+            X, argument = data.take_rows(self.whole, rows), {}
 
         def ask(method: Callable[..., Any]) -> np.ndarray:
             return self._match(method(X, **argument), test)
@@ -449,9 +412,7 @@ class Comparison:
             # Probabilities of both classes for labelled rows, else of the second.
             shares = np.asarray(model.predict_proba(X, **argument))
             scores = self._match(shares if task is None else shares[:, 1], test)
-            share = np.clip(_finite(scores), SMALLEST_SHARE, 1.0 - SMALLEST_SHARE)
-            told = np.log(np.where(test.y > 0, share, 1.0 - share))[measured]
-            log_loss = -float(np.mean(told))
+            log_loss = usual.log_loss(test.y[measured], _finite(scores)[measured])
         if hasattr(model, "decision_function"):
             scores = ask(model.decision_function)
         truth = np.where(test.y > 0, classes[..., 1], classes[..., 0])
@@ -459,15 +420,17 @@ class Comparison:
         area = auc(test.y, _finite(scores), task=task)
         return np.array([log_loss, area, right.mean()])
 
-    def _columns(self, test: Table) -> Index:
+    def _columns(self, test: data.Table) -> Index:
         """Task of each held-out target among all tasks."""
         places = task_places(test.tasks, self.table.tasks)
         return places if test.codes is None else places[test.codes]
 
     def _task_argument(self, rows: Index) -> Mapping[str, Any]:
-        return {} if self.labels is None else {"task": take_rows(self.labels, rows)}
+        return (
+            {} if self.labels is None else {"task": data.take_rows(self.labels, rows)}
+        )
 
-    def _match(self, answers: Any, test: Table) -> np.ndarray:
+    def _match(self, answers: Any, test: data.Table) -> np.ndarray:
         """Answers in the shape of the held-out targets."""
         array = np.asarray(answers)
         columns = test.codes is None
@@ -489,12 +452,15 @@ class WithTaskColumn(BaseEstimator):
         self.estimator = estimator
 
     def fit(self, X: Any, y: Any, *, task: Any) -> "WithTaskColumn":
-        codes, self.tasks_ = encode_labels(task, len(task))
+        codes, self.tasks_ = data.encode_labels(task, len(task))
         model = clone(self.estimator)
         joined, width = _append_codes(X, codes)
         # Histogram boosting knows categories.
         default = model.get_params().get("categorical_features", 0)
-        if default in (None, "from_dtype") and len(self.tasks_) <= MOST_CATEGORIES:
+        if (
+            default in (None, "from_dtype")
+            and len(self.tasks_) <= usual.MOST_CATEGORIES
+        ):
             model.set_params(categorical_features=[width - 1])
         self.estimator_ = model.fit(joined, y)
         return self
@@ -511,7 +477,7 @@ class WithTaskColumn(BaseEstimator):
         return self.estimator_.decision_function(self._join(X, task))
 
     def _join(self, X: Any, task: Any) -> Any:
-        return _append_codes(X, find_labels(task, self.tasks_, len(task)))[0]
+        return _append_codes(X, data.find_labels(task, self.tasks_, len(task)))[0]
 
 
 def _append_codes(X: Any, codes: Index) -> tuple[Any, int]:
@@ -519,7 +485,7 @@ def _append_codes(X: Any, codes: Index) -> tuple[Any, int]:
     if issparse(X):
         joined: Any = csr_array(hstack([X, csr_array(codes[:, np.newaxis])]))
     else:
-        joined = np.column_stack([read_matrix(X), codes])
+        joined = np.column_stack([data.read_matrix(X), codes])
     return joined, int(joined.shape[1])
 
 
@@ -529,14 +495,14 @@ def read_comparison(
     """Read rows and split them; every training part must hold every task."""
     labels, whole, column = task, X, None
     if task is not None and (isinstance(task, str) or not np.iterable(task)):
-        X, labels = split_task_column(X, task)
+        X, labels = data.split_task_column(X, task)
         column = task
     # Squared loss admits tasks of one class; a method that does not fails by itself.
-    classifier = MultiTaskClassifier(loss="squared")
-    reader = classifier if classify else MultiTaskRegressor()
+    classifier = estimators.MultiTaskClassifier(loss="squared")
+    reader = classifier if classify else estimators.MultiTaskRegressor()
     table = reader._read_table(X, y, labels, None, reset=True)
     # Splitters may look for the task column.
-    splits = make_splits(cv, table, whole, y, by_class=classify)
+    splits = estimators.make_splits(cv, table, whole, y, by_class=classify)
     for number, split in enumerate(splits):
         take_training(table, split, number)
         take_test(table, split, number)
@@ -547,7 +513,7 @@ def read_comparison(
 def are_classes(y: Any) -> bool:
     """Whether targets look like classes: text, Booleans, or two numbers."""
     try:
-        numbers = read_targets(y)
+        numbers = data.read_targets(y)
     except ValueError:
         return True
     if np.asarray(y).dtype.kind in "bSTU":
@@ -567,20 +533,14 @@ def _finite(values: np.ndarray) -> Array:
 
 def list_methods() -> tuple[str, ...]:
     """Names that can be compared: ours, usual ways, compared methods, references."""
-    return (OURS, *USUAL, *BASELINES, *REFERENCES)
-
-
-def default_methods(*, classify: bool) -> tuple[str, ...]:
-    """Names that are compared if none are given: those that are fast and installed."""
-    left_out = methods_left_out(classify=classify)
-    return tuple(name for name in list_methods() if name not in left_out)
+    return (OURS, *usual.USUAL, *BASELINES, *REFERENCES)
 
 
 def methods_left_out(*, classify: bool) -> dict[str, str]:
     """Reasons by name why methods are compared only if they are named."""
     reasons = dict.fromkeys(SLOW, "slow")
-    for name, way in USUAL.items():
-        if not is_installed(name):
+    for name, way in usual.USUAL.items():
+        if not usual.is_installed(name):
             reasons[name] = "not installed"
         elif classify and not way.classifies:
             reasons[name] = "not for classes"
@@ -616,7 +576,9 @@ def make_methods(
         return found
     known = list_methods()
     if isinstance(methods, str):
-        listed = {"all": known, "default": default_methods(classify=classify)}
+        left_out = methods_left_out(classify=classify)
+        default = tuple(name for name in known if name not in left_out)
+        listed = {"all": known, "default": default}
         methods = listed.get(methods.casefold(), [methods])
     if not isinstance(methods, Iterable):
         raise TypeError(
@@ -631,12 +593,12 @@ def make_methods(
             return make_ours(
                 count, rows_per_task, classify=classify, column=column, **priors
             )
-        if name not in USUAL:
+        if name not in usual.USUAL:
             return tuned(name, classify=classify, n_settings=count, standardize=True)
-        require_package(name)
-        if classify and not USUAL[name].classifies:
+        usual.require_package(name)
+        if classify and not usual.USUAL[name].classifies:
             raise ValueError(f"{name} needs numbers as targets: got classes.")
-        return UsualClassifier(name) if classify else UsualRegressor(name)
+        return usual.UsualClassifier(name) if classify else usual.UsualRegressor(name)
 
     return {name: build(name) for name in [match_method(one, known) for one in methods]}
 
@@ -674,7 +636,11 @@ def make_ours(
     thetas = [0.0] if feature_prior is None else few(THETAS, room // 2)
     epsilons = [0.0] if task_prior is None else few(EPSILONS, room // len(thetas))
     lams = max(FEWEST_LAMS, n_settings // (len(thetas) * len(epsilons)))
-    kind = MultiTaskClassifierCV if classify else MultiTaskRegressorCV
+    kind = (
+        estimators.MultiTaskClassifierCV
+        if classify
+        else estimators.MultiTaskRegressorCV
+    )
     return kind(
         lams,
         thetas,

@@ -13,24 +13,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from priormtl import solvers
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, LinearModel, Outcome
+from priormtl.checks import check_count, check_tolerance
 from priormtl.data import TaskData, summarize_tasks
-from priormtl.estimators import check_count, check_tolerance
 from priormtl.losses import DataFit, FreeIntercepts, Logistic, NoIntercepts, Squared
 from priormtl.problem import Problem
-from priormtl.solvers import (
-    Method,
-    Solution,
-    StopReason,
-    StopRule,
-    default_method,
-    diverged,
-    gap_below,
-    max_iter,
-    solve_path,
-    stalled,
-)
 
 FEW_GRAM_NUMBERS = 2**20  # 8 MB
 
@@ -50,31 +39,33 @@ def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> DataFi
     )
 
 
-def stop_rules(method: Method[Any], tol: float, most: int) -> list[StopRule]:
+def stop_rules(
+    method: solvers.Method[Any], tol: float, most: int
+) -> list[solvers.StopRule]:
     """When to stop, anew for each run."""
     return [
-        gap_below(check_tolerance(tol), method.check_every),
-        stalled(),
-        diverged(every=method.check_every),
-        max_iter(check_count("max_iter", most)),
+        solvers.gap_below(check_tolerance(tol), method.check_every),
+        solvers.stalled(),
+        solvers.diverged(every=method.check_every),
+        solvers.max_iter(check_count("max_iter", most)),
     ]
 
 
 def solve_strengths(
     problem: Problem,
     lams: Sequence[float],
-    rules: Callable[[Method[Any]], list[StopRule]],
-    choose: Callable[[Problem], Method[Any]] = default_method,
-) -> Iterator[tuple[Problem, Solution]]:
+    rules: Callable[[solvers.Method[Any]], list[solvers.StopRule]],
+    choose: Callable[[Problem], solvers.Method[Any]] = solvers.default_method,
+) -> Iterator[tuple[Problem, solvers.Solution]]:
     """The problem at each lam with its solution, warm-started along the path."""
-    solutions = solve_path(problem, lams, choose=choose, rules=rules)
+    solutions = solvers.solve_path(problem, lams, choose=choose, rules=rules)
     for lam, solution in zip(lams, solutions, strict=True):
         yield problem.with_strengths(lam=lam), solution
 
 
 def describe(
     problem: Problem,
-    solution: Solution,
+    solution: solvers.Solution,
     tol: float,
     *,
     coef: Array | None = None,
@@ -84,7 +75,9 @@ def describe(
     """Result with its certificate; ``coef`` (d, m): if not those of the solution."""
     P = solution.coef if coef is None else coef
     certificate, unit = solution.certificate, problem.null_objective
-    solved = certificate.gap <= tol * unit or solution.reason is StopReason.ROUNDING
+    solved = (
+        certificate.gap <= tol * unit or solution.reason is solvers.StopReason.ROUNDING
+    )
     shortfall = (
         f"{solution.reason.value}: the duality gap is {certificate.gap:.3g}, above "
         f"tol={tol:g} times {unit:.3g}, the objective at zero, after "

@@ -29,14 +29,9 @@ from priormtl.baselines.coupling import (
     kernel_from,
     map_eigenvalues,
 )
+from priormtl.checks import check_choice, check_positive, check_strength
 from priormtl.data import TaskData
-from priormtl.estimators import (
-    ClassificationTasks,
-    RegressionTasks,
-    check_choice,
-    check_positive,
-    check_strength,
-)
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.graphs import Laplacian
 from priormtl.losses import DataFit
 from priormtl.penalties import SquaredNuclear

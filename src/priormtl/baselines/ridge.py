@@ -17,8 +17,9 @@ from scipy.sparse import issparse
 
 from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
+from priormtl.checks import check_strength
 from priormtl.data import StackedRows, TaskData
-from priormtl.estimators import ClassificationTasks, RegressionTasks, check_strength
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
 
 LARGEST, SMALLEST = 1.0, 1e-5  # strengths worth trying, by the largest curvature
@@ -39,7 +40,6 @@ class _Bound(NamedTuple):
 
     @property
     def steepest(self) -> float:
-        """Largest curvature."""
         return max(float(value.max(initial=0.0)) for value in self.values)
 
     def solve(self, lam: float) -> Array:

@@ -30,14 +30,13 @@ from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
+from priormtl.checks import check_count, check_jobs
 from priormtl.data import SharedRows, Table, TaskData, TaskStatistics
 from priormtl.estimators import (
     DEFAULT_FOLDS,
     ClassificationTasks,
     MultiTaskEstimator,
     RegressionTasks,
-    check_count,
-    check_jobs,
     make_splits,
     refuse_lone_classes,
     show_progress,
@@ -260,7 +259,6 @@ class _Tuned(MultiTaskEstimator):
                 setattr(self, name, getattr(model, name))
 
     def _plain(self) -> Baseline:
-        """The method with fixed settings."""
         method = self.method
         if isinstance(method, str):
             return find_baseline(method, classify=self._classifies)()

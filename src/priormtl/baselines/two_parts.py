@@ -25,8 +25,9 @@ import numpy as np
 
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
+from priormtl.checks import check_strength
 from priormtl.data import TaskData
-from priormtl.estimators import ClassificationTasks, RegressionTasks, check_strength
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import DataFit, SumFit
 from priormtl.penalties import Columns, Dirty, Nuclear, Penalty, Robust, halve
 from priormtl.problem import Problem, QuadraticPrior
@@ -40,7 +41,6 @@ POINTS = 6  # of a path, before another ratio is worth trying
 
 
 def check_ratio(value: Any, default: float) -> float:
-    """Positive finite number; ``default`` for None."""
     if value is None:
         return default
     real = isinstance(value, Real) and not isinstance(value, bool)
@@ -71,11 +71,8 @@ def cross_ratios(
     return settings
 
 
-# DMTL
-
-
 @dataclass(eq=False, repr=False)
-class _DMTL(Baseline):
+class _TwoParts(Baseline):
     followed = "lam"
 
     lam: float = 1.0
@@ -87,6 +84,11 @@ class _DMTL(Baseline):
     def _bind(self, data: TaskData) -> DataFit[Any]:
         return bind_loss(self, data)
 
+
+# DMTL
+
+
+class _DMTL(_TwoParts):
     def _follow(
         self, bound: DataFit[Any], strengths: Sequence[float]
     ) -> Iterator[Outcome]:
@@ -177,27 +179,17 @@ class DMTLClassifier(ClassificationTasks, _DMTL):
 # RMTL
 
 
-@dataclass(eq=False, repr=False)
-class _RMTL(Baseline):
-    followed = "lam"
-
-    lam: float = 1.0
-    _: KW_ONLY
-    ratio: float | None = None
-    tol: float = 1e-6
-    max_iter: int = 10_000
-
-    def _bind(self, data: TaskData) -> DataFit[Any]:
-        return bind_loss(self, data)
-
+class _RMTL(_TwoParts):
     def _follow(
         self, bound: DataFit[Any], strengths: Sequence[float]
     ) -> Iterator[Outcome]:
         m = bound.shape[1]
         ratio = check_ratio(self.ratio, m**0.25)
-        fit, penalty = bound, _penalty(ratio, m)
-        if isinstance(penalty, Robust):
-            fit = SumFit(bound)
+        # Of [L, S] one block may have to be zero, see above.
+        fit: DataFit[Any] = bound
+        penalty: Penalty = Nuclear() if ratio <= 1 else Columns()
+        if 1 < ratio < m**0.5:
+            fit, penalty = SumFit(bound), Robust(ratio)
         problem = Problem(fit, QuadraticPrior.none(*fit.shape), penalty, 1.0)
         # Without outliers the problem's lam is the strength of the trace norm.
         unit = min(1.0, ratio)
@@ -218,13 +210,6 @@ class _RMTL(Baseline):
         gradient = bound.evaluate(np.zeros(bound.shape)).gradient
         both = np.hstack([gradient, gradient])
         return cross_ratios(ratios, lambda ratio: Robust(ratio).dual_norm(both), n)
-
-
-def _penalty(ratio: float, m: int) -> Penalty:
-    """Penalty of [L, S], or of the only block that is not zero."""
-    if ratio <= 1:
-        return Nuclear()
-    return Columns() if ratio >= m**0.5 else Robust(ratio)
 
 
 class RMTL(RegressionTasks, _RMTL):

@@ -93,7 +93,8 @@ def _inner_splits(rows: Rows, n_folds: int, *, classify: bool) -> list[Split]:
     return split_by_fold(deal_rows(strata, folds, kept=codes[:, :0]))
 
 
-def _log_loss(y: Array, share: Array) -> float:
+def log_loss(y: Array, share: Array) -> float:
+    """Mean negative log-likelihood of probabilities, clipped to [0.001, 0.999]."""
     p = np.clip(share, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE)
     return float(-np.mean(np.log(np.where(y > 0, p, 1.0 - p))))
 
@@ -122,11 +123,12 @@ def fit_ridge_dummies(rows: Rows, *, classify: bool) -> Predict:
         return partial(_ask_expanded, model.predict, expand)
     scores = np.zeros(len(LOGISTIC_COSTS))
     for train, test in _inner_splits(rows, 5, classify=True):
+        weight = None if rows.weight is None else rows.weight[train]
         for k, cost in enumerate(LOGISTIC_COSTS):
             model = LogisticRegression(C=cost, max_iter=1000)
-            model.fit(Z[train], rows.y[train], sample_weight=_of(rows.weight, train))
-            share = model.predict_proba(Z[test])[:, 1]
-            scores[k] += _log_loss(rows.y[test], share) * len(test)
+            model.fit(Z[train], rows.y[train], sample_weight=weight)
+            share = _second_share(model, Z[test])
+            scores[k] += log_loss(rows.y[test], share) * len(test)
     best = LOGISTIC_COSTS[int(np.argmin(scores))]
     model = LogisticRegression(C=best, max_iter=1000)
     model.fit(Z, rows.y, sample_weight=rows.weight)
@@ -150,10 +152,6 @@ def _ask_expanded(
 
 def _second_share(model: Any, X: Array) -> Array:
     return np.asarray(model.predict_proba(X))[:, 1]
-
-
-def _of(weight: Array | None, rows: Index) -> Array | None:
-    return None if weight is None else weight[rows]
 
 
 # Mixed models.
@@ -349,11 +347,7 @@ def fit_lightgbm(rows: Rows, *, classify: bool) -> Predict:
     best = int(np.argmin(scores))
     settings = {**BOOSTING, **goal, **SETTINGS[best]}
     booster = lgb.train(settings, data(slice(None)), max(1, round(rounds[best])))
-    return partial(_ask_with_code, booster)
-
-
-def _ask_with_code(booster: Any, X: Array, codes: Index) -> Array:
-    return np.asarray(booster.predict(np.column_stack([X, codes])))
+    return partial(_ask_expanded, booster.predict, _add_code)
 
 
 def fit_gpboost(rows: Rows, *, classify: bool) -> Predict:
@@ -477,12 +471,10 @@ USUAL: Mapping[str, Way] = {
 
 
 def is_installed(name: str) -> bool:
-    """Whether the package that a usual way needs is there."""
     return find_spec(USUAL[name].package) is not None
 
 
 def require_package(name: str) -> None:
-    """Fail with one sentence if the package that a usual way needs is not there."""
     if not is_installed(name):
         package = USUAL[name].package
         # gpboost has no wheels for some systems, so that it is in no extra.

@@ -30,7 +30,6 @@ def word_of(known: tuple[str, ...]) -> Callable[[str], str]:
 
 
 def word_option(*known: str, help: str) -> Any:
-    """Build an option that takes one of these words."""
     return Option(parser=word_of(known), metavar="|".join(known), help=help)
 
 

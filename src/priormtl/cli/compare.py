@@ -12,40 +12,9 @@ from typing import Annotated, Any
 from typer import Option
 
 from priormtl._files import write_whole
-from priormtl.cli.columns import (
-    Categories,
-    Data,
-    Decimal,
-    Delimiter,
-    Drop,
-    Features,
-    Json,
-    Missing,
-    Prior,
-    Target,
-    Task,
-    Where,
-    read_schema,
-    require_task,
-)
-from priormtl.cli.main import (
-    check_output,
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
+from priormtl.cli import columns, main
 
-COLUMNS = (
-    "method",
-    "metric",
-    "mean",
-    "sd",
-    "seconds",
-    "difference",
-    "low",
-    "high",
-)
+COLUMNS = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
 DEFAULT = "default"
 DECIMALS = 3  # where no deviation says how many matter
 
@@ -53,9 +22,9 @@ Row = dict[str, Any]  # one of the result, by COLUMNS
 
 
 def compare(
-    data: Data,
-    target: Target,
-    task: Task = None,
+    data: columns.Data,
+    target: columns.Target,
+    task: columns.Task = None,
     classify: Annotated[
         bool | None,
         Option(
@@ -71,7 +40,7 @@ def compare(
             "ones (fedem, mtfl, mkmtl).",
         ),
     ] = DEFAULT,
-    prior: Prior = None,
+    prior: columns.Prior = None,
     cv: Annotated[
         int, Option(min=2, help="Number of folds, each of which is held out once.")
     ] = 5,
@@ -81,14 +50,14 @@ def compare(
     jobs: Annotated[
         int, Option(min=1, help="Number of processes; scores are the same.")
     ] = 1,
-    features: Features = None,
-    drop: Drop = None,
-    categories: Categories = None,
-    where: Where = None,
-    missing: Missing = "error",
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    as_json: Json = False,
+    features: columns.Features = None,
+    drop: columns.Drop = None,
+    categories: columns.Categories = None,
+    where: columns.Where = None,
+    missing: columns.Missing = "error",
+    delimiter: columns.Delimiter = None,
+    decimal: columns.Decimal = None,
+    as_json: columns.Json = False,
     out: Annotated[
         Path | None, Option(dir_okay=False, help="Also write the results as CSV.")
     ] = None,
@@ -110,25 +79,31 @@ def compare(
     Example: priormtl compare exams.csv --task school --target score --drop pupil
     --where "year >= 2010" --missing mean --prior relations.toml
     """
-    with require_extra("compare", "cli"):
+    with main.require_extra("compare", "cli"):
+        import narwhals.stable.v2 as nw
+
         from priormtl import engines
         from priormtl.baselines import comparison
         from priormtl.estimators import read_source_rows
-    with exit_on_error(), print_warnings():
-        check_output(out, data)
+    with main.exit_on_error(), main.print_warnings():
+        main.check_output(out, data)
         source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
-        named = require_task(task, source)
+        named = columns.require_task(task, source)
         names = [name.strip() for name in methods.split(",") if name.strip()]
         rows = read_source_rows(
             source,
-            read_schema(named, target, None, features, categories, missing, drop),
+            columns.read_schema(
+                named, target, None, features, categories, missing, drop
+            ),
         )
         wanted: Any = names[0] if names in ([DEFAULT], ["all"]) else names
         by_class = comparison.are_classes(rows.y) if classify is None else classify
         feature_prior = _build_prior(prior, rows.X.column_names)
         try:
+            table = rows.X.append_column(named, rows.task)
             result = compare_methods(
-                _as_frame(rows.X.append_column(named, rows.task)),
+                # Some estimators need a pandas frame.
+                table.to_pandas() if find_spec("pandas") else table,
                 rows.y,
                 task=named,
                 methods=wanted,
@@ -140,7 +115,7 @@ def compare(
             )
         except ImportError as error:
             raise ValueError(str(error)) from None
-        found = _to_rows(result)
+        found = list(nw.from_native(result).iter_rows(named=True))
         if out is not None:
             text = io.StringIO()
             writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
@@ -169,7 +144,7 @@ def compare(
     if wanted == DEFAULT:
         facts["left_out"] = comparison.methods_left_out(classify=by_class)
     if as_json:
-        print_json(facts | {"results": found})
+        main.print_json(facts | {"results": found})
     else:
         _show(facts, found, cv)
 
@@ -191,17 +166,6 @@ def _build_prior(prior: str | None, features: Sequence[str]) -> Any:
         found.check_names(features)
         return FeaturePrior.from_file(found)
     return found
-
-
-def _as_frame(table: Any) -> Any:
-    """Table as a pandas frame if there is pandas, for estimators that need one."""
-    return table.to_pandas() if find_spec("pandas") else table
-
-
-def _to_rows(frame: Any) -> list[Row]:
-    import narwhals.stable.v2 as nw
-
-    return list(nw.from_native(frame).iter_rows(named=True))
 
 
 def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:

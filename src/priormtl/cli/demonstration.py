@@ -24,14 +24,7 @@ from sklearn.model_selection import GroupKFold
 
 from priormtl._arrays import Array, Index
 from priormtl.audits import PriorAudit, audit_prior
-from priormtl.cli.data import (
-    FEATURES,
-    NEW,
-    PATIENTS,
-    RELATIONS,
-    read_patients,
-    write_example,
-)
+from priormtl.cli import data
 from priormtl.data import one_vs_one
 from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
 from priormtl.priors import FeaturePrior
@@ -109,19 +102,19 @@ def show_demonstration(folder: Path) -> None:
     for name, scores in curve.items():
         table.add_row(name, *map(spell_scores, scores))
     _print(console, table)
-    write_example(folder)
+    data.write_example(folder)
     drawn = _draw_curve(folder / CURVE, curve)
     audit = _fit_example(folder)
     _print(console, str(audit).split("\n\nTies")[0])
-    files = [PATIENTS, NEW, RELATIONS, MODEL]
+    files = [data.PATIENTS, data.NEW, data.RELATIONS, MODEL]
     files += [f"{CURVE}.png", f"{CURVE}.svg"] if drawn else []
     console.print(f"wrote {folder}/: {', '.join([*files, PAGE])}", highlight=False)
     console.print(f"Open {folder / PAGE} in a browser. The same by commands:")
     for command in (
-        f"fit {folder / PATIENTS} --task age --target progression "
-        f"--prior {folder / RELATIONS} --out my.model",
-        f"predict my.model {folder / NEW} --out predictions.csv",
-        f"report my.model --data {folder / NEW} --out my-report.html",
+        f"fit {folder / data.PATIENTS} --task age --target progression "
+        f"--prior {folder / data.RELATIONS} --out my.model",
+        f"predict my.model {folder / data.NEW} --out predictions.csv",
+        f"report my.model --data {folder / data.NEW} --out my-report.html",
     ):
         console.print(f"  priormtl {command}", highlight=False, soft_wrap=True)
 
@@ -133,7 +126,6 @@ def _print(console: Console, what: Table | str) -> None:
 
 @contextmanager
 def _bar(console: Console, words: str, total: int) -> Iterator[tuple[Progress, TaskID]]:
-    """Progress bar, in terminals only."""
     hidden = not console.is_terminal
     with Progress(console=console, transient=True, disable=hidden) as bar:
         yield bar, bar.add_task(words, total=total)
@@ -178,12 +170,12 @@ def pose_patients() -> Part:
     """Progression of diabetes in five age groups, with several kinds of priors."""
 
     def pair(first: str, second: str) -> list[tuple[int, int]]:
-        return [(FEATURES.index(first), FEATURES.index(second))]
+        return [(data.FEATURES.index(first), data.FEATURES.index(second))]
 
     def draw(size: int, seed: int) -> tuple[Rows, Rows]:
-        table = read_patients()
+        table = data.read_patients()
         group = np.unique(table["age"].to_numpy(), return_inverse=True)[1]
-        values = np.column_stack([table[name].to_numpy() for name in FEATURES])
+        values = np.column_stack([table[name].to_numpy() for name in data.FEATURES])
         y = table["progression"].to_numpy()
         return split(np.column_stack([group, values]), y, group, size, seed)
 
@@ -195,8 +187,8 @@ def pose_patients() -> Part:
         for name, grid in GRIDS.items()
     }
     title = (
-        f"Patients: 5 age groups, {len(FEATURES)} measurements, {SIZES[1]} patients "
-        "per group"
+        f"Patients: 5 age groups, {len(data.FEATURES)} measurements, {SIZES[1]} "
+        "patients per group"
     )
     return Part(
         title,
@@ -226,7 +218,6 @@ def split(
 
 
 def _compare(part: Part, console: Console) -> dict[str, list[Result]]:
-    """Tune and score every model on every draw."""
     draws = [part.draw(part.size, seed) for seed in range(REPEATS)]
     results: dict[str, list[Result]] = {name: [] for name in part.models}
     with _bar(console, "fitting", len(draws) * len(results)) as (bar, task):
@@ -238,7 +229,6 @@ def _compare(part: Part, console: Console) -> dict[str, list[Result]]:
 
 
 def _tune_and_score(part: Part, name: str, rows: tuple[Rows, Rows]) -> Result:
-    """Tune a model on the first rows, score it on the others."""
     (train, test), model = rows, part.models[name]
     begin = perf_counter()
     model.fit(train.X, train.y, groups=train.fold)
@@ -278,7 +268,6 @@ def tabulate(part: Part, results: dict[str, list[Result]]) -> Table:
 
 
 def spell_scores(scores: Iterable[float]) -> str:
-    """Mean and standard deviation."""
     known = np.array(list(scores))
     return f"{known.mean():.3f} ± {known.std(ddof=1):.3f}"
 
@@ -297,7 +286,6 @@ def _learning_curve(part: Part, console: Console) -> dict[str, Array]:
 
 
 def _draw_curve(path: Path, curve: dict[str, Array]) -> bool:
-    """Draw the curve if matplotlib is installed."""
     try:
         from priormtl import plotting
     except ImportError:
@@ -310,23 +298,21 @@ def _draw_curve(path: Path, curve: dict[str, Array]) -> bool:
 
 
 def _fit_example(folder: Path) -> PriorAudit:
-    """Fit the table that was written, audit its prior, and report."""
-
     def read(file: str) -> tuple[pa.Table, pa.ChunkedArray]:
         table = csv.read_csv(folder / file)
         return table.drop_columns(["progression"]), table["progression"]
 
-    X, y = read(PATIENTS)
+    X, y = read(data.PATIENTS)
     model = MultiTaskRegressorCV(
         thetas=STRENGTHS,
         epsilons=STRENGTHS,
-        feature_prior=FeaturePrior.from_file(folder / RELATIONS),
+        feature_prior=FeaturePrior.from_file(folder / data.RELATIONS),
         fit_intercept="tied",
         standardize=True,
         task="age",
     )
     audit = audit_prior(model.fit(X, y), X, y)
     save(model, folder / MODEL)
-    page = report(model, *read(NEW), audit=audit, title="Patients by age")
+    page = report(model, *read(data.NEW), audit=audit, title="Patients by age")
     page.save(folder / PAGE)
     return audit

@@ -11,29 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import (
-    Categories,
-    Data,
-    Decimal,
-    Delimiter,
-    Drop,
-    Features,
-    Json,
-    Missing,
-    Target,
-    Task,
-    Weight,
-    Where,
-    read_schema,
-    require_task,
-)
-from priormtl.cli.main import (
-    check_output,
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
+from priormtl.cli import columns, main
 
 if TYPE_CHECKING:
     from priormtl.data import TaskStatistics
@@ -43,22 +21,22 @@ MOST_NAMES = 8
 
 
 def stats(
-    data: Data,
-    target: Target,
+    data: columns.Data,
+    target: columns.Target,
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    task: Task = None,
-    weight: Weight = None,
-    features: Features = None,
-    drop: Drop = None,
-    categories: Categories = None,
-    where: Where = None,
-    missing: Missing = "error",
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
+    task: columns.Task = None,
+    weight: columns.Weight = None,
+    features: columns.Features = None,
+    drop: columns.Drop = None,
+    categories: columns.Categories = None,
+    where: columns.Where = None,
+    missing: columns.Missing = "error",
+    delimiter: columns.Delimiter = None,
+    decimal: columns.Decimal = None,
     min_rows: Annotated[
         int, Option(min=1, help="Leave out tasks with fewer rows than this.")
     ] = 1,
-    as_json: Json = False,
+    as_json: columns.Json = False,
 ) -> None:
     """Write means and products of columns by task: all that a regression needs.
 
@@ -72,14 +50,16 @@ def stats(
     Example: priormtl stats exams/ --task school --target score --out a.stats
     --categories sex=f,m --missing mean --where "year >= 2010" --min-rows 20
     """
-    with require_extra("stats", "cli"):
+    with main.require_extra("stats", "cli"):
         from priormtl import engines
         from priormtl.estimators import read_source
-    with exit_on_error(), print_warnings():
-        check_output(out, data)
+    with main.exit_on_error(), main.print_warnings():
+        main.check_output(out, data)
         source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
-        named = require_task(task, source)
-        schema = read_schema(named, target, weight, features, categories, missing, drop)
+        named = columns.require_task(task, source)
+        schema = columns.read_schema(
+            named, target, weight, features, categories, missing, drop
+        )
         found = read_source(source, schema)
         kept = found.without_small(min_rows)
         kept.whole.save(out)
@@ -87,7 +67,7 @@ def stats(
     left_out = len(found.counts) - len(kept.counts)
     if as_json:
         facts = {"file": str(out), "rows": kept.rows, "dropped": kept.dropped}
-        print_json(facts | {"tasks": m, "features": d, "left_out": left_out})
+        main.print_json(facts | {"tasks": m, "features": d, "left_out": left_out})
         return
     words = f"{_counts(row=kept.rows)} read, {_counts(task=m, feature=d)}"
     if kept.dropped:
@@ -103,7 +83,7 @@ def merge(
         list[Path], Argument(help="Statistics files of 'priormtl stats'.")
     ],
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    as_json: Json = False,
+    as_json: columns.Json = False,
 ) -> None:
     """Add statistics of different rows: the result is that of all rows together.
 
@@ -111,15 +91,15 @@ def merge(
 
     Example: priormtl merge north.stats south.stats --out all.stats
     """
-    with exit_on_error():
-        check_output(out)
+    with main.exit_on_error():
+        main.check_output(out)
         whole = add_sites(files)
         whole.save(out)
     d, m = whole.shape
     weight = float(whole.weight.sum())
     if as_json:
         facts = {"file": str(out), "files": len(files), "tasks": m, "features": d}
-        print_json(facts | {"weight": weight})
+        main.print_json(facts | {"weight": weight})
         return
     echo(f"{_counts(file=len(files), task=m, feature=d)}, weight {weight:g}.")
     echo(f"wrote {out}")

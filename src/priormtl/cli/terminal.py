@@ -69,7 +69,6 @@ class GuardedWriter(io.RawIOBase):
         self.failed = False
 
     def write(self, data: Any) -> int:
-        """Write bytes, as many as the stream takes at once."""
         size = memoryview(data).nbytes
         if self.failed:
             return size
@@ -84,7 +83,6 @@ class GuardedWriter(io.RawIOBase):
         return size
 
     def writable(self) -> bool:
-        """Whether it accepts data: always, even if they are dropped."""
         return True
 
     def isatty(self) -> bool:

@@ -269,7 +269,6 @@ class StreamedMoments:
         return part._hold() if part.gram_size <= self.most_held else part
 
     def rescale(self, scale: Array) -> Self:
-        """Features divided by ``scale``, as they are read."""
         centre = None if self.centre is None else self.centre / scale
         return replace(self, scale=self.scale * scale, centre=centre)
 

@@ -118,7 +118,6 @@ def large_tasks(
 
 
 def summarize_tasks(data: TaskData) -> TaskStatistics:
-    """Read the samples once, in chunks, into statistics."""
     m = len(data.tasks)
     if isinstance(data, SharedRows) and data.has_one_gram:
         kept = data.weight[:, 0] > 0

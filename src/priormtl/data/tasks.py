@@ -41,7 +41,6 @@ class TaskData(ABC):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(d, m)."""
         return int(self.X.shape[1]), len(self.tasks)
 
     @abstractmethod

@@ -226,7 +226,6 @@ def read_mat(path: Path) -> dict[str, Any]:
 
 
 def first_of(path: Path, variables: dict[str, Any], *names: str) -> np.ndarray:
-    """The variable by one of its names."""
     for name in names:
         if isinstance(variables.get(name), np.ndarray):
             return variables[name]

@@ -92,17 +92,14 @@ def summarize_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Partial
             data = from_codes(X[a:b], y[a:b], codes, tasks, rows.weight[a:b])
             parts.append(align_tasks(summarize_tasks(data), rows.tasks))
         else:
-            parts.append(_no_rows(rows.tasks, X.shape[1]))
+            m, d = len(rows.tasks), X.shape[1]
+            one, vector, matrix = np.zeros(m), np.zeros((m, d)), np.zeros((m, d, d))
+            arrays = one, vector, one, matrix, vector, one
+            parts.append(TaskStatistics(*arrays, rows.tasks))
     counts = rows.row_counts()
     return Partial(
         tuple(parts), layout, centre, observed, counts, batch.num_rows, dropped
     )
-
-
-def _no_rows(tasks: tuple[Any, ...], d: int) -> TaskStatistics:
-    m = len(tasks)
-    one, vector, matrix = np.zeros(m), np.zeros((m, d)), np.zeros((m, d, d))
-    return TaskStatistics(one, vector, one, matrix, vector, one, tasks)
 
 
 def read_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Reading:

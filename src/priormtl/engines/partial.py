@@ -20,17 +20,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from priormtl import data
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.archive import pack_archive, unpack_archive
-from priormtl.data import (
-    TaskStatistics,
-    align_tasks,
-    large_tasks,
-    refuse_tiny,
-    tasks_from_plain,
-    tasks_to_plain,
-)
 from priormtl.engines.schema import Column, Layout, Schema, join_layouts
 from priormtl.exceptions import FoldsError, ModelFileError
 
@@ -46,15 +39,14 @@ class Summary:
     folds, it has one entry. ``categories`` contains the values of each text column.
     """
 
-    parts: tuple[TaskStatistics, ...]
+    parts: tuple[data.TaskStatistics, ...]
     categories: Mapping[str, tuple[str, ...]]
     counts: Mapping[Hashable, int]  # rows of each task
     rows: int  # number of rows read
     dropped: int  # number of these that were dropped for missing values
 
     @cached_property
-    def whole(self) -> TaskStatistics:
-        """Statistics of all rows."""
+    def whole(self) -> data.TaskStatistics:
         return reduce(add, self.parts)
 
     def without_small(self, min_rows: int) -> "Summary":
@@ -63,12 +55,12 @@ class Summary:
         Names of categories and imputed means still refer to all rows.
         """
         tasks = self.parts[0].tasks
-        kept = large_tasks(tasks, [self.counts[task] for task in tasks], min_rows)
+        kept = data.large_tasks(tasks, [self.counts[task] for task in tasks], min_rows)
         if len(kept) == len(tasks):
             return self
         return replace(
             self,
-            parts=tuple(align_tasks(part, kept) for part in self.parts),
+            parts=tuple(data.align_tasks(part, kept) for part in self.parts),
             counts={task: self.counts[task] for task in kept},
         )
 
@@ -77,7 +69,7 @@ class Summary:
 class Partial:
     """Statistics of some rows by fold, over slots that a layout describes."""
 
-    parts: tuple[TaskStatistics, ...]  # one per fold, all over the same tasks
+    parts: tuple[data.TaskStatistics, ...]  # one per fold, all over the same tasks
     layout: Layout
     centre: Array  # value that fills the gaps of each slot, zero if there are none
     observed: Array  # weight of the rows that have a value, for each column
@@ -131,7 +123,7 @@ class Partial:
         counts = dict(zip(self.tasks, self.counts.tolist(), strict=True))
         categories = self.layout.categories()
         parts = self.without_indicators(schema)
-        refuse_tiny(*parts)
+        data.refuse_tiny(*parts)
         return Summary(parts, categories, counts, self.rows, self.dropped)
 
     def refill(self, layout: Layout, centre: Array) -> "Partial":
@@ -140,7 +132,7 @@ class Partial:
 
     def without_indicators(
         self, schema: Schema | None = None
-    ) -> tuple[TaskStatistics, ...]:
+    ) -> tuple[data.TaskStatistics, ...]:
         names, kept = self.layout.features(), self.layout.kept()
         whole = len(kept) == len(self.centre)
         encoding = None if schema is None else self.layout.encoding(schema)
@@ -244,7 +236,7 @@ def to_bytes(partial: Partial) -> bytes:
     """Serialise partial statistics, to send them between processes or machines."""
     settings = {
         "columns": [list(column) for column in partial.layout.columns],
-        **tasks_to_plain(partial.tasks),
+        **data.tasks_to_plain(partial.tasks),
         "rows": partial.rows,
         "dropped": partial.dropped,
     }
@@ -274,7 +266,7 @@ def from_bytes(content: bytes) -> Partial:
 
 def _build(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Partial:
     layout = Layout(tuple(_read_column(*values) for values in settings["columns"]))
-    tasks, d = tasks_from_plain(settings), layout.starts()[-1]
+    tasks, d = data.tasks_from_plain(settings), layout.starts()[-1]
     k, m = len(arrays["weight"]), len(tasks)
     expected = {
         "weight": (k, m),
@@ -294,7 +286,7 @@ def _build(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Partial:
     xx[:, :, rows, columns] = arrays["xx"]
     xx[:, :, columns, rows] = arrays["xx"]
     parts = tuple(
-        TaskStatistics(
+        data.TaskStatistics(
             **{name: arrays[name][i] for name in PLAIN}, xx=xx[i], tasks=tasks
         )
         for i in range(k)

@@ -240,7 +240,6 @@ class Layout(NamedTuple):
 
 
 def join_layouts(a: Layout, b: Layout) -> Layout:
-    """Layout with the categories and missing indicators of both."""
     if a == b:
         return a
     names = [[column.name for column in layout.columns] for layout in (a, b)]

@@ -34,17 +34,10 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
+from priormtl import data
 from priormtl._arrays import Array, Index
 from priormtl._files import write_folder
 from priormtl.archive import read_archive, write_archive
-from priormtl.data import (
-    Encoding,
-    TaskStatistics,
-    merge_tasks,
-    read_encoding,
-    tasks_from_plain,
-    tasks_to_plain,
-)
 from priormtl.engines import batches
 from priormtl.engines.columns import read_tasks
 from priormtl.engines.parquet import Advance, count_threads, report_bytes
@@ -113,11 +106,7 @@ def summarize_sharded(
     if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
         raise ValueError(f"memory must be an integer number of bytes: got {memory!r}.")
     count = min(BUCKETS * (schema.folds or 1), MOST_BUCKETS)
-    with (
-        opened.locating(),
-        write_folder(folder) as place,
-        Spill(place, count) as spill,
-    ):
+    with opened.locating(), write_folder(folder) as place, Spill(place, count) as spill:
         buckets = Buckets(schema, spill)
         used = len(opened.wanted(schema).columns)
         rows = max(1, memory // SHARE // (8 * used))
@@ -233,7 +222,7 @@ class Survey:
             join_layouts(self.layout, other.layout),
             sums,
             self.observed + other.observed,
-            merge_tasks(self.tasks, other.tasks),
+            data.merge_tasks(self.tasks, other.tasks),
             Counter(self.counts) + Counter(other.counts),
             self.fold_weight + other.fold_weight,
             self.rows + other.rows,
@@ -369,7 +358,7 @@ class StatisticsFolder:
         self._start, self._bytes = self._file.tell(), 8 * k * d * d
         self._file.truncate(self._start + m * self._bytes)
 
-    def write(self, places: Index, parts: Sequence[TaskStatistics]) -> None:
+    def write(self, places: Index, parts: Sequence[data.TaskStatistics]) -> None:
         """Write statistics of some tasks, at these positions among all, by fold."""
         for name, array in self._arrays.items():
             array[:, places] = [getattr(part, name) for part in parts]
@@ -380,13 +369,13 @@ class StatisticsFolder:
                 for matrix in matrices:
                     self._file.write(np.ascontiguousarray(matrix, "<f8").data)
 
-    def finish(self, encoding: Encoding | None = None) -> None:
+    def finish(self, encoding: data.Encoding | None = None) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         survey = self._survey
         settings = {
-            **tasks_to_plain(survey.tasks),
+            **data.tasks_to_plain(survey.tasks),
             "features": list(self._features),
             "encoding": encoding and encoding.to_plain(),
             "categories": survey.layout.categories(),
@@ -437,8 +426,8 @@ def open_shards(folder: str | os.PathLike[str]) -> Summary:
 def _build(
     settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray], matrices: Path
 ) -> Summary:
-    tasks, features = tasks_from_plain(settings), tuple(settings["features"])
-    encoding = read_encoding(settings.get("encoding"), features)
+    tasks, features = data.tasks_from_plain(settings), tuple(settings["features"])
+    encoding = data.read_encoding(settings.get("encoding"), features)
     xx = np.load(matrices, mmap_mode="r")
     if len(xx) != len(tasks) or not xx.flags.c_contiguous:
         raise ValueError("matrices of another order")
@@ -453,7 +442,7 @@ def _build(
             for k in range(folds)
         ]
     parts = tuple(
-        TaskStatistics(**own, tasks=tasks, features=features, encoding=encoding)
+        data.TaskStatistics(**own, tasks=tasks, features=features, encoding=encoding)
         for own in by_fold
     )
     for part in parts:

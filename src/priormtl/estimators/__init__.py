@@ -1,13 +1,5 @@
 """How a user calls it: estimators by scikit-learn's conventions."""
 
-from priormtl.checks import (
-    check_choice,
-    check_count,
-    check_jobs,
-    check_positive,
-    check_strength,
-    check_tolerance,
-)
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
 from priormtl.estimators.copies import CopyFeatures
@@ -42,48 +34,3 @@ from priormtl.estimators.summary import (
     summarize_model,
 )
 from priormtl.estimators.task_folds import TaskKFold
-
-__all__ = [
-    "DEFAULT_FOLDS",
-    "EPSILONS",
-    "THETAS",
-    "ClassificationTasks",
-    "CopyFeatures",
-    "FeatureSummary",
-    "FitTrace",
-    "ModelSummary",
-    "MultiTaskClassifier",
-    "MultiTaskClassifierCV",
-    "MultiTaskEstimator",
-    "MultiTaskRegressor",
-    "MultiTaskRegressorCV",
-    "RegressionTasks",
-    "RegularizationPath",
-    "SearchSummary",
-    "TaskKFold",
-    "TaskScores",
-    "check_choice",
-    "check_count",
-    "check_jobs",
-    "check_positive",
-    "check_strength",
-    "check_tolerance",
-    "code_classes",
-    "fit_rows",
-    "hide_progress",
-    "make_splits",
-    "own_strength",
-    "read_source",
-    "read_source_rows",
-    "refuse_lone_classes",
-    "regularization_path",
-    "separate_tasks",
-    "shared_coef",
-    "show_progress",
-    "summarize_model",
-    "task_array",
-    "trace_fit",
-    "unchanged_on_error",
-    "warn_unless_converged",
-    "with_task_column",
-]

@@ -29,8 +29,6 @@ from priormtl.data import (
     split_task_column,
 )
 
-__all__ = ["MultiTaskEstimator", "score_by_task", "unchanged_on_error"]
-
 
 class MultiTaskEstimator(BaseEstimator, ABC):
     """What all multi-task estimators share: how data come in and scores go out.

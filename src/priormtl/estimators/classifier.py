@@ -21,13 +21,7 @@ from priormtl.estimators.unseen import Loans
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
-__all__ = ["ClassificationTasks", "MultiTaskClassifier"]
-
 LOSSES = ("logistic", "squared")
-
-
-def _has_probabilities(estimator: "ClassificationTasks") -> bool:
-    return estimator.loss == "logistic"
 
 
 class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
@@ -58,8 +52,10 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         -------
         self
 
-        Notes ----- The logistic loss needs the rows. It cannot be computed from
-        sufficient statistics.
+        Notes
+        -----
+        The logistic loss needs the rows. It cannot be computed from sufficient
+        statistics.
 
         Examples
         --------
@@ -110,7 +106,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         columns = np.arange(len(self.tasks_)) if codes is None else codes
         return self._classes[columns, (scores > 0).astype(np.intp)]
 
-    @available_if(_has_probabilities)
+    @available_if(lambda self: self.loss == "logistic")
     def predict_proba(self, X: Any, *, task: Any = None) -> Array:
         """Return class probabilities. Only available with ``loss="logistic"``.
 

@@ -10,8 +10,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from priormtl.priors import FeaturePrior
 
-__all__ = ["CopyFeatures"]
-
 
 class CopyFeatures(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Append copies of randomly selected features.

@@ -13,8 +13,6 @@ from priormtl._arrays import Array, Index
 from priormtl.data import TaskData, as_frame
 from priormtl.exceptions import FoldsError
 
-__all__ = ["class_table", "code_classes", "read_labels", "refuse_lone_classes"]
-
 
 def read_labels(y: Any) -> np.ndarray:
     """Labels as an array (n,) or (n, m); checked where there is one column."""
@@ -29,7 +27,11 @@ def read_labels(y: Any) -> np.ndarray:
     if labels.ndim not in (1, 2):
         raise ValueError(f"y must have one or two dimensions: got {labels.ndim}.")
     if labels.ndim == 1:
-        _refuse_missing(labels)
+        assert_all_finite(labels, input_name="y")
+        if _missing(labels).any():
+            raise ValueError(
+                "Input y contains missing labels: drop the rows without a class."
+            )
         check_classification_targets(labels)
     return labels
 
@@ -94,14 +96,6 @@ def _missing(labels: np.ndarray) -> np.ndarray:
     if labels.dtype == object:
         return np.array([v is None or v != v for v in labels.tolist()], dtype=bool)  # noqa: PLR0124
     return labels != labels  # noqa: PLR0124
-
-
-def _refuse_missing(labels: np.ndarray) -> None:
-    assert_all_finite(labels, input_name="y")
-    if _missing(labels).any():
-        raise ValueError(
-            "Input y contains missing labels: drop the rows without a class."
-        )
 
 
 def _wrong_classes(task: Hashable, classes: np.ndarray, y: np.ndarray) -> str:

@@ -1,6 +1,6 @@
 """regularization_path: coefficients for many values of lam, in the user's units."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,7 @@ from priormtl.estimators.linear import (
 )
 from priormtl.estimators.regressor import MultiTaskRegressor
 from priormtl.estimators.splitting import read_lams
-from priormtl.solvers import History, Solution, solve
-
-__all__ = ["FitTrace", "RegularizationPath", "regularization_path", "trace_fit"]
-
+from priormtl.solvers import History, solve
 
 DEFAULT_LAMS = 30
 
@@ -80,7 +77,7 @@ def regularization_path(
     >>> path.coefs.shape, path.active.sum(axis=1).tolist()
     ((5, 4, 6), [0, 5, 6, 6, 6])
     """
-    column = _column(task)
+    column = task if isinstance(task, str | int | np.integer) else None
     model = MultiTaskRegressor(task=column, **settings)
     labels = task if column is None else None
     data = model._read_table(X, y, labels, sample_weight, reset=True).to_tasks()
@@ -90,32 +87,21 @@ def regularization_path(
     solutions = model._solve_path(posed, values)
     for solution in solutions:
         warn_unless_converged(solution, posed, solver)
-    path = _publish(values, solutions, posed.scale, task_array(data.tasks))
+    coefs = np.stack([solution.point.total.T for solution in solutions]) / posed.scale
     names = getattr(model, "feature_names_in_", None)
-    return path if names is None else replace(path, features=tuple(names))
-
-
-def _column(task: Any) -> Any:
-    """Name or position of a column; None where labels are given."""
-    return task if isinstance(task, str | int | np.integer) else None
-
-
-def _publish(
-    lams: Array, solutions: list[Solution], scale: Array, tasks: np.ndarray
-) -> RegularizationPath:
-    coefs = np.stack([solution.point.total.T for solution in solutions]) / scale
     return RegularizationPath(
-        lams,
+        values,
         coefs,
         np.stack([solution.intercept for solution in solutions]),
         np.asarray(coefs.any(axis=1)),
         np.array([solution.certificate.primal for solution in solutions]),
         np.array([solution.certificate.gap for solution in solutions]),
-        tasks,
+        task_array(data.tasks),
+        None if names is None else tuple(names),
     )
 
 
-# trace_fit: the way of a solver to the answer, look by look.
+# trace_fit: a run of a solver, iteration by iteration.
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +110,7 @@ class FitTrace:
 
     name: str  # of the solver
     iterations: Array  # (k,)
-    seconds: Array  # (k,) spent in steps, looks not counted
+    seconds: Array  # (k,) spent in steps, checks of the gap not counted
     objectives: Array  # (k,)
     gaps: Array  # (k,) duality gaps: how far the optimum can be below, at most
     tolerance: float  # gap at which the model counts as solved
@@ -181,7 +167,6 @@ def trace_fit(
 
 
 def _plain_copy(model: Any) -> LinearMultiTask:
-    """Unfitted model with fixed strengths."""
     if isinstance(model, CrossValidated):
         if hasattr(model, "lam_"):
             return model._fixed(model.lam_, model.theta_, model.epsilon_)

@@ -56,7 +56,7 @@ def show_progress(
             yield advance
         return
     if HIDDEN.get():
-        yield _say_nothing
+        yield lambda count=1: None
         return
     bar = _open_bar() if sys.stderr.isatty() and not LOGGER.disabled else None
     try:
@@ -95,7 +95,6 @@ class _Progress:
     next_line: float = 0.0  # seconds from the beginning
 
     def advance(self, count: int = 1) -> None:
-        """Count one part, or several."""
         self.done += count
         spent = monotonic() - self.begin
         if spent < max(SHORT, self.next_line):
@@ -107,10 +106,6 @@ class _Progress:
         left = spent * (self.total / max(1, self.done) - 1.0)
         words = f"%s: %d of %d {self.parts}, %.0f s left"
         LOGGER.info(words, self.name, self.done, self.total, left)
-
-
-def _say_nothing(count: int = 1) -> None:
-    """Count nothing."""
 
 
 def _open_bar() -> "_Bar | None":
@@ -130,7 +125,6 @@ class _Bar:
         self.bar: Any = None
 
     def show(self, name: str, done: int, total: int) -> None:
-        """Move the bar."""
         if self.bar is None:
             from rich.console import Console  # noqa: PLC0415
 
@@ -140,6 +134,5 @@ class _Bar:
         self.bar.update(self.task, completed=done)
 
     def close(self) -> None:
-        """End the bar, if it ever began."""
         if self.bar is not None:
             self.bar.stop()

@@ -9,20 +9,13 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
 from priormtl._arrays import Array
-from priormtl.data import (
-    TaskStatistics,
-    as_frame,
-    read_targets,
-    summarize_tasks,
-)
+from priormtl.data import TaskStatistics, as_frame, read_targets, summarize_tasks
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.sources import read_source
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
-
-__all__ = ["MultiTaskRegressor", "RegressionTasks"]
 
 
 class RegressionTasks(RegressorMixin, MultiTaskEstimator):

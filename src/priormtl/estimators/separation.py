@@ -5,11 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array
 from priormtl.estimators.classifier import ClassificationTasks
 from priormtl.estimators.labels import code_classes, read_labels
-
-__all__ = ["TaskScores", "separate_tasks"]
 
 
 class TaskScores(NamedTuple):
@@ -50,14 +48,9 @@ def separate_tasks(model: Any, X: Any, y: Any, *, task: Any = None) -> list[Task
             f"{scores.shape}."
         )
     coded = code_classes(labels, codes, model._classes)
-    owner = _columns(coded.shape) if codes is None else codes
+    owner = np.arange(coded.shape[1]) if codes is None else codes
     return [
         TaskScores(label, coded[rows] > 0, scores[rows])
         for i, label in enumerate(model.tasks_.tolist())
         if (rows := (owner == i) & (coded != 0)).any()
     ]
-
-
-def _columns(shape: tuple[int, ...]) -> Index:
-    """Column of each cell."""
-    return np.broadcast_to(np.arange(shape[1]), shape)

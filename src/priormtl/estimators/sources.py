@@ -20,8 +20,6 @@ from priormtl.selection import align_parts
 if TYPE_CHECKING:
     from priormtl.engines import Schema, Source, SourceRows, Summary
 
-__all__ = ["count_folds", "fit_rows", "hold_back", "read_source", "read_source_rows"]
-
 
 def read_source(
     source: Any,

@@ -17,8 +17,6 @@ from priormtl.checks import check_count
 from priormtl.data import encode_labels, split_task_column
 from priormtl.selection import deal_rows, split_by_fold
 
-__all__ = ["TaskKFold"]
-
 
 class TaskKFold(BaseCrossValidator):
     """Cross-validation folds that are even within tasks.

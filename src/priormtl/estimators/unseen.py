@@ -17,8 +17,6 @@ from priormtl.data import label_categories, place_labels
 from priormtl.exceptions import unknown_names
 from priormtl.priors import Neighbourhood, as_task_prior
 
-__all__ = ["UNSEEN", "Loans", "RowTasks", "place_rows"]
-
 Places = tuple[int, ...]
 
 UNSEEN = ("error", "shared", "nearest")
@@ -82,7 +80,10 @@ def place_rows(model: Any, behaviour: str, labels: Any, n: int) -> RowTasks:
     if behaviour == "error":
         raise unknown_names("task", unseen, tasks, _other_type(unseen, tasks) + CHOICES)
     if behaviour == "shared":
-        lenders = [_belonging(model, tasks)] * len(unseen)
+        # Tasks that are no outliers; all of them where all are.
+        outliers = set(getattr(model, "outlier_tasks_", ()))
+        kept = tuple(i for i, task in enumerate(tasks) if task not in outliers)
+        lenders = [kept or tuple(range(len(tasks)))] * len(unseen)
     else:
         lenders = _nearest(model, tasks, unseen, label_categories(labels))
     numbers = {found: k for k, found in enumerate(dict.fromkeys(lenders))}
@@ -95,25 +96,17 @@ def place_rows(model: Any, behaviour: str, labels: Any, n: int) -> RowTasks:
 
 def _other_type(unseen: Sequence[Hashable], tasks: Sequence[Hashable]) -> str:
     """Say so where labels are of another type, as 1 and "1" from two files may be."""
-    given, known = ({_type_of(label) for label in some} for some in (unseen, tasks))
+    # Numbers of all types are equal where their values are.
+    given, known = (
+        {"number" if isinstance(x, Number) else type(x).__name__ for x in labels}
+        for labels in (unseen, tasks)
+    )
     if given & known:
         return ""
     return (
         f"Labels given are of type {' or '.join(sorted(given))}, those known of type "
         f"{' or '.join(sorted(known))}: convert them. "
     )
-
-
-def _type_of(label: Hashable) -> str:
-    """Type of a label; numbers of all types are equal where their values are."""
-    return "number" if isinstance(label, Number) else type(label).__name__
-
-
-def _belonging(model: Any, tasks: Sequence[Hashable]) -> Places:
-    """Tasks that are no outliers; all of them where all are."""
-    outliers = set(getattr(model, "outlier_tasks_", ()))
-    kept = tuple(i for i, task in enumerate(tasks) if task not in outliers)
-    return kept or tuple(range(len(tasks)))
 
 
 def _nearest(

@@ -13,13 +13,18 @@ from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import qr
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import MultiTaskLasso, MultiTaskLassoCV
 
 from priormtl._arrays import Array, Index
-from priormtl.baselines import BASELINES, CLASSIFIERS, FedEMClassifier, tuned
+from priormtl.baselines import (
+    BASELINES,
+    CLASSIFIERS,
+    FedEMClassifier,
+    UsualRegressor,
+    tuned,
+)
 from priormtl.data import Moments, centre_samples, to_tasks
 from priormtl.datasets import Rows, TaskSet
 from priormtl.estimators import (
@@ -288,7 +293,6 @@ def _tolerance(name: str, tol: float) -> float:
 
 
 def _build_ridge(name: str, training: Training) -> Any:
-    """Ridge with as many strengths as every method may try."""
     relative = np.geomspace(1e-3, 1e3, training.budget.settings)
     return tuned(
         name,
@@ -296,43 +300,6 @@ def _build_ridge(name: str, training: Training) -> Any:
         settings=[{"lam": float(x)} for x in relative * training.rows_per_task],
         cv=training.splits,
     )
-
-
-class MixedModel(RegressorMixin, BaseEstimator):
-    """statsmodels' MixedLM: common coefficients, a random intercept per task.
-
-    Collinear columns, which it cannot take, are left out first.
-    """
-
-    def fit(self, X: Array, y: Array, *, task: np.ndarray) -> Self:
-        """Fit by restricted maximum likelihood, statsmodels' default."""
-        from statsmodels.regression.mixed_linear_model import MixedLM  # noqa: PLC0415
-
-        self.kept_ = _independent_columns(X)
-        design = np.column_stack([np.ones(len(X)), X[:, self.kept_]])
-        with warnings.catch_warnings():
-            # Its warnings about convergence concern the variance; predictions stand.
-            warnings.simplefilter("ignore")
-            result = MixedLM(y, design, groups=task).fit()
-        self.coef_ = np.asarray(result.fe_params)
-        self.effects_ = {
-            name: float(np.asarray(effect)[0])
-            for name, effect in result.random_effects.items()
-        }
-        return self
-
-    def predict(self, X: Array, *, task: np.ndarray) -> Array:
-        own = np.array([self.effects_[name] for name in task])
-        return self.coef_[0] + X[:, self.kept_] @ self.coef_[1:] + own
-
-
-def _independent_columns(X: Array) -> Index:
-    """Columns that, with a constant, are linearly independent."""
-    centred = X - X.mean(axis=0)
-    # The diagonal of R falls to rounding error at the first dependent column.
-    _, R, order = qr(centred, mode="economic", pivoting=True)
-    size = np.abs(np.diag(R))
-    return np.sort(order[: int(np.sum(size > 1e-8 * size.max(initial=0.0)))])
 
 
 class SharedLasso(RegressorMixin, BaseEstimator):
@@ -413,7 +380,7 @@ METHODS: Mapping[str, Method] = {
     ),
     "mixed": Method(
         "mixed model, random intercept",
-        lambda training: MixedModel(),
+        lambda training: UsualRegressor("mixed-model"),
         # Tasks must be groups of rows of one target.
         lambda data: data.kind == "regression" and data.code is not None,
     ),

@@ -301,7 +301,7 @@ class ConvergenceUnit:
         problem = _pose_problem(self.problem)
         # The optimum is that of the default solver, to the last digits.
         method = method_by_name("auto", problem)
-        rules = [gap_below(OPTIMUM, method.check_every), stalled()]
+        rules = (gap_below(OPTIMUM, method.check_every), stalled())
         optimum = solve(problem, method, stop=rules).certificate.primal
         start = problem.null_objective - optimum
         rows = []

@@ -11,23 +11,3 @@ from priormtl.losses.logistic import Logistic, LogisticEvaluation, LogisticFit
 from priormtl.losses.outliers import OutlierEvaluation, OutlierFit
 from priormtl.losses.squared import Squared, SquaredFit
 from priormtl.losses.sums import SumFit
-
-__all__ = [
-    "DataFit",
-    "Evaluation",
-    "FreeIntercepts",
-    "Intercepts",
-    "Logistic",
-    "LogisticEvaluation",
-    "LogisticFit",
-    "Loss",
-    "NoIntercepts",
-    "NormalForm",
-    "OutlierEvaluation",
-    "OutlierFit",
-    "SampleForm",
-    "Squared",
-    "SquaredFit",
-    "SumFit",
-    "TiedIntercepts",
-]

@@ -82,7 +82,6 @@ class LogisticEvaluation:
 
     @cached_property
     def gradient(self) -> Array:
-        """Gradient in P, by one pass over the samples."""
         data = self.fit.data
         return data.adjoint(-data.weight * data.y * self.surprise)
 
@@ -248,7 +247,6 @@ class LogisticFit:
         )
 
     def misfit(self, margins: Array) -> float:
-        """Loss at these margins."""
         return float(np.sum(self.data.weight * np.logaddexp(0.0, -margins)))
 
     def entropy(self, surprise: Array) -> float:

@@ -315,7 +315,6 @@ class TiedProblem:
 
     @cached_property
     def plain(self) -> SquaredFit:
-        """Same fit without intercepts."""
         return replace(self.fit, intercepts=NoIntercepts())
 
     @cached_property
@@ -368,7 +367,6 @@ class TiedPoint:
         return float(misfit + problem.fit.intercepts.value(self.b) + lengths)
 
     def is_settled(self) -> bool:
-        """Whether the gradient is down to rounding."""
         moments = self.problem.fit.moments
         terms = moments.weight * (np.abs(self.b) + np.abs(moments.y_mean))
         limit = SETTLED_INTERCEPTS * np.linalg.norm(terms)

@@ -19,13 +19,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data import (
-    CentredSamples,
-    Moments,
-    TaskData,
-    TaskStatistics,
-    condense,
-)
+from priormtl.data import CentredSamples, Moments, TaskData, TaskStatistics, condense
 from priormtl.graphs import Laplacian
 from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
@@ -45,7 +39,6 @@ class Squared:
         intercepts: Intercepts,
         shift: Array | None = None,
     ) -> "SquaredFit":
-        """Loss on this data; statistics suffice."""
         if isinstance(data, TaskData | TaskStatistics):
             data = condense(data)
         return SquaredFit(data, intercepts, shift)
@@ -149,7 +142,6 @@ class SquaredFit:
 
     @cached_property
     def centre(self) -> Array:
-        """Pooled means of the features (d,)."""
         weight = self.moments.weight
         return np.asarray(weight @ self.moments.x_mean / (weight.sum() or 1.0))
 

@@ -1,7 +1,7 @@
 """Penalties: functions of P with value, proximal operator and dual norm."""
 
 from priormtl.penalties.base import Penalty, Power, RowSeparable
-from priormtl.penalties.dirty import Dirty, Split
+from priormtl.penalties.dirty import Dirty
 from priormtl.penalties.l21 import L21
 from priormtl.penalties.nuclear import (
     Factors,
@@ -11,20 +11,3 @@ from priormtl.penalties.nuclear import (
     TaskKernel,
 )
 from priormtl.penalties.robust import Columns, Robust, halve
-
-__all__ = [
-    "L21",
-    "Columns",
-    "Dirty",
-    "Factors",
-    "Nuclear",
-    "Penalty",
-    "Power",
-    "Robust",
-    "RowSeparable",
-    "Schatten",
-    "Split",
-    "SquaredNuclear",
-    "TaskKernel",
-    "halve",
-]

@@ -9,8 +9,6 @@ from typing import Protocol, Self
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["Penalty", "Power", "RowSeparable"]
-
 
 class Penalty(Protocol):
     """A norm of P; its strength lam belongs to the problem."""

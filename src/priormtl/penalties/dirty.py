@@ -12,8 +12,6 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 
-__all__ = ["Dirty", "Split"]
-
 MOST_STEPS = 200
 ROUNDING = 1e-15
 

@@ -8,8 +8,6 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.penalties.base import RowSeparable
 
-__all__ = ["L21"]
-
 
 @dataclass(frozen=True, eq=False)
 class L21(RowSeparable):

@@ -18,20 +18,6 @@ from scipy.linalg import LinAlgError, svd
 from priormtl._arrays import Array, Index
 from priormtl.penalties.base import Power
 
-__all__ = [
-    "Factors",
-    "Nuclear",
-    "Schatten",
-    "Shrunk",
-    "SquaredNuclear",
-    "TaskKernel",
-    "decompose",
-    "decompose_above",
-    "largest_singular_value",
-    "shrink_spectrum",
-    "singular_values",
-]
-
 # Squares lose the digits of singular values far below the largest. Their error is the
 # rounding unit over this share, which is enough where shrinking leaves little of small
 # values anyway, or where all smaller values vanish.

@@ -12,8 +12,6 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.penalties.nuclear import Nuclear
 
-__all__ = ["Columns", "Robust", "halve"]
-
 
 @dataclass(frozen=True)
 class Columns:

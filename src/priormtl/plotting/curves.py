@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.metrics import roc_curve
 
 from priormtl._arrays import Array
-from priormtl.estimators import FitTrace, TaskScores, separate_tasks
+from priormtl.estimators import FitTrace, separate_tasks
 from priormtl.exceptions import suggest
 from priormtl.plotting.style import (
     LINE_STYLES,
@@ -320,7 +321,10 @@ def plot_roc(
     """
     parts = separate_tasks(model, X, y, task=task)
     judged = [part for part in parts if 0 < part.positive.sum() < len(part.positive)]
-    curves = [_roc_curve(part) for part in judged]
+    curves = [
+        roc_curve(part.positive, part.scores, drop_intermediate=False)[:2]
+        for part in judged
+    ]
     with styled():
         ax = new_axes(ax, 5.6, 4.0)
         if not curves:
@@ -349,17 +353,6 @@ def plot_roc(
         if legend:
             add_legend(ax)
     return ax
-
-
-def _roc_curve(part: TaskScores) -> Array:
-    """False and true positive rates (2, k), from (0, 0) to (1, 1)."""
-    order = np.argsort(-part.scores, kind="stable")
-    positive, scores = part.positive[order], part.scores[order]
-    # Rows of equal score pass a threshold together.
-    last = np.append(scores[1:] != scores[:-1], True)
-    counts = np.stack([np.cumsum(~positive), np.cumsum(positive)])[:, last]
-    rates = counts / counts[:, -1:]
-    return np.pad(rates, ((0, 0), (1, 0)))
 
 
 def _at_common_rates(fpr: Array, tpr: Array) -> Array:

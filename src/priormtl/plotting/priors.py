@@ -17,18 +17,8 @@ from priormtl._arrays import Array, Index
 from priormtl.data import name_features, unnamed_feature
 from priormtl.estimators import shared_coef
 from priormtl.exceptions import suggest
+from priormtl.plotting import style
 from priormtl.plotting.coefficients import read_model
-from priormtl.plotting.style import (
-    DISAGREEMENT,
-    Axes,
-    fold_words,
-    mpl,
-    new_axes,
-    shorten,
-    show_missing,
-    styled,
-    withStroke,
-)
 from priormtl.priors import (
     FeaturePrior,
     as_task_prior,
@@ -53,9 +43,9 @@ def plot_prior(
     *,
     kind: Literal["feature", "task"] = "feature",
     top: int | None = 30,
-    ax: Axes | None = None,
+    ax: style.Axes | None = None,
     legend: bool = True,
-) -> Axes:
+) -> style.Axes:
     """Plot the relations of a prior as a graph.
 
     Nodes are features, and lines are relations: solid if similar, dashed if opposite,
@@ -100,10 +90,10 @@ def plot_prior(
     span = np.ptp(graph.positions, axis=0) if shown else np.zeros(2)
     width = float(np.clip(3.0 + 1.2 * span[0], 5.0, 12.0))
     height = float(np.clip(1.5 + 0.75 * span[1], 2.6, 9.0))
-    with styled():
-        ax = new_axes(ax, width, height)
+    with style.styled():
+        ax = style.new_axes(ax, width, height)
         if not shown:
-            return show_missing(ax, "the prior has no relations")
+            return style.show_missing(ax, "the prior has no relations")
         lines = _draw_edges(ax, shown, graph)
         _draw_nodes(ax, graph)
         ax.set_axis_off()
@@ -271,7 +261,7 @@ def _build_graph(relations: Sequence[Relation]) -> _Graph:
     return _Graph(names, place_nodes(n_nodes, pairs[:, 0], pairs[:, 1]), edges)
 
 
-def _draw_edges(ax: Axes, relations: Sequence[Relation], graph: _Graph) -> Any:
+def _draw_edges(ax: style.Axes, relations: Sequence[Relation], graph: _Graph) -> Any:
     segments = [
         (relation, graph.positions[list(pair)])
         for relation, part in zip(relations, graph.edges, strict=True)
@@ -279,7 +269,7 @@ def _draw_edges(ax: Axes, relations: Sequence[Relation], graph: _Graph) -> Any:
     ]
     weights = np.array([relation.weight for relation, _ in segments])
     largest = weights.max(initial=0.0) or 1.0
-    lines = mpl.collections.LineCollection(
+    lines = style.mpl.collections.LineCollection(
         [segment for _, segment in segments],
         linestyles=[LINES[relation.sign] for relation, _ in segments],
         linewidths=0.8 + 1.7 * np.sqrt(weights / largest),
@@ -289,7 +279,7 @@ def _draw_edges(ax: Axes, relations: Sequence[Relation], graph: _Graph) -> Any:
         lines.set_color(PLAIN)
     else:
         values = [relation.disagreement for relation, _ in segments]
-        lines.set(array=values, cmap=DISAGREEMENT)
+        lines.set(array=values, cmap=style.DISAGREEMENT)
         lines.set_clim(0.0, 1.0)
     ax.add_collection(lines)
     crossed = [segment for relation, segment in segments if relation.disagrees]
@@ -299,7 +289,7 @@ def _draw_edges(ax: Axes, relations: Sequence[Relation], graph: _Graph) -> Any:
     return lines
 
 
-def _draw_nodes(ax: Axes, graph: _Graph) -> None:
+def _draw_nodes(ax: style.Axes, graph: _Graph) -> None:
     n_names = len(graph.names)
     features, hubs = graph.positions[:n_names], graph.positions[n_names:]
     nodes = ax.plot(*features.T, "o", color="white", markersize=6, zorder=2)
@@ -314,7 +304,7 @@ def _draw_nodes(ax: Axes, graph: _Graph) -> None:
     for k, name in enumerate(graph.names[:MOST_NAMED]):
         above = lean[k] < -0.1
         words = ax.annotate(
-            shorten(name, LONGEST),
+            style.shorten(name, LONGEST),
             features[k],
             xytext=(0, 5 if above else -5),
             textcoords="offset points",
@@ -323,7 +313,7 @@ def _draw_nodes(ax: Axes, graph: _Graph) -> None:
             fontsize=7.5,
         )
         # Names that cross a line stay readable.
-        words.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
+        words.set_path_effects([style.withStroke(linewidth=2.0, foreground="white")])
     ax.margins(0.1, 0.15)
     height = graph.positions[:, 1]
     if np.ptp(height) < LEAST_HEIGHT:
@@ -333,16 +323,18 @@ def _draw_nodes(ax: Axes, graph: _Graph) -> None:
 
 
 def _add_legend(
-    ax: Axes, relations: Sequence[Relation], lines: Any, label: str
+    ax: style.Axes, relations: Sequence[Relation], lines: Any, label: str
 ) -> None:
     if lines.get_array() is not None:
-        ax.figure.colorbar(lines, ax=ax, label=fold_words(label, ax))
+        ax.figure.colorbar(lines, ax=ax, label=style.fold_words(label, ax))
     signs = [sign for sign in LINES if any(r.sign == sign for r in relations)]
-    handles = [mpl.lines.Line2D([], [], ls=LINES[sign], label=sign) for sign in signs]
+    handles = [
+        style.mpl.lines.Line2D([], [], ls=LINES[sign], label=sign) for sign in signs
+    ]
     for handle in handles:
         handle.set(color=PLAIN, linewidth=1.8)
     if any(relation.disagrees for relation in relations):
-        cross = mpl.lines.Line2D([], [], ls="none", label="data disagree")
+        cross = style.mpl.lines.Line2D([], [], ls="none", label="data disagree")
         handles.append(cross)
         cross.set(marker="x", color="black")
     ax.legend(

@@ -98,7 +98,6 @@ class SettledLayout(ConstrainedLayoutEngine):
     """
 
     def execute(self, fig: Figure) -> None:
-        """Lay out the panels."""
         for _ in range(MOST_PASSES):
             before = [ax.get_position().bounds for ax in fig.axes]
             super().execute(fig)

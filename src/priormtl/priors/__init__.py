@@ -17,20 +17,3 @@ from priormtl.priors.tasks import (
     laplacian,
     name_mean,
 )
-
-__all__ = [
-    "FeaturePrior",
-    "Neighbourhood",
-    "PriorFile",
-    "Ridge",
-    "TaskPrior",
-    "as_feature_prior",
-    "as_task_prior",
-    "category_column",
-    "difference_matrix",
-    "has_order",
-    "laplacian",
-    "measure_violations",
-    "name_mean",
-    "read_prior_file",
-]

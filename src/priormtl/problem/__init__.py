@@ -11,18 +11,3 @@ from priormtl.problem.curvature import (
 )
 from priormtl.problem.objective import Certificate, Point, Problem
 from priormtl.problem.quadratic import QuadraticPrior
-
-__all__ = [
-    "Certificate",
-    "Constants",
-    "Curvature",
-    "NormalForm",
-    "Point",
-    "Problem",
-    "QuadraticPrior",
-    "SampleForm",
-    "bound_constants",
-    "exact_constants",
-    "largest_curvature",
-    "paper_constants",
-]

@@ -119,7 +119,6 @@ class Places:
         return [self._order[turn == k] for k in range(sizes.max(initial=0))]
 
     def subtract(self, target: Array, blocks: Array) -> None:
-        """Take blocks off where they belong."""
         if self._rounds is not None:
             for chosen in self._rounds:
                 target[self.index[chosen]] -= blocks[chosen]

@@ -121,7 +121,6 @@ class Problem:
         return Point(current.coef + step, evaluation, self.prior, gradient)
 
     def prox(self, P: Array, step: float) -> Array:
-        """Proximal step of lam · penalty."""
         return self.penalty.prox(P, step * self.lam)
 
     def objective(self, point: Point) -> float:
@@ -148,7 +147,6 @@ class Problem:
         return self.fit.majorant(V) + self.prior.gradient(V)
 
     def hessian(self, point: Point, V: Array) -> Array:
-        """Hessian of fit + prior at a point, times V."""
         return self.fit.hessian(point.fit, V) + self.prior.gradient(V)
 
     def newton_step(self, point: Point) -> NewtonStep:
@@ -219,7 +217,6 @@ class Problem:
 
     @cached_property
     def null_point(self) -> Point:
-        """P = 0."""
         return self.at(np.zeros(self.shape))
 
     @property
@@ -233,7 +230,6 @@ class Problem:
         return self.penalty.dual_norm(self.null_point.gradient)
 
     def restrict(self, features: Index) -> Self:
-        """Same problem with all other features held at zero."""
         if np.array_equal(features, np.arange(self.shape[0])):
             return self
         return replace(
@@ -247,7 +243,6 @@ class Problem:
     def with_strengths(
         self, *, lam: float, theta: float | None = None, epsilon: float | None = None
     ) -> Self:
-        """Same problem at other strengths."""
         if theta is None and epsilon is None:
             other = replace(self, lam=lam)
         else:

@@ -112,7 +112,6 @@ def _answer_search(fitted: FittedModel, search: SearchSummary) -> Finding:
 
 
 def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
-    """Value, sentence, note and numbers of scores on rows."""
     known = scores.by_task[~np.isnan(scores.by_task)]
     parts = []
     if math.isnan(scores.overall):

@@ -42,11 +42,9 @@ class Column:
 
     @property
     def is_text(self) -> bool:
-        """Whether values are texts."""
         return isinstance(self.values, tuple)
 
     def take(self, rows: Index) -> Self:
-        """Only these rows, in this order."""
         if isinstance(self.values, tuple):
             return replace(self, values=tuple(self.values[i] for i in rows))
         return replace(self, values=self.values[rows])
@@ -66,7 +64,6 @@ class Table:
         return len(self.columns[0].values)
 
     def __getitem__(self, name: str) -> tuple[str, ...] | Array:
-        """Values of a column."""
         return next(c.values for c in self.columns if c.name == name)
 
     def take(self, rows: Index) -> Self:
@@ -97,16 +94,13 @@ class Content:
     metric: str  # of the scores by task; empty if there are none
 
     def table(self, name: str) -> Table | None:
-        """Table of this name, if there is one."""
         return next((table for table in self.tables if table.name == name), None)
 
     def finding(self, key: str) -> Finding:
-        """Answer to one question."""
         return next(finding for finding in self.findings if finding.key == key)
 
     @property
     def block_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Features and tasks of the block."""
         features, tasks = self.table("features"), self.table("tasks")
         assert features is not None
         assert tasks is not None

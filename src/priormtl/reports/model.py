@@ -133,7 +133,6 @@ class Scores:
 
 
 def score_training(fitted: FittedModel) -> Scores | None:
-    """Scores on the training rows, if the model keeps what they need."""
     model = fitted.model
     if fitted.is_classifier:
         return None

@@ -14,28 +14,9 @@ from priormtl.data import (
     TaskData,
     TaskStatistics,
     align_tasks,
-    strata_of,
     summarize_tasks,
 )
 from priormtl.exceptions import FoldsError
-
-__all__ = [
-    "Fold",
-    "Split",
-    "align_parts",
-    "as_splits",
-    "deal_rows",
-    "divide",
-    "find_partition",
-    "leave_one_out",
-    "refuse_missing",
-    "split_by_fold",
-    "strata_of",
-    "summarize_parts",
-    "take_test",
-    "take_training",
-    "task_places",
-]
 
 ALWAYS = -1  # fold of rows that are never held out
 SEED = 0

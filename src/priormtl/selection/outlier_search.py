@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -11,15 +12,7 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.model import Solver
 from priormtl.problem import Problem
-from priormtl.selection.outliers import (
-    OutlierTest,
-    OwnChoice,
-    column_pulls,
-    find_outliers,
-    pose_outliers,
-    solve_outliers,
-    suggest_own,
-)
+from priormtl.selection import outliers
 from priormtl.selection.search import (
     Grid,
     SearchResult,
@@ -29,16 +22,6 @@ from priormtl.selection.search import (
     results_table,
     standard_error,
 )
-from priormtl.solvers import Solution
-
-__all__ = [
-    "OutlierCandidate",
-    "OutlierResult",
-    "choose_outliers",
-    "count_outlier_paths",
-    "propose_outliers",
-    "search_outliers",
-]
 
 
 class OutlierCandidate(NamedTuple):
@@ -60,7 +43,7 @@ class Proposal(NamedTuple):
     """Strengths to try, and which tasks may have a part of their own."""
 
     candidate: OutlierCandidate
-    own: OwnChoice
+    own: outliers.OwnChoice
 
 
 Path = dict[int, Proposal]  # by places among all
@@ -89,7 +72,6 @@ class OutlierResult:
 
     @property
     def grid(self) -> Grid:
-        """Strengths tried without outliers."""
         return self.plain.grid
 
     @property
@@ -104,16 +86,13 @@ class OutlierResult:
 
     @property
     def fit_seconds(self) -> Array:
-        """In the same order."""
         return np.vstack([self.plain.fit_seconds, self.outcomes[1]])
 
     @property
     def score_seconds(self) -> Array:
-        """In the same order."""
         return np.vstack([self.plain.score_seconds, self.outcomes[2]])
 
     def candidates(self) -> list[OutlierCandidate]:
-        """All candidates, those without outliers first."""
         plain = [
             OutlierCandidate(one.epsilon, one.lam, np.inf, one.theta)
             for one in self.plain.candidates()
@@ -147,7 +126,7 @@ def propose_outliers(
     epsilons = [chosen.epsilon, *grid.epsilons[grid.epsilons > chosen.epsilon]]
     found = []
     for lam in _neighbours(grid.lams, chosen.lam):
-        judged = find_outliers(
+        judged = outliers.find_outliers(
             problem.with_strengths(lam=lam, theta=chosen.theta), solver
         )
         for epsilon in epsilons:
@@ -160,18 +139,20 @@ def _propose(
     base: OutlierCandidate,
     problem: Problem,
     strengths: Array | None,
-    judged: OutlierTest | None,
+    judged: outliers.OutlierTest | None,
     solver: Solver,
 ) -> list[Proposal]:
     """Candidates at the strengths of one without outliers."""
     plain = solver.solve(problem)
     if strengths is None:
-        own = suggest_own(problem, plain, judged)
+        own = outliers.suggest_own(problem, plain, judged)
         tried = [own] if np.isfinite(own.strength) else []
     else:
-        pulls = column_pulls(problem, plain.point)
+        pulls = outliers.column_pulls(problem, plain.point)
         anyone = np.ones(len(pulls), bool)
-        tried = [OwnChoice(float(s), anyone) for s in strengths if s < pulls.max()]
+        tried = [
+            outliers.OwnChoice(float(s), anyone) for s in strengths if s < pulls.max()
+        ]
     return [Proposal(base._replace(outlier_strength=o.strength), o) for o in tried]
 
 
@@ -183,7 +164,7 @@ def search_outliers(
     run: Callable[[Sequence[Job]], list[dict[int, Outcome]]],
 ) -> OutlierResult:
     """Score candidates with outliers on every trial, in jobs that may run at once."""
-    jobs = [_job(path, trial, solver) for path, trial in _paths(extra, trials)]
+    jobs = [partial(_score_path, *pair, solver) for pair in _paths(extra, trials)]
     done = run(jobs) if jobs else []
     outcomes = np.empty((3, len(extra), len(trials)))
     for number, found in enumerate(done):
@@ -235,10 +216,6 @@ def _paths(
     return list(product(paths.values(), trials))
 
 
-def _job(path: Path, trial: Trial, solver: Solver) -> Job:
-    return lambda: _score_path(path, trial, solver)
-
-
 def _score_path(path: Path, trial: Trial, solver: Solver) -> dict[int, Outcome]:
     """Solve from the fewest outliers on, each from where the last one has ended."""
     order = sorted(path, key=lambda place: -path[place].candidate.outlier_strength)
@@ -248,18 +225,13 @@ def _score_path(path: Path, trial: Trial, solver: Solver) -> dict[int, Outcome]:
     spent = 0.0
     for place in order:
         plain = path[place].candidate.at(base)
-        problem = pose_outliers(plain, path[place].own.spread())
-        last = solve_outliers(problem, last, solver)
+        problem = outliers.pose_outliers(plain, path[place].own.spread())
+        last = outliers.solve_outliers(problem, last, solver)
         unsolved = not solver.accepts(problem, last.certificate)
-        outcomes[place] = _judge(last, trial, unsolved, last.seconds - spent)
+        begin = perf_counter()
+        coef = last.point.total.T / trial.posed.scale
+        score = float(trial.score(coef[np.newaxis], last.intercept[np.newaxis])[0])
+        seconds = perf_counter() - begin
+        outcomes[place] = Outcome(score, last.seconds - spent, seconds, unsolved)
         spent = last.seconds
     return outcomes
-
-
-def _judge(solution: Solution, trial: Trial, unsolved: bool, spent: float) -> Outcome:
-    """Score on held-out rows."""
-    begin = perf_counter()
-    coef = solution.point.total.T / trial.posed.scale
-    score = float(trial.score(coef[np.newaxis], solution.intercept[np.newaxis])[0])
-    seconds = perf_counter() - begin
-    return Outcome(score, spent, seconds, unsolved)

@@ -20,21 +20,6 @@ from priormtl.model import Posed, Solver
 from priormtl.problem import Point, Problem
 from priormtl.solvers import Solution
 
-__all__ = [
-    "OutlierTest",
-    "OwnChoice",
-    "TaskResiduals",
-    "column_pulls",
-    "find_outliers",
-    "fit_outlier_path",
-    "fit_outliers",
-    "pose_outliers",
-    "solve_outliers",
-    "suggest_own",
-    "suggest_strength",
-]
-
-
 LOST_AXES = 6.0  # variation may live in a sixth of the axes, noise is in all
 FEWEST_FREE = 10.0  # rows beyond coefficients from which noise can be told
 WIDEST = 30.0  # of log τ²λ/σ², to both sides
@@ -253,7 +238,6 @@ class Common:
 
     @property
     def fit(self) -> SquaredFit:
-        """Squared loss."""
         return self.problem.fit  # type: ignore[return-value]
 
     @property

@@ -13,17 +13,6 @@ from priormtl._arrays import Array, Index
 from priormtl.data import TaskData, TaskStatistics
 from priormtl.metrics import task_aucs
 
-__all__ = [
-    "LogLoss",
-    "MeanAuc",
-    "RowError",
-    "Score",
-    "StatisticsError",
-    "mean_auc",
-    "row_error",
-    "validation_errors",
-]
-
 Score = Callable[[Array, Array], Array]
 
 
@@ -43,7 +32,6 @@ class StatisticsError:
     test: TaskStatistics
 
     def __call__(self, coefs: Array, intercepts: Array) -> Array:
-        """Score of each model."""
         errors = validation_errors(self.test, coefs, intercepts)
         return -errors.sum(axis=1) / self.test.weight.sum()
 
@@ -63,11 +51,7 @@ def mean_auc(test: TaskData, scores: Array) -> float:
     cells = np.broadcast_to(test.weight, test.y.shape) > 0
     task = np.broadcast_to(test.spread(np.arange(float(m))), test.y.shape)[cells]
     areas = task_aucs(
-        scores[cells],
-        test.y[cells] > 0,
-        task.astype(np.intp),
-        test.weight[cells],
-        m,
+        scores[cells], test.y[cells] > 0, task.astype(np.intp), test.weight[cells], m
     )
     known = areas[~np.isnan(areas)]
     return float(known.mean()) if known.size else np.nan
@@ -81,7 +65,6 @@ class RowError:
     places: Index  # of its tasks among the model's
 
     def __call__(self, coefs: Array, intercepts: Array) -> Array:
-        """Score of each model."""
         scores = _row_scores(
             self.test, coefs[:, self.places], intercepts[:, self.places]
         )

@@ -4,7 +4,6 @@ from priormtl.solvers.block_newton import BlockNewton
 from priormtl.solvers.choose import METHODS, default_method, method_by_name
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.loop import (
-    Callback,
     History,
     Method,
     Progress,
@@ -29,41 +28,3 @@ from priormtl.solvers.row_descent import RowDescent
 from priormtl.solvers.solver import Solver
 from priormtl.solvers.splitting import Splitting
 from priormtl.solvers.working_set import WorkingSet
-
-__all__ = [
-    "METHODS",
-    "BlockNewton",
-    "Callback",
-    "Fista",
-    "Gd",
-    "History",
-    "Ista",
-    "IstaReverse",
-    "Linear",
-    "Method",
-    "Newton",
-    "NuclearNewton",
-    "NuclearSplitting",
-    "Progress",
-    "ProximalNewton",
-    "RowDescent",
-    "Solution",
-    "Solver",
-    "Splitting",
-    "StopReason",
-    "StopRule",
-    "WorkingSet",
-    "default_method",
-    "diverged",
-    "gap_below",
-    "iterate",
-    "lam_grid",
-    "max_iter",
-    "max_seconds",
-    "method_by_name",
-    "no_progress",
-    "settle",
-    "solve",
-    "solve_path",
-    "stalled",
-]

@@ -59,11 +59,9 @@ class Gd:
     check_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> ProximalState:
-        """Compute L."""
         return ProximalState(point, self.constants(problem).smoothness or 1.0)
 
     def step(self, problem: Problem, state: ProximalState) -> ProximalState:
-        """Proximal gradient step."""
         point = proximal_step(problem, state.point, state.curvature)
         return ProximalState(point, state.curvature)
 
@@ -110,7 +108,6 @@ class IstaReverse:
     check_every: ClassVar[int] = 10
 
     def start(self, problem: Problem, point: Point) -> IstaReverseState:
-        """Compute L."""
         largest = self.constants(problem).smoothness or 1.0
         return IstaReverseState(point, largest, largest)
 
@@ -157,7 +154,6 @@ class Fista:
         return AcceleratedState(point, point, initial_curvature(problem, point))
 
     def step(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
-        """Proximal step from the lookahead point, then extrapolation."""
         point, curvature = backtrack(
             problem, state.lookahead, state.curvature, self.growth
         )
@@ -187,7 +183,6 @@ class Linear:
         return AcceleratedState(point, point, largest or 1.0, momentum=momentum)
 
     def step(self, problem: Problem, state: AcceleratedState) -> AcceleratedState:
-        """Proximal step from the lookahead point, then extrapolation."""
         point = proximal_step(problem, state.lookahead, state.curvature)
         return _extrapolate(problem, state, point, state.curvature, restart=True)
 
@@ -203,7 +198,9 @@ def _extrapolate(
     """Next lookahead point P_k + β (P_k − P_{k−1})."""
     t, momentum = state.t, state.momentum
     if momentum is None:
-        if restart and _went_uphill(state, point):
+        back, move = state.lookahead.coef - point.coef, point.coef - state.point.coef
+        # Restart where the last move points against the proximal step that followed.
+        if restart and np.vdot(back, move) > 0:
             t, momentum = 1.0, 0.0
         else:
             # t_{k+1} = (1 + √(1 + 4 t_k²))/2 and β = (t_k − 1)/t_{k+1}: (4.2), (4.3).
@@ -211,12 +208,6 @@ def _extrapolate(
             momentum = (state.t - 1.0) / t
     lookahead = problem.extrapolate(point, state.point, momentum)
     return AcceleratedState(point, lookahead, curvature, t, state.momentum)
-
-
-def _went_uphill(state: AcceleratedState, point: Point) -> bool:
-    """Whether the last move points against the proximal step that followed."""
-    back, move = state.lookahead.coef - point.coef, point.coef - state.point.coef
-    return bool(np.vdot(back, move) > 0)
 
 
 def proximal_step(problem: Problem, base: Point, curvature: float) -> Point:

@@ -27,6 +27,7 @@ from scipy.linalg import cho_factor, cho_solve
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.problem import NormalForm, SampleForm
+from priormtl.solvers.block_newton import Sweeps
 from priormtl.solvers.blocks import BlockQuadratic
 from priormtl.solvers.kernels import newton, samples
 from priormtl.solvers.kernels import rows as row_kernels
@@ -62,15 +63,8 @@ class ActiveRows(NamedTuple):
         return along[:, np.newaxis] * self.unit
 
 
-class Descent(Protocol):
+class Descent(Sweeps, Protocol):
     """Sweeps from a point on."""
-
-    @property
-    def trail(self) -> tuple[Array, ...]:
-        """Q, and all that is kept for it and affine in it."""
-
-    def sweep(self) -> float:
-        """Minimise over one row after the other; how far rows moved, squared."""
 
     def run(self, least: int, limit: float) -> float:
         """Sweep at least so often, and on while moves shrink faster than ``limit``.
@@ -78,9 +72,6 @@ class Descent(Protocol):
         Returns by what factor they shrink from one sweep to the next, about; 1 where
         nothing moves any more.
         """
-
-    def value(self) -> float:
-        """Objective at Q, but for a constant."""
 
     def gradient(self) -> Array:
         """Gradient of the quadratic part at Q."""
@@ -462,7 +453,6 @@ class Samples(ABC):
         return conjugate_gradients(solve, correct, downhill, tol)
 
     def residuals(self, Q: Array) -> Array:
-        """Fitted values − targets."""
         used = np.flatnonzero(Q.any(axis=1))
         return self._fit(self.rows[used], Q[used]) - self.target
 
@@ -472,7 +462,6 @@ class Samples(ABC):
         return tie[:, np.newaxis] * self.blocks.laplacian.times(x)
 
     def prior_gradient(self, Q: Array) -> Array:
-        """Gradient of both priors."""
         related = self.blocks.relation @ Q if self.blocks.relation.nnz else 0.0
         return related + self._tied(self.blocks.tie, Q)
 

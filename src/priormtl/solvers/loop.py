@@ -106,13 +106,13 @@ class Solution:
     point: Point  # where it ended; also a start for the same problem at another lam
 
 
-StopRule = Callable[[Progress], StopReason | None]
+StopRule = Callable[[Progress], StopReason | None]  # the reason to stop, if any
 Callback = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
-    """State before any method has begun."""
+class AtPoint:
+    """State of what remembers nothing but its point."""
 
     point: Point
 
@@ -169,7 +169,7 @@ def settle(
 
     ``part`` is the run on fewer features that led there, if there was one.
     """
-    progress = Progress(problem, Start(point), None, 0, 0.0)
+    progress = Progress(problem, AtPoint(point), None, 0, 0.0)
     for rule in stop:
         if (reason := rule(progress)) is not None:
             solution = _conclude(progress, reason)
@@ -195,15 +195,8 @@ def _conclude(progress: Progress, reason: StopReason) -> Solution:
 # Stopping rules: callable values, with small letters as they are used like functions.
 
 
-class Rule(Protocol):
-    """A stopping rule as a value."""
-
-    def __call__(self, progress: Progress) -> StopReason | None:
-        """Reason to stop here, if there is one."""
-
-
 @dataclass(frozen=True)
-class gap_below(Rule):  # noqa: N801
+class gap_below:  # noqa: N801
     """Stop at gap ≤ tol · (objective at P = 0), checked every few steps."""
 
     tol: float
@@ -228,7 +221,7 @@ class gap_below(Rule):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class stalled(Rule):  # noqa: N801
+class stalled:  # noqa: N801
     """Stop when a step has changed nothing, to the bit."""
 
     def __call__(self, progress: Progress) -> StopReason | None:
@@ -239,7 +232,7 @@ class stalled(Rule):  # noqa: N801
 
 
 @dataclass
-class no_progress(Rule):  # noqa: N801
+class no_progress:  # noqa: N801
     """Stop when the smallest gap has not halved for so many checks.
 
     For methods whose every step should shrink it: what is left is badly conditioned.
@@ -260,7 +253,7 @@ class no_progress(Rule):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class max_iter(Rule):  # noqa: N801
+class max_iter:  # noqa: N801
     """Stop after ``n`` steps."""
 
     n: int
@@ -270,7 +263,7 @@ class max_iter(Rule):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class max_seconds(Rule):  # noqa: N801
+class max_seconds:  # noqa: N801
     """Stop when the steps have taken this long."""
 
     seconds: float
@@ -280,7 +273,7 @@ class max_seconds(Rule):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class diverged(Rule):  # noqa: N801
+class diverged:  # noqa: N801
     """Stop when the objective exceeds ``factor`` times that at P = 0.
 
     Checked every few steps, where objectives are expensive.
@@ -334,7 +327,6 @@ class History:
     rows: list[Row] = field(default_factory=list)
 
     def __call__(self, progress: Progress) -> None:
-        """Add a row."""
         if progress.n_iter % self.every == 0:
             gap = progress.certificate.gap if self.gaps else None
             row = Row(progress.n_iter, progress.seconds, progress.objective, gap)
@@ -351,5 +343,6 @@ def solve_inexactly(problem: Problem, method: Method[Any], coef: Array) -> Solut
     unit = problem.null_objective
     tol = INEXACT_SHARE * gap / unit if unit > 0 else 0.0
     most = MOST_STEPS if method.check_every > 1 else MOST_NEWTON_STEPS
-    rules = [gap_below(tol, method.check_every), stalled(), max_iter(most)]
+    rules: list[StopRule] = [gap_below(tol, method.check_every), stalled()]
+    rules.append(max_iter(most))
     return solve(problem, method, coef=point, stop=rules)

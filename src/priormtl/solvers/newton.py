@@ -6,16 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from priormtl.problem import Point, Problem
+from priormtl.solvers.loop import AtPoint
 
 MOST_HALVINGS = 40
 ROUNDING = 1e-16
-
-
-@dataclass(frozen=True, eq=False)
-class NewtonState:
-    """State of Newton's method."""
-
-    point: Point
 
 
 @dataclass(frozen=True)
@@ -27,14 +21,12 @@ class Newton:
 
     check_every: ClassVar[int] = 1
 
-    def start(self, problem: Problem, point: Point) -> NewtonState:
-        """Check that the problem is smooth."""
+    def start(self, problem: Problem, point: Point) -> AtPoint:
         if problem.lam != 0:
             raise ValueError(f"Newton needs lam = 0: got {problem.lam}.")
-        return NewtonState(point)
+        return AtPoint(point)
 
-    def step(self, problem: Problem, state: NewtonState) -> NewtonState:
-        """Go to the minimum of the quadratic model, or part of the way."""
+    def step(self, problem: Problem, state: AtPoint) -> AtPoint:
         point = state.point
         direction = problem.newton_step(point).direction
         slope = float(np.vdot(point.gradient, direction))
@@ -46,5 +38,5 @@ class Newton:
             # f(trial) − f(point), from the tangent: it keeps its digits.
             change = size * slope + problem.excess(trial, point)
             if change <= 1e-4 * size * slope:
-                return NewtonState(trial)
+                return AtPoint(trial)
         return state

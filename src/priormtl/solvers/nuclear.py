@@ -93,7 +93,6 @@ class NuclearNewton:
         return graph is None or graph.m <= MOST_TIED_TASKS
 
     def start(self, problem: Problem, point: Point) -> NuclearNewtonState:
-        """Lay the problem out and decompose P."""
         if not isinstance(problem.penalty, Nuclear):
             raise TypeError(
                 "NuclearNewton needs penalties.Nuclear as penalty: got "
@@ -268,7 +267,6 @@ class Quadratic:
 
     @property
     def has_ties(self) -> bool:
-        """Whether tasks are tied."""
         return bool(self.layout.tie.any())
 
     @cached_property
@@ -302,7 +300,6 @@ class Quadratic:
 
     @cached_property
     def curvature_bound(self) -> float:
-        """Upper bound on the largest eigenvalue."""
         layout, degree = self.layout, self.laplacian.degree
         squares = np.einsum("ijk,ijk->i", layout.gram, layout.gram)
         ties = 2.0 * float(layout.tie.max(initial=0.0) * degree.max(initial=0.0))
@@ -311,7 +308,6 @@ class Quadratic:
         return float(np.sqrt(squares.max())) + ties + means
 
     def multiply(self, V: Array) -> Array:
-        """Hessian times V (d, m)."""
         return np.asarray(_load().multiply(self.layout, np.ascontiguousarray(V.T)).T)
 
 

@@ -7,7 +7,7 @@ out wrongly shows in the gap of the whole problem, and is put right there.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,7 @@ from priormtl._arrays import Array, Index
 from priormtl.penalties import Dirty, RowSeparable
 from priormtl.problem import Point, Problem
 from priormtl.solvers.choose import default_method
-from priormtl.solvers.loop import (
-    Method,
-    Solution,
-    StopReason,
-    StopRule,
-    settle,
-    solve,
-)
+from priormtl.solvers.loop import Method, Solution, StopReason, StopRule, settle, solve
 
 MOST_KEPT = 0.5  # share of the features beyond which screening saves nothing
 GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
@@ -57,33 +50,27 @@ def solve_path(
     if features is None:
         return list(_follow(problem, lams, choose, rules))
     part = problem.restrict(features)
-    widen = Widening(problem, features, choose, rules)
     found = _follow(part, lams, choose, rules)
-    return [widen(float(lam), narrow) for lam, narrow in zip(lams, found, strict=True)]
+    return [
+        _widen(problem.with_strengths(lam=float(lam)), features, narrow, choose, rules)
+        for lam, narrow in zip(lams, found, strict=True)
+    ]
 
 
-@dataclass(frozen=True, eq=False)
-class Widening:
-    """From solutions for some features to those for all."""
-
-    problem: Problem
-    features: Index
-    choose: Choose
-    rules: Rules
-
-    def __call__(self, lam: float, part: Solution) -> Solution:
-        """Solution at ``lam``, certified for all features."""
-        problem = self.problem.with_strengths(lam=lam)
-        method = self.choose(problem)
-        coef = _embed(part.coef, self.features, problem.shape[0])
-        point = problem.at(coef, norm=part.point.norm)
-        done = settle(problem, point, self.rules(method), part)
-        if done is not None:
-            return replace(done, reason=part.reason)
-        if part.reason is StopReason.GAP:
-            return solve(problem, method, coef=point, stop=self.rules(method))
-        certificate = problem.certify_rounded(point, problem.certify(point))
-        return replace(part, coef=point.coef, certificate=certificate, point=point)
+def _widen(
+    problem: Problem, features: Index, part: Solution, choose: Choose, rules: Rules
+) -> Solution:
+    """From a solution for some features to one that is certified for all."""
+    method = choose(problem)
+    coef = _embed(part.coef, features, problem.shape[0])
+    point = problem.at(coef, norm=part.point.norm)
+    done = settle(problem, point, rules(method), part)
+    if done is not None:
+        return replace(done, reason=part.reason)
+    if part.reason is StopReason.GAP:
+        return solve(problem, method, coef=point, stop=rules(method))
+    certificate = problem.certify_rounded(point, problem.certify(point))
+    return replace(part, coef=point.coef, certificate=certificate, point=point)
 
 
 def _follow(

@@ -13,17 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from priormtl.problem import Point, Problem
-from priormtl.solvers.loop import Method, solve_inexactly
+from priormtl.solvers.loop import AtPoint, Method, solve_inexactly
 
 MOST_HALVINGS = 30
 ROUNDING = 1e-14
-
-
-@dataclass(frozen=True, eq=False)
-class ProximalNewtonState:
-    """State of proximal Newton."""
-
-    point: Point
 
 
 @dataclass(frozen=True)
@@ -38,16 +31,15 @@ class ProximalNewton:
 
     check_every: ClassVar[int] = 1
 
-    def start(self, problem: Problem, point: Point) -> ProximalNewtonState:
-        """Nothing to prepare."""
-        return ProximalNewtonState(point)
+    def start(self, problem: Problem, point: Point) -> AtPoint:
+        return AtPoint(point)
 
-    def step(self, problem: Problem, state: ProximalNewtonState) -> ProximalNewtonState:
+    def step(self, problem: Problem, state: AtPoint) -> AtPoint:
         """Minimise the model, then take as much of the way as lowers the objective."""
         point = state.point
         model = replace(problem, fit=problem.fit.quadratic_model(point.fit))
         solution = solve_inexactly(model, self.inner(model), point.coef)
-        return ProximalNewtonState(_search(problem, point, solution.coef))
+        return AtPoint(_search(problem, point, solution.coef))
 
 
 def _search(problem: Problem, point: Point, coef: np.ndarray) -> Point:

@@ -39,18 +39,17 @@ class Solver:
         check_count("max_iter", self.max_iter)
 
     def choose(self, problem: Problem) -> Method[Any]:
-        """Method for a problem."""
         return method_by_name(self.method, problem)
 
     def rules(self, method: Method[Any]) -> list[StopRule]:
         """When to stop; new for each run, because some rules have a memory."""
-        rules = [gap_below(self.tol, method.check_every), stalled(), diverged()]
+        gap = gap_below(self.tol, method.check_every)
+        rules: list[StopRule] = [gap, stalled(), diverged(), max_iter(self.max_iter)]
         if method.check_every == 1:
-            rules.append(no_progress(MOST_IDLE_STEPS))
-        return [*rules, max_iter(self.max_iter)]
+            rules.insert(3, no_progress(MOST_IDLE_STEPS))
+        return rules
 
     def solve(self, problem: Problem, coef: Array | None = None) -> Solution:
-        """Solve a problem, from ``coef`` or zero."""
         method = self.choose(problem)
         return solve(problem, method, coef=coef, stop=self.rules(method))
 

@@ -38,17 +38,9 @@ from priormtl.baselines.fedem.samples import (
     Gaussian,
     gather_samples,
 )
+from priormtl.checks import check_choice, check_count, check_strength, check_tolerance
 from priormtl.data import TaskData
-from priormtl.estimators import (
-    ClassificationTasks,
-    RegressionTasks,
-    check_choice,
-    check_count,
-    check_strength,
-    check_tolerance,
-)
-
-__all__ = ["FedEM", "FedEMClassifier"]
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 
 MODES = ("exact", "federated")
 COMPONENTS = ("linear", "mlp")

@@ -180,7 +180,6 @@ def fit_federated(
     rounds: int,
     rng: np.random.Generator,
 ) -> Fitted[LinearComponents]:
-    """All rounds, at decaying rates."""
     run = Fitted(start, e_step(family, start), np.inf, 0)
     for n in range(rounds):
         decayed = sgd.decayed(n / rounds)

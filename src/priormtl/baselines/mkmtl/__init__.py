@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from priormtl._arrays import Array
 from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
 from priormtl.baselines.mkmtl import admm
 from priormtl.baselines.mkmtl.kernels import (
@@ -28,19 +27,16 @@ from priormtl.baselines.mkmtl.kernels import (
     gather_tasks,
     own_features,
 )
-from priormtl.data import TaskData
-from priormtl.estimators import (
-    ClassificationTasks,
-    RegressionTasks,
+from priormtl.checks import (
     check_choice,
     check_count,
     check_positive,
     check_strength,
     check_tolerance,
 )
+from priormtl.data import TaskData
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.exceptions import ApproximationWarning
-
-__all__ = ["MKMTL", "Array", "MKMTLClassifier"]
 
 VARIANTS = ("auto", "shared", "low-rank")
 LARGEST_TABLE = 10_000_000  # numbers in the features that "auto" computes: 80 MB

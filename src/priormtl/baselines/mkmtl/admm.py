@@ -233,10 +233,7 @@ def _sums(F: Array) -> Array:
 
 def _power_norm(values: Array, power: float) -> float:
     """(Σ t^power)^{1/power} of non-negative numbers, for high powers too."""
-    largest = float(values.max(initial=0.0))
-    if largest == 0.0:
-        return 0.0
-    return largest * float(np.sum((values / largest) ** power)) ** (1.0 / power)
+    return float(_power_norms(values[:, np.newaxis], power)[0])
 
 
 Norm = SharedNorm | LowRankNorm
@@ -285,7 +282,6 @@ class ADMMState:
         return cls(np.zeros(shape), np.zeros(shape), 1.0, 0.0)
 
     def with_rho(self, rho: float) -> Self:
-        """Same dual variable, scaled by another rho."""
         return replace(self, dual=self.dual * (self.rho / rho), rho=rho)
 
 

@@ -171,7 +171,6 @@ def default_kernels(X: Matrix, share: Array) -> tuple[BaseKernel, ...]:
 
 
 def check_kernels(value: Any) -> tuple[BaseKernel, ...] | None:
-    """A tuple of kernels, or None for the default ones."""
     if value is None:
         return None
     listed = isinstance(value, tuple | list) and len(value) > 0
@@ -222,7 +221,6 @@ class KernelTasks:
 
     @property
     def have_same_rows(self) -> bool:
-        """Whether all tasks have the same rows with the same weights."""
         first = self.tasks[0]
         return all(
             np.array_equal(task.row, first.row)

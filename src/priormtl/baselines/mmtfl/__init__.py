@@ -32,19 +32,12 @@ from priormtl._arrays import Array, Index
 from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
 from priormtl.baselines.mmtfl import steps
+from priormtl.checks import check_count, check_strength, check_tolerance
 from priormtl.data import SharedRows, TaskData
-from priormtl.estimators import (
-    ClassificationTasks,
-    RegressionTasks,
-    check_count,
-    check_strength,
-    check_tolerance,
-)
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import DataFit, Evaluation
 from priormtl.penalties import L21
 from priormtl.problem import Problem, QuadraticPrior
-
-__all__ = ["MMTFL", "MMTFLClassifier"]
 
 # Strengths to try, relative to the largest gradient row at W = 0; above it W is 0.
 LARGEST, SMALLEST = 1.0, 1e-3

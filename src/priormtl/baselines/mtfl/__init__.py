@@ -30,19 +30,16 @@ from priormtl.baselines.mtfl.reweighting import (
     rotate_fit,
     solve_ridge,
 )
-from priormtl.data import TaskData
-from priormtl.estimators import (
-    ClassificationTasks,
-    RegressionTasks,
+from priormtl.checks import (
     check_choice,
     check_count,
     check_positive,
     check_strength,
     check_tolerance,
 )
+from priormtl.data import TaskData
+from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
-
-__all__ = ["MTFL", "MTFLClassifier"]
 
 GROUPS = ("auto", "all", "tree", "active")
 LEAST_POWER = 1.05  # below, weights lose their closed form

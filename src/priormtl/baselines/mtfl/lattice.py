@@ -98,7 +98,6 @@ def single_groups(m: int) -> TaskGroups:
 
 
 def all_groups(m: int) -> TaskGroups:
-    """Every non-empty subset of few tasks."""
     if m > MOST_TASKS_OF_ALL:
         raise ValueError(
             f'groups="all" needs at most {MOST_TASKS_OF_ALL} tasks: got {m}. Use '

@@ -279,7 +279,6 @@ class LatticeProblem:
 
     @property
     def unit(self) -> float:
-        """Objective at zero."""
         return 0.5 * self.C * self.curvature.constant
 
     def start(self, last: LatticePoint | None) -> LatticePoint:

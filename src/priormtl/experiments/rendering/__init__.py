@@ -8,13 +8,3 @@ from priormtl.experiments.rendering.page import (
     render,
     render_page,
 )
-
-__all__ = [
-    "Facts",
-    "Measurements",
-    "Results",
-    "join_words",
-    "overlap_ratio",
-    "render",
-    "render_page",
-]

@@ -197,7 +197,6 @@ class Measurements:
         return [name for name in DATASETS if name in present]
 
     def sizes(self, dataset: str, methods: Iterable[str]) -> list[int]:
-        """Training sizes of a learning curve, smallest first."""
         chosen = set(methods)
         return sorted(
             {

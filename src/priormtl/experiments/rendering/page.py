@@ -7,6 +7,7 @@ paper, how methods compare, and when priors helped.
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -219,7 +220,6 @@ def _count_priors(
     opening: str,
     noun: str,
 ) -> list[str]:
-    """Count wins and losses of all priors at a size of each data set."""
     verdicts = _known(
         {
             (name, prior): compare_with_none(measurements, name, size, prior).verdict
@@ -348,15 +348,12 @@ def render(what: str, results: Results, out: Path) -> list[Path]:
     return files
 
 
-def _regression_tables(measurements: Measurements) -> Sequence[Table]:
-    datasets = [n for n in _with_reference(measurements) if n in REGRESSION]
-    shown = (paper_table_1(measurements), *table_1(measurements))
-    return (*shown, *_difference_tables(measurements, datasets))
-
-
-def _classification_tables(measurements: Measurements) -> Sequence[Table]:
-    datasets = [n for n in _with_reference(measurements) if n not in REGRESSION]
-    shown = (paper_table_2(measurements), table_2(measurements))
+def _list_tables(measurements: Measurements, *, regression: bool) -> Sequence[Table]:
+    shown = [paper_table_2(measurements), table_2(measurements)]
+    if regression:
+        shown = [paper_table_1(measurements), *table_1(measurements)]
+    known = _with_reference(measurements)
+    datasets = [name for name in known if (name in REGRESSION) == regression]
     return (*shown, *_difference_tables(measurements, datasets))
 
 
@@ -378,8 +375,8 @@ def _difference_tables(
 
 
 TABLES: Mapping[str, Callable[[Measurements], Sequence[Table]]] = {
-    "table1": _regression_tables,
-    "table2": _classification_tables,
+    "table1": partial(_list_tables, regression=True),
+    "table2": partial(_list_tables, regression=False),
 }
 FIGURES: Mapping[str, Callable[[Results], Figure]] = {
     "figure1": lambda results: figures.convergence_figure(results.convergence),

@@ -479,12 +479,7 @@ def shared_sweep(system: Any, Q: Array, gradient: Array, mu: Array) -> float:
 
 @compiled
 def descend(
-    system: Any,
-    Q: Array,
-    gradient: Array,
-    mu: Array,
-    least: int,
-    limit: float,
+    system: Any, Q: Array, gradient: Array, mu: Array, least: int, limit: float
 ) -> float:
     """Sweep at least so often, and on while moves shrink faster than ``limit``."""
     first, last, rate = 0.0, 0.0, 1.0
