@@ -47,7 +47,8 @@ class Trees(NamedTuple):
             return cls._constant(float(np.log(share / (1.0 - share))))
         build = ensemble.HistGradientBoostingRegressor
         if classify:
-            build, y = ensemble.HistGradientBoostingClassifier, y > 0
+            build = ensemble.HistGradientBoostingClassifier
+            y = (y > 0).astype(np.float64)
         # On tables of this size threads wait for each other longer than they work.
         with threadpool_limits(1):
             grown = build(**SETTINGS).fit(X, y, sample_weight=weight)
