@@ -38,6 +38,7 @@ from priormtl.estimators.summary import (
     FeatureSummary,
     ModelSummary,
     SearchSummary,
+    StructureSummary,
     shared_coef,
     summarize_model,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "RegressionTasks",
     "RegularizationPath",
     "SearchSummary",
+    "StructureSummary",
     "TaskKFold",
     "TaskScores",
     "check_choice",
