@@ -275,7 +275,7 @@ def _restore(
     if isinstance(model, CrossValidated):
         best = int(fitted["best_index"])
         _demand(best >= 0, "index of the best candidate")
-        result = _read_search(arrays, fitted["structures"])
+        result = _read_search(arrays, fitted["structures"], fitted["structure"])
         model.__dict__.update(search_attributes(result, best))
         model.structure_ = model._structure(dict(fitted["structure"]))
     if "own_coef" in arrays:
@@ -289,7 +289,9 @@ def _restore(
 
 
 def _read_search(
-    arrays: dict[str, np.ndarray], tried: list[dict[str, Any]]
+    arrays: dict[str, np.ndarray],
+    tried: list[dict[str, Any]],
+    chosen: dict[str, Any],
 ) -> SearchResult | OutlierResult:
     structures, n = list[Structure](), 0
     for k, settings in enumerate(tried):
@@ -304,10 +306,12 @@ def _read_search(
     _demand(all(part.shape == shape for part in scored), "shape of scores")
     scores, fit_seconds, score_seconds = (part[:n] for part in scored)
     plain = SearchResult(structures, scores, fit_seconds, score_seconds)
+    _demand(chosen in tried, "structure")
     if extra is None:
         return plain
     candidates = [OutlierCandidate(*row) for row in extra.tolist()]
-    return OutlierResult(plain, candidates, np.stack([part[n:] for part in scored]))
+    outcomes = np.stack([part[n:] for part in scored])
+    return OutlierResult(plain, candidates, outcomes, structure=tried.index(chosen))
 
 
 def _read_params(build: type[LinearMultiTask], plain: dict[str, Any]) -> dict[str, Any]:

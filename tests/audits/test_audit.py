@@ -195,7 +195,8 @@ def test_tuned_models_compare_each_at_its_own_lam_too():
     audit = audit_prior(model, planted.X, planted.y, task=planted.task, n_repeats=2)
     assert np.all(audit.helped.lams_with == model.lam_)
     assert len(audit.helped_tuned.lams_without) == 10
-    assert set(audit.helped_tuned.lams_without) <= set(model._result.grid.lams)
+    lams = model.cv_results_["param_lam"].data
+    assert set(audit.helped_tuned.lams_without) <= set(lams)
     assert "best for each" in audit.helped_tuned.method
 
 

@@ -3,6 +3,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import log_loss
 
+from paper_structure import PAPER
 from planted_relations import plant
 from priormtl import (
     MultiTaskClassifier,
@@ -163,6 +164,7 @@ def fitted(planted, thetas, kind=MultiTaskRegressorCV, **settings):
         thetas=thetas,
         epsilons=[1.0],
         feature_prior=planted.prior,
+        **PAPER,
         **settings,
     )
     return model.fit(planted.X, planted.y, task=planted.task)
@@ -193,7 +195,7 @@ def test_audits_use_it_where_there_are_no_rows():
         for k in range(3)
     ]
     model = MultiTaskRegressorCV(
-        [2.0], [0.0, 1.0], [1.0], feature_prior=planted.prior
+        [2.0], [0.0, 1.0], [1.0], feature_prior=planted.prior, **PAPER
     ).fit_statistics(parts)
     audit = audit_prior(model)
     assert (audit.helped is None) == (model.theta_ == 0)
@@ -204,7 +206,11 @@ def test_audits_use_it_where_there_are_no_rows():
 
 @pytest.mark.parametrize(
     ("scoring", "metric"),
-    [(None, "distance of the AUC from 1"), ("accuracy", "accuracy")],
+    [
+        (None, "log-loss"),
+        ("task_auc", "distance of the AUC from 1"),
+        ("accuracy", "accuracy"),
+    ],
 )
 def test_scores_become_errors(scoring, metric):
     planted = plant(2, n=40, classification=True)
@@ -212,5 +218,6 @@ def test_scores_become_errors(scoring, metric):
     model.best_index_ = 1
     found = benefit_of_search(model)
     assert metric in found.metric
-    best = -found.with_prior if scoring else 1 - found.with_prior
+    by_area = scoring == "task_auc"
+    best = 1 - found.with_prior if by_area else -found.with_prior
     assert best.mean() == pytest.approx(model.cv_results_["mean_test_score"][1])

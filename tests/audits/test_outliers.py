@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from paper_structure import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -152,7 +153,10 @@ def test_searches_that_chose_outliers_are_audited():
     rows = plant(0)
     strengths = {"lams": [2.0, 1.0], "thetas": [0.0, 1.0], "epsilons": [1.0, 30.0]}
     model = MultiTaskRegressorCV(
-        feature_prior=PRIOR, task_prior="mean", outlier_tasks=True, **strengths
+        feature_prior=PRIOR,
+        outlier_tasks=True,
+        **PAPER | {"task_prior": "mean"},
+        **strengths,
     )
     model.fit(rows.X, rows.y, task=rows.task)
     assert np.isfinite(model.outlier_strength_)

@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import KFold
 
+from paper_structure import PAPER
 from priormtl import MultiTaskRegressorCV
 from priormtl.baselines import (
     CLMT,
@@ -50,7 +51,7 @@ def settings_for(lams):
 
 def test_folds_scores_and_choice_are_those_of_our_search(rows):
     X, y, task = rows
-    ours = MultiTaskRegressorCV(LAMS, **TRACE, tol=1e-9).fit(X, y, task=task)
+    ours = MultiTaskRegressorCV(LAMS, **TRACE, **PAPER, tol=1e-9).fit(X, y, task=task)
     theirs = TunedRegressor(trace_norm(tol=1e-9), settings_for(LAMS))
     theirs.fit(X, y, task=task)
     for name in ("mean_test_score", "std_test_score", "split0_test_score"):

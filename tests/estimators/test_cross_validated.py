@@ -10,7 +10,7 @@ import sklearn
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import make_scorer, mean_absolute_error, roc_auc_score
+from sklearn.metrics import log_loss, make_scorer, mean_absolute_error, roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -21,6 +21,7 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 
+from paper_structure import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -51,13 +52,15 @@ X, Y, TASK = rows()
 
 def regressor(**settings):
     return MultiTaskRegressorCV(
-        **{"lams": LAMS, "thetas": THETAS, "epsilons": EPSILONS, "cv": 3, **settings}
+        **PAPER
+        | {"lams": LAMS, "thetas": THETAS, "epsilons": EPSILONS, "cv": 3, **settings}
     )
 
 
 def classifier(**settings):
     return MultiTaskClassifierCV(
-        **{"lams": 3, "thetas": [1.0], "epsilons": [0.1, 10.0], "cv": 3, **settings}
+        **PAPER
+        | {"lams": 3, "thetas": [1.0], "epsilons": [0.1, 10.0], "cv": 3, **settings}
     )
 
 
@@ -116,7 +119,9 @@ def pooled_error(model, X, y, task=None):
     return -np.nanmean((y - prediction) ** 2)
 
 
-def assert_scores_by_hand(model, data, task=None, error=pooled_error, plain=None):
+def assert_scores_by_hand(
+    model, data, task=None, error=pooled_error, plain=None, rel=1e-5
+):
     """Every score of the search, from fits to the rows of its split."""
     features, targets = data
     build = plain or MultiTaskRegressor
@@ -130,7 +135,7 @@ def assert_scores_by_hand(model, data, task=None, error=pooled_error, plain=None
             )
             score = error(fitted, features[test], targets[test], own[1])
             found = model.cv_results_[f"split{k}_test_score"][c]
-            assert found == pytest.approx(score, rel=1e-5, abs=1e-6)
+            assert found == pytest.approx(score, rel=rel, abs=1e-6)
 
 
 def shared_targets(share=0.0):
@@ -432,9 +437,25 @@ def mean_area(model, X, y, task):
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_areas_under_curves_by_hand(loss):
-    model = classifier(loss=loss, tol=1e-11).fit(X, SIGNS, task=TASK)
+    model = classifier(loss=loss, scoring="task_auc", tol=1e-11)
+    model.fit(X, SIGNS, task=TASK)
     assert model.classes_.tolist() == ["no", "yes"]
     assert_scores_by_hand(model, (X, SIGNS), TASK, mean_area, MultiTaskClassifier)
+
+
+def class_error(model, X, y, task=None):
+    """Negative squared error of scores for −1 and +1, or log-loss."""
+    scores = model.decision_function(X, task=task)
+    signs = np.where(y == "yes", 1.0, -1.0)
+    if model.loss == "squared":
+        return -np.mean((scores - signs) ** 2)
+    return -log_loss(y, model.predict_proba(X, task=task)[:, 1])
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_the_default_score_of_classes_is_their_loss(loss):
+    model = classifier(loss=loss, tol=1e-11).fit(X, SIGNS, task=TASK)
+    assert_scores_by_hand(model, (X, SIGNS), TASK, class_error, MultiTaskClassifier)
 
 
 def test_folds_hold_both_classes_of_every_task():
@@ -481,7 +502,9 @@ def test_columns_of_classes():
     features, targets = shared_targets()
     model = classifier().fit(features, targets > 0)
     assert model.predict(features).shape == (24, 4)
-    assert 0.5 < model.best_score_ <= 1.0
+    assert -np.log(2.0) < model.best_score_ < 0.0
+    areas = classifier(scoring="task_auc").fit(features, targets > 0)
+    assert 0.5 < areas.best_score_ <= 1.0
 
 
 def test_no_probabilities_with_squared_loss():
@@ -491,9 +514,100 @@ def test_no_probabilities_with_squared_loss():
 @pytest.mark.parametrize("scale", [1e-80, 1.0, 1e90])
 def test_spread_of_scores_knows_every_scale(scale):
     X, y, task = make_related_tasks(n_tasks=3, n_features=4, random_state=0)
-    settings = {"epsilons": [1.0], "cv": 3}
+    settings = {"epsilons": [1.0], "cv": 3, **PAPER}
     plain = MultiTaskRegressorCV([2.0], **settings).fit(X, y, task=task)
     scaled = MultiTaskRegressorCV([2.0 * scale], **settings)
     scaled.fit(X, y * scale, task=task)
     spread = plain.cv_results_["std_test_score"] * scale**2
     np.testing.assert_allclose(scaled.cv_results_["std_test_score"], spread, 1e-4)
+
+
+# Structures
+
+
+AUTO = {"task_prior": "auto", "ties": "auto", "fit_intercept": "auto"}
+AUTO |= {"intercept_strength": "adaptive", "standardize": True}
+FEW = {"lams": [5.0, 0.5], "thetas": [1.0], "epsilons": [1.0], "tol": 1e-10}
+
+
+def test_structures_are_tried_one_choice_after_the_other():
+    """Adaptive ties, tied intercepts and the mean first, then one change at a time."""
+    model = regressor(**AUTO, **FEW).fit(X, Y, task=TASK)
+    results = model.cv_results_
+    assert MultiTaskRegressorCV().get_params().items() >= AUTO.items()
+    names = ["ties", "fit_intercept", "task_prior"]
+    tried = list(zip(*(results[f"param_{name}"] for name in names), strict=True))
+    assert len(tried) == 4 * 2
+    first = ("adaptive", "tied", "mean")
+    assert tried[0] == first
+    values = [("adaptive", "uniform"), ("tied", True), ("mean", "chain")]
+    best = first
+    for k, choice in enumerate(values):
+        rival = (*best[:k], choice[1], *best[k + 1 :])
+        assert tried[2 * k + 2] == rival
+        scores = results["mean_test_score"][: 2 * k + 4]
+        best = tried[int(np.argmax(scores))]
+    assert tuple(model.structure_[name] for name in names) == best
+    assert results["params"][model.best_index_].items() >= model.structure_.items()
+    assert model.best_score_ == results["mean_test_score"].max()
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_scores_of_every_structure_are_those_of_plain_fits(kind):
+    build, plain = regressor, MultiTaskRegressor
+    targets, error = Y, pooled_error
+    if kind == "classes":
+        build, plain = classifier, MultiTaskClassifier
+        targets, error = SIGNS, class_error
+    model = build(**AUTO | FEW | {"lams": [5.0]}).fit(X, targets, task=TASK)
+    adaptive = {"intercept_strength": "adaptive"}
+
+    def adapted(**settings):
+        return plain(**settings | adaptive)
+
+    # REML begins at another estimate there, and ends within its tolerance.
+    assert_scores_by_hand(model, (X, targets), TASK, error, adapted, rel=1e-3)
+
+
+def test_labels_without_an_order_form_no_chain():
+    words = np.array(["north", "south", "west"])[TASK]
+    model = regressor(**AUTO, **FEW).fit(X, Y, task=words)
+    assert set(model.cv_results_["param_task_prior"]) == {"mean"}
+
+
+def test_what_is_given_is_not_tried():
+    model = regressor(**AUTO | {"ties": "uniform", "fit_intercept": False}, **FEW)
+    model.fit(X, Y, task=TASK)
+    assert not {"param_ties", "param_fit_intercept"} & set(model.cv_results_)
+    assert len(model.cv_results_["params"]) == 2 * 2
+    given = {"ties": "uniform", "fit_intercept": False}
+    assert model.structure_.items() >= given.items()
+    assert not model.intercept_.any()
+
+
+def test_tasks_of_one_class_get_tied_intercepts():
+    signs = np.where(TASK == 1, "yes", SIGNS)
+    model = classifier(**AUTO).fit(X, signs, task=TASK)
+    assert model.structure_["fit_intercept"] == "tied"
+    assert set(model.cv_results_["param_fit_intercept"]) == {"tied"}
+    assert np.isfinite(model.intercept_).all()
+
+
+def test_held_out_rows_are_predicted_by_fits_without_them():
+    model = regressor(**AUTO, **FEW).fit(X, Y, task=TASK)
+    assert sorted(set(model.folds_.tolist())) == [0, 1, 2]
+    squares = (model.held_out_ - Y) ** 2
+    errors = [np.mean(squares[model.folds_ == k]) for k in range(3)]
+    results, best = model.cv_results_, model.best_index_
+    expected = [-results[f"split{k}_test_score"][best] for k in range(3)]
+    np.testing.assert_allclose(errors, expected, rtol=1e-6)
+
+
+def test_candidates_with_outlier_tasks_have_the_chosen_structure():
+    model = regressor(**AUTO, **FEW, outlier_tasks=True, outlier_strengths=[0.1])
+    model.fit(X, Y, task=TASK)
+    params = model.cv_results_["params"]
+    extra = [part for part in params if np.isfinite(part["outlier_strength"])]
+    assert extra
+    structures = [{name: part[name] for name in model.structure_} for part in extra]
+    assert structures == [model.structure_] * len(extra)

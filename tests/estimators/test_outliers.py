@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from paper_structure import PAPER
 from planted import plant
 from priormtl import (
     FeaturePrior,
@@ -25,7 +26,8 @@ from priormtl.estimators import cross_validated
 
 PRIOR = FeaturePrior.similar([(0, 1)]) + FeaturePrior.opposite([(2, 3)])
 SETTINGS = {"lam": 3.0, "theta": 0.0, "epsilon": 30.0, "task_prior": "mean"}
-SEARCH = {"thetas": [0.0], "task_prior": "mean", "lams": 5, "epsilons": [0.1, 1, 10]}
+SEARCH = PAPER | {"task_prior": "mean"}
+SEARCH |= {"thetas": [0.0], "lams": 5, "epsilons": [0.1, 1, 10]}
 
 
 def fit_planted(data, **settings):

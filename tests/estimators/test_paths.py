@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from paper_structure import PAPER
 from plotted_models import fitted
 from priormtl import (
     FeaturePrior,
@@ -106,7 +107,7 @@ def test_the_model_is_left_as_it_is():
 
 
 def test_a_search_is_traced_at_what_it_chose():
-    search = MultiTaskRegressorCV(lams=3, thetas=(1.0,), epsilons=(2.0,), cv=3)
+    search = MultiTaskRegressorCV(lams=3, thetas=(1.0,), epsilons=(2.0,), cv=3, **PAPER)
     search.fit(X, Y, task=TASK)
     plain = MultiTaskRegressor(search.lam_, search.theta_, search.epsilon_)
     one, other = (trace_fit(m, X, Y, task=TASK) for m in (search, plain))

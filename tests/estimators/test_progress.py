@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from paper_structure import PAPER
 from priormtl import MultiTaskRegressorCV
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import progress
@@ -14,7 +15,9 @@ DATA = make_related_tasks(2, 3, 12, random_state=0)
 
 
 def search(**settings):
-    return MultiTaskRegressorCV(lams=2, thetas=[1.0], epsilons=[1.0, 2.0], **settings)
+    return MultiTaskRegressorCV(
+        lams=2, thetas=[1.0], epsilons=[1.0, 2.0], **PAPER, **settings
+    )
 
 
 class Clock:

@@ -9,6 +9,7 @@ import pytest
 import sklearn
 from sklearn.linear_model import Ridge
 
+from paper_structure import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -30,9 +31,10 @@ MODELS = [
     MultiTaskRegressor(lam=3.0, feature_prior=PRIOR),
     MultiTaskRegressor(lam=9.0, theta=5.0, feature_prior=PRIOR, standardize=True),
     MultiTaskRegressor(penalty="nuclear", fit_intercept="tied", task_prior="mean"),
-    MultiTaskRegressorCV(**SEARCH, feature_prior=PRIOR, selection="1se"),
+    MultiTaskRegressorCV(**SEARCH, **PAPER, feature_prior=PRIOR, selection="1se"),
+    MultiTaskRegressorCV(**SEARCH),
     MultiTaskClassifier(lam=2.0, fit_intercept=False, task_prior=None),
-    MultiTaskClassifierCV(**SEARCH, scoring="accuracy"),
+    MultiTaskClassifierCV(**SEARCH, **PAPER, scoring="accuracy"),
 ]
 
 
@@ -86,8 +88,11 @@ def test_strengths_say_how_they_were_found(model):
     if hasattr(model, "lam_"):
         chosen = {"lam": model.lam_, "theta": model.theta_, "epsilon": model.epsilon_}
         assert values == chosen
-        assert [one.candidates for one in summary.strengths] == [3, 2, 1]
-        assert summary.chosen_by.startswith("chosen among 6 on 3 splits")
+        tried = len(model.cv_results_["params"])
+        assert summary.chosen_by.startswith(f"chosen among {tried} on 3 splits")
+        if model.ties == "uniform":
+            assert tried == 6
+            assert [one.candidates for one in summary.strengths] == [3, 2, 1]
         assert ("standard error" in summary.chosen_by) == (model.selection == "1se")
         assert summary.cv_score == model.best_score_
         assert summary.scoring
@@ -247,3 +252,67 @@ def test_other_linear_models_are_read_as_far_as_they_go():
     assert summary.certificate.gap == model.dual_gap_
     assert summary.task_prior is summary.search is summary.outliers is None
     assert "RMTL" in str(summary)
+
+
+def fit_structures(**settings):
+    X, y, task = make_related_tasks(4, 6, 20, noise=0.4, random_state=3)
+    return MultiTaskRegressorCV(**SEARCH, **settings).fit(X, y, task=task)
+
+
+def test_structures_are_compared_by_their_best_scores():
+    model = fit_structures()
+    summary, results = model.summary(), model.cv_results_
+    names = list(model.structure_)
+    groups = {}
+    for part, score in zip(results["params"], results["mean_test_score"], strict=True):
+        groups.setdefault(tuple(part[name] for name in names), []).append(-score)
+    chosen = groups[tuple(model.structure_[name] for name in names)]
+    expected = sorted((min(errors), len(errors)) for errors in groups.values())
+    assert len(expected) == 4
+    found = [(one.score, one.candidates) for one in summary.structures]
+    assert found == pytest.approx(np.array(expected))
+    differences = [one.difference for one in summary.structures]
+    assert differences == pytest.approx(np.array(expected)[:, 0] - min(chosen))
+    assert [one.chosen for one in summary.structures] == [True, False, False, False]
+    text = str(summary)
+    assert "Structures tried, best mean squared error of each" in text
+    assert f"{summary.structures[0].structure} (chosen)" in text
+    frame = summary.to_frame("structures")
+    assert frame["difference"].tolist() == differences
+
+
+def test_the_chosen_structure_is_in_words():
+    model = fit_structures()
+    words = {"tied": "tied", True: "free"}
+    summary = model.summary()
+    assert summary.intercepts == words[model.structure_["fit_intercept"]]
+    assert summary.ties == model.structure_["ties"]
+    assert {"mean": "mean", "chain": "chain"}[model.structure_["task_prior"]] in (
+        summary.task_prior
+    )
+
+
+def test_given_structures_are_not_compared():
+    model = fit_structures(**PAPER)
+    assert model.summary().structures == ()
+    assert "Structures tried" not in str(model.summary())
+    assert (model.summary().ties, model.summary().intercepts) == ("uniform", "free")
+    assert fit_structures(**PAPER | {"task_prior": None}).summary().ties is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "words", "metric"),
+    [
+        ({}, "negative log-loss", "log loss"),
+        ({"loss": "squared"}, "negative mean squared error", "mean squared error"),
+        ({"scoring": "task_auc"}, "area under the curve", "AUC"),
+        ({"scoring": "accuracy"}, "accuracy", "accuracy"),
+    ],
+)
+def test_scores_of_classes_have_their_names(settings, words, metric):
+    X, y, task = make_related_tasks(4, 6, 20, noise=0.4, random_state=3)
+    model = MultiTaskClassifierCV(**SEARCH, **PAPER, **settings)
+    summary = model.fit(X, y > np.median(y), task=task).summary()
+    assert summary.scoring == words
+    assert summary.search.metric == metric
+    assert summary.search.is_error == (metric in ("log loss", "mean squared error"))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib import _pylab_helpers
 
+from paper_structure import PAPER
 from plotted_models import AWKWARD, fitted, random_coef, related, with_coef
 from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressorCV
 from priormtl import regularization_path as follow
@@ -36,7 +37,9 @@ def draw_roc(**options):
 
 
 def draw_search(**options):
-    model = MultiTaskRegressorCV(lams=3, thetas=(1.0,), epsilons=(1.0, 10.0), cv=3)
+    model = MultiTaskRegressorCV(
+        lams=3, thetas=(1.0,), epsilons=(1.0, 10.0), cv=3, **PAPER
+    )
     return plot_search(model.fit(X, Y, task=TASK), **options)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold
 
+from paper_structure import PAPER
 from plotted_models import lightness, related
 from priormtl import (
     FeaturePrior,
@@ -117,7 +118,12 @@ def test_an_unknown_task_is_refused():
 def searched(n_lams=3, thetas=(0.1, 10.0), epsilons=(1.0, 10.0)):
     prior = FeaturePrior.similar([(0, 1)])
     model = MultiTaskRegressorCV(
-        lams=n_lams, thetas=thetas, epsilons=epsilons, cv=3, feature_prior=prior
+        lams=n_lams,
+        thetas=thetas,
+        epsilons=epsilons,
+        cv=3,
+        feature_prior=prior,
+        **PAPER,
     )
     return model.fit(X, Y, task=TASK)
 
@@ -227,6 +233,22 @@ def test_unknown_parameters_are_refused():
 def test_what_was_not_searched_is_refused():
     with pytest.raises(TypeError, match="must be a fitted search"):
         plot_search(MultiTaskRegressorCV())
+
+
+def test_of_several_structures_the_chosen_one_is_shown():
+    model = MultiTaskRegressorCV(lams=3, epsilons=[1.0, 10.0], cv=3)
+    model.fit(X, Y, task=TASK)
+    params, best = model.cv_results_["params"], model.best_index_
+    same = [
+        k
+        for k, part in enumerate(params)
+        if all(part[name] == value for name, value in model.structure_.items())
+        and part["theta"] == params[best]["theta"]
+    ]
+    assert len(same) < len(params)
+    shown = np.array(cells(plot_search(model, x="lam", y="epsilon")))
+    scores = model.cv_results_["mean_test_score"][same]
+    np.testing.assert_allclose(np.sort(shown.ravel()), np.sort(scores))
 
 
 # Surfaces.

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from priormtl import FeaturePrior, MultiTaskClassifier, TaskPrior
+from paper_structure import PAPER
+from priormtl import (
+    FeaturePrior,
+    MultiTaskClassifier,
+    MultiTaskRegressorCV,
+    TaskPrior,
+)
 from priormtl.reports import Column, Table, report
 from priormtl.reports.build import build_content, list_facts
 from priormtl.reports.content import (
@@ -112,7 +118,8 @@ def test_shares_are_those_of_the_penalty():
     table = relation_table(FittedModel.read(model), None)
     assert table["share"].sum() == pytest.approx(1.0)
     D = np.vstack([part.matrix(6).toarray() for part in model.feature_prior_.parts])
-    sizes = np.linalg.norm(D @ model.coef_.T, axis=1) ** 2
+    scaled = model.coef_ * model.feature_scale_
+    sizes = np.linalg.norm(D @ scaled.T, axis=1) ** 2
     assert np.sort(table["share"]) == pytest.approx(np.sort(sizes / sizes.sum()))
 
 
@@ -232,7 +239,7 @@ def test_tables_are_there_where_there_is_something_to_list():
     assert names == ["features", "tasks"]
     content = build_content(FittedModel.read(tuned_model()), None, audit_of(), "Exams")
     names = [table.name for table in content.tables]
-    assert names == ["features", "tasks", "relations", "search"]
+    assert names == ["features", "tasks", "relations", "structures", "search"]
     assert content.title == "Exams"
 
 
@@ -250,7 +257,42 @@ def test_the_block_lies_in_the_order_of_the_tables():
     assert content.title == "What 4 tasks share in 6 features"
 
 
+def test_structures_are_those_of_the_summary():
+    fitted = FittedModel.read(tuned_model())
+    content = build_content(fitted, None, None, None)
+    table, tried = content.table("structures"), fitted.summary.structures
+    assert list(table["structure"]) == [one.structure for one in tried]
+    assert table["score"].tolist() == [one.score for one in tried]
+    assert table["difference"].tolist() == [one.difference for one in tried]
+    chosen = [one.structure for one in tried if one.chosen]
+    assert list(table["chosen"]).count("yes") == len(chosen) == 1
+    search = content.table("search")
+    place = list(search["chosen"]).index("yes")
+    assert search["structure"][place] == chosen[0]
+    assert set(search["structure"]) == set(table["structure"])
+
+
+def test_a_given_structure_has_no_table():
+    X, y, task, _ = drawn_rows()
+    grids = {"lams": 2, "thetas": [0.0], "epsilons": [1.0], "cv": 2}
+    model = MultiTaskRegressorCV(**grids, **PAPER).fit(X, y, task=task)
+    content = build_content(FittedModel.read(model), None, None, None)
+    assert content.table("structures") is None
+    names = [column.name for column in content.table("search").columns]
+    assert "structure" not in names
+
+
 # Facts
+
+
+def test_structures_are_told():
+    model = tuned_model()
+    facts = dict(list_facts(FittedModel.read(model)))
+    adaptive = model.structure_["ties"] == "adaptive"
+    assert ("estimated" in facts["Task coupling"]) == adaptive
+    tied = model.structure_["fit_intercept"] == "tied"
+    assert ("coupled" in facts["Intercepts"]) == tied
+    assert "Task coupling" not in dict(list_facts(fitted_of([[1.0]], task_prior=None)))
 
 
 def test_chosen_strengths_are_told_from_set_ones():

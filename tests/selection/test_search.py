@@ -37,8 +37,9 @@ ERRORS = [
 FOLDS = [(random_tasks("stacked", seed), score) for seed, score in enumerate(ERRORS)]
 
 
-def structure(model=MODEL, grid=GRID, folds=FOLDS):
-    return Structure.of(model, grid, folds)
+def structure(model=MODEL, grid=GRID, folds=FOLDS, **settings):
+    posed = model.pose(folds[0][0])
+    return Structure.of(posed, grid, folds, settings)
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +61,16 @@ def test_every_score_is_that_of_its_own_solution(result):
 
 def test_structures_have_the_scores_that_they_have_alone(result):
     grid = Grid(np.array([3.0, 1.0]), np.array([1.0]), np.array([0.3, 1.0]))
-    other = structure(Model(task_prior="mean", penalty="nuclear"), grid)
+    model = Model(task_prior="mean", penalty="nuclear")
+    other = structure(model, grid, task_prior="mean")
     both = search([structure(), other], SOLVER, n_jobs=2)
     alone = search([other], SOLVER)
     np.testing.assert_array_equal(both.scores[:12], result.scores)
     np.testing.assert_array_equal(both.scores[12:], alone.scores)
     assert both.candidates()[:12] == result.candidates()
     assert both.candidates()[13] == Candidate(0.3, 1.0, 1.0, 1)
-    assert both.table()["params"][13]["structure"] == 1
+    assert both.table()["params"][13]["task_prior"] == "mean"
+    assert both.table()["param_task_prior"].mask.tolist() == [True] * 12 + [False] * 4
     assert len(both.table()["mean_test_score"]) == 16
     paths = [count_paths(part) for part in ([structure()], [other])]
     assert count_paths([structure(), other]) == sum(paths)

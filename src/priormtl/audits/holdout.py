@@ -17,7 +17,7 @@ from priormtl import selection
 from priormtl._arrays import Array, Index
 from priormtl.audits.results import PriorBenefit, TaskBenefit
 from priormtl.data import Table
-from priormtl.estimators import ClassificationTasks, make_splits
+from priormtl.estimators import make_splits
 from priormtl.metrics import LEVEL, Interval, corrected_interval
 
 NEGLIGIBLE = 1e-4  # relative change within the tolerances of solvers
@@ -179,10 +179,12 @@ def benefit_of_search(model: Any) -> PriorBenefit | None:
     splits = scores.shape[1]
     if splits < 2:
         return None
-    if not model._scores_by_default:
-        metric, errors = f"negative score ({model.scoring})", -scores
-    elif isinstance(model, ClassificationTasks):
+    if isinstance(model.scoring, str) and model.scoring == "task_auc":
         metric, errors = "distance of the AUC from 1", 1.0 - scores
+    elif not model._scores_by_default:
+        metric, errors = f"negative score ({model.scoring})", -scores
+    elif getattr(model, "loss", "squared") == "logistic":
+        metric, errors = "log-loss", -scores
     else:
         metric, errors = "mean squared error", -scores
     lams = np.full(splits, model.lam_)

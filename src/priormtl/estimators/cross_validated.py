@@ -9,6 +9,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -110,6 +111,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     epsilon_: float
     best_score_: float
     best_index_: int
+    structure_: dict[str, Any]
     n_splits_: int
     cv_results_: dict[str, Any]
     _result: SearchResult | OutlierResult
@@ -225,7 +227,12 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         """Context of scikit-learn's callbacks; None before version 1.9."""
         if not hasattr(self, "_init_callback_context"):
             return None
-        searches = 2 if self.outlier_tasks else 1
+        # How many structures there are to search is known only with the data.
+        searches: int | None = 2 if self.outlier_tasks else 1
+        for name in STRUCTURE:
+            value = getattr(self, name)
+            if isinstance(value, str) and value == "auto":
+                searches = None
         root = self._init_callback_context(max_subtasks=searches)
         return root.call_on_fit_task_begin(estimator=self, X=X, y=y)
 
@@ -278,15 +285,16 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 with show_progress(
                     self, root, f"{name}, outlier tasks", total
                 ) as advance:
-                    result = search_outliers(
+                    found = search_outliers(
                         plain,
                         extra,
                         structure.trials,
                         solver,
                         lambda todo: run_jobs(todo, jobs, advance),
                     )
+                result = found = replace(found, structure=chosen)
                 errors = 0.0 if strengths is None else 1.0
-                best = choose_outliers(result, best, errors)
+                best = choose_outliers(found, best, errors)
         if result.unsolved:
             warnings.warn(
                 f"{result.unsolved} of {result.scores.size} fits on training parts did "
@@ -414,6 +422,16 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             place = int(np.flatnonzero(epsilons == near.epsilon)[0])
             epsilons = epsilons[max(place - 1, 0) : place + 2]
         return Grid(read_lams(self.lams, posed.problem), thetas, epsilons)
+
+    @property
+    def _chosen_grid(self) -> Grid:
+        """Strengths that were tried with the chosen structure."""
+        chosen = self.structure_
+        return next(
+            structure.grid
+            for structure in self._result.structures
+            if all(chosen[name] == value for name, value in structure.settings.items())
+        )
 
     def _refit(self, data: TaskData | TaskStatistics, posed: Posed) -> None:
         """Learn from all data at the chosen strengths."""

@@ -27,6 +27,7 @@ __all__ = [
     "ModelSummary",
     "SearchSummary",
     "Strength",
+    "StructureSummary",
     "TaskSummary",
     "feature_names",
     "plain_labels",
@@ -90,6 +91,17 @@ class FeaturePriorSummary:
     words: str  # number and kind of the relations
 
 
+@dataclass(frozen=True)
+class StructureSummary:
+    """A structure that a search tried, at its best strengths."""
+
+    structure: str  # in words
+    candidates: int  # how many strengths were tried with it
+    score: float  # mean of its best candidate; an error where the metric is one
+    difference: float  # score minus that of the chosen structure
+    chosen: bool
+
+
 @dataclass(frozen=True, eq=False)
 class SearchSummary:
     """Cross-validated scores of all candidates on all splits."""
@@ -99,6 +111,31 @@ class SearchSummary:
     strengths: Mapping[str, Array]  # of each candidate
     scores: Array  # (candidates, splits); NaN where a score is not defined
     best: int  # the chosen candidate
+    structures: tuple[str, ...] = ()  # of each candidate, in words; (): one was given
+
+    def compare_structures(self) -> tuple[StructureSummary, ...]:
+        """Structures that were tried, best first; empty where one was given."""
+        means, found = self.means, []
+        goodness = np.where(
+            np.isnan(means), -np.inf, -means if self.is_error else means
+        )
+        labels = np.array(self.structures, dtype=object)
+        for name in dict.fromkeys(self.structures):
+            places = np.flatnonzero(labels == name)
+            best = places[np.argmax(goodness[places])]
+            found.append((name, len(places), best))
+        found.sort(key=lambda one: -goodness[one[2]])
+        own = next((k for name, _, k in found if name == labels[self.best]), 0)
+        return tuple(
+            StructureSummary(
+                name,
+                count,
+                float(means[k]),
+                float(means[k] - means[own]),
+                name == labels[self.best],
+            )
+            for name, count, k in found
+        )
 
     @property
     def means(self) -> Array:
@@ -117,7 +154,12 @@ class SearchSummary:
         return float(known.std(ddof=1) / np.sqrt(len(known)))
 
 
-FRAMES = {"features": FeatureSummary, "tasks": TaskSummary, "strengths": Strength}
+FRAMES = {
+    "features": FeatureSummary,
+    "tasks": TaskSummary,
+    "strengths": Strength,
+    "structures": StructureSummary,
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,6 +207,9 @@ class ModelSummary(Tabled):
     coef: Array = field(compare=False)  # (tasks, features), in the units of X
     own_coef: Array | None = field(compare=False)  # task-specific part of it
     search: SearchSummary | None = field(compare=False)
+    ties: str | None = None  # task coupling: uniform, adaptive, given
+    # What cross-validation tried; empty where the structure was given.
+    structures: tuple[StructureSummary, ...] = ()
     library: Any = field(default=None, compare=False)  # of frames
 
     def _tables(self) -> list[Table]:
@@ -175,8 +220,9 @@ class ModelSummary(Tabled):
 
         Parameters
         ----------
-        table : {"features", "tasks", "strengths"}, default="features"
-            Selected features, tasks, or strengths with the number of candidates.
+        table : {"features", "tasks", "strengths", "structures"}, default="features"
+            Selected features, tasks, strengths with the number of candidates, or
+            structures that cross-validation tried, with their best scores.
         library : str, optional
             "pandas", "polars" or "pyarrow". By default the library of the training
             data, or the first of these that is installed.
@@ -206,11 +252,12 @@ def summarize_model(model: Any) -> ModelSummary:
     outliers = _outliers(model)
     strength = getattr(model, "outlier_strength_", None)
     own = getattr(model, "own_coef_", None)
+    search = _search(model)
     return ModelSummary(
         model=type(model).__name__,
         loss=getattr(model, "loss", "squared"),
         penalty=getattr(model, "penalty", None),
-        intercepts=INTERCEPTS.get(getattr(model, "fit_intercept", None)),
+        intercepts=INTERCEPTS.get(_structure(model, "fit_intercept")),
         standardized=bool(getattr(model, "standardize", False)),
         weight=float(_task_weight(model).sum()),
         n_tasks=m,
@@ -232,13 +279,28 @@ def summarize_model(model: Any) -> ModelSummary:
         feature_names=names,
         coef=coef,
         own_coef=None if own is None else np.asarray(own, dtype=np.float64),
-        search=_search(model),
+        search=search,
+        ties=_ties(model),
+        structures=() if search is None else search.compare_structures(),
         library=getattr(model, "_frame_library", None),
     )
 
 
 def _is_search(model: Any) -> bool:
     return hasattr(model, "cv_results_")
+
+
+def _structure(model: Any, name: str) -> Any:
+    """Value of a structural parameter: as chosen by a search, else as given."""
+    given = getattr(model, name, None)
+    return getattr(model, "structure_", {}).get(name, given)
+
+
+def _ties(model: Any) -> str | None:
+    if not hasattr(model, "ties") or _structure(model, "task_prior") is None:
+        return None
+    ties = _structure(model, "ties")
+    return ties if isinstance(ties, str) else "given"
 
 
 def _strength(model: Any, name: str) -> float | None:
@@ -265,14 +327,28 @@ def _chosen_by(model: Any) -> str:
     return f"chosen among {count} on {model.n_splits_} splits{rule}"
 
 
+SCORES = {  # of a search, by the name of its scoring
+    "neg_mean_squared_error": "negative mean squared error",
+    "neg_log_loss": "negative log-loss",
+    "task_auc": "area under the curve",
+}
+
+
+def _metric(model: Any) -> str:
+    """Name of the scoring; of the default one that of scikit-learn."""
+    scoring = getattr(model, "scoring", None)
+    if scoring is None:
+        logistic = getattr(model, "loss", "squared") == "logistic"
+        return "neg_log_loss" if logistic else "neg_mean_squared_error"
+    if isinstance(scoring, str):
+        return scoring
+    return str(getattr(scoring, "__name__", "scorer"))
+
+
 def _scoring(model: Any) -> str | None:
     if not _is_search(model):
         return None
-    if model.scoring is None:
-        by_class = hasattr(model, "classes_")
-        return "area under the curve" if by_class else "negative mean squared error"
-    name = model.scoring
-    return name if isinstance(name, str) else getattr(name, "__name__", "scorer")
+    return SCORES.get(_metric(model), _metric(model))
 
 
 def _search(model: Any) -> SearchSummary | None:
@@ -280,10 +356,9 @@ def _search(model: Any) -> SearchSummary | None:
         return None
     results = model.cv_results_
     scoring = getattr(model, "scoring", None)
-    metric = scoring if isinstance(scoring, str) else "score"
-    if scoring is None:
-        by_class = hasattr(model, "classes_")
-        metric = "AUC" if by_class else "neg_mean_squared_error"
+    metric = "score"
+    if scoring is None or isinstance(scoring, str):
+        metric = {"task_auc": "AUC"}.get(_metric(model), _metric(model))
     is_error = metric.startswith("neg_")
     splits = [results[f"split{k}_test_score"] for k in range(int(model.n_splits_))]
     scores = np.stack([np.asarray(split) for split in splits], axis=1)
@@ -297,7 +372,34 @@ def _search(model: Any) -> SearchSummary | None:
         },
         -scores if is_error else scores,
         int(model.best_index_),
+        _candidate_structures(results["params"]),
     )
+
+
+STRUCTURES: dict[str, dict[Any, str]] = {  # in the order of words
+    "ties": {"adaptive": "adaptive coupling", "uniform": "uniform coupling"},
+    "fit_intercept": {"tied": "tied intercepts", True: "free intercepts"},
+    "task_prior": {"mean": "mean of all tasks", "chain": "chain of tasks"},
+    "smooth": {
+        "varying": "smooth effects by task",
+        "common": "smooth effects in common",
+        "straight": "straight lines",
+    },
+}
+
+
+def _candidate_structures(params: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What cross-validation chose among, in words, for each candidate."""
+    if not any(name in params[0] for name in STRUCTURES):
+        return ()
+    found = []
+    for part in params:
+        words = []
+        for name, spelled in STRUCTURES.items():
+            if name in part:
+                words.append(spelled.get(part[name], f"{name}={part[name]}"))
+        found.append(", ".join(words))
+    return tuple(found)
 
 
 def _certificate(model: Any) -> CertificateSummary | None:
@@ -390,9 +492,7 @@ def _feature_prior(model: Any, d: int) -> FeaturePriorSummary | None:
 def _task_prior(model: Any) -> str | None:
     if not hasattr(model, "task_prior"):
         return None
-    prior = as_task_prior(
-        getattr(model, "structure_", {}).get("task_prior", model.task_prior)
-    )
+    prior = as_task_prior(_structure(model, "task_prior"))
     return "none" if prior is None else prior.words
 
 
@@ -407,13 +507,25 @@ PENALTIES = {
     "l21": "whole features enter or leave (l21)",
     "nuclear": "tasks share a subspace (nuclear)",
 }
+TIES = {
+    "uniform": "equal for all features",
+    "adaptive": "estimated for each feature (REML)",
+    "given": "weighted by feature",
+}
 SCALES = {True: "their standard deviation", False: "nothing"}
-INTERCEPTS = {"free": "one per task", "none": "none", "tied": "tied as the tasks are"}
+INTERCEPT_WORDS = {
+    "free": "one per task",
+    "none": "none",
+    "tied": "tied as the tasks are",
+}
 
 
 def summary_tables(summary: "ModelSummary") -> list[Table]:
     """What was fitted, what was selected, and how the tasks fare."""
-    return [_fit_table(summary), _feature_table(summary), _task_table(summary)]
+    tables = [_fit_table(summary), _feature_table(summary), _task_table(summary)]
+    if len(summary.structures) > 1:
+        tables.insert(1, _structure_table(summary))
+    return tables
 
 
 def _count(weight: float) -> int | float:
@@ -431,8 +543,9 @@ def _fit_table(summary: "ModelSummary") -> Table:
     rows = [
         ("loss", LOSSES[summary.loss]),
         ("penalty", PENALTIES.get(summary.penalty or "", NOTHING)),
-        ("intercepts", INTERCEPTS.get(summary.intercepts or "", NOTHING)),
+        ("intercepts", INTERCEPT_WORDS.get(summary.intercepts or "", NOTHING)),
         ("features divided by", SCALES[summary.standardized]),
+        ("task coupling", TIES.get(summary.ties or "", NOTHING)),
         *_strength_rows(summary),
         *_certificate_rows(summary),
         ("selected", f"{summary.n_selected} of {summary.n_features} features"),
@@ -472,6 +585,23 @@ def _feature_prior_words(summary: "ModelSummary") -> str:
     return (
         f"{count_words(prior.n_relations, 'relation')}, violated by "
         f"{spell_number(prior.violation)}, {100 * prior.share:.2g} % of the objective"
+    )
+
+
+def _structure_table(summary: "ModelSummary") -> Table:
+    assert summary.search is not None
+    rows = [
+        (
+            f"{one.structure} (chosen)" if one.chosen else one.structure,
+            one.score,
+            one.difference,
+        )
+        for one in summary.structures
+    ]
+    return build_table(
+        f"Structures tried, best {summary.search.metric} of each",
+        ("structure", "best score", "difference"),
+        rows,
     )
 
 

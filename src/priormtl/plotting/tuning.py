@@ -118,6 +118,7 @@ def plot_path(
 # Searches.
 
 FIRST = ("lam", "theta", "epsilon")
+STRENGTHS = (*FIRST, "outlier_strength")  # of our searches; the rest is structure
 SCORE = "Mean score on held-out rows\n(higher is better)"
 MOST_WRITTEN = 8  # columns whose numbers have room
 
@@ -134,7 +135,7 @@ def plot_search(
 
     If the search varied more strengths, the others have their selected values, which
     are shown in the title. The selected candidate is framed, or marked by a vertical
-    line.
+    line. If our estimators tried several structures, the plot shows the selected one.
 
     Parameters
     ----------
@@ -230,7 +231,19 @@ def _read_search(search: Any) -> _Search:
     error = np.asarray(results["std_test_score"]) / np.sqrt(max(1, n_splits - 1))
     best = getattr(search, "best_index_", None)
     best = int(np.nanargmax(mean)) if best is None else int(best)
-    return _Search(list(results["params"]), mean, error, best)
+    params = list(results["params"])
+    if not hasattr(search, "structure_"):
+        return _Search(params, mean, error, best)
+    # Each structure has its own grid of strengths: only the chosen one is shown.
+    strengths = [{k: part[k] for k in part if k in STRENGTHS} for part in params]
+    chosen = {k: v for k, v in params[best].items() if k not in STRENGTHS}
+    kept = [
+        i
+        for i, part in enumerate(params)
+        if {k: v for k, v in part.items() if k not in STRENGTHS} == chosen
+    ]
+    params = [strengths[i] for i in kept]
+    return _Search(params, mean[kept], error[kept], kept.index(best))
 
 
 def _choose_axes(search: _Search, x: str | None, y: str | None) -> list[str]:

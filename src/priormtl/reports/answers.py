@@ -94,10 +94,14 @@ def _answer_search(fitted: FittedModel, search: SearchSummary) -> Finding:
             value = f"{percent(share)} explained"
             sentence += f" This explains {percent(share)} of the targets' variance."
         elif lams is None or isinstance(lams, Integral):
-            # A default grid begins at lam_max, where all coefficients are zero.
-            at_largest = search.strengths["lam"] == search.strengths["lam"].max()
-            worst = float(search.means[at_largest].min())
-            if worst > 0:
+            # A default grid begins at lam_max, where all coefficients are zero, except
+            # beside adaptive coupling.
+            begins = search.strengths["lam"].copy()
+            for i, words in enumerate(search.structures):
+                if "adaptive" in words:
+                    begins[i] = -np.inf
+            worst = float(search.means[begins == begins.max()].min())
+            if worst > 0 and np.isfinite(begins.max()):
                 less = 1.0 - mean / worst
                 numbers["below_intercepts"] = less
                 value = f"{percent(less)} less error"

@@ -21,6 +21,7 @@ from priormtl.reports.tables import (
     pick_tasks,
     relation_table,
     search_table,
+    structure_table,
     task_table,
 )
 from priormtl.tables import count_words
@@ -28,6 +29,16 @@ from priormtl.tables import count_words
 PENALTIES = {
     "l21": "ℓ2,1 norm: features enter or leave in all tasks at once",
     "nuclear": "nuclear norm: tasks share a subspace",
+}
+COUPLINGS = {
+    "uniform": "equal for all features",
+    "adaptive": "estimated for each feature",
+    "given": "weighted by feature",
+}
+INTERCEPTS = {
+    "free": "one per task",
+    "none": "none",
+    "tied": "coupled like the coefficients",
 }
 
 
@@ -146,6 +157,7 @@ def build_content(
     search = fitted.summary.search
     others = [
         relation_table(fitted, audit),
+        None if search is None else structure_table(search),
         None if search is None else search_table(search),
     ]
     tables = (
@@ -193,6 +205,10 @@ def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
         )
     if summary.task_prior is not None:
         facts.append(("Task prior", spell_label(summary.task_prior)))
+    if summary.ties is not None:
+        facts.append(("Task coupling", COUPLINGS[summary.ties]))
+    if summary.intercepts is not None:
+        facts.append(("Intercepts", INTERCEPTS[summary.intercepts]))
     if fitted.is_classifier and hasattr(model, "loss"):
         facts.append(("Loss", summary.loss))
     if hasattr(model, "standardize"):

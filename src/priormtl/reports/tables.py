@@ -24,7 +24,8 @@ TABLE_BYTES = {
     "features": 480_000,
     "tasks": 150_000,
     "relations": 130_000,
-    "search": 100_000,
+    "structures": 10_000,
+    "search": 90_000,
 }
 FRAME_BYTES = 100_000  # of all that is not data, answers included
 
@@ -151,10 +152,41 @@ def relation_table(fitted: FittedModel, audit: Any) -> Table | None:
     return table.take(np.argsort(-violation, kind="stable"))
 
 
+def structure_table(search: SearchSummary) -> Table | None:
+    """One row per structure that was tried, best first; None where one was given."""
+    found = search.compare_structures()
+    if len(found) < 2:
+        return None
+    columns = (
+        Column("structure", "Structure", tuple(one.structure for one in found)),
+        Column(
+            "candidates",
+            "Candidates",
+            np.array([float(one.candidates) for one in found]),
+        ),
+        Column(
+            "score",
+            f"Best {search.metric}",
+            np.array([one.score for one in found]),
+        ),
+        Column("difference", "Difference", np.array([one.difference for one in found])),
+        Column("chosen", "Chosen", tuple("yes" if one.chosen else "" for one in found)),
+    )
+    note = (
+        "Mean score of the best candidate of each structure over the held-out splits, "
+        "and its difference to that of the chosen one. Choices were made one after the "
+        "other, so that not every combination was tried."
+    )
+    return Table("structures", "Structures tried", columns, note)
+
+
 def search_table(search: SearchSummary) -> Table:
     """One row per candidate, best first."""
     means = search.means
-    columns = [
+    columns = []
+    if len(set(search.structures)) > 1:
+        columns.append(Column("structure", "Structure", search.structures))
+    columns += [
         Column(name, name.replace("_", " "), values)
         for name, values in search.strengths.items()
     ]

@@ -69,6 +69,7 @@ class OutlierResult:
     extra: Sequence[OutlierCandidate]
     outcomes: Array  # (3, extra, splits): scores, seconds of fits and of scores
     unsolved: int = 0
+    structure: int = 0  # place of the structure that candidates with outliers have
 
     @property
     def grid(self) -> Grid:
@@ -105,7 +106,12 @@ class OutlierResult:
 
     def table(self) -> dict[str, Any]:
         """Results under the names that GridSearchCV gives them."""
-        params = [candidate._asdict() for candidate in self.candidates()]
+        plain = [candidate.structure for candidate in self.plain.candidates()]
+        places = [*plain, *[self.structure] * len(self.extra)]
+        params = []
+        for candidate, place in zip(self.candidates(), places, strict=True):
+            settings = self.plain.structures[place].settings
+            params.append({**candidate._asdict(), **settings})
         return results_table(params, self.scores, self.fit_seconds, self.score_seconds)
 
 

@@ -161,17 +161,24 @@ class TaskChart {
   }
 }
 
-// Held-out score over lam: one line per theta, at one epsilon; of other strengths the best.
+// Held-out score over lam, for the chosen structure: one line per theta, at one epsilon; of other strengths the best.
 class SearchChart {
   constructor(section) {
     this.table = data.tables.search;
     this.chosen = this.table.column("chosen").values.indexOf("yes");
     this.epsilon = this.table.column("epsilon");
-    const picker = this.picker(this.epsilon ? [...new Set(this.epsilon.values)].sort((a, b) => a - b) : []);
+    this.structure = this.table.column("structure");
+    const values = this.epsilon ? [...this.epsilon.values].filter((_, row) => this.isShown(row)) : [];
+    const picker = this.picker([...new Set(values)].sort((a, b) => a - b));
     this.chart = new Chart("Held-out score over lam, one line per theta");
     this.legend = make("ul", { class: "legend" });
     section.append(make("div", { class: "tools" }, picker), this.legend, this.chart.element, this.chart.readout);
     this.update();
+  }
+
+  // Each structure has its own strengths; cut tables may lack the chosen candidate.
+  isShown(row) {
+    return !this.structure || this.structure.values[row] === this.structure.values[Math.max(0, this.chosen)];
   }
 
   picker(values) {
@@ -186,7 +193,7 @@ class SearchChart {
   rows() {
     const score = this.table.column("score").values;
     const here = (row) => !this.epsilon || String(this.epsilon.values[row]) === this.select.value;
-    const rows = [...score.keys()].filter((row) => Number.isFinite(score[row]) && here(row));
+    const rows = [...score.keys()].filter((row) => Number.isFinite(score[row]) && this.isShown(row) && here(row));
     return rows.sort((a, b) => (b === this.chosen) - (a === this.chosen));
   }
 

@@ -49,6 +49,7 @@ if (data.tables.relations) {
   const heading = data.tables.relations.column("violation_before") ? "With prior (○ without)" : "From 0 to 1";
   addTable(openSection("relations"), "relations", { [heading]: violationPicture(data.tables.relations) });
 }
+if (data.tables.structures) addTable(openSection("structures"), "structures");
 if (data.tables.search) {
   const search = openSection("search");
   charts.push(new SearchChart(search).chart);
