@@ -170,7 +170,6 @@ def test_tasks_may_have_classes_of_their_own(tmp_path):
     ("change", "words", "messages"),
     [
         ({"school": "east"}, (), ("unknown task 'east'; known: 'north', 'south'",)),
-        ({"sex": "x"}, (), ("value in column 'sex': 'x'; known: 'f', 'm'",)),
         ({"hours": "many"}, (), ("column 'hours' must be numeric",)),
         ({}, ("--id", "pupl"), ("unknown column 'pupl'", "Did you mean 'pupil'")),
         ({}, ("--task", "scool"), ("unknown column 'scool'", "mean 'school'")),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from priormtl import TaskStatistics, summarize
-from priormtl.data import Encoding, RawColumn, read_encoding
+from priormtl.data import Encoding, RawColumn, as_frame, encode_frame, read_encoding
 
 COLUMNS = (RawColumn("size"), RawColumn("colour", ("blue", "red")), RawColumn("n"))
 ENCODING = Encoding(COLUMNS, "mean", "school", "score").with_means(
@@ -81,11 +81,20 @@ def test_categories_of_other_kinds_are_their_texts(values, categories):
     np.testing.assert_array_equal(encoding.encode(table), expected)
 
 
-def test_unknown_categories_are_named_with_the_known():
-    table = pa.table(RAW | {"colour": ["red", "blu", "red"]})
-    words = "unknown value in column 'colour': 'blu'; known: 'blue', 'red'. Did you"
-    with pytest.raises(ValueError, match=words):
-        ENCODING.encode(table)
+def test_new_categories_are_said_once_and_count_as_none():
+    table = pa.table(RAW | {"colour": ["red", "blu", "bleu"]})
+    with pytest.warns(UserWarning, match="'colour' has new categories such as 'blu'"):
+        found = ENCODING.encode(table)
+    colours = [name.startswith("colour=") for name in ENCODING.features]
+    assert found[0, colours].sum() == 1.0
+    assert not found[1:, colours].any()
+
+
+def test_frames_with_text_are_encoded_as_files_are():
+    table = pd.DataFrame({"n": [1.0, 2.0, 3.0], "c": ["b", None, "a"]})
+    encoding = encode_frame(as_frame(table))
+    assert encoding.features == ("n", "c=a", "c=b")
+    assert encode_frame(as_frame(table[["n"]])) is None
 
 
 def test_absent_columns_are_named_with_the_nearest():

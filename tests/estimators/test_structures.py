@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from priormtl import (
@@ -183,3 +184,17 @@ def test_literal_ties_far_from_zero_are_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(X, y, task=task)
+
+
+def test_text_in_frames_becomes_features():
+    X, y, task = tasks_with([1.0] * 4)
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    table["colour"] = np.where(np.arange(len(y)) % 3 == 0, "red", "blue")
+    table["task"] = task
+    model = MultiTaskRegressor(0.1, task="task").fit(table, y)
+    assert list(model.feature_names_in_)[3:] == ["colour=blue", "colour=red"]
+    wide = np.column_stack([X, table["colour"] == "blue", table["colour"] == "red"])
+    plain = MultiTaskRegressor(0.1).fit(wide, y, task=task)
+    assert np.allclose(model.predict(table), plain.predict(wide, task=task))
+    with pytest.raises(ValueError, match=r"'a' lacks 1 of 144 values.*tabular_model"):
+        model.fit(table.assign(a=[np.nan, *table["a"][1:]]), y)

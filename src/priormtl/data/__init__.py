@@ -5,6 +5,7 @@ from priormtl.data.encoding import (
     Encoding,
     RawColumn,
     StrayTextError,
+    encode_frame,
     read_encoding,
     refuse_strays,
 )

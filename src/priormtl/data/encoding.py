@@ -6,20 +6,23 @@ predict tables that have the columns they were learned from.
 """
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl.data.labels import is_missing
 from priormtl.data.tables import as_frame, column_floats
-from priormtl.exceptions import absent_name, unknown_name
+from priormtl.exceptions import absent_name
 
 POLICIES = ("error", "drop", "mean")  # from strict to mild
 GAP = -1  # code of a missing value
+NEW = -2  # code of a category that was not seen in training
 FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
 LARGEST_SHARE_OF_OTHERS = 0.25
 NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
@@ -113,8 +116,8 @@ class Encoding:
                 if self.missing != "mean" or self.means is None:
                     raise ValueError(
                         f"column {column.name!r} lacks {gaps.sum()} of {len(gaps)} "
-                        "values: fill them, drop these rows, or learn the model with "
-                        "missing='mean'."
+                        "values: fill them, drop these rows, learn the model with "
+                        "missing='mean', or use tabular_model."
                     )
                 X[gaps, start:end] = self.means[start:end]
             start = end
@@ -186,6 +189,33 @@ class Encoding:
         return encoding.with_means(np.array(means, dtype=np.float64))
 
 
+def encode_frame(frame: Any) -> Encoding | None:
+    """Encoding of a data frame with text or categories; None for numbers alone."""
+    columns = list[RawColumn]()
+    for series in frame.iter_columns():
+        kind = series.dtype
+        if kind.is_numeric() or kind == nw.Boolean or not _is_text(series):
+            columns.append(RawColumn(series.name))
+            continue
+        texts = {spell_value(v) for v in series.to_list() if not is_missing(v)}
+        values = tuple(sorted(texts))
+        if kind not in (nw.Categorical, nw.Enum):
+            refuse_strays(series.name, values)
+        columns.append(RawColumn(series.name, values))
+    if all(column.values is None for column in columns):
+        return None
+    return Encoding(tuple(columns))
+
+
+def _is_text(series: Any) -> bool:
+    if series.dtype in (nw.String, nw.Categorical, nw.Enum):
+        return True
+    if series.dtype != nw.Object:
+        return False
+    known = [value for value in series.to_list() if not is_missing(value)]
+    return any(isinstance(value, str) for value in known)
+
+
 def read_encoding(plain: Any, features: tuple[str, ...] | None) -> Encoding | None:
     if plain is None:
         return None
@@ -201,7 +231,7 @@ def _write_features(
     """Write the features of one column; returns which rows lack it."""
     if column.values is not None and column.name in series:
         codes = _category_codes(column, series[column.name].to_list())
-        rows = np.flatnonzero(codes != GAP)
+        rows = np.flatnonzero(codes >= 0)
         block[rows, codes[rows]] = 1.0
         return codes == GAP
     gaps = np.zeros(len(block), dtype=bool)
@@ -211,25 +241,36 @@ def _write_features(
     return gaps
 
 
+def spell_value(value: Any) -> str:
+    """A category as Arrow writes it: whole numbers without point, truth in small."""
+    if isinstance(value, bool | np.bool_):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
 def _category_codes(column: RawColumn, items: list[Any]) -> Index:
     """Position of each value among the column's categories; each is spelled once."""
     categories = column.values or ()
     place = {value: k for k, value in enumerate(categories)}
     codes: dict[Any, int] = {}
     for value in dict.fromkeys(items):
-        # As Arrow writes values: whole numbers without point, truth in small letters.
-        text = str(value)
-        if isinstance(value, bool | np.bool_):
-            text = text.lower()
-        elif isinstance(value, float) and value.is_integer():
-            text = str(int(value))
+        text = spell_value(value)
         if is_missing(value):
             codes[value] = GAP
         elif text in place:
             codes[value] = place[text]
         else:
-            what = f"value in column {column.name!r}:"
-            raise unknown_name(what, text, categories)
+            codes[value] = NEW
+    new = next((value for value, code in codes.items() if code == NEW), None)
+    if new is not None:
+        warnings.warn(
+            f"column {column.name!r} has new categories such as {str(new)[:40]!r}, "
+            "which count as none of the known ones.",
+            UserWarning,
+            stacklevel=2,
+        )
     return np.fromiter(map(codes.__getitem__, items), np.intp, len(items))
 
 

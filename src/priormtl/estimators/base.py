@@ -22,6 +22,7 @@ from priormtl.data import (
     TaskStatistics,
     as_frame,
     column_names,
+    encode_frame,
     encode_labels,
     find_labels,
     read_matrix,
@@ -197,6 +198,13 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             frame, encoding = as_frame(X), self._encoding_of(X)
         if reset:
             self._frame_library = None if frame is None else frame.implementation.value
+            if frame is not None and column_names(X) is not None:
+                encoding = encode_frame(frame)
+                if encoding is not None:
+                    self._adopt_encoding(encoding)
+                    self.n_features_in_ = len(encoding.features)
+                    names = np.array(encoding.features, dtype=object)
+                    self.feature_names_in_ = names
         if encoding is not None:
             matrix: Matrix = encoding.encode(X)
         elif frame is not None:
