@@ -37,6 +37,13 @@ from priormtl.estimators import make_splits
 TIGHT = {"tol": 1e-14}
 LAMS, THETAS, EPSILONS = [3.0, 30.0, 0.0, 0.3], [0.5, 5.0], [0.1, 10.0]
 SEARCHED = {"lam": LAMS, "theta": THETAS, "epsilon": EPSILONS}
+# Only strengths are searched here; test_structures.py searches structures too.
+PAPER = {
+    "task_prior": "chain",
+    "ties": "uniform",
+    "fit_intercept": True,
+    "standardize": False,
+}
 
 
 def rows(m=3, d=4, n=16, seed=0):
@@ -50,15 +57,13 @@ X, Y, TASK = rows()
 
 
 def regressor(**settings):
-    return MultiTaskRegressorCV(
-        **{"lams": LAMS, "thetas": THETAS, "epsilons": EPSILONS, "cv": 3, **settings}
-    )
+    grid = {"lams": LAMS, "thetas": THETAS, "epsilons": EPSILONS, "cv": 3}
+    return MultiTaskRegressorCV(**{**PAPER, **grid, **settings})
 
 
 def classifier(**settings):
-    return MultiTaskClassifierCV(
-        **{"lams": 3, "thetas": [1.0], "epsilons": [0.1, 10.0], "cv": 3, **settings}
-    )
+    grid = {"lams": 3, "thetas": [1.0], "epsilons": [0.1, 10.0], "cv": 3}
+    return MultiTaskClassifierCV(**{**PAPER, **grid, **settings})
 
 
 def splits_of(model, *data, **labels):
