@@ -26,6 +26,7 @@ from priormtl.checks import (
     check_strengths,
 )
 from priormtl.data import (
+    StreamedMoments,
     Table,
     TaskData,
     TaskStatistics,
@@ -373,11 +374,23 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         adapts = isinstance(self.ties, str) and self.ties in ("auto", "adaptive")
         if bends and adapts and wiggles_of(names):
             found["smooth"] = ("varying", "common", "straight")
+        # REML needs all statistics at once, which those on disk may be too large for.
+        whole, estimates = parts.whole, True
+        if isinstance(whole, TaskStatistics) and whole.is_mapped:
+            moments = condense(whole)
+            assert isinstance(moments, StreamedMoments)
+            estimates = moments.gram_size <= moments.most_held
         if isinstance(self.ties, str) and self.ties == "auto":
-            found["ties"] = ("adaptive", "uniform")
+            found["ties"] = ("adaptive", "uniform") if estimates else ("uniform",)
         if isinstance(self.fit_intercept, str) and self.fit_intercept == "auto":
             free = self._allows_free(parts)
             found["fit_intercept"] = ("tied", True) if free else ("tied",)
+            if self.intercept_strength == "adaptive" and not estimates:
+                found["fit_intercept"] = (True,)
+        if self.task_prior is None:  # nothing is tied
+            for name, value in {"ties": "uniform", "fit_intercept": True}.items():
+                if name in found:
+                    found[name] = (value,)
         if isinstance(self.task_prior, str) and self.task_prior == "auto":
             ordered = has_order(parts.whole.tasks)
             found["task_prior"] = ("mean", "chain") if ordered else ("mean",)
@@ -461,7 +474,13 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         names = kind().get_params(deep=False)
         shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
         shared.pop("outlier_tasks", None)
-        first = {"task_prior": "mean", "ties": "uniform", "fit_intercept": "tied"}
+        first: dict[str, Any] = {
+            "task_prior": "mean",
+            "ties": "uniform",
+            "fit_intercept": "tied",
+        }
+        if self.task_prior is None:
+            first["fit_intercept"] = True
         found = getattr(self, "structure_", {})
         for name, value in first.items():
             if isinstance(shared[name], str) and shared[name] == "auto":
@@ -805,7 +824,8 @@ shared_coef_, own_coef_, outlier_tasks_
 
     def _check_training(self, train: TaskData, number: int) -> None:
         """Fail if free intercepts of logistic loss have no finite best value."""
-        if self._uses_logistic and self.fit_intercept is True:
+        unties = self.fit_intercept == "auto" and self.task_prior is None
+        if self._uses_logistic and (self.fit_intercept is True or unties):
             refuse_lone_classes(train, number)
 
     def _allows_free(self, parts: Parts) -> bool:
