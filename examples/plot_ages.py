@@ -33,8 +33,10 @@ model = MultiTaskRegressorCV(
     lams=15,
     thetas=[0.0],
     epsilons=[0.0, 10.0, 100.0, 1000.0],
+    task_prior="chain",
+    ties="uniform",
     fit_intercept="tied",
-    standardize=True,
+    intercept_strength=1.0,
 )
 model.fit(X, y, task=age)
 print(f"lam {model.lam_:.3g}, epsilon {model.epsilon_:g}")

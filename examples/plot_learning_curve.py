@@ -24,13 +24,16 @@ grids = {
     "neighbouring tasks": {"thetas": [0.0], "epsilons": strengths},
     "both": {"thetas": strengths, "epsilons": strengths},
 }
+structure = {"task_prior": "chain", "ties": "uniform", "fit_intercept": True}
 
 
 def score(grid, size, seed):
     """Return R² on held-out rows after tuning on ``size`` rows per task."""
     place = np.random.default_rng(seed).permutation(120)
     train = np.tile(place < size, 12)
-    model = MultiTaskRegressorCV(lams=6, cv=3, feature_prior=data.feature_prior, **grid)
+    model = MultiTaskRegressorCV(
+        lams=6, cv=3, feature_prior=data.feature_prior, **structure, **grid
+    )
     model.fit(X[train], y[train], task=task[train])
     return model.score(X[~train], y[~train], task=task[~train])
 

@@ -671,6 +671,14 @@ def test_free_intercepts_hide_columns_that_are_constant_within_tasks():
     assert np.allclose(found.weights[:3], without.weights)
 
 
+def test_tasks_of_one_row_tell_nothing_beside_free_intercepts():
+    data = grouped_tasks(m=12)
+    X, y, _, task = design(data)
+    more = from_labels(np.vstack([X, X[:2]]), [*y, 5.0, -5.0], [*task, 20, 21])
+    found, without = ties_of(more, "free"), ties_of(data, "free")
+    assert_same(found, without, rtol=0.01)
+
+
 def unknown(found: Ties):
     return np.all(all_weights(found) == 1.0) and found.noise_variance is None
 

@@ -99,7 +99,7 @@ def test_strengths_are_searched_as_the_library_does(exams, tmp_path):
     model, result = fit(exams / "gaps.csv", tmp_path / "a.model", *words)
     epsilons = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
     expected = MultiTaskRegressorCV(
-        thetas=[0.0], epsilons=epsilons, cv=3, standardize=True
+        thetas=[0.0], epsilons=epsilons, cv=3, task_prior="chain"
     )
     expected.fit_source(exams / "gaps.csv", **COLUMNS, key="pupil", missing="mean")
     np.testing.assert_array_equal(model.coef_, expected.coef_)
@@ -198,12 +198,13 @@ def test_classes_are_learned_from_rows(exams, tmp_path):
     out = tmp_path / "a.model"
     words = ("--classify", "--lam", "1", "--folds", "3", "--missing", "mean", "--json")
     model, result = fit(exams / "gaps.csv", out, *words, target="passed")
-    expected = MultiTaskClassifierCV([1.0], [0.0], cv=3, standardize=True)
+    epsilons = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
+    expected = MultiTaskClassifierCV([1.0], [0.0], epsilons, cv=3, task_prior="chain")
     columns = COLUMNS | {"target": "passed", "missing": "mean"}
     expected.fit_source(exams / "gaps.csv", **columns)
     np.testing.assert_array_equal(model.coef_, expected.coef_)
     assert model.classes_.tolist() == ["no", "yes"]
-    assert json.loads(result.stdout)["scores"] == {"AUC": model.best_score_}
+    assert json.loads(result.stdout)["scores"] == {"log loss": -model.best_score_}
 
 
 @pytest.mark.parametrize(

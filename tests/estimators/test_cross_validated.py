@@ -611,3 +611,15 @@ def test_candidates_with_outlier_tasks_have_the_chosen_structure():
     assert extra
     structures = [{name: part[name] for name in model.structure_} for part in extra]
     assert structures == [model.structure_] * len(extra)
+
+
+@pytest.mark.parametrize("scoring", [None, "r2"])
+def test_tasks_apart_have_free_intercepts(scoring):
+    model = regressor(**AUTO | {"task_prior": None}, **FEW, scoring=scoring)
+    model.fit(X, Y, task=TASK)
+    apart = {"task_prior": None, "ties": "uniform", "fit_intercept": True}
+    assert model.structure_ == apart
+    assert len(model.cv_results_["params"]) == 2
+    signs = np.where(TASK == 1, "yes", SIGNS)
+    with pytest.raises(ValueError, match=r"one class of \[1\]"):
+        classifier(**AUTO | {"task_prior": None}).fit(X, signs, task=TASK)

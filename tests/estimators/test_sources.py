@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from mixed_rows import encode, mixed_frame, to_arrow
+from paper_structure import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -312,7 +313,7 @@ def test_searches_on_folds_on_disk_are_those_in_memory(frame, tmp_path, settings
     columns = COLUMNS | {"task": "school", "missing": "mean", "key": "id"}
     fixed = {"lams": 3, "thetas": [0.0, 1.0], "epsilons": [0.1, 10.0], "cv": 3}
     here, there = (
-        MultiTaskRegressorCV(**fixed, tol=1e-12, **settings) for _ in range(2)
+        MultiTaskRegressorCV(**PAPER | fixed | settings, tol=1e-12) for _ in range(2)
     )
     here.fit_source(to_arrow(frame), **columns)
     there.fit_source(to_arrow(frame), **columns, shards=tmp_path / "statistics")
@@ -338,6 +339,13 @@ def test_what_statistics_on_disk_cannot_do_is_said_and_changes_nothing(
         model.fit_source(folder, **columns, shards=shards)
     assert not hasattr(model, "cv_results_")
     assert len(open_shards(shards).parts) == 5  # they are whole, and can be used
+    # What needs them all at once is not tried unless it is asked for.
+    other = shards.with_name("other")
+    model = MultiTaskRegressorCV(**FAST).fit_source(folder, **columns, shards=other)
+    assert (model.structure_["ties"], model.structure_["fit_intercept"]) == (
+        "uniform",
+        True,
+    )
 
 
 # Small tables are dealt evenly to folds.

@@ -34,7 +34,16 @@ from priormtl.storage import save
 REPEATS = 3
 FOLDS = 3
 TASK = 0  # task labels are in the first column of X
-SHARED: dict[str, Any] = {"task": TASK, "cv": GroupKFold(FOLDS)}
+# One structure for all models, so that they differ by their priors alone.
+SHARED: dict[str, Any] = {
+    "task": TASK,
+    "cv": GroupKFold(FOLDS),
+    "task_prior": "chain",
+    "ties": "uniform",
+    "fit_intercept": True,
+    "intercept_strength": 1.0,
+    "standardize": False,
+}
 
 IMAGES = 3  # of each digit
 SIZES = (8, 12, 20, 35)  # patients of each age group to fit
@@ -137,6 +146,7 @@ def _bar(console: Console, words: str, total: int) -> Iterator[tuple[Progress, T
 def pose_digits() -> Part:
     """45 pairs of digits with and without a grid of pixels."""
     settings = SHARED | {"lams": [0.1, 0.3, 1.0], "epsilons": [0.0], "tol": 1e-5}
+    settings |= {"scoring": "task_auc"}
     plain = MultiTaskClassifierCV(thetas=[0.0], **settings)
     smooth = MultiTaskClassifierCV(
         thetas=[0.0, 0.3, 1.0, 3.0, 10.0],

@@ -1,8 +1,10 @@
-"""MultiTaskRegressorCV, MultiTaskClassifierCV: strengths chosen by cross-validation.
+"""MultiTaskRegressorCV, MultiTaskClassifierCV: models chosen by cross-validation.
 
 The rows are divided once, the model is posed on every training part, and the search
 scores all strengths on the held-out parts; see ``priormtl.selection``. With squared
 loss training parts are merged statistics: rows are read once for the whole grid.
+Parameters that are "auto" make several structures, which are searched one after the
+other.
 """
 
 import os
@@ -24,6 +26,7 @@ from priormtl.checks import (
     check_strengths,
 )
 from priormtl.data import (
+    StreamedMoments,
     Table,
     TaskData,
     TaskStatistics,
@@ -372,11 +375,23 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         adapts = isinstance(self.ties, str) and self.ties in ("auto", "adaptive")
         if bends and adapts and wiggles_of(names):
             found["smooth"] = ("varying", "common", "straight")
+        # REML needs all statistics at once, which those on disk may be too large for.
+        whole, estimates = parts.whole, True
+        if isinstance(whole, TaskStatistics) and whole.is_mapped:
+            moments = condense(whole)
+            assert isinstance(moments, StreamedMoments)
+            estimates = moments.gram_size <= moments.most_held
         if isinstance(self.ties, str) and self.ties == "auto":
-            found["ties"] = ("adaptive", "uniform")
+            found["ties"] = ("adaptive", "uniform") if estimates else ("uniform",)
         if isinstance(self.fit_intercept, str) and self.fit_intercept == "auto":
             free = self._allows_free(parts)
             found["fit_intercept"] = ("tied", True) if free else ("tied",)
+            if self.intercept_strength == "adaptive" and not estimates:
+                found["fit_intercept"] = (True,)
+        if self.task_prior is None:  # nothing is tied
+            for name, value in {"ties": "uniform", "fit_intercept": True}.items():
+                if name in found:
+                    found[name] = (value,)
         if isinstance(self.task_prior, str) and self.task_prior == "auto":
             ordered = has_order(parts.whole.tasks)
             found["task_prior"] = ("mean", "chain") if ordered else ("mean",)
@@ -460,7 +475,13 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         names = kind().get_params(deep=False)
         shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
         shared.pop("outlier_tasks", None)
-        first = {"task_prior": "mean", "ties": "uniform", "fit_intercept": "tied"}
+        first: dict[str, Any] = {
+            "task_prior": "mean",
+            "ties": "uniform",
+            "fit_intercept": "tied",
+        }
+        if self.task_prior is None:
+            first["fit_intercept"] = True
         found = getattr(self, "structure_", {})
         for name, value in first.items():
             if isinstance(shared[name], str) and shared[name] == "auto":
@@ -471,7 +492,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
 
 
 class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
-    """MultiTaskRegressor with strengths selected by cross-validation.
+    """MultiTaskRegressor with structure and strengths selected by cross-validation.
 
     Parameters
     ----------
@@ -483,7 +504,8 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
         Values of theta to try.
     epsilons : sequence of float, default=(0.1, 1, 10, 100, 1000)
         Values of epsilon to try. The grid contains all combinations of lams, thetas
-        and epsilons.
+        and epsilons. Where adaptive ties are tried by ``ties="auto"``, they are
+        estimates of epsilon: default grids are then reduced, see Notes.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds, a scikit-learn splitter, or splits. A number gives shuffled,
         reproducible folds that are stratified by task (and class); the row of a task
@@ -499,11 +521,25 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
     selection : {"best", "1se"}, default="best"
         "best" selects the candidate with the best mean score. "1se" selects the
         largest lam whose mean score is within one standard error of the best.
-    feature_prior, task_prior, penalty, fit_intercept, intercept_strength, \
-feature_weights, ties, standardize, solver, tol, max_iter, task, \
-unseen_tasks
+    task_prior : {"auto", "chain", "mean"}, TaskPrior or None, default="auto"
+        Which tasks are similar. "auto" tries "mean" and, if the labels of the tasks
+        are numbers, dates or ordered categories, "chain".
+    ties : {"auto", "adaptive", "uniform"} or (d,) array, default="auto"
+        How strongly the coefficients of each feature are coupled between tasks. "auto"
+        tries "adaptive", estimated by REML, and "uniform".
+    fit_intercept : {"auto", "tied"} or bool, default="auto"
+        Whether intercepts are tied (coupled like the coefficients), free (True) or
+        absent (False). "auto" tries "tied" and True. With logistic loss, True is not
+        tried if a task has only one class in a training part.
+    intercept_strength : float or "adaptive", default="adaptive"
+        Strength of the coupling of tied intercepts; "adaptive" estimates it by REML.
+    standardize : bool, default=True
+        Whether to divide features by their pooled standard deviation during the fit.
+        With tied intercepts, features are also centred. ``coef_`` and ``intercept_``
+        are always in the units of X.
+    feature_prior, penalty, feature_weights, solver, tol, max_iter, task, unseen_tasks
         See :class:`MultiTaskRegressor`. Everything that is estimated from data, such
-        as scales and correlations, is estimated on each training part separately.
+        as scales, ties and correlations, is estimated on each training part separately.
     outlier_tasks : bool, default=False
         Whether to also try models with outlier tasks. They are fitted with strengths
         close to those selected without outlier tasks: neighbouring values of lam, and
@@ -516,6 +552,9 @@ unseen_tasks
 
     Attributes
     ----------
+    structure_ : dict
+        Selected structure: "task_prior", "ties" and "fit_intercept", as selected or as
+        given, and "smooth" if the shape of smooth effects was selected.
     lam_, theta_, epsilon_ : float
         Selected strengths.
     outlier_strength_ : float
@@ -527,8 +566,15 @@ unseen_tasks
         Index of the selected candidate in ``cv_results_``.
     cv_results_ : dict
         Scores and times of all candidates, with the same keys as in GridSearchCV.
+        What was tried by "auto" has columns such as "param_ties".
     n_splits_ : int
         Number of splits.
+    held_out_ : (n,) array
+        Prediction of each row by the selected model fitted without its fold, before
+        task-specific components; NaN for rows that were never held out and for targets
+        in several columns. Only after ``fit``.
+    folds_ : (n,) array
+        Fold in which each row was held out, or −1. Only after ``fit``.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
 feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, \
 feature_scale_, shared_coef_, own_coef_, outlier_tasks_
@@ -536,9 +582,22 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
 
     Notes
     -----
-    For each fold, theta and epsilon, a path over decreasing lam is computed with warm
-    starts. With the default scoring, each row is read only once: statistics are
-    computed for each fold, statistics of training parts are sums of them, and
+    **Structures.** A structure is a choice of ``ties``, ``fit_intercept`` and
+    ``task_prior``. Parameters that are "auto" are selected one after the other. The
+    search begins with adaptive ties, tied intercepts and the mean of all tasks, i.e.
+    with a mixed model. Then it tries uniform ties, free intercepts and a chain, in this
+    order, each with the best values of the parameters before it. Not every combination
+    is tried: there are at most four structures instead of eight. If
+    :class:`SplineFeatures` and ``FeaturePrior.smooth`` describe smooth effects, the
+    search first compares effects that vary between tasks, effects in common and
+    straight lines. Each structure has its own grid of strengths. With adaptive ties,
+    REML estimates the coupling and the smoothness, so default grids are reduced to
+    epsilon = theta = 1 and four values of lam, including 0. ``summary()`` lists the
+    structures with their best scores.
+
+    **Paths.** For each fold, theta and epsilon, a path over decreasing lam is computed
+    with warm starts. With the default scoring, each row is read only once: statistics
+    are computed for each fold, statistics of training parts are sums of them, and
     validation errors are computed from the statistics of the held-out fold. Rows are
     used instead if there are fewer of them than features, or with other scorers.
 
@@ -552,8 +611,8 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = MultiTaskRegressorCV(epsilons=[0.1, 10.0]).fit(X, y, task=task)
-    >>> model.epsilon_, len(model.cv_results_["params"])
-    (10.0, 80)
+    >>> model.structure_["ties"], len(model.cv_results_["params"])
+    ('adaptive', 104)
     """
 
     _scores_from_statistics = True
@@ -653,18 +712,21 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
 
 
 class MultiTaskClassifierCV(ClassificationTasks, CrossValidated):
-    """MultiTaskClassifier with strengths selected by cross-validation.
+    """MultiTaskClassifier with structure and strengths selected by cross-validation.
 
     Parameters
     ----------
     lams, thetas, epsilons, cv, n_jobs, selection
         See :class:`MultiTaskRegressorCV`.
     scoring : None, str or callable, default=None
-        Score to maximise. None is the area under the ROC curve, averaged over the
-        tasks that have both classes in the held-out rows. For other scorers, see
+        Score to maximise. None is the negative log-loss over all held-out rows; with
+        ``loss="squared"`` it is the negative squared error of scores that stand for
+        −1 and +1. "task_auc" is the area under the ROC curve, averaged over the tasks
+        that have both classes in the held-out rows. For other scorers, see
         :class:`MultiTaskRegressorCV`.
-    feature_prior, task_prior, penalty, fit_intercept, intercept_strength, \
-feature_weights, ties, standardize, solver, tol, max_iter, task, loss, \
+    task_prior, ties, fit_intercept, intercept_strength, standardize
+        See :class:`MultiTaskRegressorCV`.
+    feature_prior, penalty, feature_weights, solver, tol, max_iter, task, loss, \
 unseen_tasks
         See :class:`MultiTaskClassifier`.
     outlier_tasks, outlier_strengths
@@ -672,9 +734,12 @@ unseen_tasks
 
     Attributes
     ----------
-    lam_, theta_, epsilon_, outlier_strength_, best_score_, best_index_, cv_results_, \
-n_splits_
+    structure_, lam_, theta_, epsilon_, outlier_strength_, best_score_, best_index_, \
+cv_results_, n_splits_, folds_
         See :class:`MultiTaskRegressorCV`.
+    held_out_ : (n,) array
+        Score x p + b of each row by the model fitted without its fold, as returned by
+        ``decision_function``; see :class:`MultiTaskRegressorCV`.
     classes_, coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, \
 n_features_in_, feature_names_in_, feature_prior_, task_weight_, feature_scale_, \
 shared_coef_, own_coef_, outlier_tasks_
@@ -685,7 +750,7 @@ shared_coef_, own_coef_, outlier_tasks_
     >>> from sklearn.datasets import load_iris
     >>> from priormtl import MultiTaskClassifierCV, one_vs_one
     >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
-    >>> model = MultiTaskClassifierCV(lams=4, epsilons=[1.0]).fit(X, y, task=task)
+    >>> model = MultiTaskClassifierCV(lams=4, scoring="task_auc").fit(X, y, task=task)
     >>> bool(model.best_score_ > 0.95)
     True
     """
@@ -760,7 +825,8 @@ shared_coef_, own_coef_, outlier_tasks_
 
     def _check_training(self, train: TaskData, number: int) -> None:
         """Fail if free intercepts of logistic loss have no finite best value."""
-        if self._uses_logistic and self.fit_intercept is True:
+        unties = self.fit_intercept == "auto" and self.task_prior is None
+        if self._uses_logistic and (self.fit_intercept is True or unties):
             refuse_lone_classes(train, number)
 
     def _allows_free(self, parts: Parts) -> bool:

@@ -140,9 +140,10 @@ class StarModel:
         order = np.lexsort((-ranks, parts))
         while len(order):
             first = order[0]
-            most = max(int(ranks[first]), 1)
+            rank = int(ranks[first])  # 0: a single row, which its intercept explains
+            most = max(rank, 1)
             fits = max(1, CHUNK_NUMBERS // (most * (k + 1)))
-            even = ranks[order[:fits]] >= EVEN_CHUNK * most
+            even = ranks[order[:fits]] >= EVEN_CHUNK * rank
             same = even & (parts[order[:fits]] == parts[first])
             here = order[: len(same) if same.all() else int(np.argmin(same))]
             rows = np.ascontiguousarray(factors[here, :most])
