@@ -178,7 +178,7 @@ def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str
     summary = linear.summary()
     certificate = summary.certificate
     structure = dict(linear.structure_)
-    shape = structure.pop("smooth", "straight")  # of all curves
+    shape = structure.pop("smooth", "varying")  # of all curves
     names = [str(name) for name in features.get_feature_names_out()]
     curved = list(wiggles_of(names)) if shape != "straight" else []
     error, baseline = held_out_errors(last, frame, features.task, classify=classify)
