@@ -119,7 +119,7 @@ def show_demonstration(folder: Path) -> None:
     console.print(f"Open {folder / PAGE} in a browser. The same by commands:")
     for command in (
         f"fit {folder / PATIENTS} --task age --target progression "
-        f"--prior {folder / RELATIONS} --out my.model",
+        f"--prior {folder / RELATIONS} --model linear --out my.model",
         f"predict my.model {folder / NEW} --out predictions.csv",
         f"report my.model --data {folder / NEW} --out my-report.html",
     ):

@@ -6,7 +6,7 @@ may be larger than memory; classification reads its rows into memory.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import isfinite
@@ -262,10 +262,13 @@ def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
     yield from effect_lines(facts, features)
 
 
-def list_effects(summary: "ModelSummary") -> list[dict[str, Any]]:
+def list_effects(
+    summary: "ModelSummary", omitted: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Change of the target by one standard deviation of the strongest features."""
     strongest = []
-    for one in summary.features[:MOST_FEATURES]:
+    shown = [one for one in summary.features if one.name not in omitted]
+    for one in shown[:MOST_FEATURES]:
         effects = [one.scale * value for value in (one.mean, one.least, one.most)]
         strongest.append(
             {"feature": one.name} | dict(zip(EFFECTS, effects, strict=True))
@@ -281,6 +284,11 @@ def effect_lines(facts: Mapping[str, Any], features: str) -> Iterator[str]:
         yield f"{used}."
         return
     yield f"{used}; effects of one standard deviation, mean and range over tasks:"
+    yield from strongest_lines(facts)
+
+
+def strongest_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each of the strongest features: mean and range of its effect."""
     cells = [
         (one["feature"], *(f"{one[name]:+.3g}" for name in EFFECTS))
         for one in facts["strongest"]

@@ -180,6 +180,7 @@ def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str
     structure = dict(linear.structure_)
     shape = structure.pop("smooth", "varying")  # of all curves
     names = [str(name) for name in features.get_feature_names_out()]
+    wiggles = {names[j] for group in wiggles_of(names).values() for j in group}
     curved = list(wiggles_of(names)) if shape != "straight" else []
     error, baseline = held_out_errors(last, frame, features.task, classify=classify)
     return {
@@ -202,7 +203,7 @@ def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str
         "objective": certificate.objective,
         "gap": certificate.gap,
         "relative_gap": certificate.relative,
-        "strongest": list_effects(summary),
+        "strongest": list_effects(summary, wiggles),
     }
 
 
@@ -252,14 +253,13 @@ def _plain(value: Any) -> Any:
 
 def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
     """Summary of a fit as lines of text."""
-    from priormtl.cli.linear import effect_lines
+    from priormtl.cli.linear import strongest_lines
     from priormtl.tables import count_words
 
     dropped = facts["dropped"]
     left_out = f" ({dropped:,} dropped for missing values)" if dropped else ""
     tasks = count_words(facts["tasks"], "task")
     columns = count_words(facts["columns"], "column")
-    features = count_words(facts["features"], "feature")
     yield f"{count_words(facts['rows'], 'row')}{left_out}, {tasks}, {columns} used."
     yield f"Model: tabular ({reason})."
     yield f"Chosen by cross-validation: {', '.join(structure_words(facts))}."
@@ -273,7 +273,10 @@ def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
         )
     gap, seconds = max(facts["relative_gap"], 0.0), facts["seconds"]
     yield f"Relative duality gap {gap:.1g}; {seconds:.1f} s."
-    yield from effect_lines(facts, features)
+    if facts["strongest"]:
+        part = " of the linear part" if facts["trees"] else ""
+        yield f"Strongest effects{part} (of one standard deviation; mean and range):"
+        yield from strongest_lines(facts)
 
 
 def structure_words(facts: Mapping[str, Any]) -> Iterator[str]:
