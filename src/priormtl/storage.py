@@ -380,6 +380,7 @@ def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarra
     smooth = features.smooth if isinstance(features.smooth, str) else [*features.smooth]
     table = {
         "task": features.task,
+        "target": getattr(features, "target_column_", None),
         "smooth": smooth,
         "names": [str(name) for name in features.feature_names_in_],
         "columns": columns,
@@ -395,6 +396,8 @@ def _restore_pipeline(
 ) -> Pipeline:
     table = settings["table"]
     features = TableFeatures(str(table["task"]), table["smooth"])
+    if table.get("target") is not None:
+        features.target_column_ = str(table["target"])
     features._columns = []
     for number, plain in enumerate(table["columns"]):
         if "values" in plain:

@@ -430,8 +430,11 @@ class _Stacked(BaseEstimator):
         self.trees_weight_ = _best_weight(
             targets[known], held_out[known], by_trees[known], shares[known], classify
         )
+        self.held_out_ = held_out
         if self.trees_weight_ == 0.0:
             self.trees_ = []
+        else:
+            self.held_out_ = held_out + self.trees_weight_ * (by_trees - held_out)
         return self
 
     def _wide(self, X: Any) -> tuple[dict[str, Array], Any]:

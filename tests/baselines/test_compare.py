@@ -20,11 +20,17 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor, TaskKFold
+from priormtl import (
+    FeaturePrior,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    TaskKFold,
+    tabular_model,
+)
 from priormtl.baselines import (
     BASELINES,
     REFERENCES,
@@ -600,6 +606,31 @@ def test_our_grid_is_about_as_large_as_that_of_others(n, prior, task_prior):
     assert model.lams >= 2
     assert (model.thetas == [0.0]) == (prior is None)
     assert (model.epsilons == [0.0]) == (task_prior is None)
+
+
+@pytest.mark.parametrize("classify", [False, True])
+def test_ours_is_the_tabular_model_where_the_task_is_a_column(classify):
+    model = ours(20, classify=classify, column="school", task_prior="auto")
+    assert isinstance(model, Pipeline)
+    kind = "classifier" if classify else "regressor"
+    assert repr(model) == repr(tabular_model(kind, task="school"))
+    assert "what 'priormtl fit' fits by default" in describe_ours(model)
+    chained = ours(20, classify=classify, column="school", task_prior="chain")
+    assert chained[-1].model.task_prior == "chain"
+    assert not isinstance(ours(20, classify=classify, column=3), Pipeline)
+
+
+def test_the_row_of_ours_is_the_error_of_the_tabular_model():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"a": rng.normal(size=90), "b": rng.integers(0, 3, 90)}
+    ).assign(school=np.arange(90) % 3)
+    y = frame["a"] + frame["school"] + rng.normal(size=90)
+    split = np.arange(60), np.arange(60, 90)
+    table = compare(frame, y, task="school", methods="priormtl", cv=[split])
+    model = tabular_model("regressor", task="school").fit(frame[:60], y[:60])
+    error = np.sqrt(np.mean((model.predict(frame[60:]) - y[60:]) ** 2))
+    assert table.query("metric == 'rmse'")["mean"].item() == pytest.approx(error)
 
 
 def test_strengths_are_multiples_of_the_rows_per_task():

@@ -158,7 +158,7 @@ def compare_methods(*arguments: Any, **settings: Any) -> Any:
 
 def _build_prior(prior: str | None, features: Sequence[str]) -> Any:
     """Feature prior of an option, whose names must be those of features."""
-    from priormtl.cli.fit import read_prior
+    from priormtl.cli.linear import read_prior
     from priormtl.priors import FeaturePrior, PriorFile
 
     found = read_prior(prior)

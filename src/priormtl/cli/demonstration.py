@@ -121,7 +121,7 @@ def show_demonstration(folder: Path) -> None:
     console.print(f"Open {folder / PAGE} in a browser. The same by commands:")
     for command in (
         f"fit {folder / data.PATIENTS} --task age --target progression "
-        f"--prior {folder / data.RELATIONS} --out my.model",
+        f"--prior {folder / data.RELATIONS} --model linear --out my.model",
         f"predict my.model {folder / data.NEW} --out predictions.csv",
         f"report my.model --data {folder / data.NEW} --out my-report.html",
     ):

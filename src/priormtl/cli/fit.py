@@ -1,20 +1,18 @@
 """priormtl fit: fit a model to a table, or to statistics that sites have shared.
 
-Strengths that are not given are tuned by cross-validation, zero included, so that the
-search itself shows what a prior adds. Regression needs one pass over the table, which
-may be larger than memory; classification reads its rows into memory.
+This page has the options and decides which model is fitted: by default that of
+``tabular_model`` (cli/tabular.py), and a linear model (cli/linear.py) where options ask
+for it or the table is too large.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from time import monotonic
+from typing import Annotated, Any
 
 from typer import Argument, Option, echo
 
+from priormtl.cli import tabular
 from priormtl.cli.columns import (
     DATA_HELP,
     Categories,
@@ -31,7 +29,17 @@ from priormtl.cli.columns import (
     read_location,
     read_schema,
     require_task,
+    split_names,
     word_option,
+)
+from priormtl.cli.linear import (
+    Settings,
+    describe,
+    fit_classes,
+    fit_numbers,
+    fit_statistics,
+    read_prior,
+    to_lines,
 )
 from priormtl.cli.main import (
     check_output,
@@ -40,21 +48,12 @@ from priormtl.cli.main import (
     print_warnings,
     require_extra,
 )
-from priormtl.exceptions import FoldsError, suggest
 
-if TYPE_CHECKING:
-    from priormtl.data import TaskStatistics
-    from priormtl.engines import Schema, Source, SourceRows
-    from priormtl.estimators import ModelSummary
-
-NATURAL = "natural"
-MOST_FEATURES = 8  # that are listed
-EFFECTS = ("mean", "lowest", "highest")
-ROUNDING = 1e-9  # of sums over many rows
+INTERCEPTS: dict[str, Any] = {"tied": "tied", "free": True, "none": False}
 
 
 def _strength_option(what: str) -> Any:
-    words = f"Strength of the {what}; tuned if not given."
+    words = f"Strength of the {what} of a linear model; else tuned."
     return Option(min=0.0, metavar="NUMBER", help=words)
 
 
@@ -73,22 +72,75 @@ def fit(
         Option("--classify", help="Classify: the target has two classes per task."),
     ] = False,
     prior: Prior = None,
+    model: Annotated[
+        str,
+        word_option(
+            "auto",
+            "tabular",
+            "linear",
+            help="Model to fit; see above for what auto chooses.",
+        ),
+    ] = "auto",
+    smooth: Annotated[
+        str | None,
+        Option(
+            metavar="auto|none|A,B",
+            help="Columns whose effects may be curves; by default all numbers with "
+            "at least seven different values.",
+        ),
+    ] = None,
+    trees: Annotated[
+        str | None,
+        word_option(
+            "auto",
+            "none",
+            help="Whether boosted trees are mixed in where held-out rows say that they "
+            "help; by default yes.",
+        ),
+    ] = None,
+    ties: Annotated[
+        str,
+        word_option(
+            "auto",
+            "uniform",
+            "adaptive",
+            help="How similar tasks are: equally for all features (uniform), or for "
+            "each feature as estimated (adaptive).",
+        ),
+    ] = "auto",
+    intercepts: Annotated[
+        str,
+        word_option(
+            "auto",
+            "tied",
+            "free",
+            "none",
+            help="Intercepts of tasks: similar to each other (tied), independent "
+            "(free), or none.",
+        ),
+    ] = "auto",
     task_prior: Annotated[
         str,
         word_option(
+            "auto",
             "chain",
             "mean",
             "none",
             help="Which tasks are similar: neighbours in sorted order (chain), all "
-            "(mean), or none.",
+            "(mean), or none; auto tries chain and mean.",
         ),
-    ] = "chain",
+    ] = "auto",
+    outliers: Annotated[
+        bool,
+        Option("--outliers", help="Find tasks that differ from all others."),
+    ] = False,
     penalty: Annotated[
         str,
         word_option(
             "l21",
             "nuclear",
-            help="What tasks share: a set of features (l21) or a subspace (nuclear).",
+            help="What tasks share in linear models: a set of features (l21) or a "
+            "subspace (nuclear).",
         ),
     ] = "l21",
     lam: Annotated[float | None, _strength_option("penalty")] = None,
@@ -128,14 +180,19 @@ def fit(
 ) -> None:
     """Fit a model to all tasks and write it to a file.
 
-    Features are standardised. Strengths that are not given are tuned by
-    cross-validation, in one pass over the table, which may be larger than memory (with
-    --classify its rows are read into memory).
+    By default this is the tabular model (tabular_model in Python): columns may hold
+    numbers, text, dates and gaps; which effects differ between tasks, which are curves,
+    and whether boosted trees help is found on held-out rows. Nothing has to be tuned.
+
+    A linear model is fitted instead with --model linear, if a strength (--lam, --theta,
+    --epsilon), --penalty nuclear, --key, --shards or --from-stats is given, and if the
+    table has more than 20 million cells. Its strengths that are not given are tuned by
+    cross-validation, in one pass over the table. The output says which was fitted.
 
     Example: priormtl fit exams.csv --task school --target score --out exams.model
 
     Example: priormtl fit exams.csv --task school --target passed --classify
-    --prior natural --task-prior mean --out exams.model
+    --drop pupil --trees none --smooth hours,books --out exams.model
 
     Example: priormtl fit exams/ --task school --target score --missing mean
     --prior relations.toml --lam 10 --out exams.model
@@ -145,43 +202,20 @@ def fit(
     """
     with require_extra("fit", "cli"):
         from priormtl import engines, save
+    begin = monotonic()
     with exit_on_error(), print_warnings():
         check_output(out, data, *(from_stats or ()))
+        if data is None and not from_stats:
+            raise ValueError("fit needs DATA, a table, or --from-stats FILE.")
         strengths = {"lam": lam, "theta": theta, "epsilon": epsilon}
-        for name, option, unused in (
-            ("theta", "--prior", prior is None),
-            ("epsilon", "--task-prior", task_prior == "none"),
-        ):
-            if unused:
-                if strengths[name]:
-                    text = f"--{name} has no effect without {option}."
-                    warnings.warn(text, stacklevel=2)
-                strengths[name] = strengths[name] or 0.0
-        settings = Settings(
-            strengths,
-            read_prior(prior),
-            None if task_prior == "none" else task_prior,
-            penalty,
-            folds,
-            jobs,
-        )
-        if from_stats:
-            given: dict[str, Any] = {"DATA": data, "--task": task, "--target": target}
-            given |= {"--key": key, "--classify": classify, "--where": where}
-            given |= {"--weight": weight, "--features": features, "--drop": drop}
-            given |= {"--delimiter": delimiter, "--decimal": decimal}
-            given |= {"--categories": categories, "--missing": missing != "error"}
-            given |= {"--shards": shards}
-            for option, value in given.items():
-                if value:
-                    raise ValueError(
-                        f"{option} cannot be combined with --from-stats, which holds "
-                        "no rows. Give it to 'priormtl stats' instead."
-                    )
-            fitted = fit_statistics(from_stats, settings)
-        else:
-            if data is None:
-                raise ValueError("fit needs DATA, a table, or --from-stats FILE.")
+        given = {f"--{name}": value is not None for name, value in strengths.items()}
+        given |= {"--penalty nuclear": penalty == "nuclear", "--key": key is not None}
+        given |= {"--shards": shards is not None, "--from-stats": bool(from_stats)}
+        kind, reason = choose_model(model, [name for name in given if given[name]])
+        structure = read_structure(task_prior, ties, intercepts, outliers=outliers)
+        frame = None
+        if not from_stats:
+            assert data is not None
             source = engines.open_source(
                 data, where, delimiter=delimiter, decimal=decimal
             )
@@ -191,280 +225,138 @@ def fit(
             schema = read_schema(
                 task, target, weight, features, categories, missing, drop
             )
-            if classify and key is not None:
-                raise ValueError(
-                    "--key cannot be combined with --classify, whose folds are "
-                    "stratified by task and class. Omit one of them."
-                )
-            if classify and shards is not None:
-                raise ValueError(
-                    "--shards cannot be combined with --classify, which needs the rows "
-                    "in memory. Omit one of them."
-                )
-            if classify:
-                fitted = fit_classes(source, schema, settings)
+        if kind == "tabular":
+            frame = tabular.read_frame(source, schema, exact=classify)
+            if frame is None:
+                kind, reason = "linear", "the table is too large for memory"
+            elif classify and not tabular.has_two_classes(frame):
+                kind, reason = "linear", "classes differ between tasks"
+        if kind == "linear" and (smooth is not None or trees is not None):
+            option = "--smooth" if smooth is not None else "--trees"
+            raise ValueError(
+                f"{option} needs the tabular model, but a linear model is fitted: "
+                f"{reason}. Omit one of them."
+            )
+        if kind == "tabular":
+            assert frame is not None
+            if not classify:
+                tabular.check_numbers(frame, schema, source.name)
+            settings = tabular_settings(structure, smooth, trees, folds, jobs)
+            pipeline = tabular.fit_frame(
+                frame, schema, settings, classify=classify, prior=read_prior(prior)
+            )
+            save(pipeline, out)
+            facts = tabular.describe(pipeline, frame, out, classify=classify)
+        else:
+            for name, option, unused in (
+                ("theta", "--prior", prior is None),
+                ("epsilon", "--task-prior", task_prior == "none"),
+            ):
+                if unused:
+                    if strengths[name]:
+                        text = f"--{name} has no effect without {option}."
+                        warnings.warn(text, stacklevel=2)
+                    strengths[name] = strengths[name] or 0.0
+            chosen = Settings(
+                strengths, read_prior(prior), structure, penalty, folds, jobs
+            )
+            if from_stats:
+                unusable: dict[str, Any] = {"DATA": data, "--task": task}
+                unusable |= {"--target": target, "--key": key, "--classify": classify}
+                unusable |= {"--where": where, "--weight": weight, "--drop": drop}
+                unusable |= {"--features": features, "--delimiter": delimiter}
+                unusable |= {"--decimal": decimal, "--categories": categories}
+                unusable |= {"--missing": missing != "error", "--shards": shards}
+                for option, value in unusable.items():
+                    if value:
+                        raise ValueError(
+                            f"{option} cannot be combined with --from-stats, which "
+                            "holds no rows. Give it to 'priormtl stats' instead."
+                        )
+                fitted = fit_statistics(from_stats, chosen)
+            elif classify:
+                for option, value, why in (
+                    ("--key", key, "whose folds are stratified by task and class"),
+                    ("--shards", shards, "which needs the rows in memory"),
+                ):
+                    if value is not None:
+                        raise ValueError(
+                            f"{option} cannot be combined with --classify, {why}. Omit "
+                            "one of them."
+                        )
+                fitted = fit_classes(source, schema, chosen)
             else:
-                fitted = fit_numbers(source, schema, settings, key, shards)
-        save(fitted.model, out)
-    facts = describe(fitted, out)
+                fitted = fit_numbers(source, schema, chosen, key, shards)
+            save(fitted.model, out)
+            facts = describe(fitted, out)
+    facts |= {"reason": reason, "seconds": monotonic() - begin}
     if as_json:
         print_json(facts)
         return
-    for line in to_lines(facts):
+    show = to_lines if kind == "linear" else tabular.to_lines
+    for line in show(facts, reason):
         echo(line)
     echo(f"wrote {out}")
+    echo(f"Next: priormtl report {out}, or priormtl predict {out} NEW --out new.csv")
 
 
-# Fits
-
-
-class Fitted(NamedTuple):
-    """A fitted model, and the rows that it has seen."""
-
-    model: Any
-    rows: int | None = None  # None: unknown, since statistics were read
-    dropped: int = 0
-
-
-class Settings(NamedTuple):
-    """What is fitted, and how it is tuned."""
-
-    strengths: dict[str, float | None]  # lam, theta, epsilon; None: to be tuned
-    prior: Any  # PriorFile, FeaturePrior or None
-    task_prior: str | None
-    penalty: str
-    folds: int
-    jobs: int
-
-    @property
-    def tuned(self) -> list[str]:
-        """Names of the strengths that are not given."""
-        return [name for name, value in self.strengths.items() if value is None]
-
-    def build(self, features: Sequence[str] | None, *, classify: bool) -> Any:
-        """Estimator for these features, whose names a prior file may use."""
-        from priormtl import estimators
-        from priormtl.priors import FeaturePrior, PriorFile
-
-        prior = self.prior
-        if isinstance(prior, PriorFile):
-            prior.check_names(features or ())
-            prior = FeaturePrior.from_file(prior)
-        shared = {
-            "feature_prior": prior,
-            "task_prior": self.task_prior,
-            "penalty": self.penalty,
-            "standardize": True,
-        }
-        kind = "MultiTaskClassifier" if classify else "MultiTaskRegressor"
-        if not self.tuned:
-            return getattr(estimators, kind)(**self.strengths, **shared)
-        grids: dict[str, Any] = {
-            "thetas": (0.0, *estimators.THETAS),
-            "epsilons": (0.0, *estimators.EPSILONS),
-        }
-        for name, value in self.strengths.items():
-            if value is not None:
-                grids[f"{name}s"] = [value]
-        tuning = {"cv": self.folds, "n_jobs": self.jobs}
-        return getattr(estimators, f"{kind}CV")(**grids, **tuning, **shared)
-
-    @contextmanager
-    def explain_folds(self) -> Iterator[None]:
-        """Say what else helps if the rows do not suffice to tune strengths."""
-        try:
-            yield
-        except FoldsError as error:
-            raise FoldsError(
-                f"{error} Or give {self.options}: then no rows are held out."
-            ) from None
-
-    @property
-    def options(self) -> str:
-        """Options of the strengths that are tuned."""
-        return " and ".join(f"--{name}" for name in self.tuned)
-
-
-def read_prior(prior: str | None) -> Any:
-    from priormtl.priors import FeaturePrior, read_prior_file
-
-    if prior is None:
-        return None
-    if prior == NATURAL:
-        return FeaturePrior.from_correlation()
-    try:
-        return read_prior_file(prior)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"{error} For correlations, use --prior {NATURAL}."
-        ) from None
-    except ValueError as error:
-        raise ValueError(f"{error}{suggest([prior], [NATURAL])}") from None
-
-
-def fit_numbers(
-    source: "Source",
-    schema: "Schema",
-    settings: Settings,
-    key: str | None,
-    shards: Path | None,
-) -> Fitted:
-    """Fit a regressor to statistics of a table, read in one pass."""
-    from priormtl.estimators import read_source
-
-    if settings.tuned:
-        schema = replace(schema, folds=settings.folds, key=key)
-    with settings.explain_folds():
-        found = read_source(source, schema, shards=shards)
-        model = settings.build(found.parts[0].features, classify=False)
-        model.fit_statistics(found.parts if settings.tuned else found.whole)
-    hint_at_classes(schema.target, found.parts)
-    return Fitted(model, found.rows, found.dropped)
-
-
-def fit_classes(source: "Source", schema: "Schema", settings: Settings) -> Fitted:
-    """Fit a classifier to the rows of a table, in memory."""
-    from priormtl.estimators import fit_rows, read_source_rows
-
-    rows = read_source_rows(source, schema)
-    _check_classes(source.name, schema.target, rows)
-    model = settings.build(rows.X.column_names, classify=True)
-    with settings.explain_folds():
-        fit_rows(model, rows)
-    return Fitted(model, rows.read, rows.dropped)
-
-
-def fit_statistics(files: Sequence[Path], settings: Settings) -> Fitted:
-    """Fit to files of statistics, each of which is held out once to tune."""
-    from priormtl.cli.stats import add_sites, read_sites
-
-    if not settings.tuned:
-        whole = add_sites(files)
-        model = settings.build(whole.features, classify=False)
-        return Fitted(model.fit_statistics(whole))
-    if len(files) == 1:
+def choose_model(wanted: str, linear_only: list[str]) -> tuple[str, str]:
+    """Model to fit, and why; some options exist for linear models only."""
+    if wanted == "tabular" and linear_only:
         raise ValueError(
-            f"{files[0]} alone is not enough to tune {settings.options}. Give values, "
-            "or several files with --from-stats, each of which is held out once."
+            f"{linear_only[0]} needs --model linear: the tabular model estimates its "
+            "strengths from rows in memory. Omit one of them."
         )
-    parts = list(read_sites(files))
-    model = settings.build(parts[0].features, classify=False)
-    with settings.explain_folds():
-        return Fitted(model.fit_statistics(parts))
+    if wanted != "auto":
+        return wanted, f"--model {wanted}"
+    if linear_only:
+        return "linear", f"{' and '.join(linear_only)} given"
+    return "tabular", "the default"
 
 
-def _check_classes(data: str, target: str, rows: "SourceRows") -> None:
-    """Fail if a task has more than two classes, or if all tasks have the same one."""
-    import pyarrow as pa
-
-    table = pa.table({"task": rows.task, "class": rows.y})
-    found = table.group_by("task").aggregate([("class", "distinct")]).to_pylist()
-    for row in found:
-        classes = row["class_distinct"]
-        if len(classes) > 2 or len(rows.y.unique()) < 2:
-            few = ", ".join(repr(value) for value in classes[:3])
+def read_structure(
+    task_prior: str, ties: str, intercepts: str, *, outliers: bool
+) -> dict[str, Any]:
+    """Parameters of estimators that are given; "auto" is left to them."""
+    found: dict[str, Any] = {}
+    if task_prior != "auto":
+        found["task_prior"] = None if task_prior == "none" else task_prior
+    if ties != "auto":
+        found["ties"] = ties
+    if intercepts != "auto":
+        found["fit_intercept"] = INTERCEPTS[intercepts]
+    if task_prior == "none":
+        if intercepts == "tied" or ties == "adaptive":
+            option = "--ties adaptive" if ties == "adaptive" else "--intercepts tied"
             raise ValueError(
-                f"{data}: column {target!r} must hold two classes in each task for "
-                f"--classify: task {row['task']!r} has {len(classes)}, such as {few}. "
-                "Omit --classify or choose another target."
+                f"{option} needs a task prior, which says which tasks are similar. "
+                "Omit --task-prior none."
             )
+        found = {"fit_intercept": True, "ties": "uniform"} | found
+    if outliers:
+        found["outlier_tasks"] = True
+    return found
 
 
-def hint_at_classes(target: str, parts: "Sequence[TaskStatistics]") -> None:
-    """Warn if all targets are 0 or 1, which is a matter for ``--classify``."""
-    import numpy as np
+def tabular_settings(
+    structure: dict[str, Any],
+    smooth: str | None,
+    trees: str | None,
+    folds: int,
+    jobs: int,
+) -> dict[str, Any]:
+    """Arguments of ``tabular_model``."""
+    from priormtl.estimators import EPSILONS, THETAS
 
-    varied = any(np.any(part.yy > ROUNDING * part.weight) for part in parts)
-    for part in parts:
-        # y² - y is positive for all whole numbers but 0 and 1.
-        squares = part.yy + part.weight * part.y_mean**2
-        sums = part.weight * part.y_mean
-        varied &= bool(np.all(np.abs(squares - sums) <= ROUNDING * part.weight))
-    if varied:
-        warnings.warn(
-            f"all values of {target!r} are 0 or 1 and were fitted as numbers. Use "
-            "--classify for classes and their probabilities.",
-            stacklevel=2,
-        )
-
-
-# What is printed
-
-
-def describe(fitted: Fitted, out: Path) -> dict[str, Any]:
-    """Summary of a fit, for JSON."""
-    summary: ModelSummary = fitted.model.summary()
-    certificate, search = summary.certificate, summary.search
-    assert certificate is not None
-    scores = {}
-    # No score is defined if no fold has both classes.
-    if search is not None and isfinite(score := summary.cv_score or 0.0):
-        scores[search.metric] = score
-        if search.is_error:
-            scores[search.metric] = error = max(0.0, -score)
-            if variance := summary.target_variance:
-                scores["R²"] = 1.0 - error / variance
-    strongest = []
-    for one in summary.features[:MOST_FEATURES]:
-        # Change of the target by one standard deviation of a feature.
-        effects = [one.scale * value for value in (one.mean, one.least, one.most)]
-        strongest.append(
-            {"feature": one.name} | dict(zip(EFFECTS, effects, strict=True))
-        )
-    return {
-        "file": str(out),
-        "rows": fitted.rows,
-        "dropped": fitted.dropped,
-        "tasks": summary.n_tasks,
-        "features": summary.n_features,
-        "used_features": summary.n_selected,
-        **{one.name: one.value for one in summary.strengths},
-        "searched": [one.name for one in summary.strengths if one.candidates > 1],
-        "folds": None if search is None else search.scores.shape[1],
-        "scores": scores,
-        "objective": certificate.objective,
-        "gap": certificate.gap,
-        "relative_gap": certificate.relative,
-        "strongest": strongest,
-    }
-
-
-def to_lines(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Summary of a fit as lines of text."""
-    from priormtl.tables import count_words
-
-    tasks = count_words(facts["tasks"], "task")
-    features = count_words(facts["features"], "feature")
-    rows = "Statistics of "
-    if facts["rows"] is not None:
-        dropped = facts["dropped"]
-        left_out = f" ({dropped:,} dropped for missing values)" if dropped else ""
-        rows = f"{count_words(facts['rows'], 'row')}{left_out}, "
-    yield f"{rows}{tasks}, {features}."
-    strengths = [f"{name} {facts[name]:.4g}" for name in ("lam", "theta", "epsilon")]
-    if facts["searched"]:
-        *some, last = facts["searched"]
-        found = f"{', '.join(some)} and {last}" if some else last
-        tuned = f"; {found} tuned by {facts['folds']}-fold cross-validation"
-        yield f"Strengths: {', '.join(strengths)}{tuned}."
-    else:
-        yield f"Strengths as given: {', '.join(strengths)}."
-    if facts["scores"]:
-        words = [f"{name} {value:.4g}" for name, value in facts["scores"].items()]
-        yield f"On held-out rows: {', '.join(words)}."
-    yield f"Relative duality gap {max(facts['relative_gap'], 0.0):.1g}."
-    verb = "is" if facts["used_features"] == 1 else "are"
-    used = f"{facts['used_features']:,} of {features} {verb} used"
-    if not facts["strongest"]:
-        yield f"{used}."
-        return
-    yield f"{used}; effects of one standard deviation, mean and range over tasks:"
-    cells = [
-        (one["feature"], *(f"{one[name]:+.3g}" for name in EFFECTS))
-        for one in facts["strongest"]
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for name, *numbers in cells:
-        padded = [text.rjust(w) for text, w in zip(numbers, widths[1:], strict=True)]
-        mean, lowest, highest = padded
-        yield f"  {name.ljust(widths[0])}  {mean}  ({lowest} … {highest})"
+    settings: dict[str, Any] = {"cv": folds, "n_jobs": jobs, **structure}
+    if structure.get("ties") == "uniform":
+        # REML estimates nothing here, so that strengths are searched on the folds.
+        settings |= {"lams": None, "thetas": THETAS, "epsilons": EPSILONS}
+        if structure.get("task_prior", "auto") is None:
+            settings["epsilons"] = (0.0,)
+    if smooth is not None:
+        plain = smooth in ("auto", "none")
+        settings["smooth"] = smooth if plain else split_names(smooth)
+    if trees is not None:
+        settings["trees"] = trees
+    return settings

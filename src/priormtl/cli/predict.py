@@ -4,6 +4,7 @@ Columns are found by the names that the model remembers. Predictions are written
 or Parquet as they are made, to a file that appears only when it is complete.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -90,7 +91,7 @@ def predict(
         with engines.naming(source.name):
             kept, used = predictor.kept, predictor.used_columns(source.columns)
         wanted = engines.Wanted(used, {*kept, *predictor.text_columns})
-        size = engines.choose_rows(len(predictor.encoding.features) + len(used))
+        size = engines.choose_rows(predictor.width + len(used))
         with (
             write_batches(out) as write,
             show_progress(None, None, "predicting", source.size, "bytes") as advance,
@@ -101,6 +102,8 @@ def predict(
                 write(found)
                 read, written = read + batch.num_rows, written + found.num_rows
                 advance(batch.size)
+        if isinstance(predictor, TablePredictor):
+            predictor.warn_of_unseen()
     # Classes may differ between tasks; then probabilities have no common name.
     classes: Any = getattr(predictor.model, "classes_", None)
     shared = classes is not None and not isinstance(classes, list)
@@ -129,7 +132,13 @@ class Predictor(NamedTuple):
     kept: tuple[str, ...]  # columns that are copied beside the predictions
 
     @property
+    def width(self) -> int:
+        """Number of features."""
+        return len(self.encoding.features)
+
+    @property
     def text_columns(self) -> list[str]:
+        """Columns of categories, whose integers stay integers."""
         return [c.name for c in self.encoding.columns if c.values is not None]
 
     def used_columns(self, names: list[str]) -> tuple[str, ...]:
@@ -159,17 +168,95 @@ class Predictor(NamedTuple):
         if not hasattr(model, "encoding_"):
             table = table.select(list(encoding.features))
         values = model.predict(table, task=labels) if rows else np.empty(0)
-        if not hasattr(model, "classes_"):
-            return found.append_column("prediction", pa.array(values))
-        # Rows of a batch need not show all classes, from which the type follows.
-        kind = pa.array(np.ravel(model.classes_).tolist()).type
-        found = found.append_column("prediction", pa.array(values.tolist(), kind))
+        shares = None
         if hasattr(model, "predict_proba"):
             shares = np.empty((0, 2))
             if rows:
                 shares = model.predict_proba(table, task=labels)
-            found = found.append_column("probability", pa.array(shares[:, 1]))
-        return found
+        return _append(found, model, values, shares)
+
+
+class TablePredictor(NamedTuple):
+    """A pipeline of ``tabular_model``, and the columns of a table that it needs."""
+
+    model: Any
+    task: str  # column of the table; the pipeline may call it otherwise
+    kept: tuple[str, ...]
+    unseen: dict[Any, int]  # rows of tasks that were not seen in the fit
+    known: frozenset[Any]
+
+    @property
+    def width(self) -> int:
+        return int(self.model[-1].n_features_in_)
+
+    @property
+    def text_columns(self) -> list[str]:
+        return [c.name for c in self.model[0]._columns if hasattr(c, "values")]
+
+    def used_columns(self, names: list[str]) -> tuple[str, ...]:
+        for name in (self.task, *self.kept, *self.model[0].columns_):
+            if name not in names:
+                raise unknown_name("column", name, names)
+        used = [self.task, *self.kept, *self.model[0].columns_]
+        return tuple(dict.fromkeys(used))
+
+    def predict(self, table: "pa.Table") -> "pa.Table":
+        """Kept columns and predictions; gaps of features are filled as in the fit."""
+        import numpy as np
+        import pyarrow as pa
+
+        features, rows = self.model[0], table.num_rows
+        names = [f"{n}_given" if n in WRITTEN else n for n in self.kept]
+        found = table.select(list(self.kept)).rename_columns(names)
+        if table[self.task].null_count:
+            raise ValueError(
+                f"column {self.task!r} must name the task of each row: "
+                f"{table[self.task].null_count:,} are missing. Use --where, or name "
+                "them: new names are predicted by what tasks share."
+            )
+        if rows:
+            for pair in table[self.task].value_counts().to_pylist():
+                if pair["values"] not in self.known:
+                    label = pair["values"]
+                    self.unseen[label] = self.unseen.get(label, 0) + pair["counts"]
+        # Columns that the fit has seen but does not use need not be there.
+        columns = {}
+        for name in map(str, features.feature_names_in_):
+            source = self.task if name == features.task else name
+            used = name == features.task or name in features.columns_
+            columns[name] = table[source] if used else pa.nulls(rows)
+        frame = pa.table(columns)
+        values = self.model.predict(frame) if rows else np.empty(0)
+        shares = None
+        if hasattr(self.model, "classes_"):
+            shares = self.model.predict_proba(frame) if rows else np.empty((0, 2))
+        return _append(found, self.model, values, shares)
+
+    def warn_of_unseen(self) -> None:
+        """Say once how many rows have tasks that were not seen in the fit."""
+        if self.unseen:
+            count, first = sum(self.unseen.values()), next(iter(self.unseen))
+            warnings.warn(
+                f"{count:,} rows are of {len(self.unseen):,} tasks that were not seen "
+                f"in the fit, such as {first!r}. They are predicted by what tasks "
+                "share.",
+                stacklevel=2,
+            )
+
+
+def _append(found: "pa.Table", model: Any, values: Any, shares: Any) -> "pa.Table":
+    """Table with predictions and probabilities as further columns."""
+    import numpy as np
+    import pyarrow as pa
+
+    if not hasattr(model, "classes_"):
+        return found.append_column("prediction", pa.array(values))
+    # Rows of a batch need not show all classes, from which the type follows.
+    kind = pa.array(np.ravel(model.classes_).tolist()).type
+    found = found.append_column("prediction", pa.array(values.tolist(), kind))
+    if shares is not None:
+        found = found.append_column("probability", pa.array(shares[:, 1]))
+    return found
 
 
 def prepare(
@@ -177,12 +264,20 @@ def prepare(
     task: str | None,
     identity: list[str] | None,
     unseen: str | None = None,
-) -> Predictor:
+) -> Predictor | TablePredictor:
     """Load a model, and find out which columns of a table it needs."""
     from priormtl.data import Encoding
     from priormtl.storage import load
 
     model = load(path)
+    if hasattr(model, "steps"):
+        linear = getattr(model[-1], "model_", model[-1])
+        if unseen is not None:
+            linear.set_params(unseen_tasks=unseen)
+        column = task or model[0].task
+        known = frozenset(linear.tasks_.tolist())
+        copied = tuple(dict.fromkeys([*(identity or ()), column]))
+        return TablePredictor(model, column, copied, {}, known)
     encoding = getattr(model, "encoding_", None)
     if encoding is None:
         names = getattr(model, "feature_names_in_", None)

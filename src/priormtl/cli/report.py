@@ -119,6 +119,10 @@ def read_known_rows(
     encoding = getattr(model, "encoding_", None)
     names = getattr(model, "feature_names_in_", None)
     column = getattr(model, "task_column_", None) or getattr(model, "task", None)
+    tabular = model[0] if hasattr(model, "steps") else None
+    if tabular is not None:
+        column, names = tabular.task, tabular.columns_
+        target = target or getattr(tabular, "target_column_", None)
     if task is None and isinstance(column, str):
         task = column
     if target is None and encoding is not None:
@@ -159,6 +163,13 @@ def read_known_rows(
         others = [one for one in present if one not in (task, target)]
         X = np.column_stack([table[one].to_numpy() for one in others])
     y, labels = table[target], table[task]
+    if tabular is not None:
+        # Columns that the fit has seen but does not use need not be there.
+        columns = {
+            str(one): X[one] if one in tabular.columns_ else pa.nulls(len(y))
+            for one in tabular.feature_names_in_
+        }
+        return {"X": pa.table(columns | {tabular.task: labels}), "y": y}
     if getattr(model, "task", None) is None:
         return {"X": X, "y": y, "task": labels}
     if model.task not in X.column_names:

@@ -110,7 +110,8 @@ def report(
     Parameters
     ----------
     model : fitted model
-        Any linear model of this package.
+        Any linear model of this package, or a pipeline of ``tabular_model``, whose
+        linear part is shown; scores are those of the whole pipeline.
     X, y : rows and targets, optional
         Data for the scores of each task, as in ``fit``, preferably not the training
         rows. If they are not given, the training rows are scored, provided that the
@@ -211,6 +212,9 @@ def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
         facts.append(("Intercepts", INTERCEPTS[summary.intercepts]))
     if fitted.is_classifier and hasattr(model, "loss"):
         facts.append(("Loss", summary.loss))
+    if fitted.trees_weight is not None:
+        share = f"{fitted.trees_weight:.0%} of predictions, beside the linear model"
+        facts.append(("Boosted trees", share if fitted.trees_weight else "none"))
     if hasattr(model, "standardize"):
         facts.append(("Standardised", "yes" if summary.standardized else "no"))
     return tuple(facts)

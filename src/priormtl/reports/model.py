@@ -6,11 +6,12 @@ make coefficients comparable: a feature's size is ``‖p_j‖ · sd_j``. Scores 
 given rows, or from the statistics that the model keeps of its training rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.pipeline import Pipeline
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
@@ -33,10 +34,14 @@ class FittedModel:
     features: tuple[str, ...]
     tasks: tuple[str, ...]
     scale: Array | None  # (d,) standard deviations
+    pipeline: Any = None  # of tabular_model, whose linear part the model is
 
     @classmethod
     def read(cls, model: Any, X: Any = None) -> Self:
         """Read a fitted linear model; rows of X may give standard deviations."""
+        if isinstance(model, Pipeline) and hasattr(model[0], "columns_"):
+            linear = getattr(model[-1], "model_", model[-1])
+            return replace(cls.read(linear), pipeline=model)
         coef = getattr(model, "coef_", None)
         tasks = getattr(model, "tasks_", None)
         if coef is None or tasks is None or np.shape(coef)[:1] != np.shape(tasks)[:1]:
@@ -52,6 +57,11 @@ class FittedModel:
             tuple(spell_label(one.task) for one in summary.tasks),
             _feature_deviations(model, X),
         )
+
+    @property
+    def trees_weight(self) -> float | None:
+        """Share of boosted trees in predictions; None for linear models."""
+        return getattr(self.pipeline and self.pipeline[-1], "trees_weight_", None)
 
     @property
     def coef(self) -> Array:
@@ -156,8 +166,12 @@ def score_training(fitted: FittedModel) -> Scores | None:
 def score_rows(fitted: FittedModel, X: Any, y: Any, task: Any) -> Scores:
     """Scores on rows with known targets: R² of numbers, AUC of classes."""
     model, m = fitted.model, len(fitted.tasks)
+    given = {"task": task}
+    if fitted.pipeline is not None:
+        model, given = fitted.pipeline, {}
     predict = model.decision_function if fitted.is_classifier else model.predict
-    scores = np.asarray(predict(X, task=task), dtype=np.float64)
+    scores = np.asarray(predict(X, **given), dtype=np.float64)
+    model = fitted.model  # whose task column the table has, too
     codes: Index | None = None
     if scores.ndim == 1:
         _, labels = model._split_task(X, task)

@@ -1,0 +1,300 @@
+"""Linear models of 'priormtl fit': plain estimators, from statistics where possible.
+
+Strengths that are not given are tuned by cross-validation, zero included, so that the
+search itself shows what a prior adds. Regression needs one pass over the table, which
+may be larger than memory; classification reads its rows into memory.
+"""
+
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from priormtl.exceptions import FoldsError, suggest
+
+if TYPE_CHECKING:
+    from priormtl.data import TaskStatistics
+    from priormtl.engines import Schema, Source, SourceRows
+    from priormtl.estimators import ModelSummary
+
+NATURAL = "natural"
+MOST_FEATURES = 8  # that are listed
+EFFECTS = ("mean", "lowest", "highest")
+ROUNDING = 1e-9  # of sums over many rows
+
+
+# Fits
+
+
+class Fitted(NamedTuple):
+    """A fitted model, and the rows that it has seen."""
+
+    model: Any
+    rows: int | None = None  # None: unknown, since statistics were read
+    dropped: int = 0
+
+
+class Settings(NamedTuple):
+    """What is fitted, and how it is tuned."""
+
+    strengths: dict[str, float | None]  # lam, theta, epsilon; None: to be tuned
+    prior: Any  # PriorFile, FeaturePrior or None
+    structure: dict[str, Any]  # task_prior, ties, ... as far as they are given
+    penalty: str
+    folds: int
+    jobs: int
+
+    @property
+    def tuned(self) -> list[str]:
+        """Names of the strengths that are not given."""
+        return [name for name, value in self.strengths.items() if value is None]
+
+    def build(self, features: Sequence[str] | None, *, classify: bool) -> Any:
+        """Estimator for these features, whose names a prior file may use."""
+        from priormtl import estimators
+        from priormtl.priors import FeaturePrior, PriorFile
+
+        prior = self.prior
+        if isinstance(prior, PriorFile):
+            prior.check_names(features or ())
+            prior = FeaturePrior.from_file(prior)
+        shared = {
+            "feature_prior": prior,
+            "penalty": self.penalty,
+            "standardize": True,
+            **self.structure,
+        }
+        kind = "MultiTaskClassifier" if classify else "MultiTaskRegressor"
+        if not self.tuned:
+            return getattr(estimators, kind)(**self.strengths, **shared)
+        grids: dict[str, Any] = {
+            "thetas": (0.0, *estimators.THETAS),
+            "epsilons": (0.0, *estimators.EPSILONS),
+        }
+        for name, value in self.strengths.items():
+            if value is not None:
+                grids[f"{name}s"] = [value]
+        tuning = {"cv": self.folds, "n_jobs": self.jobs}
+        return getattr(estimators, f"{kind}CV")(**grids, **tuning, **shared)
+
+    @contextmanager
+    def explain_folds(self) -> Iterator[None]:
+        """Say what else helps if the rows do not suffice to tune strengths."""
+        try:
+            yield
+        except FoldsError as error:
+            raise FoldsError(
+                f"{error} Or give {self.options}: then no rows are held out."
+            ) from None
+
+    @property
+    def options(self) -> str:
+        """Options of the strengths that are tuned."""
+        return " and ".join(f"--{name}" for name in self.tuned)
+
+
+def read_prior(prior: str | None) -> Any:
+    from priormtl.priors import FeaturePrior, read_prior_file
+
+    if prior is None:
+        return None
+    if prior == NATURAL:
+        return FeaturePrior.from_correlation()
+    try:
+        return read_prior_file(prior)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{error} For correlations, use --prior {NATURAL}."
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{error}{suggest([prior], [NATURAL])}") from None
+
+
+def fit_numbers(
+    source: "Source",
+    schema: "Schema",
+    settings: Settings,
+    key: str | None,
+    shards: Path | None,
+) -> Fitted:
+    """Fit a regressor to statistics of a table, read in one pass."""
+    from priormtl.estimators import read_source
+
+    if settings.tuned:
+        schema = replace(schema, folds=settings.folds, key=key)
+    with settings.explain_folds():
+        found = read_source(source, schema, shards=shards)
+        model = settings.build(found.parts[0].features, classify=False)
+        model.fit_statistics(found.parts if settings.tuned else found.whole)
+    hint_at_classes(schema.target, found.parts)
+    return Fitted(model, found.rows, found.dropped)
+
+
+def fit_classes(source: "Source", schema: "Schema", settings: Settings) -> Fitted:
+    """Fit a classifier to the rows of a table, in memory."""
+    from priormtl.estimators import fit_rows, read_source_rows
+
+    rows = read_source_rows(source, schema)
+    _check_classes(source.name, schema.target, rows)
+    model = settings.build(rows.X.column_names, classify=True)
+    with settings.explain_folds():
+        fit_rows(model, rows)
+    return Fitted(model, rows.read, rows.dropped)
+
+
+def fit_statistics(files: Sequence[Path], settings: Settings) -> Fitted:
+    """Fit to files of statistics, each of which is held out once to tune."""
+    from priormtl.cli.stats import add_sites, read_sites
+
+    if not settings.tuned:
+        whole = add_sites(files)
+        model = settings.build(whole.features, classify=False)
+        return Fitted(model.fit_statistics(whole))
+    if len(files) == 1:
+        raise ValueError(
+            f"{files[0]} alone is not enough to tune {settings.options}. Give values, "
+            "or several files with --from-stats, each of which is held out once."
+        )
+    parts = list(read_sites(files))
+    model = settings.build(parts[0].features, classify=False)
+    with settings.explain_folds():
+        return Fitted(model.fit_statistics(parts))
+
+
+def _check_classes(data: str, target: str, rows: "SourceRows") -> None:
+    """Fail if a task has more than two classes, or if all tasks have the same one."""
+    import pyarrow as pa
+
+    table = pa.table({"task": rows.task, "class": rows.y})
+    found = table.group_by("task").aggregate([("class", "distinct")]).to_pylist()
+    for row in found:
+        classes = row["class_distinct"]
+        if len(classes) > 2 or len(rows.y.unique()) < 2:
+            few = ", ".join(repr(value) for value in classes[:3])
+            raise ValueError(
+                f"{data}: column {target!r} must hold two classes in each task for "
+                f"--classify: task {row['task']!r} has {len(classes)}, such as {few}. "
+                "Omit --classify or choose another target."
+            )
+
+
+def hint_at_classes(target: str, parts: "Sequence[TaskStatistics]") -> None:
+    """Warn if all targets are 0 or 1, which is a matter for ``--classify``."""
+    import numpy as np
+
+    varied = any(np.any(part.yy > ROUNDING * part.weight) for part in parts)
+    for part in parts:
+        # y² - y is positive for all whole numbers but 0 and 1.
+        squares = part.yy + part.weight * part.y_mean**2
+        sums = part.weight * part.y_mean
+        varied &= bool(np.all(np.abs(squares - sums) <= ROUNDING * part.weight))
+    if varied:
+        warnings.warn(
+            f"all values of {target!r} are 0 or 1 and were fitted as numbers. Use "
+            "--classify for classes and their probabilities.",
+            stacklevel=2,
+        )
+
+
+# What is printed
+
+
+def describe(fitted: Fitted, out: Path) -> dict[str, Any]:
+    """Summary of a fit, for JSON."""
+    summary: ModelSummary = fitted.model.summary()
+    certificate, search = summary.certificate, summary.search
+    assert certificate is not None
+    scores = {}
+    # No score is defined if no fold has both classes.
+    if search is not None and isfinite(score := summary.cv_score or 0.0):
+        scores[search.metric] = score
+        if search.is_error:
+            scores[search.metric] = error = max(0.0, -score)
+            if variance := summary.target_variance:
+                scores["R²"] = 1.0 - error / variance
+    return {
+        "file": str(out),
+        "model": "linear",
+        "rows": fitted.rows,
+        "dropped": fitted.dropped,
+        "tasks": summary.n_tasks,
+        "features": summary.n_features,
+        "used_features": summary.n_selected,
+        **{one.name: one.value for one in summary.strengths},
+        "searched": [one.name for one in summary.strengths if one.candidates > 1],
+        "folds": None if search is None else search.scores.shape[1],
+        "scores": scores,
+        "objective": certificate.objective,
+        "gap": certificate.gap,
+        "relative_gap": certificate.relative,
+        "strongest": list_effects(summary),
+    }
+
+
+def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
+    """Summary of a fit as lines of text."""
+    from priormtl.tables import count_words
+
+    tasks = count_words(facts["tasks"], "task")
+    features = count_words(facts["features"], "feature")
+    rows = "Statistics of "
+    if facts["rows"] is not None:
+        dropped = facts["dropped"]
+        left_out = f" ({dropped:,} dropped for missing values)" if dropped else ""
+        rows = f"{count_words(facts['rows'], 'row')}{left_out}, "
+    yield f"{rows}{tasks}, {features}."
+    yield f"Model: linear ({reason})."
+    strengths = [f"{name} {facts[name]:.4g}" for name in ("lam", "theta", "epsilon")]
+    if facts["searched"]:
+        *some, last = facts["searched"]
+        found = f"{', '.join(some)} and {last}" if some else last
+        tuned = f"; {found} tuned by {facts['folds']}-fold cross-validation"
+        yield f"Strengths: {', '.join(strengths)}{tuned}."
+    else:
+        yield f"Strengths as given: {', '.join(strengths)}."
+    if facts["scores"]:
+        words = [f"{name} {value:.4g}" for name, value in facts["scores"].items()]
+        yield f"On held-out rows: {', '.join(words)}."
+    yield f"Relative duality gap {max(facts['relative_gap'], 0.0):.1g}."
+    yield from effect_lines(facts, features)
+
+
+def list_effects(
+    summary: "ModelSummary", omitted: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Change of the target by one standard deviation of the strongest features."""
+    strongest = []
+    shown = [one for one in summary.features if one.name not in omitted]
+    for one in shown[:MOST_FEATURES]:
+        effects = [one.scale * value for value in (one.mean, one.least, one.most)]
+        strongest.append(
+            {"feature": one.name} | dict(zip(EFFECTS, effects, strict=True))
+        )
+    return strongest
+
+
+def effect_lines(facts: Mapping[str, Any], features: str) -> Iterator[str]:
+    """Number of features in use, and the strongest of them."""
+    verb = "is" if facts["used_features"] == 1 else "are"
+    used = f"{facts['used_features']:,} of {features} {verb} used"
+    if not facts["strongest"]:
+        yield f"{used}."
+        return
+    yield f"{used}; effects of one standard deviation, mean and range over tasks:"
+    yield from strongest_lines(facts)
+
+
+def strongest_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each of the strongest features: mean and range of its effect."""
+    cells = [
+        (one["feature"], *(f"{one[name]:+.3g}" for name in EFFECTS))
+        for one in facts["strongest"]
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for name, *numbers in cells:
+        padded = [text.rjust(w) for text, w in zip(numbers, widths[1:], strict=True)]
+        mean, lowest, highest = padded
+        yield f"  {name.ljust(widths[0])}  {mean}  ({lowest} … {highest})"

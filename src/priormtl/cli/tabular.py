@@ -1,0 +1,305 @@
+"""The default model of 'priormtl fit': ``tabular_model`` on a table in memory.
+
+The table is read as it is: texts, categories, dates and gaps in features are left to
+``tabular_model``, so that the command fits what the library fits. What was chosen is
+printed with the error of rows that were held out, beside that of the mean of each task.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from priormtl.exceptions import DataFileError, FoldsError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from priormtl.engines import Schema, Source
+
+MOST_CELLS = 20_000_000  # rows × columns; curves need about ten times the memory
+ERRORS = {False: "root mean squared error", True: "log-loss"}  # by classify
+
+
+class Frame(NamedTuple):
+    """A table in memory: features with the task, targets and weights."""
+
+    X: "pa.Table"
+    y: Any  # (n,) numpy array
+    weight: Any  # (n,) or None
+    rows: int  # that were read
+    dropped: int
+
+
+# Reading
+
+
+def read_frame(source: "Source", schema: "Schema", *, exact: bool) -> Frame | None:
+    """Read a table as it is; None if it is too large.
+
+    ``exact`` keeps integers of CSV files as targets, as classes need it.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    from priormtl.engines.columns import find_gaps
+
+    wanted = source.wanted(schema)
+    if exact:
+        wanted = wanted._replace(exact={*wanted.exact, schema.target})
+    pieces, cells = [], 0
+    for piece in source.read(wanted):
+        pieces.append(piece.table)
+        cells += piece.num_rows * len(wanted.columns)
+        if cells > MOST_CELLS:
+            return None
+    try:
+        table = pa.concat_tables(pieces, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataFileError(
+            f"{source.name} must hold columns of one type: {str(error).rstrip('.')}."
+        ) from None
+    rows = table.num_rows
+    if not rows:
+        raise DataFileError(f"{source.name} has no rows, or none that match --where.")
+    # Features may have gaps; tasks, targets and weights may not.
+    gone = np.zeros(rows, dtype=bool)
+    for name in (schema.task, schema.target, schema.weight):
+        gaps = None if name is None else find_gaps(table[name])
+        if gaps is None or not gaps.any():
+            continue
+        if schema.missing == "error":
+            raise DataFileError(
+                f"{source.name}: column {name!r} is missing in {gaps.sum():,} of "
+                f"{rows:,} rows, first in row {int(np.argmax(gaps)) + 1}. Use "
+                "--missing drop to leave them out."
+            )
+        gone |= gaps
+    if gone.any():
+        table = table.filter(pa.array(~gone))
+    if not table.num_rows:
+        raise DataFileError(f"{source.name} has no rows with task and target.")
+    weight = None
+    if schema.weight is not None:
+        weight = table[schema.weight].to_numpy().astype(np.float64)
+    used = [*schema.feature_columns(source.columns), schema.task]
+    X = as_categories(table.select(used), schema.categories or {}, source.name)
+    return Frame(X, table[schema.target].to_numpy(), weight, rows, int(gone.sum()))
+
+
+def as_categories(
+    table: "pa.Table", columns: Mapping[str, Any], name: str
+) -> "pa.Table":
+    """Table with these columns as categories; values that are given must be all."""
+    import pyarrow as pa
+
+    for column, values in columns.items():
+        texts = table[column].cast(pa.string())
+        if values:
+            strange = [t for t in texts.unique().to_pylist() if t is not None]
+            strange = [text for text in strange if text not in values]
+            if strange:
+                raise DataFileError(
+                    f"{name}: column {column!r} must hold the values of --categories, "
+                    f"{', '.join(values)}: got {strange[0]!r}."
+                )
+        place = table.column_names.index(column)
+        table = table.set_column(place, column, texts.dictionary_encode())
+    return table
+
+
+# Fitting
+
+
+def fit_frame(
+    frame: Frame,
+    schema: "Schema",
+    settings: Mapping[str, Any],
+    *,
+    classify: bool,
+    prior: Any,
+) -> Any:
+    """Fit ``tabular_model``; names in a prior file must be those of its features."""
+    from priormtl import tabular_model
+    from priormtl.priors import FeaturePrior, PriorFile
+    from priormtl.tabular import TableFeatures
+
+    if isinstance(prior, PriorFile):
+        features = TableFeatures(schema.task, settings.get("smooth", "auto"))
+        names = features.fit(frame.X).get_feature_names_out()
+        prior.check_names([str(name) for name in names if name != schema.task])
+        prior = FeaturePrior.from_file(prior)
+    kind = "classifier" if classify else "regressor"
+    model = tabular_model(kind, task=schema.task, feature_prior=prior, **settings)
+    try:
+        model.fit(frame.X, frame.y, model__sample_weight=frame.weight)
+    except FoldsError as error:
+        raise FoldsError(
+            f"{error} Or give --lam and --epsilon: then no rows are held out."
+        ) from None
+    model[0].target_column_ = schema.target  # so that 'priormtl report' finds it
+    return model
+
+
+def has_two_classes(frame: Frame) -> bool:
+    """Whether all tasks together have two classes."""
+    return len(set(frame.y.tolist())) == 2
+
+
+def check_numbers(frame: Frame, schema: "Schema", name: str) -> None:
+    """Fail if targets are no finite numbers; hint at classes."""
+    import numpy as np
+
+    if not (np.issubdtype(frame.y.dtype, np.number) or frame.y.dtype == bool):
+        raise DataFileError(
+            f"{name}: column {schema.target!r} must hold numbers to be a target: it "
+            f"holds text such as {str(frame.y[0])!r}. For two classes use --classify."
+        )
+    values = np.unique(frame.y[:100_000])
+    if len(values) == 2 and set(values.tolist()) == {0, 1}:
+        warnings.warn(
+            f"all values of {schema.target!r} are 0 or 1 and were fitted as numbers. "
+            "Use --classify for classes and their probabilities.",
+            stacklevel=2,
+        )
+
+
+# What is printed
+
+
+def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str, Any]:
+    """Summary of a fit, for JSON."""
+    from priormtl.cli.linear import list_effects
+    from priormtl.splines import wiggles_of
+
+    features, last = model[0], model[-1]
+    linear = getattr(last, "model_", last)
+    summary = linear.summary()
+    certificate = summary.certificate
+    structure = dict(linear.structure_)
+    shape = structure.pop("smooth", "varying")  # of all curves
+    names = [str(name) for name in features.get_feature_names_out()]
+    wiggles = {names[j] for group in wiggles_of(names).values() for j in group}
+    curved = list(wiggles_of(names)) if shape != "straight" else []
+    error, baseline = held_out_errors(last, frame, features.task, classify=classify)
+    return {
+        "file": str(out),
+        "model": "tabular",
+        "rows": frame.rows,
+        "dropped": frame.dropped,
+        "tasks": summary.n_tasks,
+        "columns": len(features.columns_),
+        "features": summary.n_features,
+        "used_features": summary.n_selected,
+        "structure": {name: _plain(value) for name, value in structure.items()},
+        "smooth": curved,
+        "smooth_effects": shape,
+        "trees": getattr(last, "trees_weight_", None),
+        "outlier_tasks": [_plain(t) for t in getattr(linear, "outlier_tasks_", ())],
+        "folds": linear.n_splits_,
+        "scores": {ERRORS[classify]: error},
+        "baseline": {ERRORS[classify]: baseline},
+        "objective": certificate.objective,
+        "gap": certificate.gap,
+        "relative_gap": certificate.relative,
+        "strongest": list_effects(summary, wiggles),
+    }
+
+
+def held_out_errors(
+    last: Any, frame: Frame, task: str, *, classify: bool
+) -> tuple[float, float]:
+    """Error of held-out rows, and that of the mean of each task on the same folds."""
+    import numpy as np
+
+    linear = getattr(last, "model_", last)
+    scores, folds = last.held_out_, linear.folds_
+    _, codes = np.unique(
+        np.array(frame.X[task].to_pylist(), object).astype(str), return_inverse=True
+    )
+    y = frame.y if not classify else frame.y == linear.classes_[1]
+    y = np.asarray(y, dtype=np.float64)
+    weight = np.ones(len(y)) if frame.weight is None else frame.weight
+    means = np.full(len(y), np.nan)
+    for fold in range(linear.n_splits_):
+        train = np.where(folds == fold, 0.0, weight)
+        # One row of the mean of all rows keeps rates off 0 and 1, and new tasks known.
+        centre = train @ y / train.sum()
+        sums = np.bincount(codes, train * y) + classify * centre
+        counts = np.bincount(codes, train) + classify
+        safe = np.where(counts > 0, counts, 1.0)
+        by_task = np.where(counts > 0, sums / safe, centre)
+        means[folds == fold] = by_task[codes[folds == fold]]
+    known = ~np.isnan(scores) & ~np.isnan(means)
+    y, shares, means = y[known], weight[known], means[known]
+    if not shares.sum():
+        return float("nan"), float("nan")
+    if classify:
+        loss = np.logaddexp(0.0, np.where(y > 0, -1.0, 1.0) * scores[known])
+        low = np.clip(np.where(y > 0, means, 1.0 - means), 1e-3, 1.0)
+        both = loss, -np.log(low)
+        return tuple(float(shares @ one / shares.sum()) for one in both)  # type: ignore[return-value]
+    both = (y - scores[known]) ** 2, (y - means) ** 2
+    return tuple(float(np.sqrt(shares @ one / shares.sum())) for one in both)  # type: ignore[return-value]
+
+
+def _plain(value: Any) -> Any:
+    """Value for JSON: priors by name, arrays as lists."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
+    """Summary of a fit as lines of text."""
+    from priormtl.cli.linear import strongest_lines
+    from priormtl.tables import count_words
+
+    dropped = facts["dropped"]
+    left_out = f" ({dropped:,} dropped for missing values)" if dropped else ""
+    tasks = count_words(facts["tasks"], "task")
+    columns = count_words(facts["columns"], "column")
+    yield f"{count_words(facts['rows'], 'row')}{left_out}, {tasks}, {columns} used."
+    yield f"Model: tabular ({reason})."
+    yield f"Chosen by cross-validation: {', '.join(structure_words(facts))}."
+    [(metric, error)] = facts["scores"].items()
+    baseline = facts["baseline"][metric]
+    if isfinite(error):
+        share = f" ({1.0 - error / baseline:.0%} lower)" if error < baseline else ""
+        yield (
+            f"Held-out {metric} over {facts['folds']} folds: {error:.4g}; mean of each "
+            f"task alone: {baseline:.4g}{share}."
+        )
+    gap, seconds = max(facts["relative_gap"], 0.0), facts["seconds"]
+    yield f"Relative duality gap {gap:.1g}; {seconds:.1f} s."
+    if facts["strongest"]:
+        part = " of the linear part" if facts["trees"] else ""
+        yield f"Strongest effects{part} (of one standard deviation; mean and range):"
+        yield from strongest_lines(facts)
+
+
+def structure_words(facts: Mapping[str, Any]) -> Iterator[str]:
+    """What was chosen or given, in plain words."""
+    found = facts["structure"]
+    ties = "each as the data say" if found["ties"] == "adaptive" else "all alike"
+    near = {"mean": "all tasks", "chain": "neighbours in sorted order", None: "none"}
+    prior = found["task_prior"]
+    if prior is None:
+        yield "effects of each task alone"
+    else:
+        yield f"effects are similar in {near.get(prior, prior)}, {ties}"
+    kinds = {True: "free intercepts", False: "no intercepts", "tied": "tied intercepts"}
+    yield kinds.get(found["fit_intercept"], str(found["fit_intercept"]))
+    if facts["smooth"]:
+        curves = (
+            "one for all tasks" if facts["smooth_effects"] == "common" else "by task"
+        )
+        yield f"curves of {' and '.join(facts['smooth'])} ({curves})"
+    else:
+        yield "no curves"
+    trees = facts["trees"]
+    if trees is not None:
+        yield f"{trees:.0%} trees" if trees else "no trees"
+    if facts["outlier_tasks"]:
+        yield f"outlier tasks {', '.join(map(str, facts['outlier_tasks'][:8]))}"

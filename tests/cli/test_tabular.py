@@ -1,0 +1,257 @@
+"""priormtl fit by default: what tabular_model fits, and all commands that read it."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from exam_rows import exam_frame
+from priormtl import load, tabular_model
+from priormtl.cli import tabular
+from priormtl.cli.main import app
+from refusals import assert_refused
+
+TARGETS = ["score", "passed", "pupil"]
+WORDS = ("--task", "school", "--drop", "pupil")
+PLAIN = ("--trees", "none", "--smooth", "none", "--folds", "2")
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def fit(table, out, *words, target="score"):
+    other = {"score": "passed", "passed": "score"}[target]
+    words = ("--task", "school", "--drop", f"pupil,{other}", *words)
+    result = run("fit", table, *words, "--target", target, "--out", out)
+    assert result.exit_code == 0, result.output
+    return load(out), result
+
+
+@pytest.fixture(scope="module")
+def exams(tmp_path_factory):
+    place = tmp_path_factory.mktemp("exams")
+    exam_frame().to_csv(place / "exams.csv", index=False)
+    exam_frame(gaps=0.1).to_csv(place / "gaps.csv", index=False)
+    return place
+
+
+@pytest.fixture(scope="module")
+def fitted(exams):
+    """A model of scores with trees, and what was printed."""
+    out = exams / "scores.model"
+    return out, fit(exams / "gaps.csv", out)[1]
+
+
+def test_by_default_it_is_the_model_of_the_library(exams, fitted):
+    frame = pd.read_csv(exams / "gaps.csv")
+    X = frame.drop(columns=TARGETS)
+    expected = tabular_model("regressor", task="school").fit(X, frame["score"])
+    np.testing.assert_allclose(load(fitted[0]).predict(X), expected.predict(X))
+
+
+def test_what_was_chosen_is_told(fitted):
+    out, result = fitted
+    lines = result.stdout.splitlines()
+    assert lines[0] == "240 rows, 3 tasks, 3 columns used."
+    assert lines[1] == "Model: tabular (the default)."
+    assert lines[2].startswith("Chosen by cross-validation: effects are similar in")
+    assert "Held-out root mean squared error over 5 folds" in lines[3]
+    assert "mean of each task alone" in lines[3]
+    assert "% lower)" in lines[3]
+    assert "Relative duality gap" in lines[4]
+    assert f"Next: priormtl report {out}" in lines[-1]
+
+
+def test_held_out_error_is_that_of_rows_not_fitted(exams, tmp_path):
+    words = (*PLAIN, "--json")
+    model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
+    told = json.loads(result.stdout)
+    assert (told["model"], told["reason"]) == ("tabular", "the default")
+    assert told["trees"] is None
+    assert told["smooth"] == []
+    assert told["structure"]["fit_intercept"] == "tied"
+    # Mean squared error of the search, over folds of equal size.
+    found = told["scores"]["root mean squared error"]
+    assert found**2 == pytest.approx(-model[-1].best_score_, rel=1e-3)
+    score = exam_frame()["score"]
+    assert found < told["baseline"]["root mean squared error"]
+    spread = score.std() * 1.1
+    assert told["baseline"]["root mean squared error"] < spread
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        (("--smooth", "hours"), {"smooth": ["hours"]}),
+        (("--intercepts", "none"), {"fit_intercept": False}),
+        (("--task-prior", "chain"), {"task_prior": "chain"}),
+        (("--folds", "3", "--ties", "adaptive"), {"cv": 3}),
+        (("--outliers",), {"outlier_tasks": True}),
+    ],
+)
+def test_options_are_settings_of_the_library(exams, tmp_path, words, settings):
+    words = ("--trees", "none", *words)
+    model, _ = fit(exams / "exams.csv", tmp_path / "m", *words)
+    frame = pd.read_csv(exams / "exams.csv")
+    X = frame.drop(columns=TARGETS)
+    expected = tabular_model("regressor", task="school", trees="none", **settings)
+    expected.fit(X, frame["score"])
+    np.testing.assert_allclose(model.predict(X), expected.predict(X))
+
+
+def test_effects_of_each_task_alone(exams, tmp_path):
+    words = (*PLAIN, "--task-prior", "none")
+    model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
+    assert model[-1].epsilon_ == 0.0
+    assert "effects of each task alone, free intercepts" in result.stdout
+
+
+def test_weights_count_rows(exams, tmp_path):
+    frame = exam_frame(gaps=0.1).assign(weight=1 + np.arange(240) % 3)
+    frame.to_csv(tmp_path / "weighted.csv", index=False)
+    words = (*PLAIN, "--weight", "weight")
+    model, _ = fit(tmp_path / "weighted.csv", tmp_path / "m", *words)
+    X = frame.drop(columns=[*TARGETS, "weight"])
+    settings = {"smooth": "none", "trees": "none", "cv": 2}
+    expected = tabular_model("regressor", task="school", **settings)
+    expected.fit(X, frame["score"], model__sample_weight=frame["weight"])
+    np.testing.assert_allclose(model.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--lam", "1", "--epsilon", "1"), "--lam and --epsilon given"),
+        (("--model", "linear", "--folds", "2"), "--model linear"),
+        (
+            ("--penalty", "nuclear", "--lam", "1", "--epsilon", "1"),
+            "--lam and --epsilon and --penalty nuclear given",
+        ),
+    ],
+)
+def test_linear_models_say_why(exams, tmp_path, words, reason):
+    model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
+    assert hasattr(model, "coef_")
+    assert f"\nModel: linear ({reason}).\n" in result.stdout
+
+
+def test_tables_beyond_memory_get_a_linear_model(exams, tmp_path, monkeypatch):
+    monkeypatch.setattr(tabular, "MOST_CELLS", 100)
+    words = ("--folds", "2", "--ties", "uniform", "--intercepts", "tied")
+    model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
+    assert hasattr(model, "coef_")
+    assert "linear (the table is too large for memory)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--lam", "1", "--trees", "none"), "--trees needs the tabular model"),
+        (("--key", "pupil", "--smooth", "hours"), "--key given. Omit one of them"),
+        (("--model", "tabular", "--lam", "1"), "--lam needs --model linear"),
+        (("--task-prior", "none", "--intercepts", "tied"), "needs a task prior"),
+        (("--smooth", "hous"), "unknown column 'hous'"),
+        (("--target", "passed"), "For two classes use --classify"),
+        (("--where", "hours > 1000"), "has no rows, or none that match --where"),
+        (("--categories", "sex=f"), "'sex' must hold the values of --categories"),
+    ],
+)
+def test_mistakes_are_one_sentence(exams, tmp_path, words, message):
+    out = ("--target", "score", "--out", tmp_path / "m")
+    assert_refused(run("fit", exams / "exams.csv", *WORDS, *out, *words), message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("column", ["school", "score"])
+def test_rows_without_task_or_target(tmp_path, column):
+    frame = exam_frame()
+    frame.loc[[4, 9], column] = None
+    frame.to_csv(tmp_path / "gaps.csv", index=False)
+    words = (tmp_path / "gaps.csv", *WORDS, "--target", "score", *PLAIN)
+    refused = run("fit", *words, "--out", tmp_path / "m")
+    assert_refused(refused, f"{column!r} is missing in 2 of 240 rows, first in row 5")
+    assert "--missing drop" in refused.stderr
+    _, result = fit(tmp_path / "gaps.csv", tmp_path / "m", *PLAIN, "--missing", "drop")
+    assert result.stdout.startswith("240 rows (2 dropped for missing values)")
+
+
+def test_numbers_may_be_categories_in_fit_and_prediction(tmp_path):
+    frame = exam_frame().assign(grade=np.arange(240) % 3)
+    frame["score"] += np.array([0.0, 20.0, 5.0])[frame["grade"]]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    words = (*PLAIN, "--categories", "grade")
+    _, result = fit(tmp_path / "a.csv", tmp_path / "m", *words)
+    assert "grade=1" in result.stdout
+    out = tmp_path / "out.csv"
+    predicted = run("predict", tmp_path / "m", tmp_path / "a.csv", "--out", out)
+    assert predicted.exit_code == 0, predicted.output
+    assert predicted.stderr == ""
+    found = pd.read_csv(out)["prediction"]
+    assert np.mean((found - frame["score"]) ** 2) < 6.0
+
+
+def test_predictions_are_those_of_the_library(exams, fitted, tmp_path):
+    frame = exam_frame(50, seed=3, gaps=0.1).drop(columns=["score", "passed"])
+    frame.loc[:4, "school"] = "east"
+    frame.loc[7, "sex"] = "x"
+    table, out = tmp_path / "new.csv", tmp_path / "out.csv"
+    frame.to_csv(table, index=False)
+    result = run("predict", fitted[0], table, "--id", "pupil", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "5 rows are of 1 tasks that were not seen in the fit, such as 'east'" in (
+        result.stderr
+    )
+    assert result.stderr.count("new category 'x'") == 1
+    found = pd.read_csv(out)
+    assert list(found) == ["pupil", "school", "prediction"]
+    with pytest.warns(UserWarning, match="new category"):
+        expected = load(fitted[0]).predict(frame.drop(columns="pupil"))
+    np.testing.assert_allclose(found["prediction"], expected)
+    refused = run("predict", fitted[0], table, "--unseen", "error", "--out", out)
+    assert_refused(refused, "east")
+    other = frame.rename(columns={"school": "house"})
+    other.to_csv(table, index=False)
+    assert_refused(run("predict", fitted[0], table, "--out", out), "'school'")
+    renamed = run("predict", fitted[0], table, "--task", "house", "--out", out)
+    assert renamed.exit_code == 0, renamed.output
+    np.testing.assert_allclose(pd.read_csv(out)["prediction"], expected)
+
+
+def test_classes_have_probabilities(exams, tmp_path):
+    words = (*PLAIN, "--classify", "--json")
+    model, result = fit(exams / "gaps.csv", tmp_path / "m", *words, target="passed")
+    told = json.loads(result.stdout)
+    assert 0 < told["scores"]["log-loss"] < told["baseline"]["log-loss"] < 0.75
+    out = tmp_path / "out.csv"
+    result = run("predict", tmp_path / "m", exams / "gaps.csv", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "probability is that of 'yes'" in result.stdout
+    found = pd.read_csv(out)
+    X = pd.read_csv(exams / "gaps.csv").drop(columns=TARGETS)
+    np.testing.assert_allclose(found["probability"], model.predict_proba(X)[:, 1])
+    assert ((found["probability"] > 0.5) == (found["prediction"] == "yes")).all()
+
+
+def test_classes_may_be_numbers(tmp_path):
+    frame = exam_frame().assign(passed=lambda rows: (rows["score"] > 25) * 1)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    words = (*PLAIN, "--classify")
+    model, _ = fit(tmp_path / "a.csv", tmp_path / "m", *words, target="passed")
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_reports_show_the_linear_part_and_the_share_of_trees(exams, fitted, tmp_path):
+    out = tmp_path / "report.html"
+    result = run("report", fitted[0], "--out", out)
+    assert result.exit_code == 0, result.output
+    page = out.read_text()
+    assert "Boosted trees" in page
+    scored = run("report", fitted[0], "--data", exams / "gaps.csv", "--out", out)
+    assert scored.exit_code == 0, scored.output
+    frame = pd.read_csv(exams / "gaps.csv")
+    found = load(fitted[0]).predict(frame.drop(columns=TARGETS))
+    r2 = 1 - np.mean((frame["score"] - found) ** 2) / frame["score"].var(ddof=0)
+    assert f"R² {r2:.3g} on the given rows" in scored.stdout
