@@ -71,8 +71,11 @@ def cross_ratios(
     return settings
 
 
+# DMTL
+
+
 @dataclass(eq=False, repr=False)
-class _TwoParts(Baseline):
+class _DMTL(Baseline):
     followed = "lam"
 
     lam: float = 1.0
@@ -84,11 +87,6 @@ class _TwoParts(Baseline):
     def _bind(self, data: TaskData) -> DataFit[Any]:
         return bind_loss(self, data)
 
-
-# DMTL
-
-
-class _DMTL(_TwoParts):
     def _follow(
         self, bound: DataFit[Any], strengths: Sequence[float]
     ) -> Iterator[Outcome]:
@@ -179,7 +177,19 @@ class DMTLClassifier(ClassificationTasks, _DMTL):
 # RMTL
 
 
-class _RMTL(_TwoParts):
+@dataclass(eq=False, repr=False)
+class _RMTL(Baseline):
+    followed = "lam"
+
+    lam: float = 1.0
+    _: KW_ONLY
+    ratio: float | None = None
+    tol: float = 1e-6
+    max_iter: int = 10_000
+
+    def _bind(self, data: TaskData) -> DataFit[Any]:
+        return bind_loss(self, data)
+
     def _follow(
         self, bound: DataFit[Any], strengths: Sequence[float]
     ) -> Iterator[Outcome]:

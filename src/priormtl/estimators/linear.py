@@ -146,7 +146,8 @@ class LinearMultiTask(MultiTaskEstimator):
         given = {name: getattr(self, name) for name in DESCRIBED if hasattr(self, name)}
         absent = self.unseen_tasks == "nearest"
         model = Model(**{"allows_absent_tasks": absent, **given, **settings})
-        check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
+        if self.unseen_tasks not in UNSEEN:
+            check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
         return model
 
     def _solver(self) -> Solver:
