@@ -103,9 +103,7 @@ def test_strengths_are_searched_as_the_library_does(exams, tmp_path):
     words = ("--folds", 3, "--key", "pupil", "--missing", "mean")
     model, result = fit(exams / "gaps.csv", tmp_path / "a.model", *words)
     epsilons = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
-    expected = MultiTaskRegressorCV(
-        thetas=[0.0], epsilons=epsilons, cv=3, task_prior="chain"
-    )
+    expected = MultiTaskRegressorCV(thetas=[0.0], epsilons=epsilons, cv=3)
     expected.fit_source(exams / "gaps.csv", **COLUMNS, key="pupil", missing="mean")
     np.testing.assert_array_equal(model.coef_, expected.coef_)
     assert model.best_score_ == expected.best_score_

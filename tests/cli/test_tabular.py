@@ -201,7 +201,7 @@ def test_predictions_are_those_of_the_library(exams, fitted, tmp_path):
     frame.to_csv(table, index=False)
     result = run("predict", fitted[0], table, "--id", "pupil", "--out", out)
     assert result.exit_code == 0, result.output
-    assert "5 rows are of 1 tasks that were not seen in the fit, such as 'east'" in (
+    assert "5 rows of 1 task not seen in the fit, such as 'east', predicted" in (
         result.stderr
     )
     assert result.stderr.count("new category 'x'") == 1

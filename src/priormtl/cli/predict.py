@@ -235,11 +235,16 @@ class TablePredictor(NamedTuple):
     def warn_of_unseen(self) -> None:
         """Say once how many rows have tasks that were not seen in the fit."""
         if self.unseen:
-            count, first = sum(self.unseen.values()), next(iter(self.unseen))
+            from priormtl.tables import count_words
+
+            rows = count_words(sum(self.unseen.values()), "row")
+            tasks, first = (
+                count_words(len(self.unseen), "task"),
+                next(iter(self.unseen)),
+            )
             warnings.warn(
-                f"{count:,} rows are of {len(self.unseen):,} tasks that were not seen "
-                f"in the fit, such as {first!r}. They are predicted by what tasks "
-                "share.",
+                f"{rows} of {tasks} not seen in the fit, such as {first!r}, predicted "
+                "by what tasks share.",
                 stacklevel=2,
             )
 
