@@ -6,6 +6,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.exceptions import FitFailedWarning
@@ -68,22 +69,22 @@ def test_a_plain_table_marks_the_best(table):
         assert word in result.stdout
     shown = result.stdout.splitlines()
     assert sum(line.count(" * ") for line in shown if "│" in line) == 3
-    assert shown[-2].startswith("priormtl is MultiTaskRegressorCV with")
+    assert shown[-2].startswith("priormtl is what 'priormtl fit' fits by default")
     assert " predicts best: rmse " in shown[-1]
     assert "95 % interval" in shown[-1]
     assert "\x1b" not in result.stdout
     assert result.stderr == ""
 
 
-def test_json_tells_what_the_library_finds(table, rows):
+def test_json_tells_what_the_library_finds(table):
     result = ask(table, "--json")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     assert (told["rows"], told["tasks"], told["features"]) == (36, 3, 4)
-    X, y, task = rows
-    found = compare(
-        X, y, task=task, methods=["priormtl", "ridge-single"], cv=2, n_settings=2
-    ).to_dict("records")
+    frame = pd.read_csv(table)  # with a column of tasks, as the command has it
+    y, methods = frame.pop("score"), ["priormtl", "ridge-single"]
+    settings = {"methods": methods, "cv": 2, "n_settings": 2}
+    found = compare(frame, y, task="school", **settings).to_dict("records")
     for ours, theirs in zip(told["results"], found, strict=True):
         assert list(ours) == list(command.COLUMNS)
         assert (ours["method"], ours["metric"]) == (theirs["method"], theirs["metric"])

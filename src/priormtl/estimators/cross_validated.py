@@ -474,13 +474,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         names = kind().get_params(deep=False)
         shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
         shared.pop("outlier_tasks", None)
-        first: dict[str, Any] = {
-            "task_prior": "mean",
-            "ties": "uniform",
-            "fit_intercept": "tied",
-        }
-        if self.task_prior is None:
-            first["fit_intercept"] = True
+        tied = True if self.task_prior is None else "tied"
+        first = {"task_prior": "mean", "ties": "uniform", "fit_intercept": tied}
         found = getattr(self, "structure_", {})
         for name, value in first.items():
             if isinstance(shared[name], str) and shared[name] == "auto":
