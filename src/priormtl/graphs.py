@@ -237,7 +237,8 @@ class Laplacian:
             root = np.sqrt(strength) * groups
             main = strength * edges + np.diag(diagonal)
             dense = np.block([[main, root], [root.T, np.eye(len(padding))]])
-            solve = partial(_solve_lu, *lu_factor(dense, check_finite=False))
+            lu, pivots = lu_factor(dense, check_finite=False)
+            solve = partial(_solve_lu, lu, pivots)
         else:
             root = np.sqrt(strength) * self.groups
             main = diags_array(diagonal) + strength * self.edges
