@@ -1,6 +1,7 @@
 """The Laplacian: semidefinite, zero on constants, and equal to its quadratic form."""
 
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from priormtl import MultiTaskRegressor, graphs
 from priormtl.graphs import Cosines, Laplacian
+from priormtl.priors import TaskPrior, laplacian
 
 LAW = settings(max_examples=50, deadline=None, derandomize=True, database=None)
 SEEDS = st.integers(0, 10**6)
@@ -318,3 +320,14 @@ def test_edges_and_groups_are_listed_with_their_weights():
         ([1, 2, 3], pytest.approx(2.0)),
     ]
     assert Laplacian.empty(3).pairs() == Laplacian.empty(3).circles() == []
+
+
+def test_threads_may_share_a_factorisation():
+    solve = laplacian(TaskPrior.mean(), tuple(range(40))).shifted_solver(
+        np.linspace(1.0, 2.0, 40), 3.0
+    )
+    rhs = np.random.default_rng(0).normal(size=40)
+    expected = solve(rhs)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: solve(rhs), range(5000)))
+    assert all(np.array_equal(one, expected) for one in found)

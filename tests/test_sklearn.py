@@ -34,7 +34,7 @@ from wrong_checks import list_wrong_checks
         MultiTaskRegressor(),
         MultiTaskRegressor(penalty="nuclear", fit_intercept="tied"),
         MultiTaskClassifier(),
-        MultiTaskRegressorCV(lams=4, cv=3),
+        MultiTaskRegressorCV(lams=4, cv=3, ties="uniform"),
         CopyFeatures(),
         SplineFeatures(),
     ],

@@ -237,14 +237,19 @@ class Laplacian:
             root = np.sqrt(strength) * groups
             main = strength * edges + np.diag(diagonal)
             dense = np.block([[main, root], [root.T, np.eye(len(padding))]])
-            factor = lu_factor(dense, check_finite=False)
-            solve = partial(lu_solve, factor, check_finite=False)
+            lu, pivots = lu_factor(dense, check_finite=False)
+            solve = partial(_solve_lu, lu, pivots)
         else:
             root = np.sqrt(strength) * self.groups
             main = diags_array(diagonal) + strength * self.edges
             parts = [[main, root], [root.T, eye_array(len(padding))]]
             solve = splu(csc_array(block_array(parts))).solve
         return lambda rhs: solve(np.concatenate([rhs, padding]))[: self.m]
+
+
+def _solve_lu(lu: Array, pivots: Array, rhs: Array) -> Any:
+    # LAPACK's wrapper shifts the pivots while it works, so threads must not share them.
+    return lu_solve((lu, pivots.copy()), rhs, check_finite=False)
 
 
 class Cosines:

@@ -555,18 +555,20 @@ def test_structures_are_tried_one_choice_after_the_other():
 @pytest.mark.parametrize("kind", ["numbers", "classes"])
 def test_scores_of_every_structure_are_those_of_plain_fits(kind):
     build, plain = regressor, MultiTaskRegressor
-    targets, error = Y, pooled_error
+    # Enough rows for a likelihood with one maximum, wherever REML begins.
+    features, targets, task = rows(8, 3, 40)
+    error = pooled_error
     if kind == "classes":
         build, plain = classifier, MultiTaskClassifier
-        targets, error = SIGNS, class_error
-    model = build(**AUTO | FEW | {"lams": [5.0]}).fit(X, targets, task=TASK)
+        features, targets, task, error = X, SIGNS, TASK, class_error
+    model = build(**AUTO | FEW | {"lams": [5.0]}).fit(features, targets, task=task)
     adaptive = {"intercept_strength": "adaptive"}
 
     def adapted(**settings):
         return plain(**settings | adaptive)
 
     # REML begins at another estimate there, and ends within its tolerance.
-    assert_scores_by_hand(model, (X, targets), TASK, error, adapted, rel=1e-3)
+    assert_scores_by_hand(model, (features, targets), task, error, adapted, rel=1e-3)
 
 
 def test_labels_without_an_order_form_no_chain():

@@ -317,8 +317,10 @@ def _fit_example(folder: Path) -> PriorAudit:
         thetas=STRENGTHS,
         epsilons=STRENGTHS,
         feature_prior=FeaturePrior.from_file(folder / data.RELATIONS),
+        task_prior="chain",
+        ties="uniform",
         fit_intercept="tied",
-        standardize=True,
+        intercept_strength=1.0,
         task="age",
     )
     audit = audit_prior(model.fit(X, y), X, y)

@@ -200,7 +200,11 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             # Training parts are merged statistics of folds where these do, else rows.
             logistic = getattr(self, "loss", "squared") == "logistic"
             by_rows = logistic or not statistics_pay(data)
-            by_class = isinstance(self, ClassificationTasks)
+            # Even shares of classes within tasks would tell the held-out rows of small
+            # tasks; free intercepts need them, and so may other scores.
+            by_class = isinstance(self, ClassificationTasks) and (
+                self.fit_intercept is True or not self._scores_by_default
+            )
             splits = make_splits(self.cv, table, X, y, groups, by_class=by_class)
             whole, folds = divide(table, data, splits, by_rows=by_rows)
             for k, fold in enumerate(folds):
@@ -475,13 +479,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         names = kind().get_params(deep=False)
         shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
         shared.pop("outlier_tasks", None)
-        first: dict[str, Any] = {
-            "task_prior": "mean",
-            "ties": "uniform",
-            "fit_intercept": "tied",
-        }
-        if self.task_prior is None:
-            first["fit_intercept"] = True
+        tied = True if self.task_prior is None else "tied"
+        first = {"task_prior": "mean", "ties": "uniform", "fit_intercept": tied}
         found = getattr(self, "structure_", {})
         for name, value in first.items():
             if isinstance(shared[name], str) and shared[name] == "auto":
