@@ -63,7 +63,7 @@ from priormtl.estimators.splitting import (
     read_lams,
 )
 from priormtl.model import Posed, Solver
-from priormtl.priors import as_feature_prior, has_order
+from priormtl.priors import Ridge, as_feature_prior, has_order
 from priormtl.selection import (
     RULES,
     Candidate,
@@ -99,8 +99,6 @@ from priormtl.splines import wiggles_of
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
-# Shares of the largest lam that are tried beside estimated ties.
-ADAPTIVE_LAMS = (0.0, 0.001, 0.01, 0.1)
 STRUCTURE = ("task_prior", "ties", "fit_intercept")  # parameters that may be "auto"
 
 __all__ = ["CrossValidated", "MultiTaskClassifierCV", "MultiTaskRegressorCV"]
@@ -433,10 +431,11 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         epsilons = check_strengths("epsilons", self.epsilons)
         if settings.get("ties") == "adaptive":
             epsilons = np.ones(1) if tuple(epsilons) == EPSILONS else epsilons
-            thetas = np.ones(1) if tuple(thetas) == THETAS else thetas
+            parts = () if posed.feature_prior is None else posed.feature_prior.parts
+            if tuple(thetas) == THETAS and all(isinstance(p, Ridge) for p in parts):
+                thetas = np.ones(1)
             if self.lams is None:
-                largest = float(read_lams(2, posed.problem).max())
-                return Grid(largest * np.array(ADAPTIVE_LAMS), thetas, epsilons)
+                return Grid(np.zeros(1), thetas, epsilons)
         elif near is not None and near.epsilon in epsilons:
             place = int(np.flatnonzero(epsilons == near.epsilon)[0])
             epsilons = epsilons[max(place - 1, 0) : place + 2]
