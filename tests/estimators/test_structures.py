@@ -48,7 +48,7 @@ def test_what_was_tried_stands_beside_what_was_chosen():
 
 
 def test_ties_are_adaptive_where_only_some_coefficients_vary():
-    X, y, task = tasks_with([0.0, 3.0, 0.0, 0.0], m=20, n=8, noise=1.0)
+    X, y, task = tasks_with([0.0, 4.0, *[0.0] * 6], m=30, n=8, d=7, noise=1.0)
     model = MultiTaskRegressorCV().fit(X, y, task=named(task))
     assert model.structure_["ties"] == "adaptive"
 

@@ -590,7 +590,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
     search first compares effects that vary between tasks, effects in common and
     straight lines. Each structure has its own grid of strengths. With adaptive ties,
     REML estimates the coupling and the smoothness, so default grids are reduced to
-    epsilon = theta = 1 and four values of lam, including 0. ``summary()`` lists the
+    epsilon = theta = 1 and lam = 0. ``summary()`` lists the
     structures with their best scores.
 
     **Paths.** For each fold, theta and epsilon, a path over decreasing lam is computed
