@@ -191,6 +191,12 @@ def test_ordinary_tables_never_stop_a_fit(change):
     assert np.isfinite(model.predict(table.assign(**change))).all()
 
 
+def test_one_task_is_enough():
+    table, y = shops(60)
+    model = quick().fit(table.assign(shop="only"), y)
+    assert model.score(table.assign(shop="only"), y) > 0.2
+
+
 def test_tiny_tables_are_fitted():
     table, y = shops(10, 4)
     model = quick().fit(table[["shop", "price"]], y)

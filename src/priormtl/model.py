@@ -215,7 +215,7 @@ class Model:
         if start is None and np.any(families.fixed >= 0) and not graph.one_group:
             # Only for ties to a mean can REML estimate how shared effects shrink.
             mean = laplacian(TaskPrior.mean(), source.tasks)
-            if not mean.is_zero:
+            if mean.one_group:  # there are two tasks or more
                 start = self._estimate(source, mean, prior, None, slopes=slopes)
         options: dict[str, Any] = {
             "families": families,
