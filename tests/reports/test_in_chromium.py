@@ -126,7 +126,7 @@ def test_content_is_there(tuned):
     assert set(shown_features(tuned)) <= set(FEATURES)
     links = texts(tuned, "nav a:not([hidden])")
     assert links == texts(tuned, "main section:not([hidden]) > h2")[:1] + links[1:]
-    assert len(links) == 6
+    assert len(links) == 7
 
 
 def test_nothing_is_asked_for_and_nothing_is_wrong(browser, pages):
@@ -363,7 +363,7 @@ def test_the_keyboard_reaches_everything(tuned):
     seen = tuned.execute_script("return seen")
     assert seen[0] == "Skip to the answers"
     assert any(words.startswith("Map of coefficients") for words in seen)
-    assert seen.count("Download CSV") == 5
+    assert seen.count("Download CSV") == 6
 
 
 def test_landmarks_and_headings_are_in_order(tuned):

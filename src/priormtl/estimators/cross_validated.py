@@ -26,7 +26,6 @@ from priormtl.checks import (
     check_strengths,
 )
 from priormtl.data import (
-    StreamedMoments,
     Table,
     TaskData,
     TaskStatistics,
@@ -377,12 +376,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         adapts = isinstance(self.ties, str) and self.ties in ("auto", "adaptive")
         if bends and adapts and wiggles_of(names):
             found["smooth"] = ("varying", "common", "straight")
-        # REML needs all statistics at once, which those on disk may be too large for.
-        whole, estimates = parts.whole, True
-        if isinstance(whole, TaskStatistics) and whole.is_mapped:
-            moments = condense(whole)
-            assert isinstance(moments, StreamedMoments)
-            estimates = moments.gram_size <= moments.most_held
+        # REML needs all statistics at once; those on disk are to stay there.
+        whole = parts.whole
+        estimates = not (isinstance(whole, TaskStatistics) and whole.is_mapped)
         if isinstance(self.ties, str) and self.ties == "auto":
             found["ties"] = ("adaptive", "uniform") if estimates else ("uniform",)
         if isinstance(self.fit_intercept, str) and self.fit_intercept == "auto":
@@ -434,7 +430,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             parts = () if posed.feature_prior is None else posed.feature_prior.parts
             if tuple(thetas) == THETAS and all(isinstance(p, Ridge) for p in parts):
                 thetas = np.ones(1)
-            if self.lams is None:
+            if self.lams is None or np.ndim(self.lams) == 0:
                 return Grid(np.zeros(1), thetas, epsilons)
         elif near is not None and near.epsilon in epsilons:
             place = int(np.flatnonzero(epsilons == near.epsilon)[0])
