@@ -50,7 +50,7 @@ def test_scikit_learn_checks(estimator, check):
         MultiTaskRegressor(solver="linear", standardize=True, task_prior="mean"),
         MultiTaskRegressor(outlier_tasks=True, outlier_strength=0.5),
         MultiTaskClassifier(loss="squared"),
-        MultiTaskRegressorCV(lams=3, standardize=True, selection="1se", n_jobs=2),
+        MultiTaskRegressorCV(lams=3, ties="uniform", selection="1se", n_jobs=2),
         MultiTaskClassifierCV(lams=3, cv=3),
         MultiTaskClassifierCV(lams=3, cv=3, loss="squared"),
     ],

@@ -430,7 +430,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             parts = () if posed.feature_prior is None else posed.feature_prior.parts
             if tuple(thetas) == THETAS and all(isinstance(p, Ridge) for p in parts):
                 thetas = np.ones(1)
-            if self.lams is None or np.ndim(self.lams) == 0:
+            if self.lams is None:
                 return Grid(np.zeros(1), thetas, epsilons)
         elif near is not None and near.epsilon in epsilons:
             place = int(np.flatnonzero(epsilons == near.epsilon)[0])
