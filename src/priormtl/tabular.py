@@ -66,10 +66,10 @@ def tabular_model(
 ) -> Pipeline:
     """Build a model that takes raw data frames.
 
-    Columns may hold numbers, text, categories, truth values or dates, with gaps. All
-    columns but the task and those named in ``drop`` of ``fit`` are features. Which
-    effects vary between tasks and how much, which are smooth curves, and whether
-    interactions matter is found from the data, so that no further argument is needed.
+    Columns may hold numbers, text, categories, booleans or dates, and values may be
+    missing. All columns except the task are features. The data determine which effects
+    vary between tasks, which effects are smooth curves, and whether interactions
+    matter.
 
     Parameters
     ----------
@@ -96,10 +96,10 @@ def tabular_model(
 
     Notes
     -----
-    Tasks that were not seen in training get what all tasks share. Missing values are
-    filled with means, and a feature such as "age missing" says where. Columns with
-    heavy tails (values beyond four interquartile ranges from the median) are compressed
-    by asinh.
+    Tasks that were not seen in training are predicted by the mean of all tasks. Missing
+    numbers are filled with the mean of their column, and an indicator such as
+    "age missing" is added. Columns with heavy tails (values beyond four interquartile
+    ranges from the median) are transformed by asinh.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def tabular_model(
             f"task must name the column of the tasks: got {type(task).__name__}."
         )
     known = as_feature_prior(feature_prior) or FeaturePrior(())
-    prior = known + FeaturePrior.shrink() + _SMOOTH
+    prior = known + FeaturePrior.shrink() + FeaturePrior.smooth()
     given = {
         "task": task,
         "feature_prior": prior,
@@ -139,9 +139,6 @@ def tabular_model(
         stack = StackedRegressor if kind == "regressor" else StackedClassifier
         model = stack(model)
     return Pipeline([("features", TableFeatures(task, smooth)), ("model", model)])
-
-
-_SMOOTH = FeaturePrior.smooth()
 
 
 # Columns of a table as numbers.
