@@ -189,7 +189,8 @@ def random_blocks(m, k, *, tie, seed=0):
     lam = 0.1 + rng.random(k)
     form = NormalForm(gram, linear, np.zeros(0))
     nothing = csr_array((k, k))
-    blocks = BlockQuadratic(form, nothing, np.full(k, tie), lam, graph, 0)
+    free = np.zeros(k), np.zeros(k, dtype=bool)
+    blocks = BlockQuadratic(form, nothing, np.full(k, tie), lam, graph, 0, *free)
     Q = rng.standard_normal((k, m))
     Q[1] = 0.0
     return blocks, Q

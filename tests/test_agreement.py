@@ -11,6 +11,7 @@ from warnings import catch_warnings, simplefilter
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, vstack
 from sklearn.linear_model import MultiTaskLasso
 
 from listed_tasks import from_lists
@@ -22,7 +23,7 @@ from priormtl.losses import (
     Squared,
     TiedIntercepts,
 )
-from priormtl.penalties import L21, Nuclear
+from priormtl.penalties import L21, Nuclear, RowConstraints
 from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
@@ -62,6 +63,9 @@ class Case:
     theta: float
     epsilon: float
     lam_ratio: float
+    values: list = ()  # (row of D, target (m,)): what is known about coefficients
+    signs: np.ndarray | None = None
+    common: np.ndarray | None = None
 
     @property
     def shape(self):
@@ -194,6 +198,19 @@ def draw_ties(rng, m):
     return TaskPrior.from_graph(edges), edges, []
 
 
+def draw_statements(case, seed):
+    """The same with known values, signs and common effects."""
+    rng = np.random.default_rng(10_000 + seed)
+    d, m = case.shape
+    values = [
+        (rng.normal(size=d) * (rng.random(d) < 0.6), rng.normal(size=m))
+        for _ in range(int(rng.integers(0, 3)))
+    ]
+    signs = rng.choice([-1.0, 0.0, 1.0], d) * (rng.random() < 0.8)
+    common = (rng.random(d) < 0.4) & (rng.random() < 0.6)
+    return replace(case, values=values, signs=signs, common=common, penalty="l21")
+
+
 def library_problem(case):
     m = len(case.rows)
     data = from_lists(*zip(*case.rows, strict=True))
@@ -203,13 +220,14 @@ def library_problem(case):
     for a, b, sign, weight in case.relations:
         make = FeaturePrior.similar if sign > 0 else FeaturePrior.opposite
         pairs = pairs + make([(a, b)], weight)
-    prior = QuadraticPrior(
-        difference_matrix(pairs, condense(data)),
-        laplacian(case.ties, range(m)),
-        case.theta,
-        case.epsilon,
-        case.tie_weights,
-    )
+    D, target = difference_matrix(pairs, condense(data)), None
+    if case.values:
+        known, rights = map(np.array, zip(*case.values, strict=True))
+        target = np.vstack([np.zeros((D.shape[0], m)), rights])
+        D = csr_array(vstack([D, csr_array(known)]))
+    graph = laplacian(case.ties, range(m))
+    strengths = case.theta, case.epsilon
+    prior = QuadraticPrior(D, graph, *strengths, case.tie_weights, target)
     kinds = {
         "free": FreeIntercepts(),
         "absent": NoIntercepts(),
@@ -221,6 +239,8 @@ def library_problem(case):
         data, kinds[case.intercepts]
     )
     penalty = L21(case.feature_weights) if case.penalty == "l21" else Nuclear()
+    if case.signs is not None:
+        penalty = L21(case.feature_weights, RowConstraints(case.signs, case.common))
     problem = Problem(fit, prior, penalty, 1.0)
     return problem.with_strengths(lam=case.lam_ratio * max(problem.lam_max, 0.01))
 
@@ -246,6 +266,8 @@ def plain_prior(case, P):
     total = 0.0
     for a, b, sign, weight in case.relations:
         total += 0.5 * case.theta * weight * np.sum((P[a] - sign * P[b]) ** 2)
+    for row, target in case.values:
+        total += 0.5 * case.theta * np.sum((row @ P - target) ** 2)
     for i, k, weight in case.edges:
         total += 0.5 * case.epsilon * weight * t @ (P[:, i] - P[:, k]) ** 2
     for members, weight in case.groups:
@@ -267,6 +289,9 @@ def reference(case, lam):
     limits = [b == 0] if case.intercepts == "absent" else []
     if case.intercepts == "tied":
         terms.append(0.5 * INTERCEPT_STRENGTH * cp.sum_squares(b - cp.sum(b) / m))
+    if case.signs is not None:
+        limits += [case.signs[j] * P[j] >= 0 for j in np.flatnonzero(case.signs)]
+        limits += [P[j] == P[j, 0] for j in np.flatnonzero(case.common)]
     run(cp.Problem(cp.Minimize(cp.sum(terms)), limits))
     return P.value, b.value
 
@@ -285,6 +310,8 @@ def prior_terms(case, P):
     if case.theta > 0:
         for a, b, sign, weight in case.relations:
             yield 0.5 * case.theta * weight * cp.sum_squares(P[a] - sign * P[b])
+        for row, target in case.values:
+            yield 0.5 * case.theta * cp.sum_squares(row @ P - target)
     if case.epsilon > 0:
         for i, k, weight in case.edges:
             gap = cp.multiply(np.sqrt(t), P[:, i] - P[:, k])
@@ -318,7 +345,10 @@ def check_case(case, names, label):
     """Objectives agree, and no gap on the way is below the true distance."""
     problem, (d, m) = library_problem(case), case.shape
     unit = plain_objective(case, 0.0, np.zeros((d, m)), np.zeros(m))
-    best = plain_objective(case, problem.lam, *reference(case, problem.lam))
+    found, intercept = reference(case, problem.lam)
+    if problem.constraints is not None:
+        found = problem.constraints.project(found)
+    best = plain_objective(case, problem.lam, found, intercept)
     seen = []
     for name in names:
         history = History(every=3)
@@ -329,6 +359,9 @@ def check_case(case, names, label):
         primal = solution.certificate.primal
         assert primal == pytest.approx(plain, rel=1e-9, abs=1e-12 * unit), (label, name)
         assert plain == pytest.approx(best, rel=1e-6, abs=1e-9 * unit), (label, name)
+        if problem.constraints is not None:
+            assert np.all(case.signs[:, np.newaxis] * solution.coef >= 0), (label, name)
+            assert not np.ptp(solution.coef[case.common], axis=1).any(), (label, name)
         seen += history.rows
     lowest = min(best, *(row.objective for row in seen))
     for row in seen:
@@ -348,6 +381,22 @@ def test_without_a_penalty_newton_and_fista_agree_with_it_too(batch):
     for seed in range(1000 + batch * 10, 1010 + batch * 10):
         case = replace(draw_case(seed, FEWEST_WITHOUT_PENALTY), lam_ratio=0.0)
         check_case(case, ("auto", "fista"), seed)
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_known_values_signs_and_common_effects_agree_with_it_too(batch):
+    for seed in range(batch * SEEDS_PER_TEST, (batch + 1) * SEEDS_PER_TEST):
+        case = draw_statements(draw_case(seed), seed)
+        check_case(case, ("auto", *METHODS), seed)
+
+
+@pytest.mark.parametrize(
+    "batch", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3))]
+)
+def test_without_a_penalty_they_agree_as_well(batch):
+    for seed in range(1000 + batch * 10, 1010 + batch * 10):
+        case = draw_statements(draw_case(seed, FEWEST_WITHOUT_PENALTY), seed)
+        check_case(replace(case, lam_ratio=0.0), ("auto", "fista"), seed)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5])

@@ -30,8 +30,11 @@ class Evaluation(Protocol):
     def dual_value(self, scale: float) -> float:
         """Dual value at ``scale`` times the residuals."""
 
-    def best_scale(self, limit: float, prior_value: float) -> float:
-        """Scale of the best dual value, at most ``limit``, with the prior's cost."""
+    def best_scale(self, limit: float, prior_value: float, slack: float = 0.0) -> float:
+        """Scale s of the best dual value, at most ``limit``, with the prior's share.
+
+        That is s · slack − s² · prior_value.
+        """
 
 
 class NormalForm(NamedTuple):

@@ -95,16 +95,16 @@ class LogisticEvaluation:
         cost = self.fit.intercepts.value(self.b)
         return self.fit.entropy(scale * self.surprise) - scale**2 * cost
 
-    def best_scale(self, limit: float, prior_value: float) -> float:
+    def best_scale(self, limit: float, prior_value: float, slack: float = 0.0) -> float:
         """Largest feasible scale, or less where the dual value falls before it."""
         used: Any = np.broadcast_to(self.fit.data.weight > 0, self.surprise.shape)
         largest = float(np.max(self.surprise, initial=0.0, where=used))
         low, high = 0.0, min(limit, 1.0 / largest if largest > 0 else 1.0)
-        if self._dual_slope(high, prior_value) >= 0:
+        if self._dual_slope(high, prior_value) + slack >= 0:
             return high
         for _ in range(SCALE_HALVINGS):
             middle = 0.5 * (low + high)
-            rising = self._dual_slope(middle, prior_value) >= 0
+            rising = self._dual_slope(middle, prior_value) + slack >= 0
             low, high = (middle, high) if rising else (low, middle)
         return low
 

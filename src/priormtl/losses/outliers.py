@@ -72,9 +72,10 @@ class OutlierEvaluation:
         # The conjugate of the components' cost is zero at feasible points.
         return self.inner.dual_value(scale)
 
-    def best_scale(self, limit: float, prior_value: float) -> float:
+    def best_scale(self, limit: float, prior_value: float, slack: float = 0.0) -> float:
         """As for f, with no column of the scaled gradient longer than γ_i."""
-        return self.inner.best_scale(min(limit, self._column_limit), prior_value)
+        limit = min(limit, self._column_limit)
+        return self.inner.best_scale(limit, prior_value, slack)
 
     @cached_property
     def _column_limit(self) -> float:

@@ -57,11 +57,12 @@ class SquaredEvaluation:
         slope = float(np.vdot(self.coef, self.gradient))
         return scale * (2.0 * self.value - slope) - scale**2 * self.value
 
-    def best_scale(self, limit: float, prior_value: float) -> float:
+    def best_scale(self, limit: float, prior_value: float, slack: float = 0.0) -> float:
         """Vertex of the dual parabola, the prior's rows included."""
         height = 2.0 * (self.value + prior_value)
         slope = float(np.vdot(self.coef, self.gradient))
-        vertex = (2.0 * self.value - slope) / height if height > 0 else 1.0
+        rise = 2.0 * self.value - slope + slack
+        vertex = rise / height if height > 0 else 1.0
         return min(max(vertex, -limit), limit)
 
 

@@ -32,8 +32,8 @@ class SumEvaluation:
     def dual_value(self, scale: float) -> float:
         return self.inner.dual_value(scale)
 
-    def best_scale(self, limit: float, prior_value: float) -> float:
-        return self.inner.best_scale(limit, prior_value)
+    def best_scale(self, limit: float, prior_value: float, slack: float = 0.0) -> float:
+        return self.inner.best_scale(limit, prior_value, slack)
 
 
 @dataclass(frozen=True, eq=False)

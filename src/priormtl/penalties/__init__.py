@@ -2,7 +2,7 @@
 
 from priormtl.penalties.base import Penalty, Power, RowSeparable
 from priormtl.penalties.dirty import Dirty
-from priormtl.penalties.l21 import L21
+from priormtl.penalties.l21 import L21, RowConstraints
 from priormtl.penalties.nuclear import (
     Factors,
     Nuclear,

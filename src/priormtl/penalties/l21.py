@@ -1,19 +1,62 @@
-"""ℓ2,1 norm (group lasso on rows): features are selected for all tasks together."""
+"""ℓ2,1 norm (group lasso on rows): features are selected for all tasks together.
+
+Rows may have a sign, or be the same in all tasks. These constraints are part of the
+penalty: with the projection of a row on its feasible cone, the proximal operator is the
+shrunken projection, and the dual norm of a row of gradients G is the length of the
+projection of −G (Moreau's decomposition).
+"""
 
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl.penalties.base import RowSeparable
 
 
 @dataclass(frozen=True, eq=False)
+class RowConstraints:
+    """Rows of P that are nonnegative or nonpositive, or the same in all tasks."""
+
+    signs: Array  # (d,) 1: nonnegative, −1: nonpositive, 0: any sign
+    common: NDArray[np.bool_]  # (d,) whether a row is the same in all tasks
+
+    def level(self, G: Array) -> Array:
+        """G with the rows of common effects replaced by their means."""
+        if not self.common.any():
+            return G
+        level = np.array(G)
+        level[self.common] = G[self.common].mean(axis=1, keepdims=True)
+        return level
+
+    def project(self, P: Array) -> Array:
+        """Nearest P that meets the constraints, exactly."""
+        level = self.level(P)
+        if not self.signs.any():
+            return level
+        inside = self.signs[:, np.newaxis] * level >= 0
+        return np.where(inside, level, 0.0)
+
+    def free_gradient(self, P: Array, G: Array) -> Array:
+        """Part of a gradient along which P may move."""
+        level = self.level(G)
+        if not self.signs.any():
+            return level
+        outwards = self.signs[:, np.newaxis] * level > 0
+        return np.where(outwards & (P == 0), 0.0, level)
+
+    def restrict(self, features: Index) -> Self:
+        return type(self)(self.signs[features], self.common[features])
+
+
+@dataclass(frozen=True, eq=False)
 class L21(RowSeparable):
-    """Weighted sum of the Euclidean norms of the rows of P."""
+    """Weighted sum of the Euclidean norms of the rows of P, which may be constrained."""
 
     weights: Array | None = None  # (d,) > 0; None: all one
+    constraints: RowConstraints | None = None
 
     def value(self, P: Array) -> float:
         """Σ_j weight_j ‖p^j‖."""
@@ -22,6 +65,8 @@ class L21(RowSeparable):
 
     def prox(self, P: Array, step: float) -> Array:
         """Shrink the norm of each row by ``step`` times its weight."""
+        if self.constraints is not None:
+            P = self.constraints.project(P)
         norms = np.sqrt(np.einsum("ij,ij->i", P, P))
         threshold = step if self.weights is None else step * self.weights
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -33,7 +78,9 @@ class L21(RowSeparable):
         return float(self.row_dual_norms(G).max(initial=0.0))
 
     def row_dual_norms(self, G: Array) -> Array:
-        """‖g^j‖ / weight_j."""
+        """‖g^j‖ / weight_j, of the part that could move a row from zero."""
+        if self.constraints is not None:
+            G = self.constraints.project(-G)
         norms = np.sqrt(np.einsum("ij,ij->i", G, G))
         return norms if self.weights is None else norms / self.weights
 
@@ -44,4 +91,7 @@ class L21(RowSeparable):
     def restrict(self, features: Index) -> Self:
         """Same norm for these features only."""
         weights = None if self.weights is None else self.weights[features]
-        return type(self)(weights)
+        constraints = self.constraints
+        if constraints is not None:
+            constraints = constraints.restrict(features)
+        return type(self)(weights, constraints)

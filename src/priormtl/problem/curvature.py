@@ -83,7 +83,7 @@ def _dense_constants(problem: Problem) -> Curvature:
     values = np.linalg.eigvalsh(_dense(problem.majorant, problem.shape))
     largest = max(0.0, float(values[-1]))
     if not problem.fit.is_quadratic:
-        values = np.linalg.eigvalsh(_dense(problem.prior.gradient, problem.shape))
+        values = np.linalg.eigvalsh(_dense(problem.prior.curve, problem.shape))
     smallest = float(values[0])
     return Curvature(smallest if smallest > VANISHING * largest else 0.0, largest)
 
@@ -98,7 +98,7 @@ def _dense(multiply: Callable[[Array], Array], shape: tuple[int, int]) -> Array:
 
 def _smallest_curvature(problem: Problem, largest: float) -> float:
     """Smallest eigenvalue; zero is recognised on columns that are all equal."""
-    multiply = problem.majorant if problem.fit.is_quadratic else problem.prior.gradient
+    multiply = problem.majorant if problem.fit.is_quadratic else problem.prior.curve
     if _consensus_curvature(multiply, problem.shape) <= VANISHING * largest:
         return 0.0
     # The top of largest · I − H converges far better than the bottom of H.

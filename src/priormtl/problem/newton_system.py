@@ -16,6 +16,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve
 
 from priormtl._arrays import Array
 from priormtl.graphs import Laplacian
@@ -57,17 +59,21 @@ class NewtonStep(NamedTuple):
 def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
     """Solve Hessian · V = −gradient of fit + prior at a point.
 
-    Directions whose curvature is below the ridge, and which have a slope beyond
+    Of the gradient, the part along which the point may move counts, and rows of common
+    effects of V are the same in all tasks. Directions whose curvature is below the ridge, and which have a slope beyond
     rounding errors all the same, could gain anything: ``left`` is then infinite, unless
     samples are at hand to tell.
     """
-    system = _system(problem, point)
-    if system.is_singular and _has_samples(problem) and point.coef.size <= FEW_UNKNOWNS:
+    system, constraints = _system(problem, point), problem.constraints
+    gradient = problem.free_gradient(point)
+    is_held = constraints is not None and constraints.signs.any()
+    small = point.coef.size <= FEW_UNKNOWNS and not is_held
+    if system.is_singular and _has_samples(problem) and small:
         exact = _solve_orthogonally(problem, point, system)
         if exact is not None:
             return exact
     ridge = system.ridge[:, np.newaxis]
-    rest = -point.gradient
+    rest = -gradient
     x = np.zeros_like(rest)
     z = system.precondition(rest)
     p, size = z, float(np.vdot(rest, z))
@@ -76,6 +82,8 @@ def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
         if size <= floor:
             break
         product = problem.hessian(point, p)
+        if constraints is not None:
+            product = constraints.level(product)
         bend = max(0.0, float(np.vdot(p, product))) + float(np.vdot(p, ridge * p))
         gain = 0.5 * size * size / bend if bend > 0.0 else np.inf
         # No sum of squares falls below zero: what promises more is rounding. (Models
@@ -96,7 +104,7 @@ def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
     left = 2.0 * held + 0.5 * max(size, 0.0)
     if 2.0 * held > system.slope_noise(problem, point, np.abs(x)):
         left = np.inf
-    if left == np.inf and (point.coef.any() or not x.any()):
+    if left == np.inf and not is_held and (point.coef.any() or not x.any()):
         return _solve_orthogonally(problem, point, system) or NewtonStep(
             x, decrease, left
         )
@@ -146,6 +154,14 @@ def _solve_orthogonally(
     A, rest = _all_rows(fit, prior, point)
     raw = np.zeros(A.shape[1])
     raw[: d * m] = fit.offsets().T.ravel()
+    # Common effects have one column; those of the other tasks stay empty.
+    common = np.zeros(d, dtype=bool)
+    if problem.constraints is not None:
+        common = problem.constraints.common
+    for all_tasks in (np.arange(m) * d + j for j in np.flatnonzero(common)):
+        A[:, all_tasks[0]] = A[:, all_tasks].sum(axis=1)
+        raw[all_tasks[0]] = raw[all_tasks].sum()
+        A[:, all_tasks[1:]], raw[all_tasks[1:]] = 0.0, 0.0
     length = np.sqrt(np.einsum("ij,ij->j", A, A) + raw)
     length = np.where(length > 0, length, 1.0)
     U, sizes, Vt = np.linalg.svd(A / length, full_matrices=False)
@@ -154,12 +170,14 @@ def _solve_orthogonally(
     kept = sizes > (digits if by_samples else np.sqrt(digits)) * sizes[0]
     parts = U[:, kept].T @ rest
     V = ((parts / sizes[kept]) @ Vt[kept] / length)[: d * m].reshape(m, d).T
+    V[common] = V[common, :1]
     left = 0.0
     if not by_samples:
         # Squared products do not tell whether what was left out could gain anything.
         turned = Vt[~kept] / length
         for step in turned:
             direction = step[: d * m].reshape(m, d).T
+            direction[common] = direction[common, :1]
             slope = abs(float(np.vdot(direction, point.gradient)))
             if slope > system.slope_noise(problem, point, np.abs(direction)):
                 left = np.inf
@@ -210,7 +228,8 @@ def _all_rows(
         add(root * np.hstack([np.kron(B, -fit.centre), B]), -root * (B @ b))
     if prior.theta > 0 and prior.D.nnz:
         D = np.sqrt(prior.theta) * prior.D.toarray()
-        add(np.kron(np.eye(m), D), -(D @ P).T.ravel())
+        target = 0.0 if prior.target is None else np.sqrt(prior.theta) * prior.target
+        add(np.kron(np.eye(m), D), (target - D @ P).T.ravel())
     return np.vstack(blocks), np.concatenate(residuals)
 
 
@@ -221,13 +240,21 @@ def _system(problem: "Problem", point: "Point") -> _System:
     if known is not None and known[0] is fit and known[1] is problem.prior:
         return known[2]
     model = fit.quadratic_model(point.fit)
-    found = _make_system(model, problem.prior, problem.shape)
+    common = np.zeros(problem.shape[0], dtype=bool)
+    if problem.constraints is not None:
+        common = problem.constraints.common
+    found = _make_system(model, problem.prior, problem.shape, common)
     if fit.is_quadratic:
         problem.memo[MEMO] = fit, problem.prior, found
     return found
 
 
-def _make_system(model: Any, prior: QuadraticPrior, shape: tuple[int, int]) -> _System:
+def _make_system(
+    model: Any,
+    prior: QuadraticPrior,
+    shape: tuple[int, int],
+    common: NDArray[np.bool_],
+) -> _System:
     d, m = shape
     if not isinstance(model, SquaredFit):
         ones = np.ones(shape)
@@ -236,7 +263,7 @@ def _make_system(model: Any, prior: QuadraticPrior, shape: tuple[int, int]) -> _
             lambda r: r, np.full(d, RIDGE), ones, ones, MOST_PLAIN_STEPS, noise, True
         )
     weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
-    ties = prior.epsilon * weights
+    ties = np.where(common, 0.0, prior.epsilon * weights)
     data = model.curvatures() + prior.relation.diagonal()[:, np.newaxis]
     root = np.sqrt(data)
     moments = model.moments
@@ -261,10 +288,12 @@ def _make_system(model: Any, prior: QuadraticPrior, shape: tuple[int, int]) -> _
     size = None if order is None else order.n_blocks * (d + extra) ** 2
     found, steps = None, MOST_STEPS
     if order is not None and size is not None and size <= MOST_NUMBERS and alone:
-        found = _eliminate(model, prior, order, ties, share * scale)
+        found = _eliminate(model, prior, order, ties, share * scale, common)
     if found is None:
         tied = np.outer(ties, prior.laplacian.degree)
-        inverse = 1.0 / (data + tied + ridge[:, np.newaxis])
+        stiffness = data + tied + ridge[:, np.newaxis]
+        stiffness[common] = stiffness[common].mean(axis=1, keepdims=True)
+        inverse = 1.0 / stiffness
         found, steps = ((lambda r: inverse * r), True), MOST_PLAIN_STEPS
     solve, is_singular = found
     return _System(solve, ridge, root, raw, steps, noise, is_singular)
@@ -282,23 +311,24 @@ def _eliminate(
     order: Elimination,
     ties: Array,
     least: Array,
+    common: NDArray[np.bool_],
 ) -> tuple[Preconditioner, bool] | None:
     """Inverse of H plus a ridge, by elimination of tasks; None where it fails.
 
-    The second of two is whether a pivot, hence H, is near singular.
+    Common effects are a border of the system of all others: what is left of them after
+    these is a matrix over common effects alone. The second of two is whether a pivot,
+    hence H, is near singular.
     """
     d, m = model.shape
     gram, centre = model.centred_blocks()
     extra = gram.shape[1] - d
-    k = d + extra
-    pivots = np.zeros((order.graph.n_nodes, k, k))
-    pivots[:m] = gram
     if prior.relation.nnz:
-        pivots[:m, extra:, extra:] += prior.relation.toarray()
+        gram = np.array(gram)
+        gram[:, extra:, extra:] += prior.relation.toarray()
     ridge = least
     if extra:
         ridge = np.concatenate([[RIDGE * model.moments.weight.mean()], least])
-    scale = np.maximum(np.einsum("ijj->j", pivots[:m]) / m, ridge)
+    scale = np.maximum(np.einsum("ijj->j", gram) / len(gram), ridge)
     # Ties beyond all proportion would leave no digits for what they tie; weaker ones
     # in the preconditioner cost a few steps of conjugate gradients.
     tie = np.minimum(ties, STRONGEST_TIE * scale[extra:])
@@ -307,24 +337,49 @@ def _eliminate(
         most = STRONGEST_TIE * float(np.min(scale / np.maximum(t**2, 1e-300)))
         strength = min(model.intercepts.tie_strength, most)
         tie = strength * np.outer(t, t) + np.diag(np.concatenate([[0.0], tie]))
-    steps = np.arange(k)
+    shared = extra + np.flatnonzero(common)
+    own = np.setdiff1d(np.arange(d + extra), shared)
+    tie = tie[own] if tie.ndim == 1 else tie[np.ix_(own, own)]
+    pivots = np.zeros((order.graph.n_nodes, len(own), len(own)))
+    pivots[:m] = gram[:, own[:, np.newaxis], own]
+    border = np.zeros((order.graph.n_nodes, len(own), len(shared)))
+    border[:m] = gram[:, own[:, np.newaxis], shared]
+    block = gram[:, shared[:, np.newaxis], shared]
+    corner = block.sum(axis=0) * (m / len(block))
+    steps = np.arange(len(own))
     while True:
         trial = pivots.copy()
-        trial[:, steps, steps] += ridge
+        trial[:, steps, steps] += ridge[own]
         try:
             factor = order.factorise(trial, tie)
+            gains = factor.solve(border)
+            left = corner - np.tensordot(border, gains, axes=([0, 1], [0, 1]))
+            left += m * np.diag(ridge[shared])
+            root = np.linalg.cholesky(left)
             break
         except np.linalg.LinAlgError:  # rounding: a larger ridge factorises
             ridge = 100.0 * ridge
             if np.all(ridge > MOST_RIDGE * scale):
                 return None
+    inner = own[extra:] - extra
 
     def solve(rest: Array) -> Array:
-        padded = np.zeros((len(pivots), k, 1))
-        padded[:m, extra:, 0] = rest.T
-        return np.ascontiguousarray(factor.solve(padded)[:m, extra:, 0].T)
+        padded = np.zeros((len(pivots), len(own), 1))
+        padded[:m, extra:, 0] = rest[inner].T
+        found = factor.solve(padded)
+        out = np.empty_like(rest)
+        if len(shared):
+            total = rest[common].sum(axis=1)
+            total -= np.tensordot(border, found[:, :, 0], axes=([0, 1], [0, 1]))
+            effects = cho_solve((root, True), total, check_finite=False)
+            found[:, :, 0] -= gains @ effects
+            out[common] = effects[:, np.newaxis]
+        out[inner] = found[:m, extra:, 0].T
+        return out
 
     stiff = np.diag(tie) if tie.ndim == 2 else tie
-    least = SINGULAR * scale + 100.0 * EPS * m * stiff
-    is_singular = bool(np.any(factor.least_pivots < least))
+    floor = SINGULAR * scale[own] + 100.0 * EPS * m * stiff
+    is_singular = bool(np.any(factor.least_pivots < floor))
+    # Shared pivots are what is left after all tasks have had their say.
+    is_singular |= bool(np.any(root.diagonal() ** 2 < SINGULAR * m * scale[shared]))
     return solve, is_singular

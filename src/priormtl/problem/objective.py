@@ -1,14 +1,20 @@
 """Problem: minimise fit(P) + prior(P) + lam · penalty(P), with a certificate.
 
 Any point P has a certificate: its objective and a dual value, which is a lower bound on
-the optimum. The prior ½ Σ ‖rows of it‖² is least squares with target zero, so that the
-residuals of fit and prior, scaled by s until the dual norm of the gradient is at most
-lam, are a dual point for every loss and penalty::
+the optimum. The prior is least squares, with targets C of known values or zero, so that
+the residuals of fit and prior, scaled by s until the dual norm of the gradient is at
+most lam, are a dual point for every loss and penalty::
 
-    dual(s) = fit.dual_value(s) − s² prior(P),    s ‖∇(fit + prior)(P)‖* ≤ lam
+    dual(s) = fit.dual_value(s) − s θ ⟨C, D P − C⟩ − s² prior(P),
+    s ‖∇(fit + prior)(P)‖* ≤ lam
+
+Constraints on rows of P (signs, common effects) belong to the penalty: they make its
+dual norm smaller (`penalties.L21`).
 
 Two cases have no such bound. Without a penalty (lam = 0) the gradient itself must
-vanish: a Newton step, which linearises the residuals, sees to that. Penalties that are
+vanish: a Newton step, which linearises the residuals, sees to that. Where constraints
+hold P back, only the part of the gradient along which P may move must vanish, and what
+is left of it bounds what any feasible point could gain. Penalties that are
 powers of a norm are certified by their conjugate (`PowerDual`).
 """
 
@@ -20,7 +26,7 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.losses import DataFit, Evaluation, OutlierEvaluation
-from priormtl.penalties import Penalty, Power
+from priormtl.penalties import L21, Penalty, Power, RowConstraints
 from priormtl.problem.newton_system import (
     FEW_UNKNOWNS,
     MEMO,
@@ -67,6 +73,8 @@ class Point:
 
     @cached_property
     def prior_value(self) -> float:
+        if self.prior.target is not None:
+            return self.prior.value(self.coef)
         # By the gradient where ties and relations are too weak to cancel digits.
         value = 0.5 * float(np.vdot(self.coef, self.prior_gradient))
         size = float(np.vdot(self.coef, self.coef))
@@ -144,10 +152,21 @@ class Problem:
 
     def majorant(self, V: Array) -> Array:
         """Product of V with a matrix nowhere below the Hessian of fit + prior."""
-        return self.fit.majorant(V) + self.prior.gradient(V)
+        return self.fit.majorant(V) + self.prior.curve(V)
 
     def hessian(self, point: Point, V: Array) -> Array:
-        return self.fit.hessian(point.fit, V) + self.prior.gradient(V)
+        return self.fit.hessian(point.fit, V) + self.prior.curve(V)
+
+    @property
+    def constraints(self) -> RowConstraints | None:
+        """Signs and common effects of rows, if there are any."""
+        return self.penalty.constraints if isinstance(self.penalty, L21) else None
+
+    def free_gradient(self, point: Point) -> Array:
+        """Part of the gradient along which P may move."""
+        if self.constraints is None:
+            return point.gradient
+        return self.constraints.free_gradient(point.coef, point.gradient)
 
     def newton_step(self, point: Point) -> NewtonStep:
         """Step to the minimum of the quadratic model at a point, found once."""
@@ -158,7 +177,10 @@ class Problem:
         return known
 
     def certify(self, point: Point) -> Certificate:
-        """Bound the distance to the optimum by a dual point, rounding aside."""
+        """Bound the distance to the optimum by a dual point, rounding aside.
+
+        P must meet the constraints.
+        """
         primal = self.objective(point)
         if self.lam == 0:
             return Certificate(primal, self._smooth_dual(point))
@@ -173,8 +195,12 @@ class Problem:
         else:
             length = self.penalty.dual_norm(point.gradient)
         limit = self.lam / length if length > 0 else np.inf
-        scale = point.fit.best_scale(limit, point.prior_value)
-        dual = point.fit.dual_value(scale) - scale**2 * point.prior_value
+        slack = self.prior.slack(point.coef)
+        scale = point.fit.best_scale(limit, point.prior_value, slack)
+        if self.constraints is not None:
+            scale = max(0.0, scale)  # dual norms with signs hold in one direction
+        dual = point.fit.dual_value(scale) + scale * slack
+        dual -= scale**2 * point.prior_value
         return Certificate(primal, max(0.0, float(dual)))
 
     def is_nearly_smooth(self, point: Point, limit: float) -> bool:
@@ -210,8 +236,11 @@ class Problem:
             return max(0.0, point.value - 1.25 * step.decrease - step.left)
         V, end = step.direction, point.coef + step.direction
         product = self.fit.hessian(point.fit, V)
-        rest = point.gradient + product + self.prior.gradient(V)
-        dual = self.fit.newton_dual(point.fit, V, product) - self.prior.value(end)
+        rest = self.free_gradient(point) + product + self.prior.curve(V)
+        if self.constraints is not None:
+            rest = self.constraints.level(rest)
+        dual = self.fit.newton_dual(point.fit, V, product)
+        dual += self.prior.slack(end) - self.prior.value(end)
         margin = 2.0 * float(np.linalg.norm(rest) * np.linalg.norm(end))
         return max(0.0, dual - margin)
 
@@ -221,8 +250,8 @@ class Problem:
 
     @property
     def null_objective(self) -> float:
-        """Objective at P = 0, the unit of tolerances."""
-        return self.null_point.value
+        """Objective at P = 0 without targets of the prior, the unit of tolerances."""
+        return self.null_point.fit.value or self.null_point.value
 
     @cached_property
     def lam_max(self) -> float:
@@ -251,9 +280,14 @@ class Problem:
                 self.prior.epsilon if epsilon is None else epsilon,
             )
             other = replace(self, prior=prior, lam=lam, memo={})
-        # No strength changes the objective at P = 0: it is evaluated once.
-        other.__dict__["null_point"] = self.null_point
-        if "lam_max" in self.__dict__:
+        # No strength changes the objective at P = 0, unless the prior has targets: the
+        # fit is evaluated once.
+        null = self.null_point
+        if self.prior.target is not None and other.prior is not self.prior:
+            gradient = other.prior.gradient(null.coef)
+            null = replace(null, prior=other.prior, prior_gradient=gradient)
+        other.__dict__["null_point"] = null
+        if "lam_max" in self.__dict__ and null is self.null_point:
             other.__dict__["lam_max"] = self.lam_max
         return other
 

@@ -16,13 +16,14 @@ DENSE_SIZE = 1000
 
 @dataclass(frozen=True, eq=False)
 class QuadraticPrior:
-    """θ/2 ‖D P‖² + ε/2 Σ_j t_j p^j L p^jᵀ, with t the tie weights of the rows."""
+    """θ/2 ‖D P − C‖² + ε/2 Σ_j t_j p^j L p^jᵀ, with t the tie weights of the rows."""
 
     D: csr_array  # (s, d)
     laplacian: Laplacian  # over the m tasks
     theta: float
     epsilon: float
     tie_weights: Array | None = None  # (d,); None: all one
+    target: Array | None = None  # C (s, m); None: zero
 
     @classmethod
     def none(cls, d: int, m: int) -> Self:
@@ -45,8 +46,8 @@ class QuadraticPrior:
     def value(self, P: Array) -> float:
         """Size of both terms at P, as sums of squares: nothing cancels."""
         total = 0.0
-        if self.theta > 0 and self.D.nnz:
-            related = self.D @ P
+        if self.theta > 0 and (self.D.nnz or self.target is not None):
+            related = self._related(P)
             total += self.theta * float(np.vdot(related, related))
         if self.epsilon > 0 and not self.laplacian.is_zero:
             energies = self.laplacian.energies(P)
@@ -55,8 +56,34 @@ class QuadraticPrior:
             total += self.epsilon * float(tied)
         return 0.5 * total
 
+    def slack(self, P: Array) -> float:
+        """2 value − ⟨P, gradient⟩ = −θ ⟨C, D P − C⟩, which is zero without targets."""
+        if self.target is None or self.theta == 0:
+            return 0.0
+        return -self.theta * float(np.vdot(self.target, self._related(P)))
+
+    def _related(self, P: Array) -> Array:
+        related = np.asarray(self.D @ P)
+        return related if self.target is None else related - self.target
+
     def gradient(self, P: Array) -> Array:
-        """θ DᵀD P + ε t ∘ (P L); linear in P."""
+        """θ Dᵀ(D P − C) + ε t ∘ (P L)."""
+        pull = self.pull
+        return self.curve(P) if pull is None else self.curve(P) - pull
+
+    @property
+    def pull(self) -> Array | None:
+        """θ DᵀC (d, m), minus the gradient at zero; None without targets."""
+        if self.target is None or self.theta == 0:
+            return None
+        return self.theta * self._unit_pull
+
+    @cached_property
+    def _unit_pull(self) -> Array:
+        return np.asarray(self.D.T @ self.target)
+
+    def curve(self, P: Array) -> Array:
+        """Hessian times P: θ DᵀD P + ε t ∘ (P L)."""
         gradient = np.zeros_like(P)
         if self.theta > 0 and self.D.nnz:
             if self._gram is None:
@@ -81,8 +108,9 @@ class QuadraticPrior:
     def with_strengths(self, theta: float, epsilon: float) -> Self:
         """Same relations and ties at other strengths; what is known stays known."""
         other = replace(self, theta=theta, epsilon=epsilon)
-        if "_gram" in self.__dict__:
-            other.__dict__["_gram"] = self._gram
+        for known in ("_gram", "_unit_pull"):
+            if known in self.__dict__:
+                other.__dict__[known] = self.__dict__[known]
         return other
 
     def relation_spectrum(self) -> tuple[float, float]:

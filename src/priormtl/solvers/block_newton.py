@@ -108,8 +108,8 @@ class BlockNewton:
             blocks = replace(laid.blocks, lam=whole.lam[rows])
             layout = at_other_lam(laid.layout, blocks)
             laid = replace(laid, whole=whole, blocks=blocks, layout=layout)
-        lam = whole.lam[whole.n_intercepts :]
-        in_use = (_row_norms(point.gradient) > NEARLY * lam) | point.coef.any(axis=1)
+        in_use = _urgency(problem, point) > NEARLY * problem.lam
+        in_use |= point.coef.any(axis=1)
         if laid is None or not laid.holds(in_use):
             laid = _lay_out(problem, whole, in_use)
         return _start_from(problem, point, laid)
@@ -119,8 +119,7 @@ class BlockNewton:
         laid, whole = state.laid, state.laid.whole
         if len(laid.features) < problem.shape[0]:
             # Add features whose gradient is too long for a row of zeros.
-            lam = whole.lam[whole.n_intercepts :]
-            called = _row_norms(state.point.gradient) > lam
+            called = _urgency(problem, state.point) > problem.lam
             if not laid.holds(called):
                 called[laid.features] = True
                 laid = _lay_out(problem, whole, called)
@@ -139,6 +138,7 @@ class BlockNewton:
             is_slow = not descend_extrapolated(descent) or state.is_stuck
         if is_slow:
             newton_step(layout, Q, descent.gradient())
+        Q = laid.blocks.project(Q)
         coef = np.zeros(problem.shape)
         coef[laid.features] = Q[laid.blocks.n_intercepts :]
         point = problem.at(coef, near=state.point)
@@ -173,8 +173,9 @@ def _start_from(problem: Problem, point: Point, laid: Laid) -> BlockNewtonState:
     return BlockNewtonState(point, laid, Q, np.full(len(Q), -1.0), 0)
 
 
-def _row_norms(P: Array) -> Array:
-    return np.sqrt(np.einsum("ij,ij->i", P, P))
+def _urgency(problem: Problem, point: Point) -> Array:
+    """What a row of zeros weighs against lam, feature by feature."""
+    return problem.penalty.row_dual_norms(point.gradient)  # type: ignore[attr-defined]
 
 
 # Anderson extrapolation of sweeps.
@@ -254,6 +255,12 @@ def newton_step(layout: "Layout", Q: Array, gradient: Array) -> None:
     if not len(place):
         return
     downhill, slope = newton.descent_direction(lam, place, unit, gradient)
+    held = None
+    if layout.blocks.is_constrained:
+        from priormtl.solvers.held import Held, move_held  # noqa: PLC0415
+
+        held = Held.at(layout.blocks, place, Q)
+        downhill, slope = held.descent(lam[place], downhill)
     rows = ActiveRows(place, bend, unit, layout.system.tie[place])
     ridge = RIDGE * (10 + len(place)) * layout.curvature[place]
     ridge = ridge + TIE_RIDGE * rows.tie * layout.graph.degree.mean()
@@ -262,5 +269,9 @@ def newton_step(layout: "Layout", Q: Array, gradient: Array) -> None:
     share = np.sqrt(keep * bend / np.where(stiff > 0, stiff, 1.0))
     damped = rows._replace(bend=stiff, unit=share[:, np.newaxis] * unit)
     tol = min(LOOSEST, max(TIGHTEST, 0.3 * sqrt(slope)))
-    step = layout.direction(damped, downhill, tol)
-    newton.move_rows(lam, place, Q, gradient, step, layout.multiply(rows, step))
+    if held is None:
+        step = layout.direction(damped, downhill, tol)
+        newton.move_rows(lam, place, Q, gradient, step, layout.multiply(rows, step))
+    else:
+        step = held.direction(layout, damped, downhill, tol)
+        move_held(layout, rows, held, Q, gradient, step)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
-from priormtl.penalties import RowSeparable
+from priormtl.penalties import RowConstraints, RowSeparable
 from priormtl.problem import NormalForm, Problem, SampleForm
 
 SMALL_GRAM = 2**19  # numbers: 4 MB
@@ -23,8 +24,9 @@ MANY_FEATURES = 2.0  # per sample of a task, beyond which samples beat Gram matr
 class BlockQuadratic:
     """Rows Q of features, after a row of intercepts (lam 0) where these are tied.
 
-    fit(Q) + ½ ⟨Q, relation Q⟩ + ½ Σ_j tie_j q^j L q^jᵀ + Σ_j lam_j ‖q^j‖, where the
-    fit is kept as Gram matrices or as samples.
+    fit(Q) + ½ ⟨Q, relation Q⟩ − ⟨Q, pull⟩ + ½ Σ_j tie_j q^j L q^jᵀ + Σ_j lam_j ‖q^j‖,
+    where the fit is kept as Gram matrices or as samples. Rows may have a sign, or be
+    the same in all tasks.
     """
 
     form: NormalForm | SampleForm
@@ -33,6 +35,9 @@ class BlockQuadratic:
     lam: Array  # (k,)
     laplacian: Laplacian
     n_intercepts: int
+    sign: Array  # (k,) 1: nonnegative, −1: nonpositive, 0: any
+    common: NDArray[np.bool_]  # (k,)
+    pull: Array | None = None  # (k, m) of known values; None: zero
 
     @classmethod
     def from_problem(cls, problem: Problem) -> Self:
@@ -45,10 +50,15 @@ class BlockQuadratic:
         d, relation = problem.shape[0], prior.relation
         extra = len(form.intercept_ties)
         weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
+        sign, common, pull = np.zeros(d), np.zeros(d, dtype=bool), prior.pull
+        if problem.constraints is not None:
+            sign, common = problem.constraints.signs, problem.constraints.common
         rows = problem.lam * problem.penalty.row_weights(d)
         if extra:
             # Features come after the row of intercepts.
             relation = csr_array(block_diag([csr_array((extra, extra)), relation]))
+            if pull is not None:
+                pull = np.vstack([np.zeros((extra, pull.shape[1])), pull])
         # Gram matrices that can be written belong to nobody else.
         if relation.nnz and isinstance(form, NormalForm) and form.gram.flags.writeable:
             _add_relation(relation, form.gram.transpose(1, 2, 0))
@@ -56,10 +66,14 @@ class BlockQuadratic:
         return cls(
             form,
             relation,
-            np.concatenate([form.intercept_ties, prior.epsilon * weights]),
+            # Rows of common effects have nothing to tie.
+            np.concatenate([form.intercept_ties, prior.epsilon * weights * ~common]),
             np.concatenate([np.zeros(extra), rows]),
             prior.laplacian,
             extra,
+            np.concatenate([np.zeros(extra), sign]),
+            np.concatenate([np.zeros(extra, dtype=bool), common]),
+            pull,
         )
 
     @staticmethod
@@ -94,7 +108,14 @@ class BlockQuadratic:
             return self
         first = np.arange(self.n_intercepts)
         rows = np.concatenate([first, self.n_intercepts + features])
-        part = replace(self, tie=self.tie[rows], lam=self.lam[rows])
+        part = replace(
+            self,
+            tie=self.tie[rows],
+            lam=self.lam[rows],
+            sign=self.sign[rows],
+            common=self.common[rows],
+            pull=None if self.pull is None else self.pull[rows],
+        )
         if isinstance(self.form, SampleForm):
             samples = self.form._replace(rows=self.form.rows[rows])
             relation = csr_array(self.relation[rows][:, rows])
@@ -105,6 +126,24 @@ class BlockQuadratic:
         linear = self.form.linear[rows]
         form = self.form._replace(gram=gram, linear=linear)
         return replace(part, form=form, relation=NO_RELATION)
+
+    def project(self, Q: Array) -> Array:
+        """Nearest rows that meet the constraints."""
+        if not self.is_constrained:
+            return Q
+        return RowConstraints(self.sign, self.common).project(Q)
+
+    @property
+    def is_constrained(self) -> bool:
+        return bool(self.common.any() or self.sign.any())
+
+    @property
+    def linear(self) -> Array:
+        """Minus the gradient at zero (k, m), where Gram matrices are kept."""
+        if isinstance(self.form, SampleForm):
+            raise TypeError("samples are kept, not Gram matrices.")
+        linear = self.form.linear if self.pull is None else self.form.linear + self.pull
+        return np.ascontiguousarray(linear)
 
     @property
     def gram(self) -> Array:

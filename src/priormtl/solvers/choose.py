@@ -45,7 +45,8 @@ def default_method(problem: Problem) -> Method[Any]:
     Logistic loss: these inside proximal Newton. Gram matrices too large to hold, and
     nuclear norms of very many features: FISTA.
     """
-    if problem.lam == 0:
+    held = problem.constraints is not None and problem.constraints.signs.any()
+    if problem.lam == 0 and not held:
         return Newton()
     by_rows = isinstance(problem.penalty, RowSeparable)
     size, rows = problem.fit.normal_size, problem.fit.rows_per_task

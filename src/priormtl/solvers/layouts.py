@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from priormtl._arrays import Array, Index
@@ -32,6 +33,7 @@ from priormtl.solvers.blocks import BlockQuadratic
 from priormtl.solvers.kernels import newton, samples
 from priormtl.solvers.kernels import rows as row_kernels
 from priormtl.solvers.kernels.rows import (
+    COMMON,
     LOOSE,
     MOST_SWEEPS,
     Graph,
@@ -97,6 +99,9 @@ class Layout(Protocol):
     def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
         """Newton direction on these rows."""
 
+    def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Solver:
+        """Inverse of about the Hessian on these rows, where only some entries move."""
+
 
 def choose_layout(blocks: BlockQuadratic) -> Layout:
     """By what is kept, Gram matrices or samples, and whether tasks share it."""
@@ -128,9 +133,11 @@ def lay_out_system(
     """Arrays for sweeps; weak ties are only bounded there."""
     graph = lay_out_graph(blocks.laplacian)
     weak = blocks.tie * graph.degree.mean() <= WEAK_TIES * own.mean(axis=1)
-    kind = np.where(weak, LOOSE, graph.kind).astype(np.intp)
+    kind = np.where(weak | (blocks.sign != 0), LOOSE, graph.kind)
+    kind = np.where(blocks.common, COMMON, kind).astype(np.intp)
     steepest = np.max(own + 2.0 * np.outer(blocks.tie, graph.degree), axis=1)
-    return System(data, linear, own, blocks.lam, blocks.tie, steepest, kind, graph)
+    strengths = blocks.lam, blocks.tie, steepest
+    return System(data, linear, own, *strengths, kind, blocks.sign, graph)
 
 
 def run_sweeps(sweep: Callable[[], float], least: int, limit: float) -> float:
@@ -152,6 +159,12 @@ def run_sweeps(sweep: Callable[[], float], least: int, limit: float) -> float:
 def penalty(lam: Array, Q: Array) -> float:
     """Σ lam ‖q‖ over rows."""
     return float(lam @ np.sqrt(np.einsum("ij,ij->i", Q, Q)))
+
+
+def is_outside(sign: Array, Q: Array) -> bool:
+    """Whether an extrapolation has led out of the signs of rows."""
+    signed = np.flatnonzero(sign)
+    return bool(np.any(sign[signed, np.newaxis] * Q[signed] < 0))
 
 
 def feature_modes(block: Array, rows: ActiveRows) -> tuple[Array, Array]:
@@ -214,6 +227,8 @@ class GramDescent:
     def value(self) -> float:
         """½ ⟨Q, gradient − linear⟩ + penalty."""
         Q, gradient = self.trail
+        if is_outside(self.system.sign, Q):
+            return np.inf
         smooth = 0.5 * float(np.vdot(Q, gradient) - np.vdot(Q, self.system.linear))
         return smooth + penalty(self.system.lam, Q)
 
@@ -238,9 +253,7 @@ class TaskBlocks:
         gram = np.ascontiguousarray(blocks.gram.transpose(1, 2, 0))
         own = np.ascontiguousarray(np.einsum("jji->ji", gram))
         self.blocks = blocks
-        self.system = lay_out_system(
-            blocks, gram, np.ascontiguousarray(form.linear), own
-        )
+        self.system = lay_out_system(blocks, gram, blocks.linear, own)
         self.graph = self.system.graph
         self.curvature = own.mean(axis=1)
         tied = blocks.tie * float(self.graph.degree.mean())
@@ -264,6 +277,16 @@ class TaskBlocks:
         if modes is None:
             return newton.solve_by_tasks(layout, downhill, tol, MOST_STEPS)
         return newton.solve_by_modes(layout, modes, downhill, tol, MOST_STEPS)
+
+    def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Solver:
+        """By modes where ties dominate, else by blocks of tasks, exactly but for ties."""
+        modes = self._modes(rows)
+        if modes is not None:
+            return lambda r: newton.solve_modes(self.graph, modes, r)
+        factor = newton.factor_free(
+            newton.Rows(self.system.gram, *rows, self.graph), free
+        )
+        return lambda r: newton.solve_tasks(factor, r)
 
     @cached_property
     def _mean_block(self) -> Array:
@@ -299,7 +322,7 @@ class SharedBlock:
     def __init__(self, blocks: BlockQuadratic, form: NormalForm) -> None:
         self.blocks = blocks
         self.gram = np.require(blocks.gram[0], requirements=["C", "W"])
-        linear = np.ascontiguousarray(form.linear)
+        linear = blocks.linear
         own = np.repeat(self.gram.diagonal()[:, np.newaxis], linear.shape[1], axis=1)
         self.system = lay_out_system(blocks, self.gram, linear, own)
         self.graph = self.system.graph
@@ -319,28 +342,34 @@ class SharedBlock:
 
     def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
         """Conjugate gradients on what the penalty takes from an exact solver."""
-        block = self._block(rows)
-        modes = self.blocks.laplacian.modes if self.has_ties else None
-        if modes is not None:
-            # Exact, but for rows that are not tied at all.
-            values, vectors = modes
-            own, basis = feature_modes(block, rows)
-            stiffness = own[:, np.newaxis] + values
+        solve = self.inverse(rows)
+        if self.has_ties and self.blocks.laplacian.modes is not None:
             return conjugate_gradients(
-                lambda r: basis @ ((basis.T @ r @ vectors) / stiffness) @ vectors.T,
-                lambda x: -rows.straighten(x),
-                downhill,
-                tol,
+                solve, lambda x: -rows.straighten(x), downhill, tol
             )
         seen = (rows.tie * self.graph.degree.mean())[:, np.newaxis]
-        bent = block + np.diag(rows.bend + seen[:, 0])
-        factor = cho_factor(bent, lower=True, overwrite_a=True, check_finite=False)
         return conjugate_gradients(
-            lambda r: cho_solve(factor, r, check_finite=False),
+            solve,
             lambda x: self._tied(rows.tie, x) - seen * x - rows.straighten(x),
             downhill,
             tol,
         )
+
+    def inverse(
+        self, rows: ActiveRows, free: NDArray[np.bool_] | None = None
+    ) -> Solver:
+        """Exact, but for rows that are not tied at all, where L has modes."""
+        block = self._block(rows)
+        modes = self.blocks.laplacian.modes if self.has_ties else None
+        if modes is not None:
+            values, vectors = modes
+            own, basis = feature_modes(block, rows)
+            stiffness = own[:, np.newaxis] + values
+            return lambda r: basis @ ((basis.T @ r @ vectors) / stiffness) @ vectors.T
+        seen = rows.tie * self.graph.degree.mean()
+        bent = block + np.diag(rows.bend + seen)
+        factor = cho_factor(bent, lower=True, overwrite_a=True, check_finite=False)
+        return lambda r: cho_solve(factor, r, check_finite=False)
 
     def _block(self, rows: ActiveRows) -> Array:
         if len(rows.place) == len(self.gram):
@@ -373,8 +402,12 @@ class SampleDescent:
     def value(self) -> float:
         """½ ‖residuals‖² + priors + penalty."""
         (Q, rest), layout = self.trail, self._layout
+        if is_outside(layout.system.sign, Q):
+            return np.inf
         squares = float(np.vdot(rest, rest))
         squares += float(np.vdot(Q, layout.prior_gradient(Q)))
+        if layout.blocks.pull is not None:
+            squares -= float(np.vdot(Q, layout.blocks.pull))
         return 0.5 * squares + penalty(layout.blocks.lam, Q)
 
     def gradient(self) -> Array:
@@ -394,6 +427,7 @@ class Samples(ABC):
             relation.indptr.astype(np.intp),
             relation.indices.astype(np.intp),
             np.asarray(relation.data, dtype=np.float64),
+            np.zeros((0, 0)) if blocks.pull is None else blocks.pull,
         )
         own = self._squares() + relation.diagonal()[:, np.newaxis]
         self.system = lay_out_system(blocks, form.rows, np.zeros((0, 0)), own)
@@ -436,11 +470,7 @@ class Samples(ABC):
     def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
         """Conjugate gradients on what an inverse for each task leaves out."""
         relation = self.blocks.relation[rows.place][:, rows.place]
-        stiff = relation.diagonal()[:, np.newaxis]
-        ties = np.outer(rows.tie, self.degree)
-        weight = np.maximum(
-            rows.bend[:, np.newaxis] + stiff + ties, LIGHTEST * self.system.own.max()
-        )
+        weight = self._weight(rows)
         solve = self._inverse(self.rows[rows.place], weight)
         excess = rows.bend[:, np.newaxis] - weight
 
@@ -451,6 +481,16 @@ class Samples(ABC):
             return prior - rows.straighten(x)
 
         return conjugate_gradients(solve, correct, downhill, tol)
+
+    def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Solver:
+        return self._inverse(self.rows[rows.place], self._weight(rows))
+
+    def _weight(self, rows: ActiveRows) -> Array:
+        """Diagonal of penalty and priors (a, m)."""
+        stiff = self.blocks.relation.diagonal()[rows.place]
+        ties = np.outer(rows.tie, self.degree)
+        weight = (rows.bend + stiff)[:, np.newaxis] + ties
+        return np.maximum(weight, LIGHTEST * self.system.own.max())
 
     def residuals(self, Q: Array) -> Array:
         used = np.flatnonzero(Q.any(axis=1))
@@ -463,6 +503,8 @@ class Samples(ABC):
 
     def prior_gradient(self, Q: Array) -> Array:
         related = self.blocks.relation @ Q if self.blocks.relation.nnz else 0.0
+        if self.blocks.pull is not None:
+            related = related - self.blocks.pull
         return related + self._tied(self.blocks.tie, Q)
 
 

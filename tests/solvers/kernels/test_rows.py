@@ -61,7 +61,7 @@ def one_row(laplacian, tie, own, lam):
     """System of a row, not bounded."""
     graph = lay_out_graph(laplacian)
     steepest = float(np.max(own + 2.0 * tie * graph.degree))
-    return kernels.Row(own, graph.band, graph.kind, tie, lam, steepest)
+    return kernels.Row(own, graph.band, graph.kind, tie, lam, steepest, 0.0)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

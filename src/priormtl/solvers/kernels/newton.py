@@ -189,7 +189,7 @@ def move_rows(
 # Preconditioned by each task's own block.
 
 
-@inlined
+@compiled
 def fill_blocks(rows: Any) -> Array:
     """Lower half of all tasks' blocks, ties on the diagonal only."""
     a, m = rows.unit.shape
@@ -221,13 +221,12 @@ def subtract_products(left: Array, right: Array, out: Array) -> None:
             out[i] -= a[i] * e[i]
 
 
-@inlined
-def factor_tasks(rows: Any) -> Array:
-    """Cholesky factors of all tasks' blocks at once, mirrored; inverse diagonals.
+@compiled
+def factor_blocks(factor: Array) -> Array:
+    """Factorise blocks in place.
 
     Blocks that hardly curve in some direction get a little curvature there.
     """
-    factor = fill_blocks(rows)
     a, _, m = factor.shape
     floor = np.empty(m)
     for c in range(a):
@@ -244,6 +243,25 @@ def factor_tasks(rows: Any) -> Array:
                 here[i] *= own[i]
                 mirror[i] = here[i]
     return factor
+
+
+@inlined
+def factor_tasks(rows: Any) -> Array:
+    """Cholesky factors of all tasks' blocks at once, mirrored; inverse diagonals."""
+    return factor_blocks(fill_blocks(rows))
+
+
+@compiled
+def factor_free(rows: Any, free: Any) -> Array:
+    """The same, where entries that are not free have nothing to do with others."""
+    blocks = fill_blocks(rows)
+    a, _, m = blocks.shape
+    for r in range(a):
+        for c in range(r + 1):
+            for i in range(m):
+                if not (free[r, i] and free[c, i]):
+                    blocks[r, c, i] = 1.0 if r == c else 0.0
+    return factor_blocks(blocks)
 
 
 @compiled

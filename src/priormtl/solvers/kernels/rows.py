@@ -3,8 +3,9 @@
 A row x of one feature over all tasks minimises ½ xᵀT x − target·x + lam ‖x‖ with
 T = diag(own) + tie · L. With mu = lam/‖x‖ the solution is (T + mu)⁻¹ target, and
 Newton's method finds mu (`shrink_row`). Rows of a chain are tridiagonal systems, those
-of one group are diagonal but for a rank-one term; for other graphs T is bounded by a
-diagonal.
+of one group are diagonal but for a rank-one term; for other graphs, and for rows that
+have a sign, T is bounded by a diagonal. Then only the part of the target that has the
+right sign moves a row. Rows that are the same in all tasks are single numbers.
 """
 
 from functools import lru_cache
@@ -17,7 +18,7 @@ from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
 from priormtl.solvers.kernels import compiled, inlined
 
-LOOSE, CHAIN, GROUP = 0, 1, 2
+LOOSE, CHAIN, GROUP, COMMON = 0, 1, 2, 9
 MAIN, OFF, DEGREE, TOGETHER = 0, 1, 2, 3  # what the rows of a band hold
 MOST_SECULAR_STEPS = 60
 ROUNDING, NEARLY = 1e-14, 1e-4  # relative errors of lam/‖x‖
@@ -150,10 +151,12 @@ class Row(NamedTuple):
 
     own: Array  # (m,)
     band: Array  # (4, m) of the graph
-    kind: int  # the graph's, or LOOSE: ties count twice their diagonal
+    # The graph's; or LOOSE: ties count twice their diagonal; or COMMON: one number.
+    kind: int
     tie: float
     lam: float
     steepest: float  # bound on T
+    sign: float  # 1: x ≥ 0, −1: x ≤ 0, 0: any
 
 
 @compiled
@@ -362,6 +365,24 @@ def find_target(row: Any, x: Array, slope: Array, target: Array) -> None:
     add_row_ties(row.kind, row.band, row.tie, x, target)
 
 
+@inlined
+def update_common_row(row: Any, x: Array, slope: Array, work: Array) -> float:
+    """New value into ``work``, where x is the same in all tasks; lam/‖x‖."""
+    m, own, target, move = len(x), 0.0, 0.0, work[0]
+    for i in range(m):
+        own += row.own[i]
+        target -= slope[i]
+    # ‖x‖ is √m |value|.
+    target, threshold = target + own * x[0], row.lam * sqrt(m)
+    wrong = target * row.sign < 0.0
+    value = 0.0
+    if not wrong and own > TINY and abs(target) > threshold:
+        value = (target - threshold if target > 0.0 else target + threshold) / own
+    for i in range(m):
+        move[i] = value
+    return row.lam / (sqrt(m) * abs(value)) if value != 0.0 else -1.0
+
+
 @compiled
 def update_row(
     row: Any, x: Array, slope: Array, guess: float, work: Array
@@ -373,14 +394,21 @@ def update_row(
     """
     if guess < 0.0 and norm(x) == 0.0 and norm(slope) <= row.lam:
         return guess, False
-    move, target = work[0], work[5]
-    find_target(row, x, slope, target)
-    length, mu = norm(target), -1.0
-    if length <= row.lam:
-        for i in range(len(x)):
-            move[i] = 0.0
+    move, target, mu = work[0], work[5], -1.0
+    if row.kind == COMMON:
+        mu = update_common_row(row, x, slope, work)
     else:
-        mu = shrink_row(row, target, length, guess, work)
+        find_target(row, x, slope, target)
+        if row.sign != 0.0:
+            for i in range(len(x)):
+                if target[i] * row.sign < 0.0:
+                    target[i] = 0.0
+        length = norm(target)
+        if length <= row.lam:
+            for i in range(len(x)):
+                move[i] = 0.0
+        else:
+            mu = shrink_row(row, target, length, guess, work)
     moved = False
     for i in range(len(x)):
         new = move[i]
@@ -402,7 +430,8 @@ class System(NamedTuple):
     lam: Array  # (k,)
     tie: Array  # (k,)
     steepest: Array  # (k,) bound on each row's Hessian, ties counted
-    kind: Index  # (k,) how each row sees the graph: as it is, or LOOSE
+    kind: Index  # (k,) how each row sees the graph: as it is, LOOSE, or COMMON
+    sign: Array  # (k,)
     graph: Graph
 
 
@@ -416,6 +445,7 @@ def pick_row(system: Any, j: int) -> Row:
         system.tie[j],
         system.lam[j],
         system.steepest[j],
+        system.sign[j],
     )
 
 

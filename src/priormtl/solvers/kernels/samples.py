@@ -12,11 +12,12 @@ BLOCK = 32  # rows between two products with the residuals
 
 
 class Relation(NamedTuple):
-    """Feature prior θ DᵀD, sparse by rows."""
+    """Feature prior: θ DᵀD, sparse by rows, and θ DᵀC."""
 
     start: Index  # (k + 1,)
     column: Index
     value: Array
+    pull: Array  # (k, m), or empty where C = 0
 
 
 @compiled
@@ -32,6 +33,8 @@ def add_relation(relation: Any, j: int, Q: Array, out: Array) -> None:
 def prior_slope(system: Any, relation: Any, j: int, Q: Array, out: Array) -> None:
     """Gradient of both priors in row ``j``."""
     out[:] = 0.0
+    if len(relation.pull) > 0:
+        out -= relation.pull[j]
     add_relation(relation, j, Q, out)
     if system.tie[j] > 0.0:
         add_ties(system.graph, system.tie[j], Q[j], out)

@@ -1,0 +1,136 @@
+"""Newton steps of block Newton where rows have a sign or are the same in all tasks.
+
+Entries at the bound of their sign are held there, and rows of common effects move as one
+number: Newton's equations are solved by conjugate gradients in what is left. The end of
+a step is projected on the signs, and the step is halved until that lowers the objective
+(Bertsekas, "Projected Newton methods for optimization problems with simple
+constraints", SIAM Journal on Control and Optimization 20, 1982).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from priormtl._arrays import Array, Index
+from priormtl.solvers.blocks import BlockQuadratic
+
+if TYPE_CHECKING:
+    from priormtl.solvers.layouts import ActiveRows, Layout
+
+MOST_STEPS = 200  # of conjugate gradients
+MOST_HALVINGS = 30
+ROUNDING = 1e-15
+SMALLEST_PIVOT, TINY = 1e-12, 1e-300
+
+
+class Held(NamedTuple):
+    """Which entries of the rows that are not zero may move, and how."""
+
+    free: NDArray[np.bool_]  # (a, m)
+    common: NDArray[np.bool_]  # (a,)
+    sign: Array  # (a,)
+
+    @classmethod
+    def at(cls, blocks: BlockQuadratic, place: Index, Q: Array) -> Self:
+        """Entries at their bound stay there: sweeps have just decided about them."""
+        sign = blocks.sign[place]
+        free = (sign == 0)[:, np.newaxis] | (Q[place] != 0)
+        return cls(free, blocks.common[place], sign)
+
+    def project(self, x: Array) -> Array:
+        """Part of a direction along which rows may move."""
+        out = np.where(self.free, x, 0.0)
+        if self.common.any():
+            out[self.common] = out[self.common].mean(axis=1, keepdims=True)
+        return out
+
+    def clip(self, x: Array) -> Array:
+        """Entries of the wrong sign become zero."""
+        return np.where(self.sign[:, np.newaxis] * x < 0, 0.0, x)
+
+    def descent(self, lam: Array, downhill: Array) -> tuple[Array, float]:
+        """Negative gradient along which rows may move, and its size against lam.
+
+        Where nothing is penalised the step should be exact: its size is zero then.
+        """
+        free, force = self.project(downhill), float(np.linalg.norm(lam))
+        return free, float(np.linalg.norm(free)) / force if force > 0 else 0.0
+
+    def direction(
+        self, layout: "Layout", rows: "ActiveRows", downhill: Array, tol: float
+    ) -> Array:
+        """Newton direction, by preconditioned conjugate gradients."""
+        solve = self._preconditioner(layout, rows)
+        rest = self.project(downhill)
+        x, p = np.zeros_like(rest), solve(rest)
+        old = float(np.vdot(rest, p))
+        goal = tol * tol * old
+        for _ in range(MOST_STEPS):
+            if old <= goal:
+                break
+            product = layout.multiply(rows, p) + rows.bend[:, np.newaxis] * p
+            product = self.project(product - rows.straighten(p))
+            bowl = float(np.vdot(p, product))
+            if bowl <= 0.0:
+                break
+            x += (old / bowl) * p
+            rest = rest - (old / bowl) * product
+            z = solve(rest)
+            new = float(np.vdot(rest, z))
+            p, old = z + (new / old) * p, new
+        return x
+
+    def _preconditioner(
+        self, layout: "Layout", rows: "ActiveRows"
+    ) -> Callable[[Array], Array]:
+        """That of the layout for rows that vary; for common effects their own block."""
+        common = self.common
+        varies = self.free & ~common[:, np.newaxis]
+        inverse = layout.inverse(rows, varies)
+        if not common.any():
+            return lambda r: self.project(inverse(r))
+        # Columns of the Hessian over common effects, each the same in all tasks.
+        k, m = int(common.sum()), rows.unit.shape[1]
+        block = np.empty((k, k))
+        for c, j in enumerate(np.flatnonzero(common)):
+            unit = np.zeros(rows.unit.shape)
+            unit[j] = 1.0
+            block[:, c] = layout.multiply(rows, unit)[common].sum(axis=1)
+        values, vectors = np.linalg.eigh(block + np.diag(m * rows.bend[common]))
+        # Collinear effects hardly curve in some direction.
+        values = np.maximum(values, max(SMALLEST_PIVOT * values[-1], TINY))
+        scaled = vectors / values
+
+        def solve(r: Array) -> Array:
+            z = np.where(varies, inverse(np.where(varies, r, 0.0)), 0.0)
+            z[common] = (scaled @ (vectors.T @ r[common].sum(axis=1)))[:, np.newaxis]
+            return z
+
+        return solve
+
+
+def move_held(
+    layout: "Layout",
+    rows: "ActiveRows",
+    held: Held,
+    Q: Array,
+    gradient: Array,
+    step: Array,
+) -> None:
+    """Take as much of a step as lowers the objective, projected on the signs."""
+    before, slope = Q[rows.place], gradient[rows.place]
+    lam = layout.system.lam[rows.place]
+    norms = lam @ np.sqrt(np.einsum("ij,ij->i", before, before))
+    size = 1.0
+    for _ in range(MOST_HALVINGS):
+        after = held.clip(before + size * step)
+        move = after - before
+        along = float(np.vdot(slope, move))
+        bowl = float(np.vdot(move, layout.multiply(rows, move)))
+        penalties = lam @ np.sqrt(np.einsum("ij,ij->i", after, after)) - norms
+        if along + 0.5 * bowl + penalties < -ROUNDING * (abs(along) + bowl):
+            Q[rows.place] = after
+            return
+        size *= 0.5
