@@ -48,12 +48,13 @@ class RowConstraints:
         return np.where(outwards & (P == 0), 0.0, level)
 
     def restrict(self, features: Index) -> Self:
+        """Same constraints for these features only."""
         return type(self)(self.signs[features], self.common[features])
 
 
 @dataclass(frozen=True, eq=False)
 class L21(RowSeparable):
-    """Weighted sum of the Euclidean norms of the rows of P, which may be constrained."""
+    """Weighted sum of the Euclidean norms of rows of P, which may be constrained."""
 
     weights: Array | None = None  # (d,) > 0; None: all one
     constraints: RowConstraints | None = None

@@ -60,9 +60,9 @@ def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
     """Solve Hessian · V = −gradient of fit + prior at a point.
 
     Of the gradient, the part along which the point may move counts, and rows of common
-    effects of V are the same in all tasks. Directions whose curvature is below the ridge, and which have a slope beyond
-    rounding errors all the same, could gain anything: ``left`` is then infinite, unless
-    samples are at hand to tell.
+    effects of V are the same in all tasks. Directions whose curvature is below the
+    ridge, and which have a slope beyond rounding errors all the same, could gain
+    anything: ``left`` is then infinite, unless samples are at hand to tell.
     """
     system, constraints = _system(problem, point), problem.constraints
     gradient = problem.free_gradient(point)

@@ -1,9 +1,9 @@
 """Newton steps of block Newton where rows have a sign or are the same in all tasks.
 
-Entries at the bound of their sign are held there, and rows of common effects move as one
-number: Newton's equations are solved by conjugate gradients in what is left. The end of
-a step is projected on the signs, and the step is halved until that lowers the objective
-(Bertsekas, "Projected Newton methods for optimization problems with simple
+Entries at the bound of their sign are held there, and rows of common effects move as
+one number: Newton's equations are solved by conjugate gradients in what is left. The
+end of a step is projected on the signs, and the step is halved until that lowers the
+objective (Bertsekas, "Projected Newton methods for optimization problems with simple
 constraints", SIAM Journal on Control and Optimization 20, 1982).
 """
 

@@ -133,7 +133,7 @@ def lay_out_system(
     """Arrays for sweeps; weak ties are only bounded there."""
     graph = lay_out_graph(blocks.laplacian)
     weak = blocks.tie * graph.degree.mean() <= WEAK_TIES * own.mean(axis=1)
-    kind = np.where(weak | (blocks.sign != 0), LOOSE, graph.kind)
+    kind = np.where(weak, LOOSE, graph.kind)
     kind = np.where(blocks.common, COMMON, kind).astype(np.intp)
     steepest = np.max(own + 2.0 * np.outer(blocks.tie, graph.degree), axis=1)
     strengths = blocks.lam, blocks.tie, steepest
@@ -279,7 +279,7 @@ class TaskBlocks:
         return newton.solve_by_modes(layout, modes, downhill, tol, MOST_STEPS)
 
     def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Solver:
-        """By modes where ties dominate, else by blocks of tasks, exactly but for ties."""
+        """By modes where ties dominate, else by blocks of tasks."""
         modes = self._modes(rows)
         if modes is not None:
             return lambda r: newton.solve_modes(self.graph, modes, r)

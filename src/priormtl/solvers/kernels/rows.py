@@ -3,9 +3,10 @@
 A row x of one feature over all tasks minimises ½ xᵀT x − target·x + lam ‖x‖ with
 T = diag(own) + tie · L. With mu = lam/‖x‖ the solution is (T + mu)⁻¹ target, and
 Newton's method finds mu (`shrink_row`). Rows of a chain are tridiagonal systems, those
-of one group are diagonal but for a rank-one term; for other graphs, and for rows that
-have a sign, T is bounded by a diagonal. Then only the part of the target that has the
-right sign moves a row. Rows that are the same in all tasks are single numbers.
+of one group are diagonal but for a rank-one term; for other graphs T is bounded by a
+diagonal, as it is for a row whose minimum does not have its sign. Then only the part of
+the target that has the right sign moves the row (`update_signed_row`). Rows that are
+the same in all tasks are single numbers (`update_common_row`).
 """
 
 from functools import lru_cache
@@ -24,6 +25,8 @@ MOST_SECULAR_STEPS = 60
 ROUNDING, NEARLY = 1e-14, 1e-4  # relative errors of lam/‖x‖
 TINY = 1e-300  # a pivot that vanishes
 MOST_SWEEPS = 10  # in a step with few rows
+MOST_TURNS = 10  # of a row that has a sign
+HELD = 1e200  # curvature of an entry that stays at zero
 
 
 # Task graphs.
@@ -383,6 +386,90 @@ def update_common_row(row: Any, x: Array, slope: Array, work: Array) -> float:
     return row.lam / (sqrt(m) * abs(value)) if value != 0.0 else -1.0
 
 
+@inlined
+def right_norm(sign: float, x: Array) -> float:
+    """Euclidean length of what has the right sign."""
+    total = 0.0
+    for i in range(len(x)):
+        if sign * x[i] > 0.0:
+            total += x[i] * x[i]
+    return sqrt(total)
+
+
+@compiled
+def shrink_signed_row(
+    row: Any, x: Array, target: Array, guess: float, work: Array
+) -> float:
+    """Minimise as ``shrink_row`` over x of one sign; −1 where that takes too long.
+
+    T has no positive entries off its diagonal. So entries whose target has the right
+    sign are part of the solution, and with them held free so are those that they pull:
+    the set of free entries only grows (Chandrasekaran, "A special case of the
+    complementary pivot problem", Opsearch 7, 1970). It begins with the last one.
+    """
+    m, sign, move = len(x), row.sign, work[0]
+    own, right, pulls = np.empty(m), np.empty(m), np.empty(m)
+    mu = guess
+    for turn in range(MOST_TURNS):
+        for i in range(m):
+            free = sign * target[i] > 0.0 or (turn == 0 and x[i] != 0.0)
+            if turn > 0 and own[i] < HELD:
+                free = True
+            own[i] = row.own[i] if free else HELD
+            right[i] = target[i] if free else 0.0
+        part = Row(own, row.band, row.kind, row.tie, row.lam, row.steepest, sign)
+        length = norm(right)
+        if length <= row.lam:
+            return -1.0
+        mu = shrink_row(part, right, length, mu, work)
+        wrong = False
+        for i in range(m):
+            pulls[i] = target[i]
+            if own[i] == HELD:
+                move[i] = 0.0
+            elif sign * move[i] < 0.0:
+                wrong = True
+                own[i] = HELD
+        if wrong:
+            continue
+        # What pulls the entries that are held: target − tie · L x.
+        add_row_ties(row.kind, row.band, -row.tie, move, pulls)
+        for i in range(m):
+            if own[i] == HELD and sign * pulls[i] > 0.0:
+                own[i], wrong = 0.0, True
+        if not wrong:
+            return mu
+    return -1.0
+
+
+@compiled
+def update_signed_row(
+    row: Any, x: Array, slope: Array, guess: float, work: Array
+) -> float:
+    """New values into ``work``, where x has a sign; lam/‖x‖."""
+    move, target, sign = work[0], work[5], row.sign
+    find_target(row, x, slope, target)
+    if right_norm(sign, target) <= row.lam:
+        move[:] = 0.0
+        return -1.0
+    if row.kind != LOOSE:
+        mu = shrink_row(row, target, norm(target), guess, work)
+        if right_norm(-sign, move) > 0.0:
+            mu = shrink_signed_row(row, x, target, guess, work)
+        if mu >= 0.0:
+            return mu
+    loose = Row(row.own, row.band, LOOSE, row.tie, row.lam, row.steepest, sign)
+    find_target(loose, x, slope, target)
+    for i in range(len(x)):
+        if sign * target[i] < 0.0:
+            target[i] = 0.0
+    length = norm(target)
+    if length <= row.lam:
+        move[:] = 0.0
+        return -1.0
+    return shrink_row(loose, target, length, guess, work)
+
+
 @compiled
 def update_row(
     row: Any, x: Array, slope: Array, guess: float, work: Array
@@ -397,12 +484,10 @@ def update_row(
     move, target, mu = work[0], work[5], -1.0
     if row.kind == COMMON:
         mu = update_common_row(row, x, slope, work)
+    elif row.sign != 0.0:
+        mu = update_signed_row(row, x, slope, guess, work)
     else:
         find_target(row, x, slope, target)
-        if row.sign != 0.0:
-            for i in range(len(x)):
-                if target[i] * row.sign < 0.0:
-                    target[i] = 0.0
         length = norm(target)
         if length <= row.lam:
             for i in range(len(x)):
