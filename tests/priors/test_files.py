@@ -70,9 +70,9 @@ def test_files_say_what_the_methods_say(write):
 
 def test_quoted_names_and_inline_tables(write):
     path = write('relation,first,second\nsimilar,"a, b","colour=red"\n', "p.csv")
-    assert read_prior_file(path).relations[0].features == ("a, b", "colour=red")
+    assert read_prior_file(path).relations[0].names == ("a, b", "colour=red")
     path = write('similar = [{features = ["ä", "雪"]}]')
-    assert read_prior_file(path).relations[0].features == ("ä", "雪")
+    assert read_prior_file(path).relations[0].names == ("ä", "雪")
 
 
 def test_names_are_checked_against_features_with_their_line(write):
