@@ -17,6 +17,7 @@ from priormtl import (
     MultiTaskClassifierCV,
     MultiTaskRegressor,
     MultiTaskRegressorCV,
+    TaskPrior,
     engines,
     load,
     report,
@@ -226,6 +227,59 @@ def test_prior_files_are_used(exams, tmp_path, name, text):
         3.0, 1e4, 2.0, feature_prior=prior, standardize=True
     ).fit_source(exams / "exams.csv", **COLUMNS)
     np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
+KNOWN = """\
+[[near]]
+feature = "hours"
+value = {north = 3, south = 2.5, west = 3}
+
+[[task_similar]]
+tasks = ["north", "south"]
+weight = 2
+"""
+
+
+def test_prior_files_say_which_tasks_are_similar(exams, tmp_path):
+    (tmp_path / "prior.toml").write_text(KNOWN)
+    words = (*FIXED, "--theta", "5", "--prior", tmp_path / "prior.toml")
+    model, _ = fit(exams / "exams.csv", tmp_path / "a.model", *words)
+    values = {"north": 3.0, "south": 2.5, "west": 3.0}
+    expected = MultiTaskRegressor(
+        *(3.0, 5.0, 2.0),
+        feature_prior=FeaturePrior.near({"hours": values}),
+        task_prior=TaskPrior.from_graph([("north", "south", 2.0)]),
+        standardize=True,
+    ).fit_source(exams / "exams.csv", **COLUMNS)
+    assert model.feature_prior == expected.feature_prior
+    assert model.task_prior == expected.task_prior
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
+def test_files_about_tasks_alone_leave_theta_out(exams, tmp_path):
+    text = "relation,first,second\ntask_group,g,north\ntask_group,g,west\n"
+    (tmp_path / "prior.csv").write_text(text)
+    words = (*FIXED, "--prior", tmp_path / "prior.csv")
+    model, _ = fit(exams / "exams.csv", tmp_path / "a.model", *words)
+    assert (model.theta, model.feature_prior) == (0.0, None)
+    assert model.task_prior == TaskPrior.groups({"g": ["north", "west"]})
+
+
+@pytest.mark.parametrize(
+    ("words", "old", "new", "message"),
+    [
+        (FIXED, '"south"]', '"east"]', "line 6: unknown task 'east'"),
+        (FIXED, "south =", "east =", "line 1: unknown task 'east'"),
+        (FIXED, '"hours"', '"minutes"', "line 2: unknown feature 'minutes'"),
+        (("--task-prior", "mean"), "", "", "--task-prior mean cannot be combined with"),
+    ],
+)
+def test_prior_files_must_fit_the_table(exams, tmp_path, words, old, new, message):
+    prior, out = tmp_path / "prior.toml", tmp_path / "out"
+    prior.write_text(KNOWN.replace(old, new))
+    out.mkdir()
+    words = (*WORDS, "--target", "score", "--out", out / "m", "--prior", prior, *words)
+    refuse(run(exams / "exams.csv", *words), out, message)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from exam_rows import exam_frame
-from priormtl import load, tabular_model
+from priormtl import FeaturePrior, TaskPrior, load, tabular_model
 from priormtl.cli import tabular
 from priormtl.cli.main import app
 from refusals import assert_refused
@@ -80,6 +80,21 @@ def test_held_out_error_is_that_of_rows_not_fitted(exams, tmp_path):
     assert found < told["baseline"]["root mean squared error"]
     spread = score.std() * 1.1
     assert told["baseline"]["root mean squared error"] < spread
+
+
+def test_prior_files_state_what_is_known(exams, tmp_path):
+    (tmp_path / "prior.toml").write_text(
+        "[[nonnegative]]\nfeatures = ['hours']\n[[common]]\nfeatures = ['sex']\n"
+        "[[task_group]]\ntasks = ['north', 'south', 'west']\n"
+    )
+    words = ("--trees", "none", "--prior", tmp_path / "prior.toml")
+    model = fit(exams / "exams.csv", tmp_path / "m", *words)[0][-1]
+    known = FeaturePrior.nonnegative(["hours"]) + FeaturePrior.common(["sex"])
+    assert model.feature_prior.parts[:2] == known.parts
+    names = model.feature_names_in_.tolist()
+    common = [names[j] for j in model.feature_prior_.common_features]
+    assert common == ["sex=m"]
+    assert model.task_prior == TaskPrior.groups({"0": ["north", "south", "west"]})
 
 
 @pytest.mark.parametrize(

@@ -335,3 +335,14 @@ def test_parts_do_not_overlap():
 def test_an_empty_graph_has_no_places():
     none = np.zeros(0, dtype=np.intp)
     assert place_nodes(0, none, none).shape == (0, 2)
+
+
+def test_known_values_are_stars_and_constraints_are_no_relations():
+    prior = FeaturePrior.near({"dose": 0.3, 1: 2.0}, 4.0)
+    prior += FeaturePrior.nonnegative(["dose"]) + FeaturePrior.common(["dose"])
+    found = links_of(prior)
+    assert [(one.members, one.sign, one.weight) for one in found] == [
+        (("dose",), "combination", 4.0),
+        (("x1",), "combination", 4.0),
+    ]
+    assert names(plot_prior(prior)) == {"dose", "x1"}

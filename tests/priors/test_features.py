@@ -18,10 +18,10 @@ from priormtl.priors import (
     FeaturePrior,
     as_feature_prior,
     difference_matrix,
-    features,
     measure_violations,
+    relations,
 )
-from priormtl.priors.features import Correlated, Pairs
+from priormtl.priors.relations import Correlated, Pairs
 
 LAW = settings(max_examples=50, deadline=None, derandomize=True, database=None)
 
@@ -230,7 +230,9 @@ def test_the_text_counts_relations_or_names_the_rule():
     pairs, matrix = FeaturePrior.similar([(0, 1)]), FeaturePrior.from_matrix(np.eye(2))
     assert repr(pairs + matrix) == "FeaturePrior(3 relations)"
     rules = FeaturePrior.grid(2, 3) + FeaturePrior.from_correlation() + pairs
-    assert repr(rules) == "FeaturePrior(2 x 3 grid + strongest correlations + 1)"
+    assert (
+        repr(rules) == "FeaturePrior(2 x 3 grid + strongest correlations + 1 relation)"
+    )
 
 
 PRIORS = {
@@ -444,7 +446,7 @@ def test_blocks_do_not_matter(seed, cells, strongest):
     moments = summarize_tasks(tasks_of(X, task))
     whole = chosen(moments, strongest)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features, "BLOCK_CELLS", cells)
+        patch.setattr(relations, "BLOCK_CELLS", cells)
         assert chosen(moments, strongest) == whole
 
 
@@ -461,7 +463,7 @@ def test_duplicates_and_mirrored_columns_come_first(keep, form):
 def test_ties_go_to_the_earlier_pair_whatever_the_blocks(cells, monkeypatch):
     x = np.random.default_rng(0).normal(size=(30, 1))
     X = x * np.array([1.0, -2.0, 0.3, 1e5, -7.0, 1e-6, 11.0, 0.1])
-    monkeypatch.setattr(features, "BLOCK_CELLS", cells)
+    monkeypatch.setattr(relations, "BLOCK_CELLS", cells)
     found = chosen(summarize_tasks(tasks_of(X)), 4)
     assert found == [(0, 1, -1.0), (0, 2, 1.0), (0, 3, 1.0), (0, 4, -1.0)]
 

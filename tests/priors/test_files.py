@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from priormtl import FeaturePrior, MultiTaskRegressor
+from priormtl import FeaturePrior, MultiTaskRegressor, TaskPrior
 from priormtl.data import summarize
 from priormtl.exceptions import DataFileError
 from priormtl.priors import difference_matrix, read_prior_file
@@ -68,11 +68,146 @@ def test_files_say_what_the_methods_say(write):
         assert FeaturePrior.from_plain(prior.to_plain()) == prior
 
 
+STATEMENTS = """\
+[[near]]
+feature = "price"
+value = -0.5
+weight = 4
+
+[[near]]
+feature = "maths"
+[near.value]
+north = 0.3
+7 = 1
+
+[[nonnegative]]
+features = ["maths", "physics"]
+
+[[nonpositive]]
+features = ["price"]
+
+[[common]]
+features = ["colour", "age"]
+
+[[smooth]]
+features = ["age"]
+weight = 2
+
+[[task_similar]]
+tasks = ["north", 7]
+weight = 3
+
+[[task_group]]
+name = "cold"
+tasks = ["north", "south"]
+"""
+
+LINES = """\
+relation,first,second,weight
+near,price,-0.5,4
+nonnegative,maths,,
+nonnegative,physics,,
+nonpositive,price,,
+common,colour,,
+common,age,,
+smooth,age,,2
+task_similar,north,7,3
+task_group,cold,north,
+task_group,cold,south,
+"""
+
+
+def test_files_state_all_that_is_known(write):
+    price = FeaturePrior.near({"price": -0.5}, 4.0)
+    maths = FeaturePrior.near({"maths": {"north": 0.3, 7: 1.0}})
+    others = (
+        FeaturePrior.nonnegative(["maths", "physics"])
+        + FeaturePrior.nonpositive(["price"])
+        + FeaturePrior.common(["colour", "age"])
+        + FeaturePrior.smooth(["age"], 2.0)
+    )
+    tasks = TaskPrior.from_graph([("north", 7, 3.0)])
+    tasks += TaskPrior.groups({"cold": ["north", "south"]})
+    path = write(STATEMENTS)
+    assert FeaturePrior.from_file(path) == price + maths + others
+    assert TaskPrior.from_file(path) == tasks
+    path = write(LINES, "prior.csv")
+    found = FeaturePrior.from_file(path)
+    assert found.words == (price + others).words
+    assert [line for part in found.parts for line in part.lines(None)] == [
+        line
+        for part in (price + others).parts
+        for line in part.lines(None)
+        if line[0] != "colour, age"
+    ]
+    assert TaskPrior.from_file(path) == tasks
+
+
+def test_each_prior_takes_its_own(write):
+    features = read_prior_file(write("[[common]]\nfeatures = ['a']\n", "f.toml"))
+    tasks = read_prior_file(write("[task_nested]\nschool = 'district'\n", "t.toml"))
+    assert (len(features.feature_relations), len(features.task_relations)) == (1, 0)
+    assert (len(tasks.feature_relations), len(tasks.task_relations)) == (0, 1)
+    with pytest.raises(DataFileError, match=r"relates tasks only: .*TaskPrior\.from"):
+        FeaturePrior.from_file(tasks)
+    with pytest.raises(DataFileError, match=r"not relate tasks: .*FeaturePrior\.from"):
+        TaskPrior.from_file(features)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.toml", "[task_nested]\n'school 1' = 'A'\n2 = 3\nA = 'land'\n"),
+        (
+            "a.csv",
+            "relation,first,second\ntask_nested,school 1,A\ntask_nested,2,3\n"
+            "task_nested,A,land\n",
+        ),
+    ],
+)
+def test_nested_tasks(write, name, text):
+    file = read_prior_file(write(text, name))
+    (nested,) = file.relations
+    assert nested.kind == "task_nested"
+    assert dict(zip(nested.names, nested.values, strict=True)) == {
+        "school 1": "A",
+        2: 3,
+        "A": "land",
+    }
+    assert file.match_tasks(["school 1", 2]) == file
+    (texts,) = file.match_tasks(["school 1", "2"]).relations
+    assert texts.names == ("school 1", "2", "A")
+    with pytest.raises(DataFileError, match=r"line [23]: unknown task 'school 1'"):
+        file.match_tasks(["school 2", 2])
+
+
+def test_tasks_are_found_by_their_spelling(write):
+    file = read_prior_file(write(STATEMENTS)).match_tasks(["north", "south", "7"])
+    assert TaskPrior.from_file(file).ties[0].second == ("7",)
+    assert file.relations[1].values == ({"north": 0.3, "7": 1.0},)
+    for tasks, line, name in ((["north", 7], 31, "south"), (["south", 7], 6, "north")):
+        with pytest.raises(DataFileError, match=f"line {line}: unknown task '{name}'"):
+            read_prior_file(write(STATEMENTS)).match_tasks(tasks)
+
+
+def test_columns_are_known_where_they_are_meant(write):
+    file = read_prior_file(write(STATEMENTS))
+    names = ["maths", "physics", "price", "age", "age~1", "colour=red"]
+    file.check_names(names)
+    for left_out, words in {
+        "age~1": "line 22: smooth needs 'age' to have a curve",
+        "colour=red": "line 19: unknown feature 'colour'",
+        "price": "line 2: unknown feature 'price'",
+    }.items():
+        with pytest.raises(DataFileError, match=words):
+            file.check_names([name for name in names if name != left_out])
+
+
 def test_quoted_names_and_inline_tables(write):
     path = write('relation,first,second\nsimilar,"a, b","colour=red"\n', "p.csv")
-    assert read_prior_file(path).relations[0].features == ("a, b", "colour=red")
+    assert read_prior_file(path).relations[0].names == ("a, b", "colour=red")
     path = write('similar = [{features = ["ä", "雪"]}]')
-    assert read_prior_file(path).relations[0].features == ("ä", "雪")
+    assert read_prior_file(path).relations[0].names == ("ä", "雪")
 
 
 def test_names_are_checked_against_features_with_their_line(write):
@@ -118,6 +253,28 @@ def test_a_fit_uses_the_file(write):
         ("[[similar]]\nfeatures = ['a', 'b']\nweight = 0\n", "line 3: weight must be"),
         ("[[similar]]\nfeatures=['a', 'b']\nweight = true\n", "line 3: weight must be"),
         ("[[similar]]\nfeatures=['a', 'b']\nweight = inf\n", "line 3: weight must be"),
+        ("[[near]]\nvalue = 1\n", "line 1: near needs feature = "),
+        ("[[near]]\nfeature = 'a'\n", "line 1: value must be a finite .* got None"),
+        ("[[near]]\nfeature = 'a'\nvalue = nan\n", "line 3: value must be a finite"),
+        ("[[near]]\nfeature='a'\n[near.value]\nb = 'c'\n", "line 4: value .* got 'c'"),
+        ("[[near]]\nfeatures = ['a']\n", "line 2: unknown setting 'features'"),
+        ("[[nonnegative]]\nfeatures = []\n", "line 1: nonnegative must name some"),
+        (
+            "[[nonpositive]]\nfeatures = ['a']\nweight = 2\n",
+            "line 3: unknown setting 'weight'; known: 'features'",
+        ),
+        ("[[common]]\nfeatures = ['a',\n 'a']\n", "line 3: .*'a' comes twice"),
+        ("[[task_similar]]\ntasks = ['a']\n", "line 1: task_similar must name two tas"),
+        (
+            "[[task_similar]]\ntasks = [1, 2, 3]\n",
+            "two tasks: got 3; more of them are a task_group",
+        ),
+        ("[[task_group]]\ntasks = [1, true]\n", r"line 2: task_group needs tasks = \["),
+        ("[[task_group]]\n\ntasks = [1, 2, 1]\n", "line 3: .*tasks: 1 comes twice"),
+        ("[[task_group]]\nfeatures = ['a']\n", "line 2: unknown setting 'features'"),
+        ("[[task_nested]]\na = 'b'\n", r"line 1: .*under \[task_nested\], in single"),
+        ("[task_nested]\na = 'b'\nc = true\n", "line 3: .*what 'c' lies in: got True"),
+        ("[task_nested]\n", "line 1: task_nested must name some tasks"),
     ],
 )
 def test_mistakes_of_toml_have_their_line(write, text, words):
@@ -146,6 +303,15 @@ HEAD = "relation,first,second,weight\n"
         (f"{HEAD}group,g,a,1\n", "line 2: group must name two or more features"),
         (f"{HEAD}group,g,a,1\ngroup,g,b,2\n", "line 3: group 'g' must have one weight"),
         (f'{HEAD}similar,"a"b,c,1\n', "line 2: this is not CSV"),
+        (f"{HEAD}near,a,b,1\n", "line 2: the value in column 'second' .* got 'b'"),
+        (f"{HEAD}near,a,,1\n", "line 2: column 'second' must not be empty"),
+        (f"{HEAD}nonnegative,a,b,\n", "line 2: column 'second' must be empty for non"),
+        (f"{HEAD}common,a,,1\n", "line 2: column 'weight' must be empty for common"),
+        (f"{HEAD}smooth,,,1\n", "line 2: column 'first' must not be empty"),
+        (f"{HEAD}task_nested,a,b,1\n", "line 2: column 'weight' must be empty for tas"),
+        (f"{HEAD}task_nested,a,b,\ntask_nested,a,c,\n", "line 3: .*'a' comes twice"),
+        (f"{HEAD}task_similar,1,1,\n", "line 2: .*different tasks: 1 comes twice"),
+        (f"{HEAD}task_group,g,1,\n", "line 2: task_group must name two or more tasks"),
     ],
 )
 def test_mistakes_of_csv_have_their_line(write, text, words):

@@ -7,6 +7,7 @@ rows is found in ``holdout``.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +22,11 @@ from priormtl.checks import check_count
 from priormtl.data import as_frame, find_frame_library, name_features
 from priormtl.estimators import ClassificationTasks, show_progress
 from priormtl.graphs import Laplacian
-from priormtl.priors import measure_violations, name_mean
+from priormtl.priors import Targets, measure_violations, name_mean
 from priormtl.problem import Problem
 from priormtl.selection import Split
 from priormtl.solvers import Solution
+from priormtl.tables import spell_number
 
 MOST_TERMS = 6  # of a combination that are written out
 MOST_FEATURES = 200  # whose joint variance is computed
@@ -220,21 +222,26 @@ def _audit_relations(
     fitted: FittedProblem, weighted: _Weighted, before: Array
 ) -> list[RelationAudit]:
     """Rows of D, most disagreeing first; ``before`` is P without them."""
-    prior = fitted.problem.prior
-    labels = name_features(fitted.setup.moments.features, prior.D.shape[1])
-    squares = np.sum((prior.D @ fitted.coef) ** 2, axis=1)
+    prior, known = fitted.problem.prior, fitted.setup.feature_prior
+    assert known is not None
+    d, moments = prior.D.shape[1], fitted.setup.moments
+    targets = known.targets(moments.tasks)
+    C = 0.0 if targets is None else targets.values
     return _assemble(
         "feature",
-        describe_rows(prior.D, labels),
-        before=measure_violations(prior.D, before),
-        after=measure_violations(prior.D, fitted.coef),
-        costs=0.5 * prior.theta * squares,
-        tests=_test_relations(weighted, before),
+        describe_rows(known.matrix(d), name_features(moments.features, d), targets),
+        before=measure_violations(prior.D, before, targets),
+        after=measure_violations(prior.D, fitted.coef, targets),
+        costs=0.5 * prior.theta * np.sum((prior.D @ fitted.coef - C) ** 2, axis=1),
+        tests=_test_relations(weighted, before, C),
     )
 
 
-def _test_relations(weighted: _Weighted, before: Array) -> list[wald.WaldTest]:
+def _test_relations(
+    weighted: _Weighted, before: Array, targets: Array | float
+) -> list[wald.WaldTest]:
     D = weighted.problem.prior.D
+    C = np.broadcast_to(targets, (D.shape[0], before.shape[1]))
     d, m = before.shape
     features = np.arange(d)
     if not _is_affordable(d, m):
@@ -254,7 +261,8 @@ def _test_relations(weighted: _Weighted, before: Array) -> list[wald.WaldTest]:
             weighted.problem, before, features, weighted.feature_scale, weighted.degrees
         )
         part = csr_array(D[inside][:, features])
-        for k, test in zip(inside, wald.feature_tests(part, estimate), strict=True):
+        found = wald.feature_tests(part, estimate, C[inside])
+        for k, test in zip(inside, found, strict=True):
             tests[k] = test
     return tests
 
@@ -372,14 +380,30 @@ class Statement(NamedTuple):
     weight: float
 
 
-def describe_rows(D: csr_array, labels: Sequence[str]) -> list[Statement]:
-    """Rows of D in words, such as ``a ~ b``, ``a ~ −b`` or ``a + 2 b − c ~ 0``."""
+def describe_rows(
+    D: csr_array, labels: Sequence[str], targets: Targets | None = None
+) -> list[Statement]:
+    """Rows of D in words: ``a ~ b``, ``a ~ −b``, ``a + 2 b − c ~ 0`` or ``a ~ 0.3``."""
     found = []
-    for start, end in zip(D.indptr[:-1], D.indptr[1:], strict=True):
+    for row, (start, end) in enumerate(pairwise(D.indptr)):
         used = D.data[start:end] != 0
         places, values = D.indices[start:end][used], D.data[start:end][used]
         sizes = np.abs(values)
-        if len(places) == 2 and np.isclose(sizes[0], sizes[1], rtol=1e-12):
+        target, weight = "0", 1.0
+        has_target = targets is not None and bool(targets.given[row])
+        if targets is not None and has_target:
+            known = targets.values[row]
+            if len(places) == 1:
+                # A known value times the root of its weight.
+                known, weight = known / values[0], float(np.round(sizes[0] ** 2, 12))
+                values = np.ones(1)
+            ends = [spell_number(float(one)) for one in (known.min(), known.max())]
+            target = " … ".join(dict.fromkeys(ends))
+        if (
+            not has_target
+            and len(places) == 2
+            and np.isclose(sizes[0], sizes[1], rtol=1e-12)
+        ):
             first, second = (labels[j] for j in places)
             alike = values[0] * values[1] < 0
             sign, minus = ("similar", "") if alike else ("opposite", "−")
@@ -394,8 +418,8 @@ def describe_rows(D: csr_array, labels: Sequence[str]) -> list[Statement]:
             for j, value in zip(places[:MOST_TERMS], values[:MOST_TERMS], strict=True)
         )
         more = " + …" if len(places) > MOST_TERMS else ""
-        words = f"{terms.removeprefix(' + ').strip() or '0'}{more} ~ 0"
-        found.append(Statement(words, None, None, "combination", 1.0))
+        words = f"{terms.removeprefix(' + ').strip() or '0'}{more} ~ {target}"
+        found.append(Statement(words, None, None, "combination", weight))
     return found
 
 

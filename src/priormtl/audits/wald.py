@@ -261,10 +261,12 @@ def _round_values(values: Array) -> Array:
     return np.where(positive, np.exp(low + step * np.where(positive, places, 0.0)), 0.0)
 
 
-def feature_tests(D: csr_array, estimate: Estimate) -> list[WaldTest]:
-    """Test each row of D (s, d) over all tasks at once."""
+def feature_tests(
+    D: csr_array, estimate: Estimate, targets: Array | float = 0.0
+) -> list[WaldTest]:
+    """Test D P = targets for each row of D (s, d), over all tasks at once."""
     rows, curvature = D.toarray().T, estimate.curvature
-    misfits = (D @ estimate.coef) @ curvature.vectors
+    misfits = (D @ estimate.coef - targets) @ curvature.vectors
     left, varies = (np.empty(misfits.shape) for _ in range(2))
     noise = curvature.gram + np.diag(curvature.ridge)
     for same, _, factor in curvature.modes:

@@ -84,8 +84,8 @@ Prior = Annotated[
     str | None,
     Option(
         metavar="FILE|natural",
-        help="Relations between features: a TOML or CSV file, or 'natural' for the "
-        "20 strongest correlations.",
+        help="What is known about features and tasks: a TOML or CSV file, or 'natural' "
+        "for the 20 strongest correlations of features.",
     ),
 ]
 

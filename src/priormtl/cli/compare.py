@@ -13,6 +13,7 @@ from typer import Option
 
 from priormtl._files import write_whole
 from priormtl.cli import columns, main
+from priormtl.cli.linear import read_prior, split_prior
 
 COLUMNS = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
 DEFAULT = "default"
@@ -98,7 +99,9 @@ def compare(
         )
         wanted: Any = names[0] if names in ([DEFAULT], ["all"]) else names
         by_class = comparison.are_classes(rows.y) if classify is None else classify
-        feature_prior = _build_prior(prior, rows.X.column_names)
+        priors = {"task_prior": comparison.AUTO} | split_prior(
+            read_prior(prior), rows.X.column_names, rows.task.unique().to_pylist()
+        )
         try:
             table = rows.X.append_column(named, rows.task)
             result = compare_methods(
@@ -110,8 +113,8 @@ def compare(
                 cv=cv,
                 classify=by_class,
                 n_settings=settings,
-                feature_prior=feature_prior,
                 n_jobs=jobs,
+                **priors,
             )
         except ImportError as error:
             raise ValueError(str(error)) from None
@@ -136,9 +139,8 @@ def compare(
             settings,
             1.0,
             classify=by_class,
-            feature_prior=feature_prior,
-            task_prior=comparison.AUTO,
             column=named,
+            **priors,
         )
         facts["ours"] = comparison.describe_ours(model)
     if wanted == DEFAULT:
@@ -154,18 +156,6 @@ def compare_methods(*arguments: Any, **settings: Any) -> Any:
     from priormtl.baselines.comparison import compare
 
     return compare(*arguments, **settings)
-
-
-def _build_prior(prior: str | None, features: Sequence[str]) -> Any:
-    """Feature prior of an option, whose names must be those of features."""
-    from priormtl.cli.linear import read_prior
-    from priormtl.priors import FeaturePrior, PriorFile
-
-    found = read_prior(prior)
-    if isinstance(found, PriorFile):
-        found.check_names(features)
-        return FeaturePrior.from_file(found)
-    return found
 
 
 def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:

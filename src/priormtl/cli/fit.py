@@ -38,6 +38,7 @@ from priormtl.cli.linear import (
     fit_classes,
     fit_numbers,
     fit_statistics,
+    has_rows,
     read_prior,
     to_lines,
 )
@@ -213,6 +214,12 @@ def fit(
         given |= {"--shards": shards is not None, "--from-stats": bool(from_stats)}
         kind, reason = choose_model(model, [name for name in given if given[name]])
         structure = read_structure(task_prior, ties, intercepts, outliers=outliers)
+        known = read_prior(prior)
+        if getattr(known, "task_relations", ()) and task_prior != "auto":
+            raise ValueError(
+                f"--task-prior {task_prior} cannot be combined with {prior}, which "
+                "says which tasks are similar. Omit one of them."
+            )
         frame = None
         if not from_stats:
             assert data is not None
@@ -243,13 +250,13 @@ def fit(
                 tabular.check_numbers(frame, schema, source.name)
             settings = tabular_settings(structure, smooth, trees, folds, jobs)
             pipeline = tabular.fit_frame(
-                frame, schema, settings, classify=classify, prior=read_prior(prior)
+                frame, schema, settings, classify=classify, prior=known
             )
             save(pipeline, out)
             facts = tabular.describe(pipeline, frame, out, classify=classify)
         else:
             for name, option, unused in (
-                ("theta", "--prior", prior is None),
+                ("theta", "--prior", not has_rows(known)),
                 ("epsilon", "--task-prior", task_prior == "none"),
             ):
                 if unused:
@@ -257,9 +264,7 @@ def fit(
                         text = f"--{name} has no effect without {option}."
                         warnings.warn(text, stacklevel=2)
                     strengths[name] = strengths[name] or 0.0
-            chosen = Settings(
-                strengths, read_prior(prior), structure, penalty, folds, jobs
-            )
+            chosen = Settings(strengths, known, structure, penalty, folds, jobs)
             if from_stats:
                 unusable: dict[str, Any] = {"DATA": data, "--task": task}
                 unusable |= {"--target": target, "--key": key, "--classify": classify}

@@ -6,7 +6,7 @@ may be larger than memory; classification reads its rows into memory.
 """
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import isfinite
@@ -52,20 +52,21 @@ class Settings(NamedTuple):
         """Names of the strengths that are not given."""
         return [name for name, value in self.strengths.items() if value is None]
 
-    def build(self, features: Sequence[str] | None, *, classify: bool) -> Any:
-        """Estimator for these features, whose names a prior file may use."""
+    def build(
+        self,
+        features: Sequence[str] | None,
+        tasks: Collection[Hashable],
+        *,
+        classify: bool,
+    ) -> Any:
+        """Estimator for these features and tasks, whose names a prior file may use."""
         from priormtl import estimators
-        from priormtl.priors import FeaturePrior, PriorFile
 
-        prior = self.prior
-        if isinstance(prior, PriorFile):
-            prior.check_names(features or ())
-            prior = FeaturePrior.from_file(prior)
         shared = {
-            "feature_prior": prior,
             "penalty": self.penalty,
             "standardize": True,
             **self.structure,
+            **split_prior(self.prior, features or (), tasks),
         }
         kind = "MultiTaskClassifier" if classify else "MultiTaskRegressor"
         if not self.tuned:
@@ -113,6 +114,37 @@ def read_prior(prior: str | None) -> Any:
         raise ValueError(f"{error}{suggest([prior], [NATURAL])}") from None
 
 
+def has_rows(prior: Any) -> bool:
+    """Whether a prior has rows of D, whose strength is theta."""
+    from priormtl.priors import PriorFile
+
+    if not isinstance(prior, PriorFile):
+        return prior is not None
+    exact = ("nonnegative", "nonpositive", "common")
+    return any(one.kind not in exact for one in prior.feature_relations)
+
+
+def split_prior(
+    prior: Any, features: Sequence[str], tasks: Collection[Hashable]
+) -> dict[str, Any]:
+    """Parameters of estimators from what ``read_prior`` has read.
+
+    Names in a file must be those of features and tasks.
+    """
+    from priormtl.priors import FeaturePrior, PriorFile, TaskPrior
+
+    if not isinstance(prior, PriorFile):
+        return {"feature_prior": prior}
+    prior.check_names(features)
+    prior = prior.match_tasks(list(tasks))
+    found: dict[str, Any] = {"feature_prior": None}
+    if prior.feature_relations:
+        found["feature_prior"] = FeaturePrior.from_file(prior)
+    if prior.task_relations:
+        found["task_prior"] = TaskPrior.from_file(prior)
+    return found
+
+
 def fit_numbers(
     source: "Source",
     schema: "Schema",
@@ -127,7 +159,8 @@ def fit_numbers(
         schema = replace(schema, folds=settings.folds, key=key)
     with settings.explain_folds():
         found = read_source(source, schema, shards=shards)
-        model = settings.build(found.parts[0].features, classify=False)
+        tasks = dict.fromkeys(task for part in found.parts for task in part.tasks)
+        model = settings.build(found.parts[0].features, tasks, classify=False)
         model.fit_statistics(found.parts if settings.tuned else found.whole)
     hint_at_classes(schema.target, found.parts)
     return Fitted(model, found.rows, found.dropped)
@@ -139,7 +172,8 @@ def fit_classes(source: "Source", schema: "Schema", settings: Settings) -> Fitte
 
     rows = read_source_rows(source, schema)
     _check_classes(source.name, schema.target, rows)
-    model = settings.build(rows.X.column_names, classify=True)
+    tasks = rows.task.unique().to_pylist()
+    model = settings.build(rows.X.column_names, tasks, classify=True)
     with settings.explain_folds():
         fit_rows(model, rows)
     return Fitted(model, rows.read, rows.dropped)
@@ -151,7 +185,7 @@ def fit_statistics(files: Sequence[Path], settings: Settings) -> Fitted:
 
     if not settings.tuned:
         whole = add_sites(files)
-        model = settings.build(whole.features, classify=False)
+        model = settings.build(whole.features, whole.tasks, classify=False)
         return Fitted(model.fit_statistics(whole))
     if len(files) == 1:
         raise ValueError(
@@ -159,7 +193,8 @@ def fit_statistics(files: Sequence[Path], settings: Settings) -> Fitted:
             "or several files with --from-stats, each of which is held out once."
         )
     parts = list(read_sites(files))
-    model = settings.build(parts[0].features, classify=False)
+    tasks = dict.fromkeys(task for part in parts for task in part.tasks)
+    model = settings.build(parts[0].features, tasks, classify=False)
     with settings.explain_folds():
         return Fitted(model.fit_statistics(parts))
 

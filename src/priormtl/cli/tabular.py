@@ -122,16 +122,18 @@ def fit_frame(
 ) -> Any:
     """Fit ``tabular_model``; names in a prior file must be those of its features."""
     from priormtl import tabular_model
-    from priormtl.priors import FeaturePrior, PriorFile
+    from priormtl.cli.linear import split_prior
+    from priormtl.priors import PriorFile
     from priormtl.tabular import TableFeatures
 
+    names: list[str] = []
     if isinstance(prior, PriorFile):
         features = TableFeatures(schema.task, settings.get("smooth", "auto"))
-        names = features.fit(frame.X).get_feature_names_out()
-        prior.check_names([str(name) for name in names if name != schema.task])
-        prior = FeaturePrior.from_file(prior)
+        names = [str(name) for name in features.fit(frame.X).get_feature_names_out()]
+    tasks = frame.X[schema.task].unique().to_pylist()
+    known = split_prior(prior, [name for name in names if name != schema.task], tasks)
     kind = "classifier" if classify else "regressor"
-    model = tabular_model(kind, task=schema.task, feature_prior=prior, **settings)
+    model = tabular_model(kind, task=schema.task, **{**settings, **known})
     try:
         model.fit(frame.X, frame.y, model__sample_weight=frame.weight)
     except FoldsError as error:

@@ -62,7 +62,7 @@ from priormtl.estimators.splitting import (
     read_lams,
 )
 from priormtl.model import Posed, Solver
-from priormtl.priors import Ridge, as_feature_prior, has_order
+from priormtl.priors import Constraint, Ridge, as_feature_prior, has_order
 from priormtl.selection import (
     RULES,
     Candidate,
@@ -428,7 +428,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         if settings.get("ties") == "adaptive":
             epsilons = np.ones(1) if tuple(epsilons) == EPSILONS else epsilons
             parts = () if posed.feature_prior is None else posed.feature_prior.parts
-            if tuple(thetas) == THETAS and all(isinstance(p, Ridge) for p in parts):
+            if tuple(thetas) == THETAS and all(
+                isinstance(part, Ridge | Constraint) for part in parts
+            ):
                 thetas = np.ones(1)
             if self.lams is None:
                 return Grid(np.zeros(1), thetas, epsilons)

@@ -85,10 +85,10 @@ class FeaturePriorSummary:
     """How far the coefficients are from what was known of the features."""
 
     n_relations: int
-    violation: float  # ‖D P‖²
-    cost: float  # theta/2 ‖D P‖²
+    violation: float  # ‖D P − C‖²
+    cost: float  # theta/2 ‖D P − C‖²
     share: float  # of the objective
-    words: str  # number and kind of the relations
+    words: str  # number and kind of the statements
 
 
 @dataclass(frozen=True)
@@ -479,10 +479,12 @@ def _feature_prior(model: Any, d: int) -> FeaturePriorSummary | None:
     prior = getattr(model, "feature_prior_", None)
     if prior is None:
         return None
-    D = prior.matrix(d)
-    penalised = shared_coef(model) * _feature_scale(model)
+    scale = np.broadcast_to(_feature_scale(model), d)
+    D, targets = prior.rows_in_units(scale, model.tasks_.tolist())
+    penalised = shared_coef(model) * scale
     with np.errstate(over="ignore"):
-        violation = float(np.sum((D @ penalised.T) ** 2))
+        misfits = D @ penalised.T - (0.0 if targets is None else targets.values)
+        violation = float(np.sum(misfits**2))
     cost = 0.5 * (_strength(model, "theta") or 0.0) * violation
     share = cost / model.objective_ if model.objective_ > 0 else 0.0
     words = str(prior.words)
@@ -582,9 +584,11 @@ def _feature_prior_words(summary: "ModelSummary") -> str:
     prior = summary.feature_prior
     if prior is None:
         return "none"
+    if not prior.n_relations:
+        return prior.words
     return (
-        f"{count_words(prior.n_relations, 'relation')}, violated by "
-        f"{spell_number(prior.violation)}, {100 * prior.share:.2g} % of the objective"
+        f"{prior.words}, violated by {spell_number(prior.violation)}, "
+        f"{100 * prior.share:.2g} % of the objective"
     )
 
 

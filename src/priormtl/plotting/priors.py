@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, shortest_path
 from scipy.spatial.distance import cdist
 
@@ -20,7 +20,9 @@ from priormtl.exceptions import suggest
 from priormtl.plotting import style
 from priormtl.plotting.coefficients import read_model
 from priormtl.priors import (
+    Constraint,
     FeaturePrior,
+    Near,
     as_task_prior,
     laplacian,
     measure_violations,
@@ -170,6 +172,11 @@ def _read_part(part: Any) -> list[Relation]:
     if hasattr(part, "D"):
         names = name_features(part.features, part.D.shape[1])
         return [_read_row(part.D, row, names) for row in range(part.D.shape[0])]
+    if isinstance(part, Constraint):  # no relation, and exact
+        return []
+    if isinstance(part, Near):
+        known = [x if isinstance(x, str) else unnamed_feature(x) for x in part.features]
+        return [Relation((x,), "combination", part.weight, None) for x in known]
     if hasattr(part, "pairs"):
         part = part.pairs()
     if not hasattr(part, "first"):
@@ -191,16 +198,17 @@ def _read_part(part: Any) -> list[Relation]:
 def _read_fitted(model: Any) -> list[Relation]:
     learned = read_model(model)
     prior = getattr(model, "feature_prior_", None)
-    if prior is None or not prior.parts:
+    if prior is None:
         return []
     # The prior acts on coefficients of the features as scaled in the fit, and not on
     # the task-specific components of outlier tasks.
     P = (shared_coef(model) * model.feature_scale_).T
-    D = csr_array(vstack([part.matrix(len(P)) for part in prior.parts]))
+    rows = prior.rows_in_units(model.feature_scale_, model.tasks_.tolist())
+    D = csr_array(prior.matrix(len(P)), copy=True)
     D.eliminate_zeros()
     return [
         _read_row(D, row, learned.features, float(disagreement))
-        for row, disagreement in enumerate(measure_violations(D, P))
+        for row, disagreement in enumerate(measure_violations(rows[0], P, rows[1]))
     ]
 
 

@@ -1,14 +1,14 @@
-"""What is known beforehand: relations between features and ties between tasks."""
+"""What is known beforehand about features and about tasks."""
 
 from priormtl.priors.features import (
     FeaturePrior,
-    Ridge,
     as_feature_prior,
-    category_column,
     difference_matrix,
     measure_violations,
 )
 from priormtl.priors.files import PriorFile, read_prior_file
+from priormtl.priors.relations import Ridge, Targets, category_column
+from priormtl.priors.statements import Constraint, Near
 from priormtl.priors.tasks import (
     Neighbourhood,
     TaskPrior,

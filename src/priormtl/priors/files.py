@@ -1,19 +1,30 @@
-"""Prior files: relations between features by name, in TOML or CSV.
+"""Prior files: what is known about features and tasks, in TOML or CSV.
 
-TOML has one table per relation or group, CSV one line per relation or member::
+TOML has one table per statement, CSV one line per statement or member of a group::
 
     [[similar]]                             relation,first,second,weight
     features = ["maths", "physics"]         similar,maths,physics,2
-    weight = 2                              opposite,price,demand,
-                                            group,verbal,reading,
-    [[opposite]]                            group,verbal,essay,
-    features = ["price", "demand"]
+    weight = 2                              group,verbal,reading,
+                                            group,verbal,essay,
+    [[group]]                               near,dose,0.3,4
+    name = "verbal"                         nonpositive,price,,
+    features = ["reading", "essay"]         common,age,,
+                                            task_similar,north,south,
+    [[near]]                                task_nested,school 1,district A,
+    feature = "dose"
+    value = 0.3        # or {north = 0.3, south = 0.2}, for each task
 
-    [[group]]
-    name = "verbal"
-    features = ["reading", "essay"]
+    [[nonpositive]]
+    features = ["price"]
 
-Every error names the file and the line.
+    [[task_similar]]
+    tasks = ["north", "south"]
+
+    [task_nested]
+    "school 1" = "district A"
+
+Labels of tasks in CSV files and as keys are numbers if they are whole numbers. Every
+error names the file and the line.
 """
 
 import csv
@@ -21,47 +32,121 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from priormtl.exceptions import DataFileError, suggest_file, unknown_name
+from priormtl.priors.relations import derived_features
+from priormtl.splines import wiggles_of
 
-KINDS = ("similar", "opposite", "group")
+# Settings of each kind in TOML.
+RELATED, LISTED = ("features", "weight", "name"), ("features",)
+TASKS = ("tasks", "weight", "name")
+FEATURE_KINDS = {
+    "similar": RELATED,
+    "opposite": RELATED,
+    "group": RELATED,
+    "near": ("feature", "value", "weight"),
+    "nonnegative": LISTED,
+    "nonpositive": LISTED,
+    "common": LISTED,
+    "smooth": ("features", "weight"),
+}
+TASK_KINDS = {"task_similar": TASKS, "task_group": TASKS, "task_nested": ()}
+KINDS: dict[str, tuple[str, ...]] = {**FEATURE_KINDS, **TASK_KINDS}
+NESTED = "task_nested"
 
-TOML_KEYS = ("features", "weight", "name")
+# How many names a statement has: from, and up to.
+PAIR, GROUP, LIST = (2, 2), (2, math.inf), (1, math.inf)
+SIZES: dict[str, tuple[int, float]] = {
+    "similar": PAIR,
+    "opposite": PAIR,
+    "task_similar": PAIR,
+    "group": GROUP,
+    "task_group": GROUP,
+}
 
 CSV_COLUMNS = ("relation", "first", "second", "weight")
 
 
 class Relation(NamedTuple):
-    """Two features that act alike or oppositely, or a group that acts alike."""
+    """One statement about features or tasks."""
 
     kind: str
-    features: tuple[str, ...]
+    names: tuple[Any, ...]  # of features, or labels of tasks
     weight: float
     line: int
-    lines: tuple[int, ...]  # of each feature
+    lines: tuple[int, ...]  # of each name
+    values: tuple[Any, ...] = ()  # known values of features, parents of tasks
+
+    @property
+    def noun(self) -> str:
+        return "tasks" if self.kind in TASK_KINDS else "features"
 
 
 @dataclass(frozen=True)
 class PriorFile:
-    """Relations of a file, with their lines."""
+    """Statements of a file, with their lines."""
 
     path: str
     relations: tuple[Relation, ...]
 
+    @property
+    def feature_relations(self) -> tuple[Relation, ...]:
+        return tuple(one for one in self.relations if one.kind in FEATURE_KINDS)
+
+    @property
+    def task_relations(self) -> tuple[Relation, ...]:
+        return tuple(one for one in self.relations if one.kind in TASK_KINDS)
+
     def check_names(self, features: Sequence[str]) -> None:
-        known = set(features)
-        for relation in self.relations:
-            for name, line in zip(relation.features, relation.lines, strict=True):
-                if name not in known:
+        """Fail at the first name that is no feature, or no column where one is meant.
+
+        Common effects may name columns with categories, smooth ones need wiggles.
+        """
+        known, wiggles = set(features), set(wiggles_of(features))
+        columns = known | set(derived_features(features))
+        for one in self.feature_relations:
+            for name, line in zip(one.names, one.lines, strict=True):
+                if one.kind == "smooth" and name in known and name not in wiggles:
+                    words = f"smooth needs {name!r} to have a curve: see --smooth."
+                    raise _wrong(self.path, line, words)
+                if name not in (columns if one.kind == "common" else known):
                     error = unknown_name("feature", name, features)
                     raise _wrong(self.path, line, str(error))
+
+    def match_tasks(self, tasks: Sequence[Hashable]) -> "PriorFile":
+        """Same statements with the labels of these tasks, found by their spelling.
+
+        Fails at the first name that is no task. In nested tasks, districts are names of
+        no task, but some task must lie in them.
+        """
+        spelled = {str(task): task for task in tasks}
+
+        def find(name: Any, line: int) -> Any:
+            if str(name) not in spelled:
+                raise _wrong(self.path, line, str(unknown_name("task", name, tasks)))
+            return spelled[str(name)]
+
+        found = []
+        for one in self.relations:
+            names, values = one.names, one.values
+            places = zip(names, one.lines, strict=True)
+            if one.kind == NESTED:
+                parents = set(values)
+                names = tuple(n if n in parents else find(n, i) for n, i in places)
+            elif one.kind in TASK_KINDS:
+                names = tuple(find(n, i) for n, i in places)
+            elif one.kind == "near" and isinstance(values[0], dict):
+                known = values[0].items()
+                values = ({find(t, one.line): value for t, value in known},)
+            found.append(one._replace(names=names, values=values))
+        return PriorFile(self.path, tuple(found))
 
 
 def read_prior_file(path: str | os.PathLike[str]) -> PriorFile:
@@ -81,7 +166,7 @@ def read_prior_file(path: str | os.PathLike[str]) -> PriorFile:
     if not relations:
         raise DataFileError(f"{file} has no relations: name some, such as [[similar]].")
     for relation in relations:
-        _check_features(str(file), relation)
+        _check_count(str(file), relation)
     return PriorFile(str(file), relations)
 
 
@@ -89,19 +174,34 @@ def _wrong(path: str, line: int, words: str) -> DataFileError:
     return DataFileError(f"{path}, line {line}: {words}")
 
 
-def _check_features(path: str, relation: Relation) -> None:
-    kind, features, _, line, lines = relation
-    if len(features) < 2 or (kind != "group" and len(features) > 2):
-        count = "two or more features" if kind == "group" else "two features"
-        way_out = "" if kind == "group" else "; more of them are a group"
-        words = f"{kind} must name {count}: got {len(features)}{way_out}."
-        raise _wrong(path, line, words)
-    seen: set[str] = set()
-    for name, line in zip(features, lines, strict=True):
+def _check_count(path: str, relation: Relation) -> None:
+    kind, names = relation.kind, relation.names
+    least, most = SIZES.get(kind, LIST)
+    if not least <= len(names) <= most:
+        count = "two" if most == 2 else "two or more" if least == 2 else "some"
+        group = kind.replace("similar", "group").replace("opposite", "group")
+        way_out = f"; more of them are a {group}" if len(names) > most else ""
+        words = f"{kind} must name {count} {relation.noun}: got {len(names)}{way_out}."
+        raise _wrong(path, relation.line, words)
+    seen: set[Any] = set()
+    for name, line in zip(names, relation.lines, strict=True):
         if name in seen:
-            words = f"{kind} must name different features: {name!r} comes twice."
+            words = f"{kind} must name different {relation.noun}: {name!r} comes twice."
             raise _wrong(path, line, words)
         seen.add(name)
+
+
+def _check_number(path: str, line: int, what: str, value: Any) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value):
+        raise _wrong(path, line, f"{what} must be a finite number: got {value!r}.")
+    return float(value)
+
+
+def _label(text: Any) -> Any:
+    """Label of a task; texts that spell whole numbers are numbers."""
+    spells = isinstance(text, str) and re.fullmatch(r"0|-?[1-9]\d*", text)
+    return int(text) if spells else text
 
 
 def _check_weight(path: str, line: int, value: Any) -> float:
@@ -134,7 +234,7 @@ PLACE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$
 class _Token(NamedTuple):
     """A name, a text or a bracket in a TOML file."""
 
-    kind: str  # a group of TOKEN
+    kind: str  # a group of TOKEN, or below: the head of a table in a table
     text: str
     line: int
 
@@ -174,7 +274,14 @@ class TomlTable:
 def find_tables(text: str) -> list[TomlTable]:
     """Tables of a valid TOML file; the first, before any head, has no name."""
     tokens = list(_tokens(text))
-    heads = [place for place, token in enumerate(tokens) if token.kind == "head"]
+    heads = list[int]()
+    for place, token in enumerate(tokens):
+        # A table such as [near.value] belongs to the [[near]] above it.
+        if token.kind == "head" or (
+            token.kind == "below"
+            and not (heads and tokens[heads[-1]].name == token.name)
+        ):
+            heads.append(place)
     ends = [*heads, len(tokens)]
     first = TomlTable("", 1, tokens[: ends[0]])
     others = [
@@ -214,7 +321,8 @@ def _tokens(text: str) -> Iterator[_Token]:
         kind = str(match.lastgroup)
         start = match.start(kind)
         line, seen = line + text.count("\n", seen, start), start
-        yield _Token(kind, match[kind], line)
+        is_below = kind == "head" and "." in text[match.end(kind) : match.end()]
+        yield _Token("below" if is_below else kind, match[kind], line)
 
 
 def _read_toml(path: str, text: str) -> Iterator[Relation]:
@@ -228,6 +336,9 @@ def _read_toml(path: str, text: str) -> Iterator[Relation]:
         line = _find_place(places, kind).line
         if kind not in KINDS:
             raise _wrong(path, line, str(unknown_name("relation", kind, KINDS)))
+        if kind == NESTED:
+            yield _read_parents(path, tables, _find_place(places, kind))
+            continue
         if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
             words = f"relations must stand under [[{kind}]], in double brackets."
             raise _wrong(path, line, words)
@@ -247,17 +358,59 @@ def _read_table(
     path: str, kind: str, table: dict[str, Any], place: TomlTable
 ) -> Relation:
     for key in table:
-        if key not in TOML_KEYS:
-            words = str(unknown_name("setting", key, TOML_KEYS))
+        if key not in KINDS[kind]:
+            words = str(unknown_name("setting", key, KINDS[kind]))
             raise _wrong(path, place.line_of_key(key), words)
-    features = table.get("features")
-    if not isinstance(features, list) or not all(isinstance(f, str) for f in features):
-        words = f"{kind} needs features = [...], a list of names: got {features!r}."
-        raise _wrong(path, place.line_of_key("features"), words)
-    value = table.get("weight", 1.0)
-    weight = _check_weight(path, place.line_of_key("weight"), value)
-    lines = place.lines_of_texts(features)
-    return Relation(kind, tuple(features), weight, place.line, lines)
+    weight = _check_weight(path, place.line_of_key("weight"), table.get("weight", 1.0))
+    if kind == "near":
+        return _read_value(path, table, weight, place)
+    key = KINDS[kind][0]
+    allowed = (str, int, float, date) if key == "tasks" else str
+    names, fault = table.get(key), place.line_of_key(key)
+    if not isinstance(names, list) or not all(
+        isinstance(name, allowed) and not isinstance(name, bool) for name in names
+    ):
+        words = f"{kind} needs {key} = [...], a list of names: got {names!r}."
+        raise _wrong(path, fault, words)
+    # Only texts are found again; numbers and dates have the line of their list.
+    texts = place.lines_of_texts([name for name in names if isinstance(name, str)])
+    left = iter(texts)
+    lines = tuple(next(left) if isinstance(name, str) else fault for name in names)
+    return Relation(kind, tuple(names), weight, place.line, lines)
+
+
+def _read_value(
+    path: str, table: dict[str, Any], weight: float, place: TomlTable
+) -> Relation:
+    """A known value of a feature: a number, or one for each task."""
+    feature, value = table.get("feature"), table.get("value")
+    if not isinstance(feature, str):
+        words = f"near needs feature = ..., a name: got {feature!r}."
+        raise _wrong(path, place.line_of_key("feature"), words)
+    known: Any
+    if isinstance(value, dict):
+        known = {
+            _label(task): _check_number(path, place.line_of_key(task), "value", one)
+            for task, one in value.items()
+        }
+    else:
+        known = _check_number(path, place.line_of_key("value"), "value", value)
+    lines = place.lines_of_texts([feature])
+    return Relation("near", (feature,), weight, place.line, lines, (known,))
+
+
+def _read_parents(path: str, table: Any, place: TomlTable) -> Relation:
+    """Nested tasks: keys are tasks or groups, values what they lie in."""
+    if not isinstance(table, dict):
+        words = f"nested tasks must stand under [{NESTED}], in single brackets."
+        raise _wrong(path, place.line, words)
+    for task, parent in table.items():
+        if isinstance(parent, bool) or not isinstance(parent, str | int | float | date):
+            words = f"{NESTED} must give the name of what {task!r} lies in: got "
+            raise _wrong(path, place.line_of_key(task), f"{words}{parent!r}.")
+    lines = tuple(place.line_of_key(task) for task in table)
+    tasks, parents = map(_label, table), map(_label, table.values())
+    return Relation(NESTED, tuple(tasks), 1.0, place.line, lines, tuple(parents))
 
 
 # CSV
@@ -272,7 +425,7 @@ def _read_csv(path: str, text: str) -> Iterator[Relation]:
         if name not in names:
             words = f"the first line must name the column {name!r}: got {names}."
             raise _wrong(path, line, words)
-    yield from _join_groups(path, [_read_row(path, n, names, row) for n, row in rows])
+    yield from _join_lines(path, [_read_row(path, n, names, row) for n, row in rows])
 
 
 def _numbered_rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
@@ -289,42 +442,67 @@ def _numbered_rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
 def _read_row(
     path: str, line: int, names: Sequence[str], row: Sequence[str]
 ) -> Relation:
-    """One line; for a group, the features are its name and one member."""
+    """One line; for a group, the names are that of the group and one member."""
     if len(row) > len(names):
         words = f"a line must have {len(names)} cells: got {len(row)}."
         raise _wrong(path, line, words)
-    cells = dict(zip(names, map(str.strip, row), strict=False))
-    kind = cells["relation"]
+    cells = dict.fromkeys(CSV_COLUMNS, "")
+    cells |= dict(zip(names, map(str.strip, row), strict=False))
+    kind, first, second, weight = cells.values()
     if kind not in KINDS:
         raise _wrong(path, line, str(unknown_name("relation", kind, KINDS)))
-    for name in CSV_COLUMNS[1:3]:
-        if not cells.get(name):
+    takes = KINDS[kind] or TASKS[:1]
+    alone = takes[0] == "features" and kind not in SIZES
+    for name, is_used in (("first", True), ("second", not alone)):
+        if is_used and not cells[name]:
             raise _wrong(path, line, f"column {name!r} must not be empty.")
-    text: float | str = cells.get("weight") or "1"
-    with suppress(ValueError):
-        text = float(text)
-    weight = _check_weight(path, line, text)
-    pair = cells["first"], cells["second"]
-    return Relation(kind, pair, weight, line, (line, line))
+    for name, is_used in (("second", not alone), ("weight", "weight" in takes)):
+        if cells[name] and not is_used:
+            words = f"column {name!r} must be empty for {kind}: got {cells[name]!r}."
+            raise _wrong(path, line, words)
+    number = _check_weight(path, line, _float(weight or "1"))
+    if kind == "near":
+        value = _check_number(
+            path, line, "the value in column 'second'", _float(second)
+        )
+        return Relation(kind, (first,), number, line, (line,), (value,))
+    if alone:
+        return Relation(kind, (first,), number, line, (line,))
+    pair: tuple[Any, Any] = first, second
+    if kind in TASK_KINDS:
+        pair = (first if kind == "task_group" else _label(first)), _label(second)
+    if kind == NESTED:
+        return Relation(kind, pair[:1], number, line, (line,), pair[1:])
+    return Relation(kind, pair, number, line, (line, line))
 
 
-def _join_groups(path: str, rows: Sequence[Relation]) -> Iterator[Relation]:
-    """Pairs in the order of the file, then groups with all their members."""
-    groups: dict[str, list[Relation]] = {}
+def _float(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _join_lines(path: str, rows: Sequence[Relation]) -> Iterator[Relation]:
+    """Pairs and values in the order of the file, then groups with all their members."""
+    groups: dict[tuple[str, str], list[Relation]] = {}
     for row in rows:
-        if row.kind == "group":
-            groups.setdefault(row.features[0], []).append(row)
+        if row.kind in ("group", "task_group"):
+            groups.setdefault((row.kind, row.names[0]), []).append(row)
+        elif row.kind == NESTED:
+            groups.setdefault((NESTED, ""), []).append(row)
         else:
             yield row
-    for name, members in groups.items():
+    for (kind, name), members in groups.items():
         first = members[0]
         for row in members:
             if row.weight != first.weight:
                 words = (
-                    f"group {name!r} must have one weight: got {row.weight:g} after "
+                    f"{kind} {name!r} must have one weight: got {row.weight:g} after "
                     f"{first.weight:g}."
                 )
                 raise _wrong(path, row.line, words)
-        features = tuple(row.features[1] for row in members)
+        names = tuple(row.names[-1] for row in members)
         lines = tuple(row.line for row in members)
-        yield Relation("group", features, first.weight, first.line, lines)
+        values = tuple(value for row in members for value in row.values)
+        yield Relation(kind, names, first.weight, first.line, lines, values)

@@ -7,6 +7,7 @@ the same graph for the tasks that are nearest to one without rows.
 """
 
 import datetime
+import os
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 from priormtl._arrays import Index
 from priormtl._lazy import cached_property
 from priormtl.data import from_plain, to_plain
-from priormtl.exceptions import suggest, unknown_name
+from priormtl.exceptions import DataFileError, suggest, unknown_name
 from priormtl.graphs import Laplacian
 from priormtl.priors.edges import (
     MOST_TERMS,
@@ -29,6 +30,7 @@ from priormtl.priors.edges import (
     plain_label,
     read_edges,
 )
+from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.tables import Table, count_words, spell_number, to_notebook
 
 TASK_WORDS = ("chain", "mean")
@@ -257,6 +259,35 @@ class TaskPrior:
         is_matrix = hasattr(graph, "shape")
         size = int(graph.shape[0]) if is_matrix else None
         return cls((Graph(first, second, weight, size),))
+
+    @classmethod
+    def from_file(cls, file: str | os.PathLike[str] | PriorFile) -> Self:
+        """Read which tasks are similar from a TOML or CSV file.
+
+        Parameters
+        ----------
+        file : path or PriorFile
+            TOML file with tables ``[[task_similar]]``, ``[[task_group]]`` and
+            ``[task_nested]``, or CSV file with the columns relation, first, second and
+            (optionally) weight. Statements about features are left to
+            :meth:`FeaturePrior.from_file`.
+        """
+        read = file if isinstance(file, PriorFile) else read_prior_file(file)
+        if not read.task_relations:
+            raise DataFileError(
+                f"{read.path} does not relate tasks: read it with "
+                "FeaturePrior.from_file."
+            )
+        found = cls(())
+        pairs = [one for one in read.task_relations if one.kind == "task_similar"]
+        if pairs:
+            found += cls.from_graph([(*one.names, one.weight) for one in pairs])
+        for number, one in enumerate(read.task_relations):
+            if one.kind == "task_group":
+                found += cls.groups({str(number): one.names}, one.weight)
+            elif one.kind == "task_nested":
+                found += cls.nested(dict(zip(one.names, one.values, strict=True)))
+        return found
 
     def __add__(self, other: Self) -> Self:
         """Ties of both priors."""

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
 
 from priormtl._arrays import Array, Index
 from priormtl.audits import describe_rows
 from priormtl.estimators import SearchSummary, shared_coef
-from priormtl.priors import measure_violations
+from priormtl.priors import Targets, measure_violations
 from priormtl.reports.content import Block, Column, Table, spell_label
 from priormtl.reports.model import FittedModel, Scores, row_norms
 
@@ -128,20 +127,31 @@ def relation_table(fitted: FittedModel, audit: Any) -> Table | None:
     if prior is None:
         return None
     d = len(fitted.features)
-    D = csr_array(vstack([csr_array((0, d)), *(p.matrix(d) for p in prior.parts)]))
+    # The prior acts on the shared coefficients, per deviation if features were scaled.
+    P, scale = shared_coef(fitted.model).T, np.ones(d)
+    if fitted.summary.standardized and fitted.scale is not None:
+        scale = fitted.scale
+        P = P * scale[:, np.newaxis]
+    tasks = fitted.model.tasks_.tolist()
+    D, targets = prior.rows_in_units(scale, tasks)
     if not D.shape[0]:
         return None
-    # The prior acts on the shared coefficients, per deviation if features were scaled.
-    P = shared_coef(fitted.model).T
-    if fitted.summary.standardized and fitted.scale is not None:
-        P = P * fitted.scale[:, np.newaxis]
-    largest = np.abs(P).max(initial=0.0)  # shares do not depend on units
+    # Shares do not depend on units.
+    largest = np.abs(P).max(initial=0.0)
+    if targets is not None:
+        largest = max(largest, np.abs(targets.values).max())
     P = np.ascontiguousarray(P) / (largest if largest > 0 else 1.0)
-    parts = [D[start : start + CHUNK] for start in range(0, D.shape[0], CHUNK)]
-    violation = np.concatenate([measure_violations(part, P) for part in parts])
-    squares = np.concatenate([np.sum((part @ P) ** 2, axis=1) for part in parts])
+    violation, squares = np.zeros(D.shape[0]), np.zeros(D.shape[0])
+    for start in range(0, D.shape[0], CHUNK):
+        some, part, C = slice(start, start + CHUNK), None, 0.0
+        if targets is not None:
+            C = targets.values[some] / (largest or 1.0)
+            part = Targets(C, targets.given[some])
+        violation[some] = measure_violations(D[some], P, part)
+        squares[some] = np.sum((D[some] @ P - C) ** 2, axis=1)
     share = squares / (squares.sum() or 1.0)
-    relations = [spell_label(s.relation) for s in describe_rows(D, fitted.features)]
+    statements = describe_rows(prior.matrix(d), fitted.features, prior.targets(tasks))
+    relations = [spell_label(one.relation) for one in statements]
     columns = (
         Column("relation", "Relation", tuple(relations)),
         Column("violation_after", RELATION_NUMBERS["violation_after"], violation),

@@ -1,0 +1,441 @@
+"""Relations between features: the parts of a FeaturePrior that are rows of D.
+
+Each relation is one row of D in θ/2 ‖D P − C‖²: √w (p_a − p_b) for similar features,
+√w (p_a + p_b) for opposite ones, √w p_j for small ones. They are given as pairs, as
+rows of a matrix (which alone may have targets C other than zero), as neighbours in a
+grid or as the most correlated pairs. A part is resolved against the features of a fit
+into pairs of positions or rows of D, and describes itself in lines of a table.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import islice, pairwise
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from priormtl._arrays import Array, Index
+from priormtl.data import Moments, pooled_variance, unnamed_feature
+from priormtl.exceptions import unknown_name
+from priormtl.priors.edges import MOST_TERMS, Line
+from priormtl.splines import wiggles_of
+from priormtl.tables import spell_number
+
+BLOCK_CELLS = 2**22  # correlations computed in one go: 32 MB
+
+Tasks = Sequence[Hashable]
+
+
+class Targets(NamedTuple):
+    """Right-hand sides C of D P = C, in the units of X and with the rows' weights."""
+
+    values: Array  # (s, m); zero where none is given
+    given: np.ndarray  # (s,) bool
+
+
+class Part(ABC):
+    """One kind of statement about features; a FeaturePrior is a sum of them."""
+
+    kind: ClassVar[str]  # in saved models
+    noun: ClassVar[str] = "relation"
+
+    @property
+    @abstractmethod
+    def count(self) -> int | str:
+        """Number of statements; words where that is not known before a fit."""
+
+    @abstractmethod
+    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
+        """Lines of a table that describe it; ``names`` replace positions."""
+
+    @abstractmethod
+    def resolve(self, moments: Moments) -> "Part":
+        """Same statement by positions of features."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of D, of a resolved part."""
+        assert isinstance(self.count, int)
+        return self.count
+
+    def matrix(self, d: int) -> csr_array:
+        raise TypeError("a prior must be resolved before it has a matrix.")
+
+    def targets(self, tasks: Tasks) -> Array | None:
+        """Right-hand sides (n_rows, m) in the units of X; None: none are given."""
+        return None
+
+    def to_plain(self) -> dict[str, Any]:
+        found = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {"part": self.kind} | {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in found.items()
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        return cls(
+            **{
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in plain.items()
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Pairs(Part):
+    """Relations between named or numbered features: sign +1 alike, −1 opposite."""
+
+    kind = "pairs"
+    first: tuple[Hashable, ...]
+    second: tuple[Hashable, ...]
+    sign: tuple[float, ...]
+    weight: tuple[float, ...]
+    among: int | None = None  # number of features of an adjacency matrix
+
+    def resolve(self, moments: Moments) -> "Pairs":
+        if self.among not in (None, moments.shape[0]):
+            raise ValueError(
+                "feature_prior must have one row per feature: the adjacency matrix has "
+                f"{self.among} for {moments.shape[0]} features."
+            )
+        places = find_features((*self.first, *self.second), moments)
+        first, second = places[: len(self.first)], places[len(self.first) :]
+        for a, b, name in zip(first, second, self.first, strict=True):
+            if a == b:
+                raise ValueError(
+                    f"feature_prior must relate different features: {name!r} is "
+                    "related to itself."
+                )
+        return Pairs(tuple(first), tuple(second), self.sign, self.weight)
+
+    def matrix(self, d: int) -> csr_array:
+        """Rows of D: √weight at the first feature, ∓√weight at the second."""
+        k = len(self.first)
+        root = np.sqrt(np.array(self.weight, dtype=np.float64))
+        values = np.concatenate([root, -np.array(self.sign) * root])
+        rows = np.tile(np.arange(k), 2)
+        columns = np.array([*self.first, *self.second], dtype=np.intp)
+        return csr_array((values, (rows, columns)), shape=(k, d))
+
+    @property
+    def count(self) -> int:
+        return len(self.first)
+
+    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
+        pairs = zip(self.first, self.second, self.sign, self.weight, strict=True)
+        for a, b, sign, weight in pairs:
+            relation = "similar" if sign > 0 else "opposite"
+            pair = f"{feature_name(a, names)}, {feature_name(b, names)}"
+            yield pair, relation, spell_number(weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Part):
+    """Rows of D as given by the user, whose columns may have names."""
+
+    kind = "rows"
+    D: csr_array
+    features: tuple[str, ...] | None = None
+    target: Array | None = None  # (rows, 1) or (rows, m)
+
+    def resolve(self, moments: Moments) -> "Rows":
+        """D with one column per feature, by name where both sides have names.
+
+        Features that D does not name are not in its relations.
+        """
+        d, m = moments.shape
+        if self.target is not None and self.target.shape[1] not in (1, m):
+            raise ValueError(
+                "target must have one column per task: it has "
+                f"{self.target.shape[1]} for {m} tasks."
+            )
+        if self.features is None or moments.features is None:
+            return Rows(self.matrix(d), None, self.target)
+        places = np.array(find_features(self.features, moments), dtype=np.intp)
+        cells = (self.D.data, places[self.D.indices], self.D.indptr)
+        placed = csr_array(cells, shape=(self.D.shape[0], d), copy=True)
+        placed.sort_indices()  # in place
+        return Rows(placed, None, self.target)
+
+    def matrix(self, d: int) -> csr_array:
+        if self.D.shape[1] != d:
+            raise ValueError(
+                f"feature_prior must have one column per feature: D has "
+                f"{self.D.shape[1]} columns for {d} features."
+            )
+        return self.D
+
+    @property
+    def count(self) -> int:
+        return int(self.D.shape[0])
+
+    def targets(self, tasks: Tasks) -> Array | None:
+        if self.target is None:
+            return None
+        return np.broadcast_to(self.target, (self.count, len(tasks)))
+
+    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
+        D, names = self.D, self.features or names
+        for row, (start, end) in enumerate(pairwise(D.indptr)):
+            cells = zip(D.data[start:end], D.indices[start:end], strict=True)
+            terms = [
+                f"{spell_number(float(value))} · {feature_name(int(j), names)}"
+                for value, j in islice(cells, MOST_TERMS)
+            ]
+            more = ["…"] if end - start > MOST_TERMS else []
+            words = "near zero"
+            if self.target is not None:
+                low, high = self.target[row].min(), self.target[row].max()
+                ends = dict.fromkeys([spell_number(low), spell_number(high)])
+                words = f"near {' … '.join(ends)}"
+            yield " + ".join(terms + more) or "nothing", words, spell_number(1.0)
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "part": self.kind,
+            "shape": list(self.D.shape),
+            "indptr": self.D.indptr.tolist(),
+            "indices": self.D.indices.tolist(),
+            "data": self.D.data.tolist(),
+            "features": None if self.features is None else list(self.features),
+            "target": None if self.target is None else self.target.tolist(),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        arrays = (plain["data"], plain["indices"], plain["indptr"])
+        names, target = plain["features"], plain["target"]
+        return cls(
+            csr_array(arrays, shape=tuple(plain["shape"])),
+            None if names is None else tuple(map(str, names)),
+            None if target is None else np.array(target, dtype=np.float64),
+        )
+
+
+@dataclass(frozen=True)
+class Grid(Part):
+    """Neighbouring cells of a grid of features, row by row, are alike."""
+
+    kind = "grid"
+    height: int
+    width: int
+    weight: float
+
+    def resolve(self, moments: Moments) -> Pairs:
+        d = moments.shape[0]
+        if self.height * self.width != d:
+            raise ValueError(
+                f"feature_prior must match the features: a {self.height} x "
+                f"{self.width} grid has {self.height * self.width} cells for {d} "
+                "features."
+            )
+        return self.pairs()
+
+    def pairs(self) -> Pairs:
+        cells = np.arange(self.height * self.width).reshape(self.height, self.width)
+        first = np.concatenate([cells[:, :-1].ravel(), cells[:-1].ravel()])
+        second = np.concatenate([cells[:, 1:].ravel(), cells[1:].ravel()])
+        return _numbered(first, second, np.ones(len(first)), self.weight)
+
+    @property
+    def count(self) -> str:
+        return f"{self.height} x {self.width} grid"
+
+    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
+        place = f"neighbours in a {self.height} × {self.width} grid"
+        yield place, "similar", spell_number(self.weight)
+
+
+@dataclass(frozen=True)
+class Correlated(Part):
+    """The most strongly correlated pairs; the sign decides alike or opposite."""
+
+    kind = "correlated"
+    strongest: int
+    weight: float
+
+    def resolve(self, moments: Moments) -> Pairs:
+        """Compute all correlations over all tasks' rows, a block at a time."""
+        d = moments.shape[0]
+        found: list[tuple[float, int, int, float]] = []
+        step = max(1, BLOCK_CELLS // max(1, d))
+        # Features that are constant up to rounding have no correlations.
+        deviations = np.sqrt(pooled_variance(moments))
+        noise = 1e-14 * np.abs(moments.x_mean).max(axis=0)
+        deviations = np.where(deviations > noise, deviations, 0.0)
+        for start in range(0, d, step):
+            block = np.arange(start, min(start + step, d))
+            found += self._strongest_in(block, moments, deviations)
+            # Ties go to the earlier pair, so that the result never depends on blocks.
+            found = sorted(found)[: self.strongest]
+        pairs = np.array([item[1:3] for item in found], dtype=np.intp).reshape(-1, 2)
+        signs = np.array([item[3] for item in found])
+        return _numbered(pairs[:, 0], pairs[:, 1], signs, self.weight)
+
+    def _strongest_in(
+        self, block: Index, moments: Moments, deviations: Array
+    ) -> Sequence[tuple[float, int, int, float]]:
+        """(−|correlation|, j, k, sign) of the strongest pairs j < k with j in block."""
+        total = moments.weight.sum()
+        share = moments.weight / total
+        apart = moments.x_mean - share @ moments.x_mean
+        between = (apart[:, block] * share[:, np.newaxis]).T @ apart
+        covariance = moments.within_task_products(block) / total + between
+        # Products of deviations, since those of variances leave the doubles.
+        scale = np.outer(deviations[block], deviations)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            correlation = np.where(scale > 0, covariance / scale, 0.0)
+        correlation[np.arange(len(deviations)) <= block[:, np.newaxis]] = 0.0
+        # Rounding must not order pairs that are equally strong.
+        strength = np.round(np.abs(correlation), 12).ravel()
+        usable = np.flatnonzero(strength > 0)
+        order = np.argsort(-strength[usable], kind="stable")[: self.strongest]
+        best = usable[order]
+        rows, columns = np.unravel_index(best, correlation.shape)
+        signs = np.sign(correlation[rows, columns])
+        places = zip(block[rows], columns, strict=True)
+        return [
+            (-size, int(j), int(k), float(sign))
+            for size, (j, k), sign in zip(strength[best], places, signs, strict=True)
+        ]
+
+    @property
+    def count(self) -> str:
+        return "strongest correlations"
+
+    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
+        found = f"{self.strongest} most correlated pairs"
+        yield found, "as the correlation's sign", spell_number(self.weight)
+
+
+@dataclass(frozen=True)
+class Shrunken(Part):
+    """Coefficients that are small: of features, or of the wiggles of columns."""
+
+    kind = "shrunken"
+    features: tuple[Hashable, ...] | None  # None: all features but wiggles
+    weight: float
+    smooth: bool  # whether wiggles of these columns are meant
+
+    def resolve(self, moments: Moments) -> "Ridge":
+        """Positions, and families of features whose coefficients are alike in size.
+
+        These are the wiggles of one column, the categories of one column, and all
+        other features together.
+        """
+        names = moments.features or ()
+        wiggles = wiggles_of(names)
+        if not self.smooth:
+            curved = {j for group in wiggles.values() for j in group}
+            kept = set(range(moments.shape[0])) - curved
+            if self.features is not None:
+                kept = set(find_features(self.features, moments))
+            columns = [category_column(names[j]) if names else "" for j in sorted(kept)]
+            return Ridge(tuple(sorted(kept)), tuple(columns), self.weight)
+        positions, families = list[int](), list[str]()
+        for column in self.features or tuple(wiggles):
+            if column not in wiggles:
+                raise ValueError(
+                    f"smooth needs the wiggles {column}~1, {column}~2 and so on among "
+                    "the features. Add them with SplineFeatures."
+                )
+            positions += wiggles[str(column)]
+            families += [f"{column}~"] * len(wiggles[str(column)])
+        return Ridge(tuple(positions), tuple(families), self.weight)
+
+    @property
+    def count(self) -> str:
+        return "smooth effects" if self.smooth else "small effects"
+
+    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
+        some = self.features or ("all numeric columns" if self.smooth else "others",)
+        word = "smooth" if self.smooth else "near zero"
+        yield ", ".join(map(str, some)), word, spell_number(self.weight)
+
+
+@dataclass(frozen=True)
+class Ridge(Part):
+    """Squares of coefficients, at most one variance per family of features."""
+
+    kind = "ridge"
+    positions: tuple[int, ...]
+    families: tuple[str, ...]
+    weight: float
+    strengths: tuple[float, ...] | None = None  # one per position; None: all one
+
+    def resolve(self, moments: Moments) -> "Ridge":
+        return self
+
+    def matrix(self, d: int) -> csr_array:
+        """Rows of D: √weight at each feature."""
+        k = len(self.positions)
+        values = np.full(k, self.weight) * (self.strengths or np.ones(k))
+        rows, columns = np.arange(k), np.array(self.positions, dtype=np.intp)
+        return csr_array((np.sqrt(values), (rows, columns)), shape=(k, d))
+
+    @property
+    def count(self) -> int:
+        return len(self.positions)
+
+    def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
+        strengths = self.strengths or (1.0,) * len(self.positions)
+        for j, strength in zip(self.positions, strengths, strict=True):
+            weight = spell_number(self.weight * strength)
+            yield feature_name(j, names), "near zero", weight
+
+
+def category_column(name: str) -> str:
+    """Column of which a feature such as "colour=red" is a category, else nothing."""
+    column, sign, _ = name.partition("=")
+    return f"{column}=" if sign else ""
+
+
+def derived_features(names: Sequence[str]) -> dict[str, list[int]]:
+    """Positions of the wiggles and categories of each column."""
+    found = wiggles_of(names)
+    for position, name in enumerate(names):
+        if column := category_column(name).removesuffix("="):
+            found.setdefault(column, []).append(position)
+    return found
+
+
+def find_features(features: Sequence[Hashable], moments: Moments) -> list[int]:
+    """Position of each feature, given by name or by number."""
+    d, names = moments.shape[0], moments.features or ()
+    place, found = dict(zip(names, range(d), strict=False)), list[int]()
+    for name in features:
+        if isinstance(name, str):
+            if not names:
+                raise ValueError(
+                    f"feature_prior names the feature {name!r}, but X has no column "
+                    "names. Pass a data frame, or positions."
+                )
+            if name not in place:
+                raise unknown_name("feature", name, names)
+            found.append(place[name])
+        elif isinstance(name, int) and 0 <= name < d:
+            found.append(name)
+        else:
+            raise ValueError(
+                f"feature_prior must name features or give positions 0 … {d - 1}: "
+                f"got {name!r}."
+            )
+    return found
+
+
+def feature_name(feature: Hashable, names: Sequence[str] | None) -> str:
+    if isinstance(feature, int):
+        return unnamed_feature(feature) if names is None else names[feature]
+    return str(feature)
+
+
+def _numbered(first: Index, second: Index, sign: Array, weight: float) -> Pairs:
+    return Pairs(
+        tuple(first.tolist()),
+        tuple(second.tolist()),
+        tuple(sign.tolist()),
+        (weight,) * len(first),
+    )
