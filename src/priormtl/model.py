@@ -2,9 +2,11 @@
 
 A model is described and checked once, before any data::
 
-    ½ Σ w (x p_i + b_i − y)² + lam Σ_j w_j ‖p^j‖ + theta/2 ‖D P‖² + epsilon/2 tr(P L Pᵀ)
+    ½ Σ w (x p_i + b_i − y)² + lam Σ_j w_j ‖p^j‖ + theta/2 ‖D P − C‖²
+        + epsilon/2 tr(P L Pᵀ)
 
-(or logistic loss, or the nuclear norm). ``pose`` turns it into a problem about data:
+(or logistic loss, or the nuclear norm), where features may have a sign, or the same
+coefficient in all tasks. ``pose`` turns it into a problem about data:
 features are standardised, names in priors resolved, and ties between tasks estimated
 where they are to be. Estimators, searches, paths, traces and audits all pose models and
 hand the problems to a solver.
@@ -45,8 +47,9 @@ from priormtl.losses import (
     SquaredFit,
     TiedIntercepts,
 )
-from priormtl.penalties import L21, Nuclear
+from priormtl.penalties import L21, Nuclear, RowConstraints
 from priormtl.priors import (
+    Common,
     FeaturePrior,
     Ridge,
     TaskPrior,
@@ -172,11 +175,25 @@ class Model:
                 found = self._estimate(source, graph, resolved, start, slopes=False)
         if found is not None and found.intercept is not None:
             strength *= found.intercept
-        D = csr_array((0, d)) if resolved is None else resolved.matrix(d)
-        weighted = None if np.all(ties == 1.0) else ties
-        quadratic = QuadraticPrior(D, graph, self.theta, self.epsilon, weighted)
+        constraints = _constraints(resolved, self.common, d)
+        if constraints is not None:
+            ties = np.where(constraints.common, np.inf, ties)
+        D, target, ridge = csr_array((0, d)), None, None
+        if resolved is not None:
+            ridge = resolved.ridge(d)
+            D, targets = resolved.rows_in_units(scale, data.tasks)
+            target = None if targets is None else targets.values
+        weighted = None if np.all(ties == 1.0) else np.where(ties < np.inf, ties, 0.0)
+        strengths = self.theta, self.epsilon
+        quadratic = QuadraticPrior(D, graph, *strengths, weighted, target, ridge)
         fit = self._bind(source, graph, strength, centre)
-        penalty = Nuclear() if self.penalty == "nuclear" else L21(weights)
+        if self.penalty == "nuclear" and constraints is not None:
+            raise ValueError(
+                'penalty must be "l21" where feature_prior states signs or common '
+                "effects: the nuclear norm does not see single features."
+            )
+        l21 = L21(weights, constraints)
+        penalty = Nuclear() if self.penalty == "nuclear" else l21
         problem = Problem(fit, quadratic, penalty, self.lam)
         return Posed(
             self, problem, moments, scale, centre, resolved, ties, strength, found
@@ -211,7 +228,8 @@ class Model:
     ) -> Ties:
         """How much intercepts and coefficients vary between tasks, by REML."""
         fit = self._bind(source, graph, 1.0, None)
-        families = _families(source, prior, self.common)
+        common = self.common if prior is None else prior.common_features + self.common
+        families = _families(source, prior, common)
         if start is None and np.any(families.fixed >= 0) and not graph.one_group:
             # Only for ties to a mean can REML estimate how shared effects shrink.
             mean = laplacian(TaskPrior.mean(), source.tasks)
@@ -225,6 +243,20 @@ class Model:
         if isinstance(fit, SquaredFit):
             return estimate_ties(source, graph, fit.intercepts, **options)
         return estimate_logistic_ties(fit, graph, **options)
+
+
+def _constraints(
+    prior: FeaturePrior | None, common: Sequence[int], d: int
+) -> RowConstraints | None:
+    """Signs and common effects, those of the model's structure included."""
+    signs, same = None, np.zeros(d, dtype=bool)
+    if prior is not None:
+        signs = prior.signs(d)
+        same[list(prior.common_features)] = True
+    same[list(common)] = True
+    if signs is None and not same.any():
+        return None
+    return RowConstraints(np.zeros(d) if signs is None else signs * 1.0, same)
 
 
 def _families(
@@ -284,7 +316,7 @@ class Posed(NamedTuple):
     scale: Array  # (d,) what features were divided by
     centre: Array | None  # (d,) what was subtracted then
     feature_prior: FeaturePrior | None  # with names resolved
-    tie_weights: Array  # (d,) multiply epsilon
+    tie_weights: Array  # (d,) multiply epsilon; infinite for common effects
     intercept_strength: float
     estimate: Ties | None = None  # by REML
     outlier_strength: float = np.inf
@@ -297,8 +329,8 @@ class Posed(NamedTuple):
     def estimated(self) -> tuple[Array, Array] | None:
         """Coefficients (m, d) and intercepts (m,) that REML fits, in the user's units.
 
-        They are the optimum at lam = 0, theta = 1 and epsilon = 1 (with logistic loss
-        up to the tolerance of REML). None where they are not: with relations between
+        They are the optimum at lam = 0 and epsilon = 1 (with logistic loss up to the
+        tolerance of REML). None where they are not: with relations between
         features, and where ridges meet ties other than to the mean.
         """
         found, prior = self.estimate, self.feature_prior
@@ -307,9 +339,10 @@ class Posed(NamedTuple):
         if not isinstance(self.model.ties, str) or self.model.ties != "adaptive":
             return None
         parts = () if prior is None else prior.parts
-        if not all(isinstance(part, Ridge) and part.weight == 1.0 for part in parts):
+        rows = [part for part in parts if not isinstance(part, Common)]
+        if not all(isinstance(part, Ridge) and part.weight == 1.0 for part in rows):
             return None
-        if parts and not self.problem.prior.laplacian.one_group:
+        if rows and not self.problem.prior.laplacian.one_group:
             return None
         if self.model.fit_intercept is True or self.model.intercept_strength not in (
             1.0,

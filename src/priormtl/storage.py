@@ -382,6 +382,7 @@ def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarra
         "task": features.task,
         "target": getattr(features, "target_column_", None),
         "smooth": smooth,
+        "straight": [*features.straight],
         "names": [str(name) for name in features.feature_names_in_],
         "columns": columns,
         "stacked": stacked,
@@ -395,7 +396,8 @@ def _restore_pipeline(
     settings: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> Pipeline:
     table = settings["table"]
-    features = TableFeatures(str(table["task"]), table["smooth"])
+    straight = tuple(map(str, table.get("straight", ())))  # older files have none
+    features = TableFeatures(str(table["task"]), table["smooth"], straight)
     if table.get("target") is not None:
         features.target_column_ = str(table["target"])
     features._columns = []

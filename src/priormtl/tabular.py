@@ -8,7 +8,7 @@ rows say that interactions matter.
 
 import datetime
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw
@@ -128,7 +128,6 @@ def tabular_model(
         "ties": "adaptive",
         "fit_intercept": "tied",
         "lams": (0.0,),
-        "thetas": (1.0,),
         "epsilons": (1.0,),
         "unseen_tasks": "shared",
         **settings,
@@ -138,7 +137,9 @@ def tabular_model(
     if trees == "auto":
         stack = StackedRegressor if kind == "regressor" else StackedClassifier
         model = stack(model)
-    return Pipeline([("features", TableFeatures(task, smooth)), ("model", model)])
+    straight = tuple(sorted(map(str, known.features_in_units)))
+    features = TableFeatures(task, smooth, straight)
+    return Pipeline([("features", features), ("model", model)])
 
 
 # Columns of a table as numbers.
@@ -156,7 +157,9 @@ class NumberColumn(NamedTuple):
     curves: Curves | None  # of compressed values
 
     @classmethod
-    def fit(cls, name: str, x: Array, bends: bool | None) -> "NumberColumn | None":
+    def fit(
+        cls, name: str, x: Array, bends: bool | None, keeps_units: bool
+    ) -> "NumberColumn | None":
         """Learn from values; None for columns without two of them.
 
         ``bends`` says whether there is a curve; None: if values are many.
@@ -169,7 +172,7 @@ class NumberColumn(NamedTuple):
         heavy = np.abs(seen - middle).max() > HEAVY_TAIL * spread
         n_values = len(np.unique(seen))
         curved = n_values >= FEWEST_VALUES if bends is None else bends
-        compresses = bool(heavy and n_values >= FEWEST_VALUES)
+        compresses = bool(heavy and n_values >= FEWEST_VALUES and not keeps_units)
         fill = float(middle if compresses else seen.mean())
         gaps = bool(np.isnan(x).any())
         found = cls(name, fill, float(middle), spread, compresses, gaps, None)
@@ -233,6 +236,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     smooth : "auto", "none" or list of str, default="auto"
         Numeric columns that get curves. "auto": all with at least seven distinct
         values.
+    straight : tuple of str, default=()
+        Columns that stay as they are, since something is known about their
+        coefficients: these get a curve only if ``smooth`` names them.
 
     Attributes
     ----------
@@ -242,9 +248,12 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         Number and names of the columns seen in ``fit``.
     """
 
-    def __init__(self, task: str, smooth: Any = "auto") -> None:
+    def __init__(
+        self, task: str, smooth: Any = "auto", straight: tuple[str, ...] = ()
+    ) -> None:
         self.task = task
         self.smooth = smooth
+        self.straight = straight
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn kinds of columns, categories, fillings and curves."""
@@ -265,8 +274,11 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             column: NumberColumn | CategoryColumn | None
             values = _numbers(frame.get_column(name))
             bends = None if smooth == "auto" else name in named
+            keeps = name in self.straight
+            if keeps and bends is None:
+                bends = False
             if values is not None:
-                column = NumberColumn.fit(name, values, bends)
+                column = NumberColumn.fit(name, values, bends, keeps)
             else:
                 column = _categories(name, frame.get_column(name), len(frame))
             if column is not None:
@@ -415,11 +427,12 @@ class _Stacked(BaseEstimator):
         targets, held_out = self._targets(y), self.model_.held_out_
         classify = isinstance(self, ClassifierMixin)
         self.trees_, by_trees = [], np.full(len(targets), np.nan)
-        matrix = self._matrix(names, tasks)
+        matrix, signs = self._matrix(names, tasks), self._signs(names)
         for fold in range(self.model_.n_splits_):
             test = self.model_.folds_ == fold
             part = None if weight is None else weight[~test]
-            trees = Trees.fit(matrix[~test], targets[~test], part, classify=classify)
+            rows = matrix[~test], targets[~test], part
+            trees = Trees.fit(*rows, classify=classify, signs=signs)
             by_trees[test] = trees.predict(matrix[test])
             self.trees_.append(trees)
         known = ~np.isnan(held_out) & ~np.isnan(by_trees)
@@ -433,6 +446,15 @@ class _Stacked(BaseEstimator):
         else:
             self.held_out_ = held_out + self.trees_weight_ * (by_trees - held_out)
         return self
+
+    def _signs(self, names: Iterable[str]) -> Array | None:
+        """Known signs of effects, which trees respect as well; the task has none."""
+        prior = self.model_.feature_prior_
+        signs = None if prior is None else prior.signs(self.model_.coef_.shape[1])
+        if signs is None:
+            return None
+        known = dict(zip(self.model_.feature_names_in_, signs, strict=True))
+        return np.array([*(known[name] for name in names), 0])
 
     def _wide(self, X: Any) -> tuple[dict[str, Array], Any]:
         """Features of the trees: all but wiggles, and labels of tasks."""

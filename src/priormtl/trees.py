@@ -39,8 +39,19 @@ class Trees(NamedTuple):
     depth: int
 
     @classmethod
-    def fit(cls, X: Array, y: Array, weight: Array | None, *, classify: bool) -> Self:
-        """Grow trees for targets, or for the log-odds of y > 0."""
+    def fit(
+        cls,
+        X: Array,
+        y: Array,
+        weight: Array | None,
+        *,
+        classify: bool,
+        signs: Array | None = None,
+    ) -> Self:
+        """Grow trees for targets, or for the log-odds of y > 0.
+
+        Sums of trees rise or fall with features that have a sign.
+        """
         from sklearn import ensemble  # noqa: PLC0415  (slow to import)
 
         if classify and len(np.unique(y > 0)) < 2:
@@ -51,7 +62,8 @@ class Trees(NamedTuple):
             build, y = ensemble.HistGradientBoostingClassifier, np.sign(y)
         # On tables of this size threads wait for each other longer than they work.
         with threadpool_limits(1):
-            grown = build(**SETTINGS).fit(X, y, sample_weight=weight)
+            model = build(**SETTINGS, monotonic_cst=signs)
+            grown = model.fit(X, y, sample_weight=weight)
         nodes = [tree.nodes for (tree,) in grown._predictors]
         starts = np.cumsum([0, *(len(one) for one in nodes)])
         joined = np.concatenate(nodes)

@@ -226,12 +226,15 @@ def _audit_relations(
     assert known is not None
     d, moments = prior.D.shape[1], fitted.setup.moments
     targets = known.targets(moments.tasks)
-    C = 0.0 if targets is None else targets.values
+    C = 0.0 if prior.target is None else prior.target
+    scaled = None
+    if targets is not None and prior.target is not None:
+        scaled = targets._replace(values=prior.target)
     return _assemble(
         "feature",
         describe_rows(known.matrix(d), name_features(moments.features, d), targets),
-        before=measure_violations(prior.D, before, targets),
-        after=measure_violations(prior.D, fitted.coef, targets),
+        before=measure_violations(prior.D, before, scaled),
+        after=measure_violations(prior.D, fitted.coef, scaled),
         costs=0.5 * prior.theta * np.sum((prior.D @ fitted.coef - C) ** 2, axis=1),
         tests=_test_relations(weighted, before, C),
     )

@@ -72,7 +72,7 @@ class Settings(NamedTuple):
         if not self.tuned:
             return getattr(estimators, kind)(**self.strengths, **shared)
         grids: dict[str, Any] = {
-            "thetas": (0.0, *estimators.THETAS),
+            "thetas": estimators.THETAS,
             "epsilons": (0.0, *estimators.EPSILONS),
         }
         for name, value in self.strengths.items():

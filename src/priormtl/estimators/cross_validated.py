@@ -62,7 +62,7 @@ from priormtl.estimators.splitting import (
     read_lams,
 )
 from priormtl.model import Posed, Solver
-from priormtl.priors import Constraint, Ridge, as_feature_prior, has_order
+from priormtl.priors import as_feature_prior, has_order
 from priormtl.selection import (
     RULES,
     Candidate,
@@ -311,7 +311,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         self._fold_models = []
         for trial in plain.structures[chosen].trials:
             known = trial.posed.estimated() if lam == 0 else None
-            if known is None or not theta == epsilon == 1.0:
+            if known is None or epsilon != 1.0:
                 solution = solver.solve(trial.posed.at(lam, theta, epsilon).problem)
                 known = solution.coef.T / trial.posed.scale, solution.intercept
             self._fold_models.append(known)
@@ -425,13 +425,10 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         """
         thetas = check_strengths("thetas", self.thetas)
         epsilons = check_strengths("epsilons", self.epsilons)
+        if tuple(thetas) == THETAS and not posed.problem.prior.D.nnz:
+            thetas = np.ones(1)  # there is nothing to weigh
         if settings.get("ties") == "adaptive":
             epsilons = np.ones(1) if tuple(epsilons) == EPSILONS else epsilons
-            parts = () if posed.feature_prior is None else posed.feature_prior.parts
-            if tuple(thetas) == THETAS and all(
-                isinstance(part, Ridge | Constraint) for part in parts
-            ):
-                thetas = np.ones(1)
             if self.lams is None:
                 return Grid(np.zeros(1), thetas, epsilons)
         elif near is not None and near.epsilon in epsilons:

@@ -179,7 +179,8 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     n_iter_ : int
         Number of iterations.
     tie_weights_ : (d,) array
-        Factors that multiplied ``epsilon``. With ``standardize``, they refer to the
+        Factors that multiplied ``epsilon``; infinite for common effects. With
+        ``standardize``, they refer to the
         standardised features.
     intercept_strength_ : float
         Strength of the coupling of intercepts. Only with ``fit_intercept="tied"``.

@@ -146,7 +146,7 @@ def bind_scorer(
 # Strengths that a search tries, as users list them.
 
 DEFAULT_LAMS = 10
-THETAS = (0.1, 1.0, 10.0, 100.0)
+THETAS = (0.0, 0.1, 1.0, 10.0, 100.0)
 EPSILONS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 

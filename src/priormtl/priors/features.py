@@ -389,6 +389,17 @@ class FeaturePrior:
         return type(self)(self.parts + other.parts)
 
     @property
+    def features_in_units(self) -> frozenset[Hashable]:
+        """Features whose coefficients are said to have a sign or a value."""
+        found: set[Hashable] = set()
+        for part in self.parts:
+            if isinstance(part, Near | Signs):
+                found |= set(part.features)
+            elif isinstance(part, Rows) and part.target is not None:
+                found |= set(part.features or ())
+        return frozenset(found)
+
+    @property
     def words(self) -> str:
         """Number of statements of each kind, where that is known before the fit."""
         found = dict[str, int]()
@@ -442,15 +453,22 @@ class FeaturePrior:
     ) -> tuple[csr_array, Targets | None]:
         """D for coefficients of features that were divided by ``scale``, and targets.
 
-        Relations hold in the units of the fit, but targets are in those of X, so that
-        their rows are divided by the scale.
+        Relations hold in the units of the fit, but targets are in those of X: rows that
+        have one are divided by the scale. Both sides are then multiplied so that the
+        row is as long as before, and its weight means the same in all units.
         """
         D, targets = self.matrix(len(scale)), self.targets(tasks)
-        if targets is not None:
-            given = np.repeat(targets.given, np.diff(D.indptr))
-            divided = np.where(given, D.data / scale[D.indices], D.data)
-            D = csr_array((divided, D.indices, D.indptr), shape=D.shape)
-        return D, targets
+        if targets is None:
+            return D, None
+        divided = csr_array((D.data / scale[D.indices], D.indices, D.indptr), D.shape)
+        before, after = (np.sqrt((part**2).sum(axis=1)) for part in (D, divided))
+        longer = targets.given & (after > 0)
+        factor = np.divide(before, after, out=np.ones_like(before), where=longer)
+        rows = np.repeat(np.arange(len(factor)), np.diff(D.indptr))
+        scaled = np.where(targets.given[rows], divided.data * factor[rows], D.data)
+        D = csr_array((scaled, D.indices, D.indptr), D.shape)
+        values = targets.values * factor[:, np.newaxis]
+        return D, targets._replace(values=values)
 
     def signs(self, d: int) -> np.ndarray | None:
         """Sign of each feature (d,): 1 nonnegative, −1 nonpositive, 0 any."""
@@ -458,6 +476,14 @@ class FeaturePrior:
         for part in self.parts:
             if isinstance(part, Signs):
                 found[part.positions] = part.sign
+        return found if found.any() else None
+
+    def ridge(self, d: int) -> Array | None:
+        """Estimated strengths of ½ Σ_j r_j ‖p^j‖² (d,); None: there are none."""
+        found = np.zeros(d)
+        for part in self.parts:
+            if isinstance(part, Ridge) and part.strengths is not None:
+                found[list(part.positions)] += part.weight * np.array(part.strengths)
         return found if found.any() else None
 
     @property

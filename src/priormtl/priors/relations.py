@@ -358,7 +358,10 @@ class Shrunken(Part):
 
 @dataclass(frozen=True)
 class Ridge(Part):
-    """Squares of coefficients, at most one variance per family of features."""
+    """Squares of coefficients, at most one variance per family of features.
+
+    Strengths that were estimated are no rows of D: theta does not multiply them.
+    """
 
     kind = "ridge"
     positions: tuple[int, ...]
@@ -369,12 +372,16 @@ class Ridge(Part):
     def resolve(self, moments: Moments) -> "Ridge":
         return self
 
+    @property
+    def n_rows(self) -> int:
+        return len(self.positions) if self.strengths is None else 0
+
     def matrix(self, d: int) -> csr_array:
         """Rows of D: √weight at each feature."""
-        k = len(self.positions)
-        values = np.full(k, self.weight) * (self.strengths or np.ones(k))
-        rows, columns = np.arange(k), np.array(self.positions, dtype=np.intp)
-        return csr_array((np.sqrt(values), (rows, columns)), shape=(k, d))
+        k = self.n_rows
+        values = np.full(k, np.sqrt(self.weight))
+        columns = np.array(self.positions[:k], dtype=np.intp)
+        return csr_array((values, (np.arange(k), columns)), shape=(k, d))
 
     @property
     def count(self) -> int:

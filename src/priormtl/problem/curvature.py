@@ -58,9 +58,10 @@ def bound_constants(problem: Problem) -> Curvature:
     d_min, d_max = problem.prior.relation_spectrum()
     prior = problem.prior
     ties = prior.epsilon * prior.largest_tie()
+    ridge = np.zeros(1) if prior.ridge is None else prior.ridge
     return Curvature(
-        float(lowest.min()) + prior.theta * d_min,
-        float(highest.max()) + prior.theta * d_max + ties,
+        float(lowest.min() + prior.theta * d_min + ridge.min()),
+        float(highest.max() + prior.theta * d_max + ties + ridge.max()),
     )
 
 

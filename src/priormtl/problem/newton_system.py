@@ -230,6 +230,9 @@ def _all_rows(
         D = np.sqrt(prior.theta) * prior.D.toarray()
         target = 0.0 if prior.target is None else np.sqrt(prior.theta) * prior.target
         add(np.kron(np.eye(m), D), (target - D @ P).T.ravel())
+    if prior.ridge is not None:
+        R = np.diag(np.sqrt(prior.ridge))
+        add(np.kron(np.eye(m), R), -(R @ P).T.ravel())
     return np.vstack(blocks), np.concatenate(residuals)
 
 

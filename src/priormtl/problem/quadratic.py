@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import svds
 
 from priormtl._arrays import Array, Index
@@ -16,7 +16,10 @@ DENSE_SIZE = 1000
 
 @dataclass(frozen=True, eq=False)
 class QuadraticPrior:
-    """θ/2 ‖D P − C‖² + ε/2 Σ_j t_j p^j L p^jᵀ, with t the tie weights of the rows."""
+    """θ/2 ‖D P − C‖² + ε/2 Σ_j t_j p^j L p^jᵀ + ½ Σ_j r_j ‖p^j‖².
+
+    t are the tie weights of the rows, r ridges that were estimated from the data.
+    """
 
     D: csr_array  # (s, d)
     laplacian: Laplacian  # over the m tasks
@@ -24,6 +27,7 @@ class QuadraticPrior:
     epsilon: float
     tie_weights: Array | None = None  # (d,); None: all one
     target: Array | None = None  # C (s, m); None: zero
+    ridge: Array | None = None  # r (d,); None: zero
 
     @classmethod
     def none(cls, d: int, m: int) -> Self:
@@ -41,7 +45,7 @@ class QuadraticPrior:
             weight = 1.0 if weights is None else float(weights.max())
             degree = float(self.laplacian.edges.diagonal().max())
             found += 2.0 * self.epsilon * weight * degree
-        return found
+        return found if self.ridge is None else found + float(self.ridge.max())
 
     def value(self, P: Array) -> float:
         """Size of both terms at P, as sums of squares: nothing cancels."""
@@ -54,6 +58,8 @@ class QuadraticPrior:
             weights = self.tie_weights
             tied = energies.sum() if weights is None else weights @ energies
             total += self.epsilon * float(tied)
+        if self.ridge is not None:
+            total += float(self.ridge @ np.einsum("ij,ij->i", P, P))
         return 0.5 * total
 
     def slack(self, P: Array) -> float:
@@ -67,7 +73,7 @@ class QuadraticPrior:
         return related if self.target is None else related - self.target
 
     def gradient(self, P: Array) -> Array:
-        """θ Dᵀ(D P − C) + ε t ∘ (P L)."""
+        """θ Dᵀ(D P − C) + ε t ∘ (P L) + r ∘ P."""
         pull = self.pull
         return self.curve(P) if pull is None else self.curve(P) - pull
 
@@ -83,13 +89,15 @@ class QuadraticPrior:
         return np.asarray(self.D.T @ self.target)
 
     def curve(self, P: Array) -> Array:
-        """Hessian times P: θ DᵀD P + ε t ∘ (P L)."""
+        """Hessian times P."""
         gradient = np.zeros_like(P)
         if self.theta > 0 and self.D.nnz:
             if self._gram is None:
                 gradient += self.theta * np.asarray(self.D.T @ (self.D @ P))
             else:
-                gradient += np.asarray(self.relation @ P)
+                gradient += self.theta * np.asarray(self._gram @ P)
+        if self.ridge is not None:
+            gradient += self.ridge[:, np.newaxis] * P
         if self.epsilon > 0 and not self.laplacian.is_zero:
             tied = self.laplacian.times(P)
             if self.tie_weights is not None:
@@ -99,11 +107,15 @@ class QuadraticPrior:
 
     @cached_property
     def relation(self) -> csr_array:
-        """θ DᵀD (d, d)."""
-        if self.theta == 0 or self.D.nnz == 0:
-            return csr_array((self.D.shape[1], self.D.shape[1]))
-        gram = self._gram
-        return self.theta * (csr_array(self.D.T @ self.D) if gram is None else gram)
+        """θ DᵀD + diag(r) (d, d)."""
+        d = self.D.shape[1]
+        found = csr_array((d, d))
+        if self.theta > 0 and self.D.nnz:
+            gram = csr_array(self.D.T @ self.D) if self._gram is None else self._gram
+            found = self.theta * gram
+        if self.ridge is None:
+            return found
+        return csr_array(found + diags_array(self.ridge))
 
     def with_strengths(self, theta: float, epsilon: float) -> Self:
         """Same relations and ties at other strengths; what is known stays known."""
@@ -134,7 +146,9 @@ class QuadraticPrior:
 
     def restrict(self, features: Index) -> Self:
         weights = None if self.tie_weights is None else self.tie_weights[features]
-        return replace(self, D=csr_array(self.D[:, features]), tie_weights=weights)
+        ridge = None if self.ridge is None else self.ridge[features]
+        D = csr_array(self.D[:, features])
+        return replace(self, D=D, tie_weights=weights, ridge=ridge)
 
     @cached_property
     def _gram(self) -> csr_array | None:

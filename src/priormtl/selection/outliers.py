@@ -380,6 +380,12 @@ def fit_outliers(
     ``strength`` is one number, one for each task, or None: then tasks are tested
     against what the others have in common, and only those that fail get a component.
     """
+    constraints = posed.problem.constraints
+    if constraints is not None and constraints.signs.any():
+        raise ValueError(
+            "outlier_tasks must be False where feature_prior states signs: components "
+            "of single tasks would not keep them."
+        )
     if strength is None:
         found = find_outliers(posed.problem, solver)
         strength = suggest_own(posed.problem, plain, found).spread()

@@ -294,7 +294,7 @@ def _run_path(
 ) -> PathScores:
     """Solve for decreasing lam, then score all solutions at once."""
     posed, score = trial
-    known = posed.estimated() if theta == epsilon == 1.0 and 0.0 in lams else None
+    known = posed.estimated() if epsilon == 1.0 and 0.0 in lams else None
     if known is not None and len(lams) == 1:
         begin = perf_counter()
         coef, intercept = known

@@ -388,7 +388,7 @@ def lay_out(problem: Problem) -> Quadratic:
         ties = form.intercept_ties[0] * dense
         solved = np.linalg.solve(np.diag(weight) + ties, ties)
         coupling = np.asarray(weight[:, np.newaxis] * solved)
-    if prior.theta > 0 and prior.D.nnz:
+    if prior.relation.nnz:
         gram = gram + prior.relation.toarray()
     weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
     tie = np.zeros(d) if prior.laplacian.is_zero else prior.epsilon * weights

@@ -130,7 +130,7 @@ def identifiable_features(problem: Problem) -> Index | None:
     of rows leave them out by themselves, and relations of features could move them.
     """
     prior, fit = problem.prior, problem.fit
-    related = prior.theta > 0 and prior.D.nnz > 0
+    related = prior.relation.nnz > 0
     by_rows = isinstance(problem.penalty, RowSeparable | Dirty)
     if related or by_rows or not fit.is_quadratic:
         return None

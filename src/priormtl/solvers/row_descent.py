@@ -43,7 +43,7 @@ class RowDescent:
     def fits(problem: Problem) -> bool:
         """Whether there is only squared loss and dirty norm: no prior, no ties."""
         prior, fit = problem.prior, problem.fit
-        is_plain = prior.theta == 0 and prior.epsilon == 0 and problem.lam > 0
+        is_plain = not prior.relation.nnz and prior.epsilon == 0 and problem.lam > 0
         is_dirty = isinstance(problem.penalty, Dirty)
         has_gram = fit.normal_size is not None and fit.intercept_graph is None
         return is_plain and is_dirty and has_gram

@@ -67,7 +67,7 @@ class Splitting:
     def fits(problem: Problem) -> bool:
         """Whether the fit can be inverted, and nothing else is smooth."""
         prior = problem.prior
-        is_plain = prior.theta == 0 and prior.epsilon == 0 and problem.lam > 0
+        is_plain = not prior.relation.nnz and prior.epsilon == 0 and problem.lam > 0
         return is_plain and problem.fit.shifted_size is not None
 
     def start(self, problem: Problem, point: Point) -> SplittingState:
