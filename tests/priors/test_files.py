@@ -1,6 +1,8 @@
 """Prior files: relations by name, and errors with their line."""
 
+import re
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ from priormtl import FeaturePrior, MultiTaskRegressor, TaskPrior
 from priormtl.data import summarize
 from priormtl.exceptions import DataFileError
 from priormtl.priors import difference_matrix, read_prior_file
-from priormtl.priors.files import find_tables, line_of_fault
+from priormtl.priors.files import KINDS, find_tables, line_of_fault
 
 TOML = """\
 # What teachers say.
@@ -141,6 +143,17 @@ def test_files_state_all_that_is_known(write):
         if line[0] != "colour, age"
     ]
     assert TaskPrior.from_file(path) == tasks
+
+
+def test_files_of_the_documentation_can_be_read(write):
+    page = Path(__file__).parents[2] / "docs" / "howto" / "choose-a-prior.md"
+    blocks = re.findall(r"```(toml)?\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    texts = {kind or "csv": text for kind, text in blocks if "similar" in text}
+    found = {
+        kind: {one.kind for one in read_prior_file(write(text, f"a.{kind}")).relations}
+        for kind, text in texts.items()
+    }
+    assert found == {"toml": set(KINDS), "csv": set(KINDS)}
 
 
 def test_each_prior_takes_its_own(write):
