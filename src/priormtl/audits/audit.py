@@ -84,10 +84,11 @@ def audit_prior(
     -----
     The *violation* of a relation is ‖d P‖ divided by its largest possible value for
     coefficients of this size: 0 if the relation holds, and 1 if it is as wrong as
-    possible. Rows with a target c, such as known values, are measured by ‖d P − c‖. *Before* refers to a fit with the same lam and without the prior. The
-    *sensitivity* is the derivative of the objective with respect to the logarithm of
-    the weight of the relation, which is theta/2 ‖d P‖² by the envelope theorem. The
-    *share* is its fraction of the sum over all relations.
+    possible. Rows with a target c, such as known values, are measured by ‖d P − c‖.
+    *Before* refers to a fit with the same lam and without the prior. The *sensitivity*
+    is the derivative of the objective with respect to the logarithm of the weight of
+    the relation, which is theta/2 ‖d P‖² by the envelope theorem. The *share* is its
+    fraction of the sum over all relations.
 
     The test *statistic* uses estimates without prior and sparsity penalty. It is the
     squared disagreement divided by its expectation if the relation holds, which takes
