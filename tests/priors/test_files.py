@@ -170,11 +170,11 @@ def test_each_prior_takes_its_own(write):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.toml", "[task_nested]\n'school 1' = 'A'\n2 = 3\nA = 'land'\n"),
+        ("a.toml", "[task_nested]\n'school 1' = 'land / A'\n2 = 'land / B'\n"),
         (
             "a.csv",
-            "relation,first,second\ntask_nested,school 1,A\ntask_nested,2,3\n"
-            "task_nested,A,land\n",
+            "relation,first,second\ntask_nested,school 1,land / A\n"
+            "task_nested,2,land / B\n",
         ),
     ],
 )
@@ -182,16 +182,14 @@ def test_nested_tasks(write, name, text):
     file = read_prior_file(write(text, name))
     (nested,) = file.relations
     assert nested.kind == "task_nested"
-    assert dict(zip(nested.names, nested.values, strict=True)) == {
-        "school 1": "A",
-        2: 3,
-        "A": "land",
-    }
+    assert nested.names == ("school 1", 2)
+    assert nested.values == (("land", "A"), ("land", "B"))
     assert file.match_tasks(["school 1", 2]) == file
-    (texts,) = file.match_tasks(["school 1", "2"]).relations
-    assert texts.names == ("school 1", "2", "A")
-    with pytest.raises(DataFileError, match=r"line [23]: unknown task 'school 1'"):
+    assert file.match_tasks(["school 1", "2"]).relations[0].names == ("school 1", "2")
+    with pytest.raises(DataFileError, match="line 2: unknown task 'school 1'"):
         file.match_tasks(["school 2", 2])
+    (simple,) = read_prior_file(write("[task_nested]\n1 = 1\n2 = 'B'\n")).relations
+    assert (simple.names, simple.values) == ((1, 2), (1, "B"))
 
 
 def test_tasks_are_found_by_their_spelling(write):
@@ -286,7 +284,10 @@ def test_a_fit_uses_the_file(write):
         ("[[task_group]]\n\ntasks = [1, 2, 1]\n", "line 3: .*tasks: 1 comes twice"),
         ("[[task_group]]\nfeatures = ['a']\n", "line 2: unknown setting 'features'"),
         ("[[task_nested]]\na = 'b'\n", r"line 1: .*under \[task_nested\], in single"),
-        ("[task_nested]\na = 'b'\nc = true\n", "line 3: .*what 'c' lies in: got True"),
+        (
+            "[task_nested]\na = 'b'\nc = true\n",
+            "line 3: .*group that 'c' lies in: got True",
+        ),
         ("[task_nested]\n", "line 1: task_nested must name some tasks"),
     ],
 )
