@@ -390,14 +390,15 @@ def describe_rows(
         used = D.data[start:end] != 0
         places, values = D.indices[start:end][used], D.data[start:end][used]
         sizes = np.abs(values)
+        # Rows of pairs and known values hold the square root of the weight.
+        square = float(sizes[0] ** 2) if len(sizes) else 1.0
+        square = float(np.round(square, 12)) or square
         target, weight = "0", 1.0
         has_target = targets is not None and bool(targets.given[row])
         if targets is not None and has_target:
             known = targets.values[row]
             if len(places) == 1:
-                # A known value times the root of its weight.
-                known, weight = known / values[0], float(np.round(sizes[0] ** 2, 12))
-                values = np.ones(1)
+                known, values, weight = known / values[0], np.ones(1), square
             ends = [spell_number(float(one)) for one in (known.min(), known.max())]
             target = " … ".join(dict.fromkeys(ends))
         if (
@@ -408,10 +409,8 @@ def describe_rows(
             first, second = (labels[j] for j in places)
             alike = values[0] * values[1] < 0
             sign, minus = ("similar", "") if alike else ("opposite", "−")
-            # Rows hold the square root of the weight.
-            weight = float(np.round(sizes[0] ** 2, 12)) or float(sizes[0] ** 2)
             words = f"{first} ~ {minus}{second}"
-            found.append(Statement(words, first, second, sign, weight))
+            found.append(Statement(words, first, second, sign, square))
             continue
         terms = "".join(
             f" {'−' if value < 0 else '+'} "
