@@ -1,6 +1,8 @@
 """Prior files: relations by name, and errors with their line."""
 
+import re
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ from priormtl import FeaturePrior, MultiTaskRegressor, TaskPrior
 from priormtl.data import summarize
 from priormtl.exceptions import DataFileError
 from priormtl.priors import difference_matrix, read_prior_file
-from priormtl.priors.files import find_tables, line_of_fault
+from priormtl.priors.files import KINDS, find_tables, line_of_fault
 
 TOML = """\
 # What teachers say.
@@ -143,6 +145,17 @@ def test_files_state_all_that_is_known(write):
     assert TaskPrior.from_file(path) == tasks
 
 
+def test_files_of_the_documentation_can_be_read(write):
+    page = Path(__file__).parents[2] / "docs" / "howto" / "choose-a-prior.md"
+    blocks = re.findall(r"```(toml)?\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    texts = {kind or "csv": text for kind, text in blocks if "similar" in text}
+    found = {
+        kind: {one.kind for one in read_prior_file(write(text, f"a.{kind}")).relations}
+        for kind, text in texts.items()
+    }
+    assert found == {"toml": set(KINDS), "csv": set(KINDS)}
+
+
 def test_each_prior_takes_its_own(write):
     features = read_prior_file(write("[[common]]\nfeatures = ['a']\n", "f.toml"))
     tasks = read_prior_file(write("[task_nested]\nschool = 'district'\n", "t.toml"))
@@ -157,11 +170,11 @@ def test_each_prior_takes_its_own(write):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.toml", "[task_nested]\n'school 1' = 'A'\n2 = 3\nA = 'land'\n"),
+        ("a.toml", "[task_nested]\n'school 1' = 'land / A'\n2 = 'land / B'\n"),
         (
             "a.csv",
-            "relation,first,second\ntask_nested,school 1,A\ntask_nested,2,3\n"
-            "task_nested,A,land\n",
+            "relation,first,second\ntask_nested,school 1,land / A\n"
+            "task_nested,2,land / B\n",
         ),
     ],
 )
@@ -169,16 +182,14 @@ def test_nested_tasks(write, name, text):
     file = read_prior_file(write(text, name))
     (nested,) = file.relations
     assert nested.kind == "task_nested"
-    assert dict(zip(nested.names, nested.values, strict=True)) == {
-        "school 1": "A",
-        2: 3,
-        "A": "land",
-    }
+    assert nested.names == ("school 1", 2)
+    assert nested.values == (("land", "A"), ("land", "B"))
     assert file.match_tasks(["school 1", 2]) == file
-    (texts,) = file.match_tasks(["school 1", "2"]).relations
-    assert texts.names == ("school 1", "2", "A")
-    with pytest.raises(DataFileError, match=r"line [23]: unknown task 'school 1'"):
+    assert file.match_tasks(["school 1", "2"]).relations[0].names == ("school 1", "2")
+    with pytest.raises(DataFileError, match="line 2: unknown task 'school 1'"):
         file.match_tasks(["school 2", 2])
+    (simple,) = read_prior_file(write("[task_nested]\n1 = 1\n2 = 'B'\n")).relations
+    assert (simple.names, simple.values) == ((1, 2), (1, "B"))
 
 
 def test_tasks_are_found_by_their_spelling(write):
@@ -273,7 +284,10 @@ def test_a_fit_uses_the_file(write):
         ("[[task_group]]\n\ntasks = [1, 2, 1]\n", "line 3: .*tasks: 1 comes twice"),
         ("[[task_group]]\nfeatures = ['a']\n", "line 2: unknown setting 'features'"),
         ("[[task_nested]]\na = 'b'\n", r"line 1: .*under \[task_nested\], in single"),
-        ("[task_nested]\na = 'b'\nc = true\n", "line 3: .*what 'c' lies in: got True"),
+        (
+            "[task_nested]\na = 'b'\nc = true\n",
+            "line 3: .*group that 'c' lies in: got True",
+        ),
         ("[task_nested]\n", "line 1: task_nested must name some tasks"),
     ],
 )

@@ -43,6 +43,8 @@ def test_values_by_task_follow_the_order_of_the_tasks():
     for tasks in (TASKS, TASKS[::-1]):
         values, _ = prior.targets(tasks)
         assert values.tolist() == [[BY_TASK[task] for task in tasks], [1.0] * 3]
+    series = FeaturePrior.near({"dose": pd.Series(BY_TASK), "age": 1.0})
+    assert series == FeaturePrior.near({"dose": BY_TASK, "age": 1.0})
     numbered = FeaturePrior.near({"dose": {np.int64(2): 0.2, 1: 0.1}})
     values, _ = resolve(numbered, tasks=(1, 2)).targets((1, 2))
     assert values.tolist() == [[0.1, 0.2]]

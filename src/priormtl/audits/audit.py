@@ -84,10 +84,11 @@ def audit_prior(
     -----
     The *violation* of a relation is ‖d P‖ divided by its largest possible value for
     coefficients of this size: 0 if the relation holds, and 1 if it is as wrong as
-    possible. *Before* refers to a fit with the same lam and without the prior. The
-    *sensitivity* is the derivative of the objective with respect to the logarithm of
-    the weight of the relation, which is theta/2 ‖d P‖² by the envelope theorem. The
-    *share* is its fraction of the sum over all relations.
+    possible. Rows with a target c, such as known values, are measured by ‖d P − c‖.
+    *Before* refers to a fit with the same lam and without the prior. The *sensitivity*
+    is the derivative of the objective with respect to the logarithm of the weight of
+    the relation, which is theta/2 ‖d P‖² by the envelope theorem. The *share* is its
+    fraction of the sum over all relations.
 
     The test *statistic* uses estimates without prior and sparsity penalty. It is the
     squared disagreement divided by its expectation if the relation holds, which takes
@@ -392,14 +393,15 @@ def describe_rows(
         used = D.data[start:end] != 0
         places, values = D.indices[start:end][used], D.data[start:end][used]
         sizes = np.abs(values)
+        # Rows of pairs and known values hold the square root of the weight.
+        square = float(sizes[0] ** 2) if len(sizes) else 1.0
+        square = float(np.round(square, 12)) or square
         target, weight = "0", 1.0
         has_target = targets is not None and bool(targets.given[row])
         if targets is not None and has_target:
             known = targets.values[row]
             if len(places) == 1:
-                # A known value times the root of its weight.
-                known, weight = known / values[0], float(np.round(sizes[0] ** 2, 12))
-                values = np.ones(1)
+                known, values, weight = known / values[0], np.ones(1), square
             ends = [spell_number(float(one)) for one in (known.min(), known.max())]
             target = " … ".join(dict.fromkeys(ends))
         if (
@@ -410,10 +412,8 @@ def describe_rows(
             first, second = (labels[j] for j in places)
             alike = values[0] * values[1] < 0
             sign, minus = ("similar", "") if alike else ("opposite", "−")
-            # Rows hold the square root of the weight.
-            weight = float(np.round(sizes[0] ** 2, 12)) or float(sizes[0] ** 2)
             words = f"{first} ~ {minus}{second}"
-            found.append(Statement(words, first, second, sign, weight))
+            found.append(Statement(words, first, second, sign, square))
             continue
         terms = "".join(
             f" {'−' if value < 0 else '+'} "

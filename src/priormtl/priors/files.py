@@ -59,7 +59,7 @@ FEATURE_KINDS = {
 }
 TASK_KINDS = {"task_similar": TASKS, "task_group": TASKS, "task_nested": ()}
 KINDS: dict[str, tuple[str, ...]] = {**FEATURE_KINDS, **TASK_KINDS}
-NESTED = "task_nested"
+NESTED, WITHIN = "task_nested", " / "
 
 # How many names a statement has: from, and up to.
 PAIR, GROUP, LIST = (2, 2), (2, math.inf), (1, math.inf)
@@ -82,7 +82,7 @@ class Relation(NamedTuple):
     weight: float
     line: int
     lines: tuple[int, ...]  # of each name
-    values: tuple[Any, ...] = ()  # known values of features, parents of tasks
+    values: tuple[Any, ...] = ()  # known values of features, groups of tasks
 
     @property
     def noun(self) -> str:
@@ -123,8 +123,7 @@ class PriorFile:
     def match_tasks(self, tasks: Sequence[Hashable]) -> "PriorFile":
         """Same statements with the labels of these tasks, found by their spelling.
 
-        Fails at the first name that is no task. In nested tasks, districts are names of
-        no task, but some task must lie in them.
+        Fails at the first name that is no task.
         """
         spelled = {str(task): task for task in tasks}
 
@@ -136,12 +135,8 @@ class PriorFile:
         found = []
         for one in self.relations:
             names, values = one.names, one.values
-            places = zip(names, one.lines, strict=True)
-            if one.kind == NESTED:
-                parents = set(values)
-                names = tuple(n if n in parents else find(n, i) for n, i in places)
-            elif one.kind in TASK_KINDS:
-                names = tuple(find(n, i) for n, i in places)
+            if one.kind in TASK_KINDS:
+                names = tuple(map(find, names, one.lines))
             elif one.kind == "near" and isinstance(values[0], dict):
                 known = values[0].items()
                 values = ({find(t, one.line): value for t, value in known},)
@@ -202,6 +197,12 @@ def _label(text: Any) -> Any:
     """Label of a task; texts that spell whole numbers are numbers."""
     spells = isinstance(text, str) and re.fullmatch(r"0|-?[1-9]\d*", text)
     return int(text) if spells else text
+
+
+def _path(group: Any) -> Any:
+    """Group that a task lies in; "district / school" are groups, coarse to fine."""
+    names = tuple(group.split(WITHIN)) if isinstance(group, str) else (group,)
+    return names if len(names) > 1 else group
 
 
 def _check_weight(path: str, line: int, value: Any) -> float:
@@ -400,17 +401,17 @@ def _read_value(
 
 
 def _read_parents(path: str, table: Any, place: TomlTable) -> Relation:
-    """Nested tasks: keys are tasks or groups, values what they lie in."""
+    """Nested tasks: keys are tasks, values the groups that they lie in."""
     if not isinstance(table, dict):
         words = f"nested tasks must stand under [{NESTED}], in single brackets."
         raise _wrong(path, place.line, words)
     for task, parent in table.items():
         if isinstance(parent, bool) or not isinstance(parent, str | int | float | date):
-            words = f"{NESTED} must give the name of what {task!r} lies in: got "
+            words = f"{NESTED} must name the group that {task!r} lies in: got "
             raise _wrong(path, place.line_of_key(task), f"{words}{parent!r}.")
     lines = tuple(place.line_of_key(task) for task in table)
-    tasks, parents = map(_label, table), map(_label, table.values())
-    return Relation(NESTED, tuple(tasks), 1.0, place.line, lines, tuple(parents))
+    tasks, groups = map(_label, table), map(_path, table.values())
+    return Relation(NESTED, tuple(tasks), 1.0, place.line, lines, tuple(groups))
 
 
 # CSV
@@ -472,7 +473,7 @@ def _read_row(
     if kind in TASK_KINDS:
         pair = (first if kind == "task_group" else _label(first)), _label(second)
     if kind == NESTED:
-        return Relation(kind, pair[:1], number, line, (line,), pair[1:])
+        return Relation(kind, pair[:1], number, line, (line,), (_path(second),))
     return Relation(kind, pair, number, line, (line, line))
 
 

@@ -207,7 +207,7 @@ class Rows(Part):
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         arrays = (plain["data"], plain["indices"], plain["indptr"])
-        names, target = plain["features"], plain["target"]
+        names, target = plain.get("features"), plain.get("target")
         return cls(
             csr_array(arrays, shape=tuple(plain["shape"])),
             None if names is None else tuple(map(str, names)),

@@ -47,11 +47,9 @@ class Near(Part):
             )
         values = list[float | ByTask]()
         for feature, value in known.items():
-            if isinstance(value, Mapping):
-                by_task = value.items()
-                values.append(
-                    tuple((plain_label(t), _number(v, feature)) for t, v in by_task)
-                )
+            if hasattr(value, "items"):  # a mapping, or a series of pandas
+                known_of = [(plain_label(task), one) for task, one in value.items()]
+                values.append(tuple((t, _number(one, feature)) for t, one in known_of))
             else:
                 values.append(_number(value, feature))
         return cls(tuple(map(plain_label, known)), tuple(values), weight)
