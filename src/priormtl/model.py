@@ -342,6 +342,9 @@ class Posed(NamedTuple):
         rows = [part for part in parts if not isinstance(part, Common)]
         if not all(isinstance(part, Ridge) and part.weight == 1.0 for part in rows):
             return None
+        places = [j for part in rows if isinstance(part, Ridge) for j in part.positions]
+        if len(set(places)) < len(places):
+            return None  # REML has one ridge for each
         if rows and not self.problem.prior.laplacian.one_group:
             return None
         if self.model.fit_intercept is True or self.model.intercept_strength not in (
