@@ -651,14 +651,11 @@ def _order(laplacian: Laplacian) -> Elimination | None:
 
 def stars_of(laplacian: Laplacian) -> Stars | None:
     """Groups that do not overlap and are all there is; None for other graphs."""
-    groups = laplacian.groups.tocoo()
-    member = np.bincount(groups.row, minlength=laplacian.m)
-    diagonal = np.count_nonzero(laplacian.edges.diagonal())
-    if member.max(initial=0) > 1 or laplacian.edges.count_nonzero() > diagonal:
+    tied = laplacian.first < laplacian.m
+    if not laplacian.is_zero and not (laplacian.is_tree and tied.all()):
         return None
-    size = np.bincount(groups.col, minlength=groups.shape[1])[groups.col]
     weight = np.full(laplacian.m, np.inf)
-    weight[groups.row] = np.where(size > 1, groups.data**2 * size, np.inf)
+    weight[laplacian.first] = laplacian.weight
     return Stars(weight, laplacian.components)
 
 
