@@ -37,6 +37,7 @@ class Forest(NamedTuple):
     pivot: Array  # (k,)
     N: csr_array  # (k, k) weight / pivot of each node, in the row of its parent
     depth: int  # edges from a leaf to its root, at most
+    inverse: Array | None = None  # (k, k) of the block, for few latent nodes
 
     def gather(self, x: Array) -> Array:
         """(I − N)⁻¹ x: sums over descendants; x is (k,) or (k, r)."""
@@ -54,6 +55,8 @@ class Forest(NamedTuple):
 
     def solve(self, x: Array) -> Array:
         """Inverse of the block of latent nodes, times x."""
+        if self.inverse is not None:
+            return np.asarray(self.inverse @ x)
         return self.spread((self.gather(x).T / self.pivot).T)
 
 
@@ -205,12 +208,14 @@ class Laplacian:
 
     def contracted(self) -> Self:
         """Same L without latent nodes that have one child: edges in series are one."""
-        if not self.is_tree or self.one_group:
+        if not self.is_tree:
             return self
         parent, weight = np.full(self.n_nodes, -1), np.zeros(self.n_nodes)
         parent[self.first], weight[self.first] = self.second, self.weight
         children = np.bincount(self.second, minlength=self.n_nodes)
         passes = (children == 1) & (parent >= 0)
+        if not passes.any():
+            return self
         for node in self.first.tolist():
             while not passes[node] and (up := parent[node]) >= 0 and passes[up]:
                 parent[node] = parent[up]
@@ -255,8 +260,7 @@ class Laplacian:
             out[..., 1:] = steps
             out[..., :-1] -= steps
             return out
-        pulls = (self._differences(P) * self.weight).T
-        return np.asarray((self._incidence[:, : self.m].T @ pulls).T)
+        return self._pulls(self._differences(P), tasks=True).T
 
     def energies(self, P: Array) -> Array:
         """Diagonal of P L Pᵀ (d,), as sums of squares."""
@@ -271,9 +275,7 @@ class Laplacian:
 
     def factor(self) -> Array:
         """B (e, m) with L = BᵀB, written out, for small m."""
-        B = self._incidence.toarray()
-        tasks, latent = B[:, : self.m], B[:, self.m :]
-        return np.sqrt(self.weight)[:, np.newaxis] * (tasks + latent @ self.shares())
+        return np.sqrt(self.weight)[:, np.newaxis] * self._differences(np.eye(self.m)).T
 
     def shares(self, latent: Sequence[int] | None = None) -> Array:
         """Latent nodes as means of tasks: their shares (k, m), which sum to one."""
@@ -331,7 +333,9 @@ class Laplacian:
         inside = np.flatnonzero(parent >= 0)
         values = weight[inside] / pivot[inside]
         N = csr_array((values, (parent[inside], inside)), shape=(k, k))
-        return Forest(parent, weight, pivot, N, int(height.max(initial=0)))
+        forest = Forest(parent, weight, pivot, N, int(height.max(initial=0)))
+        few = k <= FEW_TASKS
+        return forest._replace(inverse=forest.solve(np.eye(k)) if few else None)
 
     @cached_property
     def diagonal(self) -> Array:
@@ -359,15 +363,24 @@ class Laplacian:
 
     def _differences(self, P: Array) -> Array:
         """Differences along edges (…, e), with latent nodes at their best."""
-        B = self._incidence
-        tasks, latent = B[:, : self.m], B[:, self.m :]
         if not self.names:
-            return np.asarray((tasks @ P.T).T)
+            return P.take(self.first, -1) - P.take(self.second, -1)
         q = self.forest.solve(self._links @ P.T)
-        apart = tasks @ P.T + latent @ q
+        nodes = np.concatenate([P, q.T], axis=-1)
+        apart = nodes.take(self.first, -1) - nodes.take(self.second, -1)
         # Once more, with what rounding has left.
-        rest = latent.T @ (apart.T * self.weight).T
-        return np.asarray((apart - latent @ self.forest.solve(rest)).T)
+        rest = self.forest.solve(self._pulls(apart, tasks=False))
+        return np.asarray(apart - (self._turned[1].T @ rest).T)
+
+    def _pulls(self, apart: Array, *, tasks: bool) -> Array:
+        """Weighted differences (…, e) summed at tasks, or at latent nodes (…, e)."""
+        return np.asarray(self._turned[0 if tasks else 1] @ (apart * self.weight).T)
+
+    @cached_property
+    def _turned(self) -> tuple[csr_array, csr_array]:
+        """Transposed incidence, at tasks (m, e) and at latent nodes (k, e)."""
+        turned = csr_array(self._incidence.T)
+        return turned[: self.m], turned[self.m :]
 
     @cached_property
     def largest_eigenvalue(self) -> float:

@@ -172,6 +172,8 @@ class Model:
                 found = self._estimate(source, graph, resolved, start, slopes=False)
         if found is not None and found.intercept is not None:
             strength *= found.intercept
+        if found is not None and found.between:
+            graph = graph.with_between(found.between)
         D = csr_array((0, d)) if resolved is None else resolved.matrix(d)
         weighted = None if np.all(ties == 1.0) else ties
         quadratic = QuadraticPrior(D, graph, self.theta, self.epsilon, weighted)

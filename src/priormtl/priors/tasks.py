@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, pairwise, repeat
 from typing import Any, Self
 
@@ -205,8 +206,9 @@ class Nested:
 
     def laplacian(self, tasks: Tasks, *, keeps_idle: bool = False) -> Laplacian:
         """Tree with a latent node for each group, and one for all tasks."""
+        known = set(tasks)
         for task in self._parents:
-            if task not in set(tasks):
+            if task not in known:
                 raise unknown_name("task in task_prior", task, tasks)
         if not tasks:
             return Laplacian.empty(0)
@@ -492,6 +494,11 @@ def laplacian(prior: TaskPrior | None, tasks: Tasks) -> Laplacian:
     """L (m, m), sparse, over these tasks."""
     if prior is None or not prior.ties:
         return Laplacian.empty(len(tasks))
+    return _laplacian(prior, tuple(tasks))
+
+
+@lru_cache(maxsize=8)  # folds and refits have the same tasks
+def _laplacian(prior: TaskPrior, tasks: Labels) -> Laplacian:
     total = prior.ties[0].laplacian(tasks)
     for tie in prior.ties[1:]:
         total = total + tie.laplacian(tasks)

@@ -10,6 +10,9 @@ and the average of observed and expected information is g_j L⁺ Z_jᵀ P Z_l L�
 (Gilmour, Thompson, Cullis 1995). Newton's method in log t_j = −log θ_j maximises it.
 Features whose tie t_j = σ² / τ_j² grows without end become fixed effects only, and
 leave the equations of tasks; they come back if the derivative at θ_j = 0 says so.
+
+Nested tasks have one more variance per level of groups, in the same ratio to τ_j² for
+all features and intercepts: q_g has the covariance τ_j² / between. See `_estimate`.
 """
 
 import warnings
@@ -18,6 +21,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
@@ -60,6 +64,11 @@ SHORTER, LONGER = 0.2, 0.7  # gains, of the promise, that ask for other steps
 MOST_STEPS = 60
 ENTRIES = 4  # sizes that are tried of a variance that comes back
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-6
+
+WIDEST = float(np.log(1e4))  # ratios of nested tasks go from 1e-4 to 1e4
+NARROW = 1.5  # as far from the ratio of an earlier estimate, in logs
+EDGE = 0.1  # results nearer to the end of a search are searched for beyond it
+SAME_RATIO = 5e-3  # in logs, before the last parabola
 
 MOST_NUMBERS = 2**26  # in one stack of blocks: 512 MB
 MOST_BLOCK_STEPS = 10**6
@@ -339,6 +348,8 @@ class Ties:
     noise_variance: float | None  # None where nothing could be estimated
     rows: Array  # fitted coefficients (d, m), after intercepts (1, m) where tied
     shrinkage: Array  # (d,) precisions s_j = σ² / κ_j² of fixed effects; 0: none
+    between: tuple[float, ...] = ()  # weights between groups of nested tasks
+    value: float = np.nan  # twice the negative log-likelihood, but for a constant
 
 
 def estimate_ties(
@@ -455,7 +466,51 @@ class Search(NamedTuple):
 def _estimate(
     moments: Moments, laplacian: Laplacian, intercepts: Intercepts, search: Search
 ) -> tuple[Ties, float]:
-    """Estimate, and how much more likely it is than the start."""
+    """Estimate, and how much more likely it is than the start.
+
+    How groups of nested tasks vary, against tasks within them, is one more variance per
+    level. Its ratio is found by a search along the profile of the likelihood.
+    """
+    start = search.start
+    known = laplacian.between if start is None else start.between
+    if len(known) == len(laplacian.between):
+        laplacian = laplacian.with_between(known)
+    found, gain = _estimate_within(moments, laplacian, intercepts, search)
+    if found.noise_variance is None:
+        return replace(found, between=laplacian.between), gain
+    first, best = found.value, found
+    width = WIDEST if start is None or not start.between else NARROW
+    for level in np.unique(laplacian.level[laplacian.level > 0]).tolist():
+
+        def value(log_ratio: float, level: int = level) -> float:
+            nonlocal best
+            ratios = list(best.between or laplacian.between)
+            ratios[level - 1] = float(np.exp(log_ratio))
+            graph = laplacian.with_between(ratios)
+            near = search._replace(start=best)
+            found, _ = _estimate_within(moments, graph, intercepts, near)
+            if found.noise_variance is not None and found.value < best.value:
+                best = replace(found, between=graph.between)
+            return found.value if np.isfinite(found.value) else np.inf
+
+        begin = float(np.log(laplacian.between[level - 1]))
+        for reach in dict.fromkeys((width, WIDEST)):
+            low, high = max(begin - reach, -WIDEST), min(begin + reach, WIDEST)
+            options = {"xatol": SAME_RATIO}
+            minimize_scalar(
+                value, bounds=(low, high), method="bounded", options=options
+            )
+            place = np.log((best.between or laplacian.between)[level - 1])
+            if min(place - low, high - place) > EDGE:
+                break
+    best = replace(best, between=best.between or laplacian.between)
+    return best, gain + first - best.value
+
+
+def _estimate_within(
+    moments: Moments, laplacian: Laplacian, intercepts: Intercepts, search: Search
+) -> tuple[Ties, float]:
+    """Same for given weights between groups."""
     d, m = moments.shape
     families = search.families or Families(np.arange(d), np.full(d, -1))
     tied = isinstance(intercepts, TiedIntercepts)
@@ -546,7 +601,14 @@ def _estimate(
     coef[rows] = height / scale[:, np.newaxis] * best.fit.coef
     intercept = float(weights[0]) if tied else None
     noise_found = best.noise_variance * total
-    found = Ties(weights[extra:], intercept, noise_found, coef, shrinkage[extra:])
+    found = Ties(
+        weights[extra:],
+        intercept,
+        noise_found,
+        coef,
+        shrinkage[extra:],
+        value=best.value,
+    )
     return found, whole.value - best.value
 
 
