@@ -182,6 +182,8 @@ class Laplacian:
 
     def with_between(self, between: Sequence[float]) -> Self:
         """Same tree with other weights between latent nodes."""
+        if tuple(between) == self.between:
+            return self
         ratio = np.array([1.0, *between]) / np.array([1.0, *self.between])
         weight = self.weight * ratio[self.level]
         return replace(self, weight=weight, between=tuple(map(float, between)))

@@ -12,7 +12,7 @@ Features whose tie t_j = σ² / τ_j² grows without end become fixed effects on
 leave the equations of tasks; they come back if the derivative at θ_j = 0 says so.
 
 Nested tasks have one more variance per level of groups, in the same ratio to τ_j² for
-all features and intercepts: q_g has the covariance τ_j² / between. See `_estimate`.
+all features and intercepts: q_g has the covariance c τ_j², c = 1 / between.
 """
 
 import warnings
@@ -21,7 +21,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
@@ -65,11 +64,6 @@ MOST_STEPS = 60
 ENTRIES = 4  # sizes that are tried of a variance that comes back
 FIRST_DAMPING, LEAST_DAMPING = 1e-3, 1e-6
 
-WIDEST = float(np.log(1e4))  # ratios of nested tasks go from 1e-4 to 1e4
-NARROW = 1.5  # as far from the ratio of an earlier estimate, in logs
-EDGE = 0.1  # results nearer to the end of a search are searched for beyond it
-SAME_RATIO = 5e-3  # in logs, before the last parabola
-
 MOST_NUMBERS = 2**26  # in one stack of blocks: 512 MB
 MOST_BLOCK_STEPS = 10**6
 MANY_TASKS = 4000  # beyond, a sample of tasks gives the start
@@ -89,7 +83,9 @@ LARGEST_SCORE = 30.0  # at which a loss is modelled, about the mean
 class Components:
     """Which variance each row has: of its deviations, and of its fixed effect.
 
-    Rows of one family share a variance. Families of deviations come first.
+    Rows of one family share a variance. Families of deviations come first, then those
+    of fixed effects, then the variances of groups of nested tasks, level by level, in
+    units of those of tasks.
     """
 
     deviations: Index  # (k,) family of each row
@@ -97,6 +93,20 @@ class Components:
     n_deviations: int
     n_parts: int  # connected parts, each with its own fixed effects
     estimates_fixed: bool
+    levels: tuple[int, ...] = ()  # of nested tasks whose variance is estimated
+    n_levels: int = 0
+
+    @property
+    def spreads(self) -> Index:
+        """Place of the variance of each level."""
+        first = max(self.n_deviations - 1, int(self.fixed.max(initial=-1))) + 1
+        return np.asarray(first + np.arange(len(self.levels)), dtype=np.intp)
+
+    def spread(self, theta: Array) -> Array:
+        """Variance at each level, in units of that of tasks."""
+        found = np.ones(self.n_levels)
+        found[list(self.levels)] = theta[self.spreads]
+        return found
 
     def theta(self, theta: Array) -> Array:
         """Variance of each row's deviations (k,)."""
@@ -113,8 +123,11 @@ class Components:
         """Derivatives of families: sums over their rows."""
         rows = np.flatnonzero(np.isin(self.deviations, families))
         columns = np.flatnonzero(np.isin(self.fixed, families))
-        found = fit.derivatives(rows, columns)
-        member = np.concatenate([self.deviations[rows], self.fixed[columns]])
+        chosen = np.isin(self.spreads, families)
+        levels = np.array(self.levels, dtype=np.intp)[chosen]
+        found = fit.derivatives(rows, columns, levels)
+        parts = self.deviations[rows], self.spreads[chosen], self.fixed[columns]
+        member = np.concatenate(parts)
         sums = (families[:, np.newaxis] == member).astype(np.float64)
         return Derivatives(
             sums @ found.squares,
@@ -142,7 +155,11 @@ class Evidence:
     def fit(self) -> TiedFit:
         """Best rows."""
         parts = self.components
-        return self.model.fit(parts.theta(self.theta), parts.shrinkage(self.theta))
+        return self.model.fit(
+            parts.theta(self.theta),
+            parts.shrinkage(self.theta),
+            parts.spread(self.theta),
+        )
 
     @cached_property
     def misfit(self) -> float:
@@ -349,7 +366,6 @@ class Ties:
     rows: Array  # fitted coefficients (d, m), after intercepts (1, m) where tied
     shrinkage: Array  # (d,) precisions s_j = σ² / κ_j² of fixed effects; 0: none
     between: tuple[float, ...] = ()  # weights between groups of nested tasks
-    value: float = np.nan  # twice the negative log-likelihood, but for a constant
 
 
 def estimate_ties(
@@ -466,51 +482,7 @@ class Search(NamedTuple):
 def _estimate(
     moments: Moments, laplacian: Laplacian, intercepts: Intercepts, search: Search
 ) -> tuple[Ties, float]:
-    """Estimate, and how much more likely it is than the start.
-
-    How groups of nested tasks vary, against tasks within them, is one more variance per
-    level. Its ratio is found by a search along the profile of the likelihood.
-    """
-    start = search.start
-    known = laplacian.between if start is None else start.between
-    if len(known) == len(laplacian.between):
-        laplacian = laplacian.with_between(known)
-    found, gain = _estimate_within(moments, laplacian, intercepts, search)
-    if found.noise_variance is None:
-        return replace(found, between=laplacian.between), gain
-    first, best = found.value, found
-    width = WIDEST if start is None or not start.between else NARROW
-    for level in np.unique(laplacian.level[laplacian.level > 0]).tolist():
-
-        def value(log_ratio: float, level: int = level) -> float:
-            nonlocal best
-            ratios = list(best.between or laplacian.between)
-            ratios[level - 1] = float(np.exp(log_ratio))
-            graph = laplacian.with_between(ratios)
-            near = search._replace(start=best)
-            found, _ = _estimate_within(moments, graph, intercepts, near)
-            if found.noise_variance is not None and found.value < best.value:
-                best = replace(found, between=graph.between)
-            return found.value if np.isfinite(found.value) else np.inf
-
-        begin = float(np.log(laplacian.between[level - 1]))
-        for reach in dict.fromkeys((width, WIDEST)):
-            low, high = max(begin - reach, -WIDEST), min(begin + reach, WIDEST)
-            options = {"xatol": SAME_RATIO}
-            minimize_scalar(
-                value, bounds=(low, high), method="bounded", options=options
-            )
-            place = np.log((best.between or laplacian.between)[level - 1])
-            if min(place - low, high - place) > EDGE:
-                break
-    best = replace(best, between=best.between or laplacian.between)
-    return best, gain + first - best.value
-
-
-def _estimate_within(
-    moments: Moments, laplacian: Laplacian, intercepts: Intercepts, search: Search
-) -> tuple[Ties, float]:
-    """Same for given weights between groups."""
+    """Estimate, and how much more likely it is than the start."""
     d, m = moments.shape
     families = search.families or Families(np.arange(d), np.full(d, -1))
     tied = isinstance(intercepts, TiedIntercepts)
@@ -574,14 +546,16 @@ def _estimate_within(
         return Evidence(model, components, sums, freedom, noise, theta)
 
     tolerance = max(search.tolerance, SETTLED_PER_TASK * m)
-    theta = _first_variances(search.start, rows, scale, unit, components)
+    theta = _first_variances(
+        search.start, rows, scale, unit, components, laplacian.between
+    )
     common = np.setdiff1d(np.arange(components.n_deviations), allowed)
     theta[common] = 0.0
     is_large = laplacian.one_group > 0 and m > MANY_TASKS
     if is_large and isinstance(plan, Stars) and search.start is None:
         # The maximum for some tasks leaves a few steps to that for all.
         some = np.arange(0, m, m // SAMPLED_TASKS)
-        stars = Stars(plan.weight[some], plan.parts[some])
+        stars = plan._replace(weight=plan.weight[some], parts=plan.parts[some])
         sample = likelihood(theta, stars, some)
         if _can_be_told(sample):
             theta = _maximise(sample, unit, allowed, tolerance).theta
@@ -601,24 +575,34 @@ def _estimate_within(
     coef[rows] = height / scale[:, np.newaxis] * best.fit.coef
     intercept = float(weights[0]) if tied else None
     noise_found = best.noise_variance * total
+    between = np.array(laplacian.between)
+    between[list(components.levels)] = 1.0 / best.theta[components.spreads]
     found = Ties(
         weights[extra:],
         intercept,
         noise_found,
         coef,
         shrinkage[extra:],
-        value=best.value,
+        tuple(between.tolist()),
     )
     return found, whole.value - best.value
 
 
 def _first_variances(
-    start: Ties | None, rows: Index, scale: Array, unit: float, components: Components
+    start: Ties | None,
+    rows: Index,
+    scale: Array,
+    unit: float,
+    components: Components,
+    between: tuple[float, ...],
 ) -> Array:
     """Variances of an earlier estimate, else as large as noise in a task's data."""
     n_families = max(components.n_deviations - 1, int(components.fixed.max())) + 1
-    theta = np.full(n_families, 1.0 / unit)
+    theta = np.full(n_families + len(components.levels), 1.0 / unit)
     theta[components.n_deviations :] = 1.0
+    if start is not None and len(start.between) == components.n_levels:
+        between = start.between
+    theta[components.spreads] = 1.0 / np.array(between)[list(components.levels)]
     if start is None or start.noise_variance is None:
         return theta
     extra = int(start.intercept is not None)
@@ -667,7 +651,19 @@ def _components(
     _, found = np.unique(fixed[shrinks], return_inverse=True)
     places[shrinks] = found + len(names)
     n_parts = int(laplacian.components.max()) + 1
-    return Components(deviations, places, len(names), n_parts, estimates_fixed)
+    # Levels without groups that are tied have no variance.
+    levels = np.unique(laplacian.level[laplacian.level > 0]) - 1
+    if not estimates_fixed:
+        levels = levels[:0]  # only stars know them
+    return Components(
+        deviations,
+        places,
+        len(names),
+        n_parts,
+        estimates_fixed,
+        tuple(levels.tolist()),
+        len(laplacian.between),
+    )
 
 
 def _warn_of_few_rows(observations: float, n_free: int) -> None:
@@ -688,7 +684,8 @@ Plan = Stars | Elimination | tuple[Array, Array]  # the last: modes of L
 def _plan(fit: SquaredFit, laplacian: Laplacian) -> Plan:
     """Modes of L where tasks share a Gram matrix, stars, or an order of elimination."""
     d, m = fit.shape
-    modes = laplacian.modes if fit.normal_size < m * d**2 else None
+    shared = fit.normal_size < m * d**2 and not laplacian.between
+    modes = laplacian.modes if shared else None
     plan: Plan | None = modes or stars_of(laplacian)
     blocks = m if modes is None else len(np.unique(modes[0]))
     if plan is None:
@@ -712,13 +709,24 @@ def _order(laplacian: Laplacian) -> Elimination | None:
 
 
 def stars_of(laplacian: Laplacian) -> Stars | None:
-    """Groups that do not overlap and are all there is; None for other graphs."""
-    tied = laplacian.first < laplacian.m
-    if not laplacian.is_zero and not (laplacian.is_tree and tied.all()):
+    """Trees of groups that are all there is; None for other graphs."""
+    if not laplacian.is_zero and not laplacian.is_tree:
         return None
-    weight = np.full(laplacian.m, np.inf)
-    weight[laplacian.first] = laplacian.weight
-    return Stars(weight, laplacian.components)
+    m, forest = laplacian.m, laplacian.forest
+    tied = laplacian.first < m
+    inner = laplacian.first >= m
+    weight, parts = np.full(m, np.inf), np.zeros(m, dtype=np.intp)
+    weight[laplacian.first[tied]] = laplacian.weight[tied]
+    parts[laplacian.first[tied]] = laplacian.second[tied] - m
+    # Tasks that are not tied are groups of their own.
+    alone, k = np.flatnonzero(np.isinf(weight)), len(forest.parent)
+    parts[alone] = k + np.arange(len(alone))
+    parent = np.concatenate([forest.parent, np.full(len(alone), -1)])
+    # Weights of groups as if they varied as much as tasks do.
+    factor, level = np.array([1.0, *laplacian.between]), np.full(len(parent), -1)
+    level[laplacian.first[inner] - m] = laplacian.level[inner] - 1
+    above = np.concatenate([forest.weight, np.zeros(len(alone))]) / factor[level + 1]
+    return Stars(weight, parts, parent, above, level)
 
 
 def _model(
