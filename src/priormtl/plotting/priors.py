@@ -221,6 +221,7 @@ def _read_tasks(model: Any) -> list[Relation]:
     tasks = read_model(model).tasks
     prior = task_prior_of(model)
     graph = laplacian(None if prior is None else prior.restrict(tasks), tasks)
+    graph = graph.with_between(getattr(model, "between_", graph.between))
     latent = map(graph.name_latent, range(len(graph.names)))
     names = [*map(str, tasks), *latent]
     return [
