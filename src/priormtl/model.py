@@ -214,8 +214,9 @@ class Model:
         """How much intercepts and coefficients vary between tasks, by REML."""
         fit = self._bind(source, graph, 1.0, None)
         families = _families(source, prior, self.common)
-        if start is None and np.any(families.fixed >= 0) and not graph.is_tree:
-            # Only for ties to means can REML estimate how shared effects shrink.
+        centred = graph.one_group or (graph.between and graph.is_tree)
+        if start is None and np.any(families.fixed >= 0) and not centred:
+            # REML estimates how shared effects shrink only for ties to a common mean.
             mean = laplacian(TaskPrior.mean(), source.tasks)
             if mean.one_group:  # there are two tasks or more
                 start = self._estimate(source, mean, prior, None, slopes=slopes)
@@ -269,7 +270,7 @@ def _with_shrinkage(
     ties, m = found.weights, graph.m
     if prior is None or not found.shrinkage.any():
         return prior, ties
-    n = float(graph.forest.pivot[-1]) if graph.between else m
+    n = float(graph.forest.pivot[-1]) if graph.between and graph.is_tree else m
     ridge = n / m * found.shrinkage * ties / (found.shrinkage + n * ties)
     parts = [
         replace(part, strengths=tuple(ridge[list(part.positions)].tolist()))

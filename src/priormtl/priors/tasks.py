@@ -395,7 +395,8 @@ class TaskPrior:
             )
         pairs = None
         if parents is not None:
-            paths = (p if isinstance(p, tuple) else (p,) for p in parents.values())
+            given = parents.values()
+            paths = (p if isinstance(p, tuple | list) else (p,) for p in given)
             labels = (tuple(map(plain_label, path)) for path in paths)
             pairs = tuple(zip(map(plain_label, parents), labels, strict=True))
         several = between if isinstance(between, Sequence | np.ndarray) else [between]

@@ -489,7 +489,7 @@ def _estimate(
     free = isinstance(intercepts, FreeIntercepts)
     fit = SquaredFit(moments, TiedIntercepts(laplacian, 1.0) if tied else intercepts)
     total = 2.0 * fit.magnitude
-    unknown = _unknown((d, m), tied), 0.0
+    unknown = _unknown((d, m), tied, laplacian.between), 0.0
     if not np.any(laplacian.degree > 0) or not total > 0:
         return unknown
     plan = _plan(fit, laplacian)
@@ -518,7 +518,7 @@ def _estimate(
     if len(allowed) == 0:
         if search.slopes:
             return unknown
-        return Ties(weights, None, None, coef, np.zeros(d)), 0.0
+        return Ties(weights, None, None, coef, np.zeros(d), laplacian.between), 0.0
 
     # In units in which the targets and a task's mean curvature are 1. Rows that share
     # a variance share their unit.
@@ -635,10 +635,10 @@ def _column_kinds(moments: Moments) -> tuple[Array, Mask, Mask]:
     return variance, variance <= level, within <= np.maximum(level, STILL * variance)
 
 
-def _unknown(shape: tuple[int, int], tied: bool) -> Ties:
+def _unknown(shape: tuple[int, int], tied: bool, between: tuple[float, ...]) -> Ties:
     d, m = shape
     zeros = np.zeros((d + tied, m))
-    return Ties(np.ones(d), 1.0 if tied else None, None, zeros, np.zeros(d))
+    return Ties(np.ones(d), 1.0 if tied else None, None, zeros, np.zeros(d), between)
 
 
 def _components(

@@ -71,7 +71,7 @@ def lay_out_graph(laplacian: Laplacian) -> Graph:
         kind,
         np.vstack([laplacian.diagonal, off, degree, together, tree]),
         degree,
-        np.cumsum([0, *np.bincount(tail, minlength=m)]).astype(np.intp),
+        np.append(0, np.cumsum(np.bincount(tail, minlength=m))).astype(np.intp),
         head[order].astype(np.intp),
         np.tile(value[rest], 2)[order],
         groups.indptr.astype(np.intp),
