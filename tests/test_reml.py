@@ -285,7 +285,7 @@ FAMILIES = Components(
 )
 
 
-def shrunken_likelihood(data, m, theta, noise):
+def shrunken_likelihood(data, m, theta, noise, district=None):
     """The same from the covariance of y, where two slopes share both variances.
 
     Tasks deviate from the fixed effects, not from their own mean.
@@ -299,6 +299,9 @@ def shrunken_likelihood(data, m, theta, noise):
     ):
         Z = column[:, None] * member
         V += noise * theta[one] * Z @ Z.T
+        if district is not None:
+            together = Z @ np.equal.outer(district, district) @ Z.T
+            V += noise * theta[one] * theta[-1] * together
         if other >= 0:
             V += noise * theta[other] * np.outer(column, column)
     contrasts = null_space(columns[:, :2].T)
@@ -322,6 +325,31 @@ def test_shrunken_fixed_effects_have_the_likelihood_of_their_covariance():
     values = [shrunken_evidence(data, L, theta, 0.7).value for theta in thetas]
     expected = [shrunken_likelihood(data, 6, t, 0.7) for t in thetas]
     assert np.allclose(np.diff(values), np.diff(expected), rtol=1e-8)
+
+
+@pytest.mark.parametrize("noise", [None, 0.7])
+def test_districts_of_shrunken_effects_have_the_likelihood_of_their_covariance(noise):
+    data = from_labels(*some_rows(m=6, n=5))
+    district = np.array([0, 0, 0, 1, 1, 2])
+    parents = dict(zip(data.tasks, district.tolist(), strict=True))
+    L = laplacian(TaskPrior.nested(parents), data.tasks)
+    components = replace(FAMILIES, levels=(0,), n_levels=1)
+    thetas = np.exp(np.random.default_rng(0).normal(size=(3, 5)))
+    evidence = [
+        replace(shrunken_evidence(data, L, theta, noise), components=components)
+        for theta in thetas
+    ]
+    if noise is not None:
+        expected = [shrunken_likelihood(data, 6, t, noise, district) for t in thetas]
+        values = [one.value for one in evidence]
+        assert np.allclose(np.diff(values), np.diff(expected), rtol=1e-8)
+    for j in range(5):
+        step = 1e-4 * np.eye(5)[j]
+        ahead, behind = (
+            evidence[0].at(thetas[0] * np.exp(-sign * step)).value for sign in (1, -1)
+        )
+        slope = (ahead - behind) / 2e-4
+        assert evidence[0].slope[j] == pytest.approx(slope, abs=1e-6)
 
 
 @pytest.mark.parametrize("noise", [None, 0.7])
