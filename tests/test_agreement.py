@@ -56,7 +56,7 @@ class Case:
     penalty: str
     feature_weights: np.ndarray | None
     relations: list  # (a, b, sign, weight)
-    edges: list  # (i, k, weight) between tasks
+    edges: list  # (i, k, weight) between means of tasks i and of tasks k
     groups: list  # (members, weight) around their mean
     ties: TaskPrior = field(repr=False)
     tie_weights: np.ndarray | None
@@ -184,18 +184,26 @@ def draw_ties(rng, m):
     kind, weight = rng.choice(["chain", "order", "mean", "groups", "graph"]), 1.3
     everyone = list(range(m))
     if kind == "chain":
-        return TaskPrior.chain(), [(i, i + 1, 1.0) for i in range(m - 1)], []
+        return TaskPrior.chain(), [([i], [i + 1], 1.0) for i in range(m - 1)], []
     if kind == "order":
         walk = [int(i) for i in rng.permutation(m)]
-        edges = [(i, k, weight) for i, k in pairwise(walk)]
+        edges = [([i], [k], weight) for i, k in pairwise(walk)]
         return TaskPrior.chain(walk, weight), edges, []
     if kind == "mean":
         return TaskPrior.mean(weight), [], [(everyone, weight)]
     if kind == "groups":
         parts = {"a": everyone[: (m + 1) // 2], "b": everyone[m // 2 :]}
-        return TaskPrior.groups(parts), [], [(group, 1.0) for group in parts.values()]
+        groups = [(group, 1.0) for group in parts.values()]
+        if m % 2:  # they overlap
+            return TaskPrior.groups(parts), [], groups
+        # Two nested groups: their means differ by three edges in series.
+        between = 1.0 / (4.0 / m + 2.0 / weight)
+        parents = {i: name for name, group in parts.items() for i in group}
+        edges = [(*parts.values(), between)]
+        return TaskPrior.nested(parents, between=weight), edges, groups
     edges = [(i, k, 0.5 + i + k) for i in everyone for k in range(i) if (i + k) % 3]
-    return TaskPrior.from_graph(edges), edges, []
+    plain = [([i], [k], weight) for i, k, weight in edges]
+    return TaskPrior.from_graph(edges), plain, []
 
 
 def draw_statements(case, seed):
@@ -269,7 +277,8 @@ def plain_prior(case, P):
     for row, target in case.values:
         total += 0.5 * case.theta * np.sum((row @ P - target) ** 2)
     for i, k, weight in case.edges:
-        total += 0.5 * case.epsilon * weight * t @ (P[:, i] - P[:, k]) ** 2
+        gap = P[:, i].mean(axis=1) - P[:, k].mean(axis=1)
+        total += 0.5 * case.epsilon * weight * t @ gap**2
     for members, weight in case.groups:
         spread = P[:, members] - P[:, members].mean(axis=1, keepdims=True)
         total += 0.5 * case.epsilon * weight * t @ np.sum(spread**2, axis=1)
@@ -314,7 +323,8 @@ def prior_terms(case, P):
             yield 0.5 * case.theta * cp.sum_squares(row @ P - target)
     if case.epsilon > 0:
         for i, k, weight in case.edges:
-            gap = cp.multiply(np.sqrt(t), P[:, i] - P[:, k])
+            means = [cp.sum(P[:, part], axis=1) / len(part) for part in (i, k)]
+            gap = cp.multiply(np.sqrt(t), means[0] - means[1])
             yield 0.5 * case.epsilon * weight * cp.sum_squares(gap)
         for members, weight in case.groups:
             mean = cp.sum(P[:, members], axis=1) / len(members)

@@ -39,6 +39,10 @@ PRIORS = {
     "in pieces": TaskPrior.from_graph([(0, 1), (1, 2), (3, 4)]),
     "groups": TaskPrior.groups({"a": [0, 1, 2], "b": [3]}, weight=2.0),
     "overlapping groups": TaskPrior.groups({"a": [0, 1, 2], "b": [2, 3, 4]}),
+    "nested": TaskPrior.nested(
+        dict(enumerate([("a", "x"), ("a", "x"), ("a", "y"), ("b", "x"), ("b", "x")])),
+        between=(0.3, 2.0),
+    ),
 }
 
 
@@ -78,7 +82,7 @@ def model_of(gram, linear, squares, L, *, general=False, shrinks=None):
     stars = ties.stars_of(L)
     if shrinks is None:
         shrinks = np.zeros(len(linear), dtype=bool)
-    if len(gram) == 1 and L.m > 1:
+    if len(gram) == 1 and L.m > 1 and not L.between:
         return ModeModel.of(gram, linear, squares, L.modes, 1e-5, shrinks)
     if stars is not None and not general:
         return StarModel.of(gram, linear, squares, stars, shrinks)
@@ -86,9 +90,11 @@ def model_of(gram, linear, squares, L, *, general=False, shrinks=None):
     return GraphModel.of(gram, linear, squares, L, order, 1e-5, shrinks)
 
 
-def each_alone(k):
+def each_alone(k, depth=0):
     """Every row has a variance of its own, and no fixed effect is shrunken."""
-    return Components(np.arange(k), np.full(k, -1), k, 1, True)
+    return Components(
+        np.arange(k), np.full(k, -1), k, 1, True, tuple(range(depth)), depth
+    )
 
 
 def evidence_of(data, L, kind, tie, noise=None, *, general=False):
@@ -98,7 +104,10 @@ def evidence_of(data, L, kind, tie, noise=None, *, general=False):
     model = model_of(form.gram, form.linear, squares, L, general=general)
     lost = len(moments.tasks) if kind == "free" else 0
     freedom = moments.weight.sum() - lost - model.n_free
-    return Evidence(model, each_alone(len(tie)), squares, freedom, noise, 1.0 / tie)
+    between = L.between if isinstance(model, StarModel) else ()
+    components = each_alone(len(tie), len(between))
+    theta = 1.0 / np.concatenate([tie, between])
+    return Evidence(model, components, squares, freedom, noise, theta)
 
 
 def some_ties(kind, seed):
@@ -141,7 +150,7 @@ def test_tasks_may_have_fewer_rows_than_coefficients(prior, kind):
     assert np.allclose(np.diff(values), np.diff(expected), rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.parametrize("prior", ["mean", "groups"])
+@pytest.mark.parametrize("prior", ["mean", "groups", "nested"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_stars_and_elimination_say_the_same(prior, kind):
     data = random_tasks("stacked", m=5, d=3, n=9)
@@ -153,8 +162,9 @@ def test_stars_and_elimination_say_the_same(prior, kind):
     assert isinstance(pairs[0][0].model, StarModel)
     assert isinstance(pairs[1][0].model, GraphModel)
     for star, general in zip(*pairs, strict=True):
-        assert np.allclose(star.slope, general.slope, rtol=1e-9)
-        assert np.allclose(star.information, general.information, atol=1e-11)
+        k = len(general.slope)
+        assert np.allclose(star.slope[:k], general.slope, rtol=1e-9)
+        assert np.allclose(star.information[:k, :k], general.information, atol=1e-11)
         assert np.allclose(star.fit.coef, general.fit.coef, rtol=1e-9)
         assert star.misfit == pytest.approx(general.misfit)
     gains = [a.value - b.value for a, b in pairs]
@@ -215,18 +225,19 @@ def test_slope_is_the_derivative_in_log_ties(prior, layout, noise):
     data = random_tasks(layout, m=5, d=3, n=9)
     L = laplacian(PRIORS[prior], data.tasks)
     evidence = evidence_of(data, L, "tied", some_ties("tied", 3), noise)
-    for j in range(4):
-        step = 1e-4 * np.eye(4)[j]
+    for j in range(len(evidence.theta)):
+        step = 1e-4 * np.eye(len(evidence.theta))[j]
         ahead, behind = (
             evidence.at(evidence.theta * np.exp(-sign * step)).value for sign in (1, -1)
         )
         assert evidence.slope[j] == pytest.approx((ahead - behind) / 2e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize("prior", ["chain", "nested"])
 @pytest.mark.parametrize("layout", ["stacked", "shared"])
-def test_information_is_symmetric_and_not_negative(layout):
+def test_information_is_symmetric_and_not_negative(layout, prior):
     data = random_tasks(layout, m=5, d=3, n=9)
-    L = laplacian(PRIORS["chain"], data.tasks)
+    L = laplacian(PRIORS[prior], data.tasks)
     information = evidence_of(data, L, "tied", some_ties("tied", 1)).information
     assert np.allclose(information, information.T, atol=1e-12)
     assert np.linalg.eigvalsh(information).min() > -1e-12
@@ -274,7 +285,7 @@ FAMILIES = Components(
 )
 
 
-def shrunken_likelihood(data, m, theta, noise):
+def shrunken_likelihood(data, m, theta, noise, district=None):
     """The same from the covariance of y, where two slopes share both variances.
 
     Tasks deviate from the fixed effects, not from their own mean.
@@ -288,6 +299,9 @@ def shrunken_likelihood(data, m, theta, noise):
     ):
         Z = column[:, None] * member
         V += noise * theta[one] * Z @ Z.T
+        if district is not None:
+            together = Z @ np.equal.outer(district, district) @ Z.T
+            V += noise * theta[one] * theta[-1] * together
         if other >= 0:
             V += noise * theta[other] * np.outer(column, column)
     contrasts = null_space(columns[:, :2].T)
@@ -311,6 +325,31 @@ def test_shrunken_fixed_effects_have_the_likelihood_of_their_covariance():
     values = [shrunken_evidence(data, L, theta, 0.7).value for theta in thetas]
     expected = [shrunken_likelihood(data, 6, t, 0.7) for t in thetas]
     assert np.allclose(np.diff(values), np.diff(expected), rtol=1e-8)
+
+
+@pytest.mark.parametrize("noise", [None, 0.7])
+def test_districts_of_shrunken_effects_have_the_likelihood_of_their_covariance(noise):
+    data = from_labels(*some_rows(m=6, n=5))
+    district = np.array([0, 0, 0, 1, 1, 2])
+    parents = dict(zip(data.tasks, district.tolist(), strict=True))
+    L = laplacian(TaskPrior.nested(parents), data.tasks)
+    components = replace(FAMILIES, levels=(0,), n_levels=1)
+    thetas = np.exp(np.random.default_rng(0).normal(size=(3, 5)))
+    evidence = [
+        replace(shrunken_evidence(data, L, theta, noise), components=components)
+        for theta in thetas
+    ]
+    if noise is not None:
+        expected = [shrunken_likelihood(data, 6, t, noise, district) for t in thetas]
+        values = [one.value for one in evidence]
+        assert np.allclose(np.diff(values), np.diff(expected), rtol=1e-8)
+    for j in range(5):
+        step = 1e-4 * np.eye(5)[j]
+        ahead, behind = (
+            evidence[0].at(thetas[0] * np.exp(-sign * step)).value for sign in (1, -1)
+        )
+        slope = (ahead - behind) / 2e-4
+        assert evidence[0].slope[j] == pytest.approx(slope, abs=1e-6)
 
 
 @pytest.mark.parametrize("noise", [None, 0.7])

@@ -1,27 +1,21 @@
 """Which tasks are tied: the Laplacian L of a weighted graph over tasks.
 
-p L pᵀ = Σ w_ab (p_a − p_b)² over edges. A complete group is kept as a diagonal minus a
-matrix of rank one, since its m² edges would not fit for many tasks. Neither L nor its
-eigenvectors are formed for many tasks: those of a chain in order are the cosines of the
-discrete cosine transform (Strang 1999), which is applied by FFT.
+p L pᵀ = Σ w_ab (p_a − p_b)² over edges. Ties to a mean have a latent node q, for which
+the sum is least: with an edge to each member of a group, q is their mean, and
+min Σ w (p_i − q)² = w Σ (p_i − p̄)². Nested tasks have a tree of such nodes. So a group
+of m tasks takes m edges instead of m². Neither L nor its eigenvectors are formed for
+many tasks: those of a chain in order are the cosines of the discrete cosine transform
+(Strang 1999), which is applied by FFT.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
-from scipy.sparse import (
-    block_array,
-    coo_array,
-    csc_array,
-    csr_array,
-    diags_array,
-    eye_array,
-    triu,
-)
+from scipy.sparse import block_array, coo_array, csc_array, csr_array, diags_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
@@ -32,88 +26,225 @@ DENSE_SIZE = 500  # tasks up to which matrices (m, m) are formed
 FEW_TASKS = 64  # up to here dense solves beat sparse ones
 
 
-@dataclass(frozen=True, eq=False)
-class Laplacian:
-    """L = edges − U Uᵀ over m tasks, positive semidefinite, with L 1 = 0.
+class Forest(NamedTuple):
+    """Latent nodes as trees, children before parents, factorised for elimination.
 
-    ``edges`` (m, m) is sparse; the columns of ``U`` (m, k) hold complete groups,
-    whose m² edges would not fit for many tasks.
+    The Laplacian's block of latent nodes is (I − N) diag(pivot) (I − N)ᵀ.
     """
 
-    edges: csr_array
-    groups: csr_array
-    m: int = field(init=False, repr=False)
+    parent: Index  # (k,) −1: a root
+    weight: Array  # (k,) of the edge to the parent; 0: a root
+    pivot: Array  # (k,)
+    N: csr_array  # (k, k) weight / pivot of each node, in the row of its parent
+    depth: int  # edges from a leaf to its root, at most
+    inverse: Array | None = None  # (k, k) of the block, for few latent nodes
+
+    def gather(self, x: Array) -> Array:
+        """(I − N)⁻¹ x: sums over descendants; x is (k,) or (k, r)."""
+        out = x
+        for _ in range(self.depth):
+            out = x + self.N @ out
+        return out
+
+    def spread(self, x: Array) -> Array:
+        """(I − N)⁻ᵀ x: sums over ancestors."""
+        out = x
+        for _ in range(self.depth):
+            out = x + self.N.T @ out
+        return out
+
+    def solve(self, x: Array) -> Array:
+        """Inverse of the block of latent nodes, times x."""
+        if self.inverse is not None:
+            return np.asarray(self.inverse @ x)
+        return self.spread((self.gather(x).T / self.pivot).T)
+
+
+@dataclass(frozen=True, eq=False)
+class Laplacian:
+    """L over m tasks, positive semidefinite, with L 1 = 0.
+
+    p L pᵀ = min Σ weight (p_first − p_second)² over the values of latent nodes, which
+    have numbers from m on. Edges of ``level`` l > 0 join latent nodes of nested tasks;
+    their weight has the factor ``between[l − 1]``.
+    """
+
+    m: int
+    first: Index  # (e,) below ``second``; every pair once
+    second: Index
+    weight: Array  # above zero
+    names: tuple[str, ...] = ()  # of latent nodes
+    level: Index = field(default_factory=lambda: np.zeros(0, np.intp), repr=False)
+    between: tuple[float, ...] = ()
     is_zero: bool = field(init=False, repr=False)
     # Weights of a chain of all tasks in order, and of one group of all tasks; zero
     # for any other graph.
     chain: float = field(init=False, repr=False)
     one_group: float = field(init=False, repr=False)
-    degree: Array = field(init=False, repr=False)  # (m,) diagonal of L
 
     def __post_init__(self) -> None:
-        edges, groups, m = self.edges, self.groups, int(self.edges.shape[0])
+        first, second, weight, m = self.first, self.second, self.weight, self.m
         chain = one_group = 0.0
-        if m > 1 and not groups.nnz and edges.nnz == 3 * m - 2:
-            weight = -edges[np.arange(m - 1), np.arange(1, m)]
-            if np.all(weight == weight[0]) and weight[0] > 0:
-                chain = float(weight[0])
-        elif m > 1 and groups.shape[1] == 1 and groups.nnz == m == edges.nnz:
-            diagonal, column = edges.diagonal(), groups.data
-            if np.all(diagonal == diagonal[0]) and np.all(column == column[0]):
-                one_group = float(diagonal[0])
-        degree = edges.diagonal()
-        if groups.nnz:
-            degree = degree - np.asarray(groups.multiply(groups).sum(axis=1)).ravel()
-        known = {"m": m, "is_zero": edges.nnz == 0 and groups.nnz == 0}
-        self.__dict__.update(known, chain=chain, one_group=one_group, degree=degree)
+        if len(weight) and np.all(weight == weight[0]):
+            if m > 1 and not self.names and len(weight) == m - 1:
+                if np.all(second - first == 1):
+                    chain = float(weight[0])
+            elif len(self.names) == 1 and len(weight) == m and np.all(second == m):
+                one_group = float(weight[0])
+        known = {"is_zero": len(weight) == 0, "chain": chain, "one_group": one_group}
+        self.__dict__.update(known)
 
     @classmethod
     def empty(cls, m: int) -> Self:
-        return cls(csr_array((m, m)), csr_array((m, 0)))
+        none = np.zeros(0, np.intp)
+        return cls(m, none, none, np.zeros(0))
+
+    @classmethod
+    def of(
+        cls,
+        m: int,
+        first: Index,
+        second: Index,
+        weight: Array,
+        names: Sequence[str] = (),
+        level: Index | None = None,
+        between: tuple[float, ...] = (),
+        *,
+        keeps_idle: bool = False,
+    ) -> Self:
+        """Edges without loops, each once, without latent nodes that tie nothing.
+
+        Latent nodes must form trees, with children before parents.
+        """
+        nodes = m + len(names)
+        level = np.zeros(len(first), np.intp) if level is None else level
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        kept = (low < high) & (weight > 0)
+        while not keeps_idle:
+            # A latent node with one edge takes the value at its other end.
+            ends = np.concatenate([low[kept], high[kept]])
+            idle = np.bincount(ends, minlength=nodes) == 1
+            idle[:m] = False
+            fewer = kept & ~idle[low] & ~idle[high]
+            if np.array_equal(fewer, kept):
+                break
+            kept = fewer
+        used = np.zeros(nodes, bool)
+        used[:m] = True
+        used[low[kept]] = used[high[kept]] = True
+        used |= keeps_idle
+        place = np.cumsum(used) - 1
+        key = place[low[kept]] * np.intp(nodes) + place[high[kept]]
+        pairs, index, inverse = np.unique(key, return_index=True, return_inverse=True)
+        sums = np.bincount(inverse, weight[kept], len(pairs)).astype(np.float64)
+        left = tuple(name for name, stays in zip(names, used[m:], strict=True) if stays)
+        first, second = pairs // nodes, pairs % nodes
+        return cls(m, first, second, sums, left, level[kept][index], between)
 
     @classmethod
     def from_edges(cls, m: int, first: Index, second: Index, weight: Array) -> Self:
         """½ Σ weight ‖p_first − p_second‖² as a quadratic form."""
-        rows = np.concatenate([first, second, first, second])
-        columns = np.concatenate([first, second, second, first])
-        values = np.concatenate([weight, weight, -weight, -weight])
-        edges = csr_array((values, (rows, columns)), shape=(m, m))
-        return cls(edges, csr_array((m, 0)))
+        return cls.of(m, first.astype(np.intp), second.astype(np.intp), weight)
 
     @classmethod
     def from_groups(cls, m: int, members: list[Index], weight: float) -> Self:
         """½ Σ weight ‖p_i − mean of i's group‖² as a quadratic form."""
-        members = [np.unique(group) for group in members if len(group)]
-        count = np.zeros(m)
-        for group in members:
-            count[group] += weight
-        columns = [np.full(len(group), k) for k, group in enumerate(members)]
-        values = [np.full(len(g), np.sqrt(weight / len(g))) for g in members]
-        indices = (_joined(members, np.intp), _joined(columns, np.intp))
-        groups = csr_array(
-            (_joined(values, np.float64), indices), shape=(m, len(members))
+        members = [np.unique(group).astype(np.intp) for group in members]
+        groups = [np.full(len(group), m + k) for k, group in enumerate(members)]
+        first, second = (
+            np.concatenate([np.zeros(0, np.intp), *x]) for x in (members, groups)
         )
-        return cls(csr_array(diags_array(count)), groups)
+        return cls.of(
+            m, first, second, np.full(len(first), weight), [""] * len(members)
+        )
+
+    @classmethod
+    def from_tree(
+        cls,
+        m: int,
+        parent: Index,
+        names: Sequence[str],
+        level: Index,
+        between: tuple[float, ...],
+        weight: float,
+        *,
+        keeps_idle: bool = False,
+    ) -> Self:
+        """½ weight Σ_i ‖p_i − p_parent(i)‖² over tasks, then latent nodes, of a tree.
+
+        Edges of level l > 0 have the factor ``between[l − 1]``. The parent of a root is
+        −1.
+        """
+        nodes = np.flatnonzero(parent >= 0)
+        factor = np.array([1.0, *between])[level[nodes]]
+        edges = nodes, parent[nodes], weight * factor
+        return cls.of(m, *edges, names, level[nodes], between, keeps_idle=keeps_idle)
+
+    def with_between(self, between: Sequence[float]) -> Self:
+        """Same tree with other weights between latent nodes."""
+        if tuple(between) == self.between:
+            return self
+        ratio = np.array([1.0, *between]) / np.array([1.0, *self.between])
+        weight = self.weight * ratio[self.level]
+        return replace(self, weight=weight, between=tuple(map(float, between)))
 
     def __add__(self, other: Self) -> Self:
-        sides = [[csr_array(self.groups), csr_array(other.groups)]]
-        edges = csr_array(self.edges + other.edges)
-        return type(self)(edges, csr_array(block_array(sides)))
+        m, k = self.m, len(self.names)
+        ends = [np.where(x < m, x, x + k) for x in (other.first, other.second)]
+        level = np.where(other.level > 0, other.level + len(self.between), 0)
+        return self.of(
+            m,
+            np.concatenate([self.first, ends[0]]),
+            np.concatenate([self.second, ends[1]]),
+            np.concatenate([self.weight, other.weight]),
+            self.names + other.names,
+            np.concatenate([self.level, level]),
+            self.between + other.between,
+        )
+
+    @cached_property
+    def is_tree(self) -> bool:
+        """Whether every task is tied to at most one latent node, and to no task."""
+        ties = np.all(self.second >= self.m) and len(self.second) > 0
+        return bool(ties) and len(np.unique(self.first)) == len(self.first)
+
+    def contracted(self) -> Self:
+        """Same L without latent nodes that have one child: edges in series are one."""
+        if not self.is_tree:
+            return self
+        parent, weight = np.full(self.n_nodes, -1), np.zeros(self.n_nodes)
+        parent[self.first], weight[self.first] = self.second, self.weight
+        children = np.bincount(self.second, minlength=self.n_nodes)
+        passes = (children == 1) & (parent >= 0)
+        if not passes.any():
+            return self
+        for node in self.first.tolist():
+            while not passes[node] and (up := parent[node]) >= 0 and passes[up]:
+                parent[node] = parent[up]
+                weight[node] *= weight[up] / (weight[node] + weight[up])
+        kept = np.flatnonzero((parent >= 0) & ~passes)
+        return self.of(self.m, kept, parent[kept], weight[kept], self.names)
+
+    @property
+    def n_nodes(self) -> int:
+        """Tasks and latent nodes."""
+        return self.m + len(self.names)
 
     def pairs(self) -> list[tuple[int, int, float]]:
-        """Edges of weight above zero: both tasks, and the weight."""
-        edges = triu(self.edges, k=1, format="coo")
-        listed = zip(*edges.coords, edges.data, strict=True)
-        return [(int(a), int(b), -float(w)) for a, b, w in listed if w < 0]
+        """Edges between tasks: both, and the weight."""
+        ends = self.first.tolist(), self.second.tolist(), self.weight.tolist()
+        return [edge for edge in zip(*ends, strict=True) if edge[1] < self.m]
 
-    def circles(self) -> list[tuple[Index, float]]:
-        """Complete groups: members, and the weight that ties each to their mean."""
-        columns = self.groups.tocsc()
-        bounds = zip(columns.indptr[:-1], columns.indptr[1:], strict=True)
-        return [
-            (columns.indices[a:b], float(np.sum(columns.data[a:b] ** 2)))
-            for a, b in bounds
-        ]
+    def ties(self) -> list[tuple[int, int, float]]:
+        """Edges that end at a latent node, by this: both nodes, and the weight."""
+        ends = self.first.tolist(), self.second.tolist(), self.weight.tolist()
+        found = [edge for edge in zip(*ends, strict=True) if edge[1] >= self.m]
+        return sorted(found, key=lambda edge: edge[1])
+
+    def name_latent(self, k: int) -> str:
+        """Name of what tasks are tied to by latent node ``k``."""
+        named = self.names[k] or f"group {k + 1}"
+        return f"mean of {named if len(self.names) > 1 else 'all tasks'}"
 
     def times(self, P: Array) -> Array:
         """P L, or L p for a vector p.
@@ -131,8 +262,7 @@ class Laplacian:
             out[..., 1:] = steps
             out[..., :-1] -= steps
             return out
-        incidence, weight = self._incidence
-        return np.asarray((incidence.T @ ((incidence @ P.T).T * weight).T).T)
+        return self._pulls(self._differences(P), tasks=True).T
 
     def energies(self, P: Array) -> Array:
         """Diagonal of P L Pᵀ (d,), as sums of squares."""
@@ -142,33 +272,117 @@ class Laplacian:
         if self.chain:
             apart = np.diff(P, axis=1)
             return self.chain * np.einsum("ij,ij->i", apart, apart)
-        incidence, weight = self._incidence
-        apart = (incidence @ P.T).T
-        return np.asarray(np.einsum("ij,ij,j->i", apart, apart, weight))
+        apart = self._differences(P)
+        return np.asarray(np.einsum("ij,ij,j->i", apart, apart, self.weight))
 
     def factor(self) -> Array:
-        """B (q, m) with L = BᵀB, written out, for small m."""
-        incidence, weight = self._incidence
-        return np.sqrt(weight)[:, np.newaxis] * incidence.toarray()
+        """B (e, m) with L = BᵀB, written out, for small m."""
+        return np.sqrt(self.weight)[:, np.newaxis] * self._differences(np.eye(self.m)).T
 
-    @cached_property
-    def _circle_weight(self) -> Array:
-        return np.asarray(self.groups.multiply(self.groups).sum(axis=0)).ravel()
+    def shares(self, latent: Sequence[int] | None = None) -> Array:
+        """Latent nodes as means of tasks: their shares (k, m), which sum to one."""
+        unit = np.eye(len(self.names))
+        chosen = unit if latent is None else unit[:, latent]
+        return np.asarray(self.forest.solve(chosen).T @ self._links)
 
     def dense(self) -> Array:
         """L (m, m) as an array, for small m."""
-        return np.asarray((self.edges - self.groups @ self.groups.T).todense())
+        tasks, U = self._blocks[0], self.latent.toarray()
+        tasks = tasks if isinstance(tasks, np.ndarray) else tasks.toarray()
+        return np.asarray(tasks - U @ U.T)
 
     @cached_property
     def components(self) -> Index:
         """Number of the set of connected tasks that each task is in (m,)."""
-        sides = [[self.edges, self.groups], [self.groups.T, None]]
-        _, label = connected_components(csr_array(block_array(sides)), directed=False)
+        size = (self.n_nodes, self.n_nodes)
+        edges = coo_array((self.weight, (self.first, self.second)), shape=size)
+        _, label = connected_components(edges, directed=False)
         return np.asarray(label[: self.m], dtype=np.intp)
 
     @cached_property
-    def _dense_parts(self) -> tuple[Array, Array]:
-        return self.edges.toarray(), self.groups.toarray()
+    def _incidence(self) -> csr_array:
+        """B (e, nodes): one row per edge, +1 and −1 at its ends."""
+        e = len(self.weight)
+        ends = np.column_stack([self.first, self.second]).ravel()
+        signs, starts = np.tile([1.0, -1.0], e), np.arange(0, 2 * e + 1, 2)
+        return csr_array((signs, ends, starts), shape=(e, self.n_nodes))
+
+    @cached_property
+    def _links(self) -> csr_array:
+        """Weights of edges between latent nodes and tasks (k, m)."""
+        linked = (self.first < self.m) & (self.second >= self.m)
+        ends = self.second[linked] - self.m, self.first[linked]
+        return csr_array((self.weight[linked], ends), shape=(len(self.names), self.m))
+
+    @cached_property
+    def forest(self) -> Forest:
+        """Latent nodes, eliminated from the leaves to the roots.
+
+        What a node hands to its parent is w a / (a + w): the weight w of their edge in
+        series with all that lies below. Nothing cancels.
+        """
+        k, inner = len(self.names), self.first >= self.m
+        parent, weight = np.full(k, -1), np.zeros(k)
+        child = self.first[inner] - self.m
+        parent[child] = self.second[inner] - self.m
+        weight[child] = self.weight[inner]
+        below, height = self._links.sum(axis=1), np.zeros(k, np.intp)
+        for g in range(k):
+            if (up := parent[g]) >= 0:
+                below[up] += weight[g] * below[g] / (below[g] + weight[g])
+                height[up] = max(height[up], height[g] + 1)
+        pivot = below + weight
+        inside = np.flatnonzero(parent >= 0)
+        values = weight[inside] / pivot[inside]
+        N = csr_array((values, (parent[inside], inside)), shape=(k, k))
+        forest = Forest(parent, weight, pivot, N, int(height.max(initial=0)))
+        few = k <= FEW_TASKS
+        return forest._replace(inverse=forest.solve(np.eye(k)) if few else None)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Sums of the weights at each task (m,); L = diagonal + edges − U Uᵀ."""
+        ends = np.concatenate([self.first, self.second])
+        sums = np.bincount(ends, np.tile(self.weight, 2), self.n_nodes)
+        return sums[: self.m].astype(np.float64)
+
+    @cached_property
+    def latent(self) -> csr_array:
+        """U (m, k): what latent nodes take off, as a sum of squares."""
+        if not self.names:
+            return csr_array((self.m, 0))
+        forest, links = self.forest, self._links
+        gathered = links
+        for _ in range(forest.depth):
+            gathered = csr_array(links + forest.N @ gathered)
+        return csr_array(gathered.T @ diags_array(1.0 / np.sqrt(forest.pivot)))
+
+    @cached_property
+    def degree(self) -> Array:
+        """Diagonal of L (m,)."""
+        U = self.latent
+        return self.diagonal - np.asarray(U.multiply(U).sum(axis=1)).ravel()
+
+    def _differences(self, P: Array) -> Array:
+        """Differences along edges (…, e), with latent nodes at their best."""
+        if not self.names:
+            return P.take(self.first, -1) - P.take(self.second, -1)
+        q = self.forest.solve(self._links @ P.T)
+        nodes = np.concatenate([P, q.T], axis=-1)
+        apart = nodes.take(self.first, -1) - nodes.take(self.second, -1)
+        # Once more, with what rounding has left.
+        rest = self.forest.solve(self._pulls(apart, tasks=False))
+        return np.asarray(apart - (self._turned[1].T @ rest).T)
+
+    def _pulls(self, apart: Array, *, tasks: bool) -> Array:
+        """Weighted differences (…, e) summed at tasks, or at latent nodes (…, e)."""
+        return np.asarray(self._turned[0 if tasks else 1] @ (apart * self.weight).T)
+
+    @cached_property
+    def _turned(self) -> tuple[csr_array, csr_array]:
+        """Transposed incidence, at tasks (m, e) and at latent nodes (k, e)."""
+        turned = csr_array(self._incidence.T)
+        return turned[: self.m], turned[self.m :]
 
     @cached_property
     def largest_eigenvalue(self) -> float:
@@ -205,46 +419,35 @@ class Laplacian:
         # Typed as an array, since it is multiplied and transposed as one.
         return cast(Array, Cosines(self.m))
 
-    @cached_property
-    def _incidence(self) -> tuple[csr_array, Array]:
-        """B (q, m) and weights with L = Bᵀ diag(weights) B, groups by deviations."""
-        pairs = coo_array(triu(self.edges, k=1))
-        task, group = (ends.astype(np.intp) for ends in self.groups.nonzero())
-        # One row per edge, +1 and −1 at its ends.
-        k, ends = len(pairs.data), np.concatenate([pairs.row, pairs.col])
-        signs, rows = np.repeat([1.0, -1.0], k), np.tile(np.arange(k), 2)
-        weight, edges = -pairs.data, csr_array((signs, (rows, ends)), shape=(k, self.m))
-        if not len(task):
-            return edges, weight
-        members = csr_array(self.groups > 0, dtype=np.float64)
-        size = np.asarray(members.sum(axis=0)).ravel()
-        means = csr_array(members @ diags_array(1.0 / np.maximum(size, 1.0))).T
-        apart = eye_array(self.m, format="csr")[task] - csr_array(means)[group]
-        both = csr_array(block_array([[edges], [apart]]))
-        return both, np.concatenate([weight, self._circle_weight[group]])
-
     def shifted_solver(
         self, diagonal: Array, strength: float
     ) -> Callable[[Array], Array]:
         """Factorise diag(diagonal) + strength · L once; solve it for vectors.
 
-        The groups enter as extra unknowns rather than by Woodbury's formula, which
-        cancels when the strength is large against the diagonal.
+        Latent nodes enter as extra unknowns, times √strength, rather than by Woodbury's
+        formula, which cancels when the strength is large against the diagonal.
         """
-        padding = np.zeros(self.groups.shape[1])
+        tasks, links, latent = self._blocks
+        root = np.sqrt(strength)
+        padding = np.zeros(len(self.names))
         if self.m <= FEW_TASKS:
-            edges, groups = self._dense_parts
-            root = np.sqrt(strength) * groups
-            main = strength * edges + np.diag(diagonal)
-            dense = np.block([[main, root], [root.T, np.eye(len(padding))]])
+            main = strength * tasks + np.diag(diagonal)
+            dense = np.block([[main, -root * links.T], [-root * links, latent]])
             lu, pivots = lu_factor(dense, check_finite=False)
             solve = partial(_solve_lu, lu, pivots)
         else:
-            root = np.sqrt(strength) * self.groups
-            main = diags_array(diagonal) + strength * self.edges
-            parts = [[main, root], [root.T, eye_array(len(padding))]]
+            main = diags_array(diagonal) + strength * tasks
+            parts = [[main, -root * links.T], [-root * links, latent]]
             solve = splu(csc_array(block_array(parts))).solve
         return lambda rhs: solve(np.concatenate([rhs, padding]))[: self.m]
+
+    @cached_property
+    def _blocks(self) -> tuple[Any, Any, Any]:
+        """Blocks of the Laplacian of all nodes: dense ones for few tasks."""
+        B, m = self._incidence, self.m
+        whole = csr_array(B.T @ diags_array(self.weight) @ B)
+        blocks = whole[:m, :m], self._links, whole[m:, m:]
+        return blocks if m > FEW_TASKS else tuple(x.toarray() for x in blocks)
 
 
 def _solve_lu(lu: Array, pivots: Array, rhs: Array) -> Any:
@@ -291,7 +494,3 @@ def _cosine_table(m: int) -> Array:
     table[:, 0] = np.sqrt(1.0 / m)
     table.flags.writeable = False
     return table
-
-
-def _joined(parts: list[Any], dtype: type) -> np.ndarray:
-    return np.concatenate([np.zeros(0, dtype), *parts]).astype(dtype)

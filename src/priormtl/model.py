@@ -168,11 +168,13 @@ class Model:
         given = None if uniform else check_ties(self.ties, d)
         if isinstance(given, str):
             found = self._estimate(source, graph, resolved, start)
-            resolved, ties = _with_shrinkage(resolved, found, graph.m)
+            graph = graph.with_between(found.between)
+            resolved, ties = _with_shrinkage(resolved, found, graph)
         else:
             ties = ties if given is None else given
             if adapts and self.fit_intercept == "tied":
                 found = self._estimate(source, graph, resolved, start, slopes=False)
+                graph = graph.with_between(found.between)
         if found is not None and found.intercept is not None:
             strength *= found.intercept
         constraints = _constraints(resolved, self.common, d)
@@ -230,8 +232,9 @@ class Model:
         fit = self._bind(source, graph, 1.0, None)
         common = self.common if prior is None else prior.common_features + self.common
         families = _families(source, prior, common)
-        if start is None and np.any(families.fixed >= 0) and not graph.one_group:
-            # Only for ties to a mean can REML estimate how shared effects shrink.
+        centred = graph.one_group or (graph.between and graph.is_tree)
+        if start is None and np.any(families.fixed >= 0) and not centred:
+            # REML estimates how shared effects shrink only for ties to a common mean.
             mean = laplacian(TaskPrior.mean(), source.tasks)
             if mean.one_group:  # there are two tasks or more
                 start = self._estimate(source, mean, prior, None, slopes=slopes)
@@ -287,17 +290,20 @@ def _families(
 
 
 def _with_shrinkage(
-    prior: FeaturePrior | None, found: Ties, m: int
+    prior: FeaturePrior | None, found: Ties, graph: Laplacian
 ) -> tuple[FeaturePrior | None, Array]:
     """Prior with the estimated strengths of its ridges, and ties that go with it.
 
     REML has a ridge s on the fixed effect q and ties t to it. With q at its best,
     min_q s q² + t Σ (p_i − q)² is r Σ p_i² + (t − r) Σ (p_i − p̄)², r = s t / (s + m t).
+    For nested tasks, r is exact for coefficients that all tasks share: they count as
+    fewer tasks, n, and r = (n / m) s t / (s + n t).
     """
-    ties = found.weights
+    ties, m = found.weights, graph.m
     if prior is None or not found.shrinkage.any():
         return prior, ties
-    ridge = found.shrinkage * ties / (found.shrinkage + m * ties)
+    n = float(graph.forest.pivot[-1]) if graph.between and graph.is_tree else m
+    ridge = n / m * found.shrinkage * ties / (found.shrinkage + n * ties)
     parts = [
         replace(part, strengths=tuple(ridge[list(part.positions)].tolist()))
         if isinstance(part, Ridge)

@@ -165,6 +165,8 @@ def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
     for name in ("feature_weights", "ties"):
         if params[name] is not None and not isinstance(params[name], str):
             params[name] = np.asarray(params[name], dtype=np.float64).tolist()
+    if isinstance(params["task"], tuple):
+        params["task"] = list(params["task"])
     if isinstance(model, CrossValidated):
         _plain_search_params(params)
     return {name: _plain_scalar(value) for name, value in params.items()}
@@ -220,6 +222,7 @@ def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
         "feature_prior": None if resolved is None else resolved.to_plain(),
         "intercept_strength": getattr(model, "intercept_strength_", None),
         "outlier_strength": getattr(model, "outlier_strength_", None),
+        "between": list(getattr(model, "between_", ())),
     }
     if isinstance(model, CrossValidated):
         fitted["best_index"] = model.best_index_
@@ -278,6 +281,8 @@ def _restore(
         result = _read_search(arrays, fitted["structures"], fitted["structure"])
         model.__dict__.update(search_attributes(result, best))
         model.structure_ = model._structure(dict(fitted["structure"]))
+    if fitted["between"]:
+        model._adopt_between(tuple(map(float, fitted["between"])))
     if "own_coef" in arrays:
         parts = arrays["shared_coef"], arrays["own_coef"]
         alike = all(p.shape == coef.shape and p.dtype == coef.dtype for p in parts)
@@ -379,7 +384,7 @@ def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarra
             arrays[f"{name}_{number}"] = getattr(one, name)
     smooth = features.smooth if isinstance(features.smooth, str) else [*features.smooth]
     table = {
-        "task": features.task,
+        "task": features.task if isinstance(features.task, str) else [*features.task],
         "target": getattr(features, "target_column_", None),
         "smooth": smooth,
         "straight": [*features.straight],
@@ -397,7 +402,7 @@ def _restore_pipeline(
 ) -> Pipeline:
     table = settings["table"]
     straight = tuple(map(str, table.get("straight", ())))  # older files have none
-    features = TableFeatures(str(table["task"]), table["smooth"], straight)
+    features = TableFeatures(table["task"], table["smooth"], straight)
     if table.get("target") is not None:
         features.target_column_ = str(table["target"])
     features._columns = []

@@ -8,7 +8,7 @@ rows say that interactions matter.
 
 import datetime
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw
@@ -30,6 +30,8 @@ from priormtl.data import (
     StrayTextError,
     as_frame,
     encode_labels,
+    find_task_columns,
+    join_names,
     refuse_strays,
     split_task_column,
 )
@@ -58,7 +60,7 @@ HEAVY_TAIL = 4.0  # interquartile ranges from the median that call for compressi
 def tabular_model(
     kind: str,
     *,
-    task: str,
+    task: str | Sequence[str],
     feature_prior: Any = None,
     smooth: Any = "auto",
     trees: str = "auto",
@@ -75,8 +77,9 @@ def tabular_model(
     ----------
     kind : {"regressor", "classifier"}
         Whether the target is a number or one of two classes.
-    task : str
-        Column of the tasks.
+    task : str or list of str
+        Column of the tasks. Several columns, from coarse to fine, are nested tasks:
+        ``["district", "school"]``.
     feature_prior : FeaturePrior, optional
         What is known about the features.
     smooth : "auto", "none" or list of str, default="auto"
@@ -96,7 +99,8 @@ def tabular_model(
 
     Notes
     -----
-    Tasks that were not seen in training are predicted by the mean of all tasks. Missing
+    Tasks that were not seen in training are predicted by the mean of all tasks, or of
+    the district where that was seen. Missing
     numbers are filled with the mean of their column, and an indicator such as
     "age missing" is added. Columns with heavy tails (values beyond four interquartile
     ranges from the median) are transformed by asinh.
@@ -116,7 +120,7 @@ def tabular_model(
     """
     check_choice("kind", kind, KINDS)
     check_choice("trees", trees, ("auto", "none"))
-    if not isinstance(task, str):
+    if not isinstance(join_names(task), str):
         raise TypeError(
             f"task must name the column of the tasks: got {type(task).__name__}."
         )
@@ -231,8 +235,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    task : str
-        Column of the tasks.
+    task : str or list of str
+        Column of the tasks, or several from coarse to fine.
     smooth : "auto", "none" or list of str, default="auto"
         Numeric columns that get curves. "auto": all with at least seven distinct
         values.
@@ -249,7 +253,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, task: str, smooth: Any = "auto", straight: tuple[str, ...] = ()
+        self, task: Any, smooth: Any = "auto", straight: tuple[str, ...] = ()
     ) -> None:
         self.task = task
         self.smooth = smooth
@@ -264,12 +268,13 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                 f'smooth must be "auto", "none" or a list of columns: got {smooth!r}.'
             )
         named = () if isinstance(smooth, str) else tuple(smooth)
-        for name in (self.task, *named):
+        tasks = find_task_columns(self.task, frame.columns)
+        for name in (*tasks, *named):
             if name not in frame.columns:
                 raise unknown_name("column", name, frame.columns)
         self._columns: list[NumberColumn | CategoryColumn] = []
         for name in frame.columns:
-            if name == self.task:
+            if name in tasks:
                 continue
             column: NumberColumn | CategoryColumn | None
             values = _numbers(frame.get_column(name))
@@ -295,7 +300,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         """Features and the task column, as a data frame of the same library."""
         check_is_fitted(self, "columns_")
         frame = self._frame(X, reset=False)
-        out: list[Any] = [frame.get_column(self.task)]
+        out: list[Any] = [self._tasks(frame)]
         for column in self._columns:
             series = frame.get_column(column.name)
             if isinstance(column, CategoryColumn):
@@ -315,7 +320,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of the result."""
         check_is_fitted(self, "columns_")
-        names = [self.task]
+        names = [join_names(self.task)]
         for column in self._columns:
             if isinstance(column, CategoryColumn):
                 names += column.encode([])
@@ -332,10 +337,19 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         if reset:
             validate_data(self, X, reset=True, skip_check_array=True)
             return frame
-        for name in (self.task, *self.columns_):
+        for name in (*find_task_columns(self.task, frame.columns), *self.columns_):
             if name not in frame.columns:
                 raise absent_name("X lacks the column", name, frame.columns)
         return frame
+
+    def _tasks(self, frame: nw.DataFrame[Any]) -> Any:
+        """Column of the tasks, joined from several if there are."""
+        columns = find_task_columns(self.task, frame.columns)
+        if len(columns) == 1:
+            return frame.get_column(str(columns[0]))
+        labels = split_task_column(frame.to_native(), columns)[1].tolist()
+        name = join_names(self.task)
+        return nw.new_series(name, labels, nw.String, backend=frame.implementation)
 
 
 def _numbers(series: Any) -> Array | None:

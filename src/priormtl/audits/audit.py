@@ -22,7 +22,7 @@ from priormtl.checks import check_count
 from priormtl.data import as_frame, find_frame_library, name_features
 from priormtl.estimators import ClassificationTasks, show_progress
 from priormtl.graphs import Laplacian
-from priormtl.priors import Targets, measure_violations, name_mean
+from priormtl.priors import Targets, measure_violations
 from priormtl.problem import Problem
 from priormtl.selection import Split
 from priormtl.solvers import Solution
@@ -429,7 +429,7 @@ def describe_rows(
 def list_ties(
     graph: Laplacian, tasks: Sequence[Any]
 ) -> tuple[list[Statement], list[wald.Tie]]:
-    """Edges between tasks, then members of groups against their group's mean."""
+    """Edges between tasks, then members of groups against the mean of their group."""
     statements, ties = [], []
 
     def add(first: Any, second: str, tie: wald.Tie) -> None:
@@ -440,11 +440,16 @@ def list_ties(
     for a, b, weight in graph.pairs():
         tie = wald.Tie(np.array([a, b]), np.array([1.0, -1.0]), weight)
         add(tasks[a], str(tasks[b]), tie)
-    circles = graph.circles()
-    for number, (members, weight) in enumerate(circles):
-        if len(members) > 1:
-            name = name_mean(number, len(circles))
-            for i in members:
-                contrast = (members == i).astype(np.float64) - 1.0 / len(members)
-                add(tasks[i], name, wald.Tie(members, contrast, weight))
+    shares, m = graph.shares(), graph.m
+    for a, b, weight in graph.ties():
+        contrast = (np.arange(m) == a) - shares[b - m]
+        if a >= m:
+            contrast = shares[a - m] - shares[b - m]
+        members = np.flatnonzero(contrast)
+        first = tasks[a] if a < m else graph.name_latent(a - m)
+        add(
+            first,
+            graph.name_latent(b - m),
+            wald.Tie(members, contrast[members], weight),
+        )
     return statements, ties

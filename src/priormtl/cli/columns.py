@@ -45,7 +45,11 @@ DATA_HELP = (
 Data = Annotated[Path, Argument(metavar="DATA", parser=read_location, help=DATA_HELP)]
 Task = Annotated[
     str | None,
-    Option(metavar="COL", help="Column that says to which task a row belongs."),
+    Option(
+        metavar="COL[,COL]",
+        help="Column that says to which task a row belongs; several, from coarse to "
+        "fine, for nested tasks: district,school.",
+    ),
 ]
 Target = Annotated[str, Option(metavar="COL", help="Column to predict.")]
 Weight = Annotated[
@@ -143,7 +147,9 @@ def read_schema(
 def require_task(task: str | None, source: "Source") -> str:
     """Return the task column, or ask for it, since one task is hardly ever meant."""
     if task is not None:
-        return task
+        from priormtl.data import join_names
+
+        return task if task in source.columns else str(join_names(split_names(task)))
     names = [name for name in source.columns if source.holds_text(name)]
     names += [name for name in source.columns if name not in names]
     raise ValueError(

@@ -126,9 +126,11 @@ def fit(
             "auto",
             "chain",
             "mean",
+            "nested",
             "none",
             help="Which tasks are similar: neighbours in sorted order (chain), all "
-            "(mean), or none; auto tries chain and mean.",
+            "(mean), those of a group (nested), or none; auto tries chain and mean, or "
+            "nested and mean where --task names several columns.",
         ),
     ] = "auto",
     outliers: Annotated[
@@ -264,6 +266,9 @@ def fit(
                         text = f"--{name} has no effect without {option}."
                         warnings.warn(text, stacklevel=2)
                     strengths[name] = strengths[name] or 0.0
+            given_all = None not in strengths.values()
+            if given_all and not from_stats and task not in source.columns:
+                structure.setdefault("task_prior", "nested")  # auto, without folds
             chosen = Settings(strengths, known, structure, penalty, folds, jobs)
             if from_stats:
                 unusable: dict[str, Any] = {"DATA": data, "--task": task}

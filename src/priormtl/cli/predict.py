@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import Data, Decimal, Delimiter, Json, Where, word_option
+from priormtl.cli.columns import (
+    Data,
+    Decimal,
+    Delimiter,
+    Json,
+    Where,
+    split_names,
+    word_option,
+)
 from priormtl.cli.main import (
     check_output,
     exit_on_error,
@@ -79,6 +87,7 @@ def predict(
     """
     with require_extra("predict", "cli"):
         from priormtl import engines
+        from priormtl.data import find_task_columns
         from priormtl.estimators import show_progress
         from priormtl.tables import count_words
     read = written = 0
@@ -90,7 +99,9 @@ def predict(
         source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
         with engines.naming(source.name):
             kept, used = predictor.kept, predictor.used_columns(source.columns)
-        wanted = engines.Wanted(used, {*kept, *predictor.text_columns})
+        exact = {*kept, *find_task_columns(predictor.task, source.columns)}
+        exact |= {*predictor.text_columns}
+        wanted = engines.Wanted(used, exact, task=predictor.task)
         size = engines.choose_rows(predictor.width + len(used))
         with (
             write_batches(out) as write,
@@ -143,10 +154,8 @@ class Predictor(NamedTuple):
 
     def used_columns(self, names: list[str]) -> tuple[str, ...]:
         """Columns to read from a table with these columns."""
-        for name in self.kept:
-            if name not in names:
-                raise unknown_name("column", name, names)
-        return tuple(dict.fromkeys([*self.kept, *self.encoding.used_columns(names)]))
+        kept = _raw_columns(self.kept, self.task, names)
+        return tuple(dict.fromkeys([*kept, *self.encoding.used_columns(names)]))
 
     def predict(self, table: "pa.Table") -> "pa.Table":
         """Kept columns and predictions; rows with gaps are dropped as in the fit."""
@@ -194,16 +203,15 @@ class TablePredictor(NamedTuple):
         return [c.name for c in self.model[0]._columns if hasattr(c, "values")]
 
     def used_columns(self, names: list[str]) -> tuple[str, ...]:
-        for name in (self.task, *self.kept, *self.model[0].columns_):
-            if name not in names:
-                raise unknown_name("column", name, names)
-        used = [self.task, *self.kept, *self.model[0].columns_]
-        return tuple(dict.fromkeys(used))
+        used = (self.task, *self.kept, *self.model[0].columns_)
+        return tuple(dict.fromkeys(_raw_columns(used, self.task, names)))
 
     def predict(self, table: "pa.Table") -> "pa.Table":
         """Kept columns and predictions; gaps of features are filled as in the fit."""
         import numpy as np
         import pyarrow as pa
+
+        from priormtl.data import find_task_columns, join_names
 
         features, rows = self.model[0], table.num_rows
         names = [f"{n}_given" if n in WRITTEN else n for n in self.kept]
@@ -220,11 +228,13 @@ class TablePredictor(NamedTuple):
                     label = pair["values"]
                     self.unseen[label] = self.unseen.get(label, 0) + pair["counts"]
         # Columns that the fit has seen but does not use need not be there.
-        columns = {}
-        for name in map(str, features.feature_names_in_):
-            source = self.task if name == features.task else name
-            used = name == features.task or name in features.columns_
-            columns[name] = table[source] if used else pa.nulls(rows)
+        seen = list(map(str, features.feature_names_in_))
+        tasks = find_task_columns(features.task, seen)
+        columns = {join_names(features.task): table[self.task]}
+        for name in seen:
+            if name not in tasks:
+                used = name in features.columns_
+                columns[name] = table[name] if used else pa.nulls(rows)
         frame = pa.table(columns)
         values = self.model.predict(frame) if rows else np.empty(0)
         shares = None
@@ -249,6 +259,19 @@ class TablePredictor(NamedTuple):
             )
 
 
+def _raw_columns(used: tuple[str, ...], task: Any, names: list[str]) -> list[str]:
+    """Columns of a table with these names; the task may be joined from several."""
+    from priormtl.data import find_task_columns
+
+    found: list[str] = []
+    for name in used:
+        found += map(str, find_task_columns(name, names)) if name == task else [name]
+    for name in found:
+        if name not in names:
+            raise unknown_name("column", name, names)
+    return found
+
+
 def _append(found: "pa.Table", model: Any, values: Any, shares: Any) -> "pa.Table":
     """Table with predictions and probabilities as further columns."""
     import numpy as np
@@ -271,15 +294,17 @@ def prepare(
     unseen: str | None = None,
 ) -> Predictor | TablePredictor:
     """Load a model, and find out which columns of a table it needs."""
-    from priormtl.data import Encoding
+    from priormtl.data import Encoding, join_names
     from priormtl.storage import load
 
     model = load(path)
+    if task is not None:
+        task = join_names(split_names(task))
     if hasattr(model, "steps"):
         linear = getattr(model[-1], "model_", model[-1])
         if unseen is not None:
             linear.set_params(unseen_tasks=unseen)
-        column = task or model[0].task
+        column = task or join_names(model[0].task)
         known = frozenset(linear.tasks_.tolist())
         copied = tuple(dict.fromkeys([*(identity or ()), column]))
         return TablePredictor(model, column, copied, {}, known)
@@ -292,7 +317,8 @@ def prepare(
                 "Fit it to a data frame."
             )
         encoding = Encoding.of_numbers(names.tolist())
-    named = model.task if isinstance(model.task, str) else None
+    named = join_names(model.task)
+    named = named if isinstance(named, str) else None
     column = task or getattr(model, "task_column_", None) or named
     if column is None and len(model.tasks_) > 1:
         raise ValueError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import Decimal, Delimiter, Where, read_location
+from priormtl.cli.columns import Decimal, Delimiter, Where, read_location, split_names
 from priormtl.cli.main import (
     check_output,
     exit_on_error,
@@ -114,7 +114,9 @@ def read_known_rows(
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from priormtl.data import join_names
     from priormtl.engines import naming, open_source
+    from priormtl.engines.columns import join_tasks
 
     encoding = getattr(model, "encoding_", None)
     names = getattr(model, "feature_names_in_", None)
@@ -123,8 +125,10 @@ def read_known_rows(
     if tabular is not None:
         column, names = tabular.task, tabular.columns_
         target = target or getattr(tabular, "target_column_", None)
-    if task is None and isinstance(column, str):
-        task = column
+    if task is not None:
+        task = join_names(split_names(task))
+    elif isinstance(join_names(column), str):
+        task = join_names(column)
     if target is None and encoding is not None:
         target = encoding.target
     for option, given in (("task", task), ("target", target)):
@@ -140,6 +144,7 @@ def read_known_rows(
     except (pa.ArrowException, UnicodeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise DataFileError(f"{name} cannot be read: {reason}.") from None
+    table = join_tasks(table, task)
     with naming(name):
         present = table.column_names
         if encoding is not None:
@@ -169,11 +174,11 @@ def read_known_rows(
             str(one): X[one] if one in tabular.columns_ else pa.nulls(len(y))
             for one in tabular.feature_names_in_
         }
-        return {"X": pa.table(columns | {tabular.task: labels}), "y": y}
+        return {"X": pa.table(columns | {join_names(tabular.task): labels}), "y": y}
     if getattr(model, "task", None) is None:
         return {"X": X, "y": y, "task": labels}
-    if model.task not in X.column_names:
-        X = X.append_column(model.task, labels)
+    if join_names(model.task) not in X.column_names:
+        X = X.append_column(join_names(model.task), labels)
     return {"X": X, "y": y}
 
 

@@ -285,7 +285,8 @@ def structure_words(facts: Mapping[str, Any]) -> Iterator[str]:
     """What was chosen or given, in plain words."""
     found = facts["structure"]
     ties = "each as the data say" if found["ties"] == "adaptive" else "all alike"
-    near = {"mean": "all tasks", "chain": "neighbours in sorted order", None: "none"}
+    near = {"mean": "all tasks", "chain": "neighbours in sorted order"}
+    near["nested"] = "groups of tasks"
     prior = found["task_prior"]
     if prior is None:
         yield "effects of each task alone"

@@ -10,12 +10,16 @@ from priormtl.data.encoding import (
     refuse_strays,
 )
 from priormtl.data.labels import (
+    SEPARATOR,
     TaskOrder,
     arrow_categories,
     declares_order,
     encode_labels,
     find_labels,
+    find_task_columns,
     from_plain,
+    join_labels,
+    join_names,
     keep_tasks,
     label_categories,
     merge_tasks,

@@ -87,6 +87,67 @@ def mark_ordered(labels: Any) -> Any:
     return labels.cast(pa.dictionary(kind.index_type, kind.value_type, ordered=True))
 
 
+# Nested tasks: labels such as "district / school".
+
+
+SEPARATOR = " / "
+
+
+def join_names(task: Any) -> Any:
+    """Name of a column of nested tasks, "district / school"; one name stays itself."""
+    if not isinstance(task, list | tuple):
+        return task
+    return task[0] if len(task) == 1 else SEPARATOR.join(map(str, task))
+
+
+def find_task_columns(task: Any, names: Sequence[Hashable]) -> tuple[Any, ...]:
+    """Columns of a table that hold the tasks, from coarse to fine.
+
+    ``task`` is one name, several, or the name of several that were joined.
+    """
+    joined = join_names(task)
+    if joined in names:
+        return (joined,)
+    parts = tuple(task) if isinstance(task, list | tuple) else (task,)
+    if len(parts) == 1 and isinstance(joined, str):
+        found = tuple(joined.split(SEPARATOR))
+        if all(part in names for part in found):
+            return found
+    return parts
+
+
+def join_labels(columns: Sequence[Any]) -> np.ndarray:
+    """Labels "district / school" (n,) of columns from coarse to fine; None: missing."""
+    n, paths = len(columns[0]), [()]  # parts so far, and which of them a row has
+    codes = np.zeros(n, dtype=np.intp)
+    for column in columns:
+        labels: Sequence[Any]
+        if hasattr(column, "to_pylist"):  # of pyarrow
+            labels, own = _arrow_codes(column)
+        else:
+            own, labels = encode_labels(column, n)
+        texts = [None if is_missing(label) else _label_text(label) for label in labels]
+        texts.append(None)  # of the code −1
+        for text in texts:
+            if text is not None and SEPARATOR in text:
+                raise ValueError(
+                    f'labels of nested tasks must not contain "{SEPARATOR}", which '
+                    f"joins them: got {text!r}. Replace it."
+                )
+        pairs = codes * len(texts) + own % len(texts)
+        found, codes = np.unique(pairs, return_inverse=True)
+        ends = zip(*(x.tolist() for x in divmod(found, len(texts))), strict=True)
+        paths = [(*paths[i], texts[j]) for i, j in ends]
+    joined = [None if None in path else SEPARATOR.join(path) for path in paths]
+    return _object_array(joined)[codes]
+
+
+def _label_text(value: Any) -> str:
+    """Label as text; whole numbers alike, whether they are stored as floats or not."""
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if whole else str(value)
+
+
 def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
     codes, unknown = place_labels(labels, tasks, n)
     if unknown:

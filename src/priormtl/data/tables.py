@@ -20,7 +20,12 @@ import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.data.labels import declares_order, mark_ordered
+from priormtl.data.labels import (
+    declares_order,
+    find_task_columns,
+    join_labels,
+    mark_ordered,
+)
 from priormtl.exceptions import unknown_name
 
 LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of doubles
@@ -52,8 +57,20 @@ def column_names(table: Any) -> tuple[str, ...] | None:
 
 
 def split_task_column(X: Any, task: Hashable) -> tuple[Any, Any]:
-    """Take the column ``task`` (a name, or a position in an array) out of X."""
+    """Take the column ``task`` (a name, or a position in an array) out of X.
+
+    Several columns, from coarse to fine, become labels such as "district / school".
+    """
     frame = as_frame(X)
+    columns = find_task_columns(task, () if frame is None else frame.columns)
+    if len(columns) > 1:
+        labels = [split_task_column(X, column)[1] for column in columns]
+        if frame is None:  # later positions first, so that the others stay
+            columns = tuple(sorted(int(i) % X.shape[1] for i in columns)[::-1])
+        for column in columns:
+            X = split_task_column(X, column)[0]
+        return X, join_labels(labels)
+    (task,) = columns
     if frame is None:
         return _split_array_column(X, task)
     if task not in frame.columns:

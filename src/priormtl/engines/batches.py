@@ -31,6 +31,7 @@ from priormtl.data import (
 from priormtl.engines.columns import (
     Values,
     assign_folds,
+    join_tasks,
     read_column,
     read_numbers,
     read_tasks,
@@ -103,6 +104,7 @@ def summarize_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Partial
 
 
 def read_batch(schema: Schema, batch: pa.RecordBatch | pa.Table) -> Reading:
+    batch = join_tasks(batch, schema.task)
     names = schema.used_columns(batch.schema.names)
     table = {name: batch.column(name) for name in names}
     ordered = declares_order(batch.schema, schema.task)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from priormtl._arrays import Index
-from priormtl.data import TaskOrder, arrow_categories
+from priormtl.data import TaskOrder, arrow_categories, find_task_columns, join_labels
 
 Hashes = NDArray[np.uint64]
 
@@ -119,6 +119,17 @@ def find_gaps(column: Any) -> NDArray[np.bool_] | None:
     if not pa.types.is_floating(array.type):
         return _nulls(array)
     return np.isnan(array.to_numpy(zero_copy_only=False))
+
+
+def join_tasks(table: Any, task: str | None) -> Any:
+    """Table in which the columns of nested tasks are one column, ``task``."""
+    names = table.schema.names
+    columns = find_task_columns(task, names)
+    if task is None or len(columns) == 1:
+        return table
+    labels = join_labels([table.column(str(name)) for name in columns])
+    joined = pa.array(labels, pa.large_string())
+    return table.drop_columns(list(columns)).append_column(task, joined)
 
 
 def read_tasks(name: str, column: Any, *, ordered: bool = False) -> Values:

@@ -19,7 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.data import POLICIES, Encoding, RawColumn, refuse_strays
+from priormtl.data import (
+    POLICIES,
+    Encoding,
+    RawColumn,
+    find_task_columns,
+    join_names,
+    refuse_strays,
+)
 from priormtl.exceptions import unknown_name
 
 MOST_VALUES = 1000  # a text column with more values hardly holds categories
@@ -32,6 +39,7 @@ class Wanted(NamedTuple):
     columns: tuple[str, ...]
     exact: Collection[str] = ()  # columns whose integers in CSV files stay integers
     alone: bool = False  # whether files must have no other columns than the first
+    task: str | None = None  # column that is to be joined from several, if it is absent
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,8 @@ class Schema:
     Parameters
     ----------
     task, target, weight : str
-        Columns of task labels, targets and (optionally) sample weights.
+        Columns of task labels, targets and (optionally) sample weights. A list of
+        columns from coarse to fine gives nested tasks, "district / school".
     features : sequence of str, optional
         Feature columns; by default all other columns except ``key``.
     categories : mapping from columns to values, optional
@@ -87,6 +96,7 @@ class Schema:
         features = None if self.features is None else tuple(self.features)
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "drop", tuple(self.drop))
+        object.__setattr__(self, "task", join_names(self.task))
         if features is not None and self.drop:
             raise ValueError(
                 "features and drop cannot be combined: features are used alone."
@@ -120,7 +130,8 @@ class Schema:
         return cls(**columns) if schema is None else replace(schema, **columns)
 
     def feature_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        taken = {self.task, self.target, self.weight, self.key, FOLD, *self.drop}
+        tasks = find_task_columns(self.task, names)
+        taken = {*tasks, self.target, self.weight, self.key, FOLD, *self.drop}
         found = self.features
         if found is None:
             found = tuple(name for name in names if name not in taken)
@@ -134,7 +145,8 @@ class Schema:
         return tuple(found)
 
     def used_columns(self, names: Sequence[str]) -> tuple[str, ...]:
-        special = [self.task, self.target, self.weight, self.key]
+        tasks = find_task_columns(self.task, names)
+        special = [*tasks, self.target, self.weight, self.key]
         used = [name for name in special if name is not None]
         for name in used:
             if name not in names:
@@ -142,9 +154,10 @@ class Schema:
         return tuple(dict.fromkeys([*used, *self.feature_columns(names)]))
 
     def wanted(self, names: Sequence[str]) -> Wanted:
-        exact = {self.task, self.key, *(self.categories or {})} - {None}
-        columns = self.used_columns(names)
-        return Wanted(columns, frozenset(map(str, exact)), self.features is None)
+        tasks = find_task_columns(self.task, names)
+        exact = {*tasks, self.key, *(self.categories or {})} - {None}
+        columns, alone = self.used_columns(names), self.features is None
+        return Wanted(columns, frozenset(map(str, exact)), alone, self.task)
 
 
 class Column(NamedTuple):

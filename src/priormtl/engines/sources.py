@@ -41,6 +41,7 @@ from priormtl.engines.columns import (
     find_gaps,
     hash_rows,
     is_textual,
+    join_tasks,
 )
 from priormtl.engines.schema import FOLD, Schema, Wanted
 from priormtl.exceptions import DataFileError, FoldsError, suggest_file, unknown_name
@@ -496,10 +497,11 @@ class Source:
                         table = pa.Table.from_batches([batch])
                         used = min(left, _count_bytes(table, fragment, size))
                         left -= used
-                        yield Piece(file, table, used)
+                        yield Piece(file, join_tasks(table, wanted.task), used)
             except (pa.ArrowException, OSError, UnicodeError) as error:
                 raise unreadable(file, error, self.columns) from None
-            yield Piece(file, schema.empty_table().select(list(wanted.columns)), left)
+            rest = schema.empty_table().select(list(wanted.columns))
+            yield Piece(file, join_tasks(rest, wanted.task), left)
 
     @contextmanager
     def locating(self) -> Iterator[None]:

@@ -25,10 +25,12 @@ from priormtl.data import (
     encode_frame,
     encode_labels,
     find_labels,
+    find_task_columns,
     read_matrix,
     read_targets,
     split_task_column,
 )
+from priormtl.priors import given_prior
 
 
 class MultiTaskEstimator(BaseEstimator, ABC):
@@ -37,7 +39,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     A method needs ``_fit_tasks`` and ``_task_scores``, and a ``task`` parameter.
     """
 
-    task: Hashable | None
+    task: Any  # column of X, or several from coarse to fine
     tasks_: np.ndarray
     _targets_are_columns: bool
     _targets_are_numbers: ClassVar[bool] = True  # not classes
@@ -186,8 +188,8 @@ class MultiTaskEstimator(BaseEstimator, ABC):
 
     def _remembered_labels(self, X: Any) -> Any:
         """Labels in the column that held them before, if X has it."""
-        column = getattr(self, "task_column_", None)
-        if column is None or column not in (column_names(X) or ()):
+        column, names = getattr(self, "task_column_", None), column_names(X) or ()
+        if column is None or not set(find_task_columns(column, names)) <= set(names):
             return None
         return split_task_column(X, column)[1]
 
@@ -267,7 +269,10 @@ def score_by_task(
 
 def chosen(model: Any, name: str) -> Any:
     """A parameter of a fitted model, as it was chosen where it was to be."""
-    return getattr(model, "structure_", {}).get(name, getattr(model, name))
+    found = getattr(model, "structure_", {})
+    if name in found:
+        return found[name]
+    return given_prior(model) if name == "task_prior" else getattr(model, name, None)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ from priormtl.estimators.splitting import (
     read_lams,
 )
 from priormtl.model import Posed, Solver
-from priormtl.priors import as_feature_prior, has_order
+from priormtl.priors import as_feature_prior, given_prior, has_nesting, has_order
 from priormtl.selection import (
     RULES,
     Candidate,
@@ -391,8 +391,10 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 if name in found:
                     found[name] = (value,)
         if isinstance(self.task_prior, str) and self.task_prior == "auto":
-            ordered = has_order(parts.whole.tasks)
-            found["task_prior"] = ("mean", "chain") if ordered else ("mean",)
+            tasks = parts.whole.tasks
+            found["task_prior"] = ("mean", "chain") if has_order(tasks) else ("mean",)
+            if has_nesting(tasks):
+                found["task_prior"] = ("nested", "mean")
         return found
 
     def _allows_free(self, parts: Parts) -> bool:
@@ -402,11 +404,12 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     def _structure(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Structure of a fitted model: what was chosen, and what was given."""
         given = {name: getattr(self, name) for name in STRUCTURE}
-        return {**given, **settings}
+        return {**given, "task_prior": given_prior(self), **settings}
 
     def _open(self, settings: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
         """Settings of a model with these choices and open strengths."""
-        chosen = {name: value for name, value in settings.items() if name != "smooth"}
+        found = ("smooth", "between")  # not parameters of a model
+        chosen = {name: value for name, value in settings.items() if name not in found}
         wiggles = wiggles_of(parts.whole.features or ())
         curved = tuple(sorted(j for group in wiggles.values() for j in group))
         if settings.get("smooth") == "straight":
@@ -514,9 +517,10 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
     selection : {"best", "1se"}, default="best"
         "best" selects the candidate with the best mean score. "1se" selects the
         largest lam whose mean score is within one standard error of the best.
-    task_prior : {"auto", "chain", "mean"}, TaskPrior or None, default="auto"
+    task_prior : {"auto", "chain", "mean", "nested"}, TaskPrior or None, default="auto"
         Which tasks are similar. "auto" tries "mean" and, if the labels of the tasks
-        are numbers, dates or ordered categories, "chain".
+        are numbers, dates or ordered categories, "chain"; for nested tasks (several
+        columns in ``task``), it tries "nested" and "mean".
     ties : {"auto", "adaptive", "uniform"} or (d,) array, default="auto"
         How strongly the coefficients of each feature are coupled between tasks. "auto"
         tries "adaptive", estimated by REML, and "uniform".
@@ -547,7 +551,8 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
     ----------
     structure_ : dict
         Selected structure: "task_prior", "ties" and "fit_intercept", as selected or as
-        given, and "smooth" if the shape of smooth effects was selected.
+        given, "smooth" if the shape of smooth effects was selected, and "between" with
+        nested tasks: see ``between_`` in :class:`MultiTaskRegressor`.
     lam_, theta_, epsilon_ : float
         Selected strengths.
     outlier_strength_ : float

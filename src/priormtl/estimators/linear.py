@@ -25,7 +25,11 @@ from priormtl.data import (
     pooled_variance,
     unnamed_feature,
 )
-from priormtl.estimators.base import MultiTaskEstimator, chosen, score_by_task
+from priormtl.estimators.base import (
+    MultiTaskEstimator,
+    chosen,
+    score_by_task,
+)
 from priormtl.estimators.summary import (
     ModelSummary,
     feature_names,
@@ -35,7 +39,7 @@ from priormtl.estimators.summary import (
 )
 from priormtl.estimators.unseen import UNSEEN, Loans, place_rows
 from priormtl.model import Model, Posed, Solver
-from priormtl.priors import FeaturePrior
+from priormtl.priors import FeaturePrior, given_prior
 from priormtl.selection import fit_outlier_path, fit_outliers
 from priormtl.solvers import Solution, StopReason
 from priormtl.tables import to_notebook
@@ -76,6 +80,7 @@ SOMETIMES = (
     "own_coef_",
     "outlier_tasks_",
     "outlier_strength_",
+    "between_",
 )
 
 
@@ -87,6 +92,8 @@ class LinearMultiTask(MultiTaskEstimator):
     tie_weights_: Array
     intercept_strength: float | str
     intercept_strength_: float
+    between_: tuple[float, ...]
+    structure_: dict[str, Any]
     objective_: float
     dual_gap_: float
     n_iter_: int
@@ -144,6 +151,7 @@ class LinearMultiTask(MultiTaskEstimator):
     def _model(self, **settings: Any) -> Model:
         """What the parameters describe; ``settings`` replace some of them."""
         given = {name: getattr(self, name) for name in DESCRIBED if hasattr(self, name)}
+        given["task_prior"] = given_prior(self)
         absent = self.unseen_tasks == "nearest"
         model = Model(**{"allows_absent_tasks": absent, **given, **settings})
         if self.unseen_tasks not in UNSEEN:
@@ -226,6 +234,8 @@ class LinearMultiTask(MultiTaskEstimator):
             if not posed.model.standardize:
                 warn_of_far_features(posed.moments)
             self.intercept_strength_ = posed.intercept_strength
+        if posed.problem.prior.laplacian.between:
+            self._adopt_between(posed.problem.prior.laplacian.between)
         for learned in (data, posed.moments):
             if isinstance(learned, TaskStatistics):
                 self.statistics_ = learned
@@ -236,6 +246,12 @@ class LinearMultiTask(MultiTaskEstimator):
             self.own_coef_ = self.coef_ - self.shared_coef_
             self.outlier_tasks_ = self.tasks_[self.own_coef_.any(axis=1)]
             self.outlier_strength_ = posed.outlier_strength
+
+    def _adopt_between(self, between: tuple[float, ...]) -> None:
+        """Publish how strongly groups of nested tasks are coupled, against tasks."""
+        self.between_ = between
+        if hasattr(self, "structure_"):
+            self.structure_["between"] = between
 
     def _fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""

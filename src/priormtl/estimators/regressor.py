@@ -113,9 +113,11 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         Strength of the task coupling. Larger values make tasks more similar.
     feature_prior : FeaturePrior, (k, d) matrix or None, default=None
         Known relations between features. A matrix is used as D.
-    task_prior : TaskPrior, "chain", "mean" or None, default="chain"
+    task_prior : TaskPrior, "chain", "mean", "nested" or None, default="chain"
         Which tasks are similar. "chain" couples neighbouring tasks in sorted order,
-        "mean" couples each task to the mean of all tasks, and None couples no tasks.
+        "mean" couples each task to the mean of all tasks, "nested" couples tasks to
+        their group and groups to each other, and None couples no tasks. If ``task``
+        names several columns, the default is "nested".
     penalty : {"l21", "nuclear"}, default="l21"
         "l21" selects features for all tasks together. "nuclear" uses the nuclear norm,
         so that the coefficients of all tasks lie in a common subspace.
@@ -147,9 +149,11 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         ConvergenceWarning is issued.
     warm_start : bool, default=False
         Whether to start from the coefficients of the previous fit.
-    task : str or int, optional
+    task : str, int, or list of these, optional
         Column of X that contains the task: a name in a data frame, or a position in an
-        array. If given, ``fit`` and ``predict`` need no ``task`` argument.
+        array. If given, ``fit`` and ``predict`` need no ``task`` argument. Several
+        columns from coarse to fine, ``["district", "school"]``, are nested tasks with
+        labels such as "north / 12".
     unseen_tasks : {"error", "shared", "nearest"}, default="error"
         How to predict tasks that were not seen during fit. "error" raises a
         ValueError. "shared" uses the mean coefficients and intercept of all tasks.
@@ -184,6 +188,10 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         standardised features.
     intercept_strength_ : float
         Strength of the coupling of intercepts. Only with ``fit_intercept="tied"``.
+    between_ : tuple of float
+        Weight of the coupling between groups, relative to that within groups, from
+        coarse to fine: as given, or as estimated with adaptive ties. Only with nested
+        tasks.
     shared_coef_ : (m, d) array
         Coefficients without task-specific components. Only with ``outlier_tasks``.
     own_coef_ : (m, d) array
@@ -225,7 +233,9 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     for each feature, the variance of its coefficients between tasks by restricted
     maximum likelihood (REML), as in a mixed model. The weight of a feature is the
     ratio of the two, so ``epsilon=1`` and ``lam=0`` give the predictions of the mixed
-    model. The strength of tied intercepts is estimated in the same way. The estimates
+    model. The strength of tied intercepts is estimated in the same way, and so is the
+    variance between groups of nested tasks: its ratio to the variance between tasks is
+    estimated for each level, the same for all features and intercepts. The estimates
     do not depend on ``lam``, ``theta`` and the feature prior. Sample weights count as
     repetitions. Coefficients that do not vary between tasks get a weight of 100,000
     times the mean curvature of a task; constant features get a weight of 1.
@@ -241,7 +251,9 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     **Nearest tasks.** For groups, graphs and chains with a given order, the nearest
     tasks are those with the fewest edges in between. For chains of numbers or dates
     they are those with the smallest difference; for ordered categories, those with the
-    closest position. With ``task_prior="mean"`` all tasks are equally near. If
+    closest position. With ``task_prior="mean"`` all tasks are equally near. With nested
+    tasks, new tasks get the latent mean of their group, or of all tasks if their group
+    is new, for both "shared" and "nearest". If
     ``unseen_tasks="nearest"`` is set during fit, ``task_prior`` may name tasks that
     have no rows.
 

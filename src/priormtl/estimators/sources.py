@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from priormtl.data import TaskStatistics
+from priormtl.data import TaskStatistics, join_names
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.progress import show_progress
 from priormtl.exceptions import FoldsError
@@ -80,7 +80,7 @@ def _complete(model: Any, schema: "Schema | None", columns: dict[str, Any]) -> "
     if schema is None:
         task = columns.get("task")
         task = getattr(model, "task", None) if task is None else task
-        if not isinstance(task, str):
+        if not isinstance(join_names(task), str):
             raise ValueError(f"task must name the column of the tasks: got {task!r}.")
         columns = columns | {"task": task}
     return engines.Schema.of(schema, **columns)
@@ -97,7 +97,7 @@ def fit_rows(model: Any, rows: "SourceRows") -> Any:
         if model.task is None:
             model.fit(rows.X, rows.y, task=rows.task, sample_weight=rows.weight)
         else:
-            X = rows.X.append_column(model.task, rows.task)
+            X = rows.X.append_column(join_names(model.task), rows.task)
             model.fit(X, rows.y, sample_weight=rows.weight)
         model._adopt_encoding(rows.encoding)
     return model

@@ -10,7 +10,8 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
 from priormtl.data import build_frame, find_frame_library, name_features
-from priormtl.priors import as_task_prior
+from priormtl.estimators.base import chosen
+from priormtl.priors import task_prior_of
 from priormtl.tables import (
     NOTHING,
     Table,
@@ -257,7 +258,7 @@ def summarize_model(model: Any) -> ModelSummary:
         model=type(model).__name__,
         loss=getattr(model, "loss", "squared"),
         penalty=getattr(model, "penalty", None),
-        intercepts=INTERCEPTS.get(_structure(model, "fit_intercept")),
+        intercepts=INTERCEPTS.get(chosen(model, "fit_intercept")),
         standardized=bool(getattr(model, "standardize", False)),
         weight=float(_task_weight(model).sum()),
         n_tasks=m,
@@ -290,16 +291,10 @@ def _is_search(model: Any) -> bool:
     return hasattr(model, "cv_results_")
 
 
-def _structure(model: Any, name: str) -> Any:
-    """Value of a structural parameter: as chosen by a search, else as given."""
-    given = getattr(model, name, None)
-    return getattr(model, "structure_", {}).get(name, given)
-
-
 def _ties(model: Any) -> str | None:
-    if not hasattr(model, "ties") or _structure(model, "task_prior") is None:
+    if not hasattr(model, "ties") or chosen(model, "task_prior") is None:
         return None
-    ties = _structure(model, "ties")
+    ties = chosen(model, "ties")
     return ties if isinstance(ties, str) else "given"
 
 
@@ -379,7 +374,11 @@ def _search(model: Any) -> SearchSummary | None:
 STRUCTURES: dict[str, dict[Any, str]] = {  # in the order of words
     "ties": {"adaptive": "adaptive coupling", "uniform": "uniform coupling"},
     "fit_intercept": {"tied": "tied intercepts", True: "free intercepts"},
-    "task_prior": {"mean": "mean of all tasks", "chain": "chain of tasks"},
+    "task_prior": {
+        "mean": "mean of all tasks",
+        "chain": "chain of tasks",
+        "nested": "nested tasks",
+    },
     "smooth": {
         "varying": "smooth effects by task",
         "common": "smooth effects in common",
@@ -494,8 +493,13 @@ def _feature_prior(model: Any, d: int) -> FeaturePriorSummary | None:
 def _task_prior(model: Any) -> str | None:
     if not hasattr(model, "task_prior"):
         return None
-    prior = as_task_prior(_structure(model, "task_prior"))
-    return "none" if prior is None else prior.words
+    prior = task_prior_of(model)
+    if prior is None:
+        return "none"
+    # From coarse to fine, where groups are in groups.
+    ratios = [spell_number(ratio) for ratio in getattr(model, "between_", ())]
+    shown = f", coupling between groups {' and '.join(ratios)} of that within"
+    return prior.words + (shown if ratios else "")
 
 
 # Tables of a summary: the fit, the selected features and the tasks; long ones cut.

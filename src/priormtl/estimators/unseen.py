@@ -5,7 +5,7 @@ loan is a row of shares over the known tasks that sum to one.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any
 
@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from priormtl._arrays import Array, Index
 from priormtl.data import label_categories, place_labels
 from priormtl.exceptions import unknown_names
-from priormtl.priors import Neighbourhood, as_task_prior
+from priormtl.priors import Neighbourhood, TaskPrior, task_prior_of
 
 Places = tuple[int, ...]
 
@@ -79,19 +79,38 @@ def place_rows(model: Any, behaviour: str, labels: Any, n: int) -> RowTasks:
         return RowTasks(codes, None)
     if behaviour == "error":
         raise unknown_names("task", unseen, tasks, _other_type(unseen, tasks) + CHOICES)
+    prior = task_prior_of(model)
+    nested = None if prior is None else prior.tree()
+    if nested is not None:
+        between = getattr(model, "between_", nested.between)
+        loan_of, shares = replace(nested, between=between).lend(unseen, tasks)
+        return _lend(unseen, loan_of, shares, codes, shared_part=True)
     if behaviour == "shared":
         # Tasks that are no outliers; all of them where all are.
         outliers = set(getattr(model, "outlier_tasks_", ()))
         kept = tuple(i for i, task in enumerate(tasks) if task not in outliers)
         lenders = [kept or tuple(range(len(tasks)))] * len(unseen)
     else:
-        lenders = _nearest(model, tasks, unseen, label_categories(labels))
+        lenders = _nearest(prior, tasks, unseen, label_categories(labels))
     numbers = {found: k for k, found in enumerate(dict.fromkeys(lenders))}
     loan_of = [numbers[found] for found in lenders]
-    borrowers = tuple(unseen[loan_of.index(k)] for k in range(len(numbers)))
     shares = _even_shares(list(numbers), len(tasks))
-    places = np.concatenate([np.arange(len(tasks)), len(tasks) + np.array(loan_of)])
-    return RowTasks(places[codes], Loans(borrowers, shares, behaviour == "shared"))
+    return _lend(unseen, loan_of, shares, codes, shared_part=behaviour == "shared")
+
+
+def _lend(
+    unseen: Sequence[Hashable],
+    loan_of: list[int],
+    shares: csr_array,
+    codes: Index,
+    *,
+    shared_part: bool,
+) -> RowTasks:
+    """Loans (k, m), of which each unseen task has one."""
+    k, m = shares.shape
+    borrowers = tuple(unseen[loan_of.index(loan)] for loan in range(k))
+    places = np.concatenate([np.arange(m), m + np.array(loan_of)])
+    return RowTasks(places[codes], Loans(borrowers, shares, shared_part))
 
 
 def _other_type(unseen: Sequence[Hashable], tasks: Sequence[Hashable]) -> str:
@@ -110,20 +129,14 @@ def _other_type(unseen: Sequence[Hashable], tasks: Sequence[Hashable]) -> str:
 
 
 def _nearest(
-    model: Any,
+    prior: TaskPrior | None,
     tasks: tuple[Hashable, ...],
     unseen: Sequence[Hashable],
     categories: Sequence[Hashable] | None,
 ) -> list[Places]:
     """Known tasks nearest to each unseen one."""
     order = None if categories is None else tuple(categories)
-    around = Neighbourhood(
-        as_task_prior(
-            getattr(model, "structure_", {}).get("task_prior", model.task_prior)
-        ),
-        tasks,
-        order,
-    )
+    around = Neighbourhood(prior, tasks, order)
     place = {task: i for i, task in enumerate(tasks)}
     near = [tuple(place[task] for task in around.nearest(one)) for one in unseen]
     alone = [one for one, found in zip(unseen, near, strict=True) if not found]

@@ -27,7 +27,7 @@ from priormtl.plotting.style import (
     show_missing,
     styled,
 )
-from priormtl.priors import as_task_prior
+from priormtl.priors import task_prior_of
 from priormtl.tables import count_words
 
 Per = Literal["unit", "deviation"]
@@ -77,7 +77,7 @@ def read_model(model: Any, per: Per = "unit") -> Learned:
     )
     tasks = tuple(_to_plain(getattr(model, "tasks_", range(m))))
     # Tasks are ordered if a chain is the whole task prior; it may list its own order.
-    prior = as_task_prior(getattr(model, "task_prior", None))
+    prior = task_prior_of(model)
     ties = [] if prior is None else prior.to_plain()
     ordered = len(ties) == 1 and ties[0]["tie"] == "chain"
     chain = ties[0]["order"] if ordered else None

@@ -23,10 +23,9 @@ from priormtl.priors import (
     Constraint,
     FeaturePrior,
     Near,
-    as_task_prior,
     laplacian,
     measure_violations,
-    name_mean,
+    task_prior_of,
 )
 from priormtl.tables import count_words
 
@@ -228,16 +227,14 @@ def _read_row(
 def _read_tasks(model: Any) -> list[Relation]:
     """Edges between the tasks of a fitted model; means of tasks are nodes as well."""
     tasks = read_model(model).tasks
-    prior = as_task_prior(getattr(model, "task_prior", None))
+    prior = task_prior_of(model)
     graph = laplacian(None if prior is None else prior.restrict(tasks), tasks)
-    edges = [(tasks[a], tasks[b], weight) for a, b, weight in graph.pairs()]
-    circles = graph.circles()
-    for number, (members, weight) in enumerate(circles):
-        mean = name_mean(number, len(circles))
-        edges += [(tasks[i], mean, weight) for i in members]
+    graph = graph.with_between(getattr(model, "between_", graph.between))
+    latent = map(graph.name_latent, range(len(graph.names)))
+    names = [*map(str, tasks), *latent]
     return [
-        Relation((str(task), str(other)), "similar", weight, None)
-        for task, other, weight in edges
+        Relation((names[a], names[b]), "similar", weight, None)
+        for a, b, weight in graph.pairs() + graph.ties()
     ]
 
 

@@ -13,7 +13,9 @@ from priormtl.priors.tasks import (
     Neighbourhood,
     TaskPrior,
     as_task_prior,
+    given_prior,
+    has_nesting,
     has_order,
     laplacian,
-    name_mean,
+    task_prior_of,
 )

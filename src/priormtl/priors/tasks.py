@@ -1,7 +1,8 @@
 """TaskPrior: which tasks are known to be alike.
 
 A prior is a sum of ties, each a graph over task labels: a chain in the order of the
-tasks, groups whose members are alike, or any weighted graph. Resolved against the tasks
+tasks, groups whose members are alike, groups of groups (nested tasks), or any weighted
+graph. Resolved against the tasks
 of a fit they add up to the Laplacian L in ε/2 tr(P L Pᵀ). A :class:`Neighbourhood` asks
 the same graph for the tasks that are nearest to one without rows.
 """
@@ -12,14 +13,16 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, pairwise, repeat
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from priormtl._arrays import Index
 from priormtl._lazy import cached_property
-from priormtl.data import from_plain, to_plain
+from priormtl.data import SEPARATOR, from_plain, to_plain
 from priormtl.exceptions import DataFileError, suggest, unknown_name
 from priormtl.graphs import Laplacian
 from priormtl.priors.edges import (
@@ -33,7 +36,7 @@ from priormtl.priors.edges import (
 from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.tables import Table, count_words, spell_number, to_notebook
 
-TASK_WORDS = ("chain", "mean")
+TASK_WORDS = ("chain", "mean", "nested")
 FEWEST_IN_ORDER = 3  # fewer tasks are in any order
 
 Labels = tuple[Hashable, ...]
@@ -160,7 +163,120 @@ class Graph:
         }
 
 
-Tie = Chain | Groups | Graph
+@dataclass(frozen=True)
+class Nested:
+    """Each task is like its group, and each group like the group that it is in."""
+
+    parents: tuple[tuple[Hashable, Labels], ...] | None  # None: labels say "a / b"
+    between: tuple[float, ...]  # of each level, from coarse to fine; one: of all
+    weight: float
+
+    @property
+    def words(self) -> str:
+        return "nested"
+
+    @cached_property
+    def _parents(self) -> dict[Hashable, Labels]:
+        return dict(self.parents or ())
+
+    def path(self, task: Hashable) -> Labels | None:
+        """Groups that a task is in, from coarse to fine; None: unknown."""
+        if self.parents is not None:
+            return self._parents.get(task)
+        return tuple(task.split(SEPARATOR)[:-1]) if isinstance(task, str) else None
+
+    def nodes(self, tasks: Tasks) -> tuple[list[Labels], list[Labels]]:
+        """Path of each task, and those of all groups, fine ones first, () the last."""
+        paths = [self.path(task) or () for task in tasks]
+        depth = len(paths[0]) if paths else 0
+        for task, path in zip(tasks, paths, strict=True):
+            if not path and self.parents is None:
+                raise ValueError(
+                    'task_prior="nested" needs labels such as "district / school" '
+                    f"(task=[columns from coarse to fine]): got {task!r}. Use "
+                    "TaskPrior.nested({task: group}) for other labels."
+                )
+            if len(path) != depth or not path:
+                raise ValueError(
+                    f"task_prior must name {max(depth, 1)} groups of every task, as "
+                    f"for {tasks[0]!r}: got {path or 'none'} for {task!r}."
+                )
+        groups = {path[:n] for path in paths for n in range(depth + 1)}
+        return paths, sorted(
+            groups, key=lambda group: (-len(group), list(map(str, group)))
+        )
+
+    def laplacian(self, tasks: Tasks, *, keeps_idle: bool = False) -> Laplacian:
+        """Tree with a latent node for each group, and one for all tasks."""
+        known = set(tasks)
+        for task in self._parents:
+            if task not in known:
+                raise unknown_name("task in task_prior", task, tasks)
+        if not tasks:
+            return Laplacian.empty(0)
+        paths, groups = self.nodes(tasks)
+        m, depth = len(tasks), len(paths[0])
+        between = self.between * depth if len(self.between) == 1 else self.between
+        if len(between) != depth:
+            raise ValueError(
+                f"between must be one number, or one for each of {depth} levels of "
+                f"groups: got {len(between)}."
+            )
+        place = {group: m + k for k, group in enumerate(groups)}
+        parent = [place[path] for path in paths]
+        parent += [place[group[:-1]] if group else -1 for group in groups]
+        level = [0] * m + [len(group) for group in groups]
+        names = [SEPARATOR.join(map(str, group)) or "all tasks" for group in groups]
+        tree = np.array(parent, np.intp), names, np.array(level, np.intp)
+        return Laplacian.from_tree(
+            m, *tree, between, self.weight, keeps_idle=keeps_idle
+        )
+
+    def lend(self, unseen: Tasks, tasks: Tasks) -> tuple[list[int], csr_array]:
+        """Loan of each unseen task, and the shares (k, m) of known tasks in each.
+
+        A task in a known group gets the latent mean of that group, and others that of
+        the finest group that is known, at last of all tasks.
+        """
+        known = self.restrict(frozenset(tasks))
+        groups = known.nodes(tasks)[1]
+        place = {group: k for k, group in enumerate(groups)}
+        found = []
+        for task in unseen:
+            path = self.path(task) or ()
+            while path not in place:
+                path = path[:-1]
+            found.append(place[path])
+        used = sorted(set(found))
+        shares = known.laplacian(tasks, keeps_idle=True).shares(used)
+        return [used.index(k) for k in found], csr_array(shares)
+
+    def circles(self) -> tuple[Labels, ...]:
+        found: dict[Labels, list[Hashable]] = defaultdict(list)
+        for task, path in self.parents or ():
+            found[path].append(task)
+        return tuple(map(tuple, found.values()))
+
+    def restrict(self, tasks: frozenset[Hashable]) -> Self:
+        if self.parents is None:
+            return self
+        kept = tuple(pair for pair in self.parents if pair[0] in tasks)
+        return replace(self, parents=kept)
+
+    def to_plain(self) -> dict[str, Any]:
+        pairs = None
+        if self.parents is not None:
+            pairs = [to_plain((task, *path)) for task, path in self.parents]
+        between = list(self.between)
+        return {
+            "tie": "nested",
+            "parents": pairs,
+            "between": between,
+            "weight": self.weight,
+        }
+
+
+Tie = Chain | Groups | Graph | Nested
 
 
 @dataclass(frozen=True, repr=False)
@@ -241,6 +357,59 @@ class TaskPrior:
         return cls((Groups(members, check_weight(weight)),))
 
     @classmethod
+    def nested(
+        cls,
+        parents: Mapping[Hashable, Any] | None = None,
+        between: float | Sequence[float] = 1.0,
+        weight: float = 1.0,
+    ) -> Self:
+        """Each task is similar to its group, and each group to the common mean.
+
+        The penalty is weight · [Σ ‖p_i − q_g(i)‖² + between · Σ_g ‖q_g − q‖²] at the
+        best values of the latent q, as in a mixed model with nested random effects
+        (``(1 | district/school)`` in lme4).
+
+        Parameters
+        ----------
+        parents : mapping from task labels to groups, optional
+            Group of each task. Groups of groups are given as tuples from coarse to
+            fine: ``{"class 3": ("district A", "school 1")}``. The default takes the
+            groups from labels such as "district / school", which tasks have after
+            ``task=["district", "school"]``.
+        between : float or sequence of float, default=1.0
+            Weight of the coupling between groups, relative to that within groups: one
+            number, or one for each level from coarse to fine. Where adaptive ties are
+            estimated, they are estimated, too, and this is where the search starts.
+        weight : float, default=1.0
+            Weight of the coupling. It multiplies ``epsilon``.
+
+        Examples
+        --------
+        >>> schools = TaskPrior.nested({"a": "north", "b": "north", "c": "south"})
+        >>> laplacian(schools, ["a", "b", "c"]).dense().round(2)
+        array([[ 0.57, -0.43, -0.14],
+               [-0.43,  0.57, -0.14],
+               [-0.14, -0.14,  0.29]])
+        """
+        if parents is not None and not isinstance(parents, Mapping):
+            raise TypeError(
+                f"parents must map tasks to groups: got {type(parents).__name__}."
+            )
+        pairs = None
+        if parents is not None:
+            given = parents.values()
+            paths = (p if isinstance(p, tuple | list) else (p,) for p in given)
+            labels = (tuple(map(plain_label, path)) for path in paths)
+            pairs = tuple(zip(map(plain_label, parents), labels, strict=True))
+        several = between if isinstance(between, Sequence | np.ndarray) else [between]
+        ratios = tuple(check_weight(ratio) for ratio in several)
+        if not ratios:
+            raise ValueError(
+                "between must be a number, or one for each level: got none."
+            )
+        return cls((Nested(pairs, ratios, check_weight(weight)),))
+
+    @classmethod
     def from_graph(cls, graph: Any) -> Self:
         """Tasks that are joined by an edge are similar.
 
@@ -300,6 +469,11 @@ class TaskPrior:
         kept = frozenset(tasks)
         return type(self)(tuple(tie.restrict(kept) for tie in self.ties))
 
+    def tree(self) -> Nested | None:
+        """The tree, where tasks are nested and nothing else is known."""
+        first = self.ties[0] if len(self.ties) == 1 else None
+        return first if isinstance(first, Nested) else None
+
     @property
     def words(self) -> str:
         """Names of the ties; edges and groups are counted."""
@@ -338,6 +512,11 @@ class TaskPrior:
             elif kind == "graph":
                 ends = from_plain(one["first"]), from_plain(one["second"])
                 ties.append(Graph(*ends, tuple(one["weight"]), one["by_position"]))
+            elif kind == "nested":
+                paths = one["parents"]
+                if paths is not None:
+                    paths = tuple((p[0], p[1:]) for p in map(from_plain, paths))
+                ties.append(Nested(paths, tuple(one["between"]), one["weight"]))
             else:
                 raise ValueError(f"unknown tie {kind!r}")
         return cls(tuple(ties))
@@ -347,6 +526,11 @@ def laplacian(prior: TaskPrior | None, tasks: Tasks) -> Laplacian:
     """L (m, m), sparse, over these tasks."""
     if prior is None or not prior.ties:
         return Laplacian.empty(len(tasks))
+    return _laplacian(prior, tuple(tasks))
+
+
+@lru_cache(maxsize=8)  # folds and refits have the same tasks
+def _laplacian(prior: TaskPrior, tasks: Labels) -> Laplacian:
     total = prior.ties[0].laplacian(tasks)
     for tie in prior.ties[1:]:
         total = total + tie.laplacian(tasks)
@@ -369,21 +553,44 @@ def has_order(tasks: Tasks) -> bool:
         return False
 
 
+def has_nesting(tasks: Tasks) -> bool:
+    """Whether labels are of nested tasks, "district / school", in fewer districts."""
+    paths = [task.split(SEPARATOR) for task in tasks if isinstance(task, str)]
+    depths = {len(path) for path in paths}
+    coarse = {tuple(path[:-1]) for path in paths}
+    is_even = len(depths) == 1 and depths != {1}
+    return is_even and len(coarse) < len(paths) == len(tasks)
+
+
 def as_task_prior(prior: Any) -> TaskPrior | None:
-    """Take a TaskPrior, "chain", "mean", or None."""
+    """Take a TaskPrior, "chain", "mean", "nested", or None."""
     if prior is None or isinstance(prior, TaskPrior):
         return prior
     if isinstance(prior, str) and prior in TASK_WORDS:
-        return TaskPrior((Chain(None, 1.0),)) if prior == "chain" else TaskPrior.mean()
+        words = TaskPrior.chain, TaskPrior.mean, TaskPrior.nested
+        return words[TASK_WORDS.index(prior)]()
     near = suggest([prior], TASK_WORDS) if isinstance(prior, str) else ""
     raise ValueError(
-        f'task_prior must be a TaskPrior, "chain", "mean" or None: got {prior!r}.{near}'
+        'task_prior must be a TaskPrior, "chain", "mean", "nested" or None: got '
+        f"{prior!r}.{near}"
     )
 
 
-def name_mean(number: int, n_groups: int) -> str:
-    """Name of what the tasks of a group are tied to."""
-    return f"mean of group {number + 1}" if n_groups > 1 else "mean of all tasks"
+def given_prior(model: Any) -> Any:
+    """``task_prior`` of a model as it is meant.
+
+    Tasks in several columns are nested: "chain", the default, means this for them.
+    """
+    prior, task = getattr(model, "task_prior", None), getattr(model, "task", None)
+    several = isinstance(task, list | tuple) and len(task) > 1
+    is_default = isinstance(prior, str) and prior == "chain"
+    return "nested" if several and is_default else prior
+
+
+def task_prior_of(model: Any) -> TaskPrior | None:
+    """Task prior of a fitted model, as chosen by a search or as given."""
+    found = getattr(model, "structure_", {})
+    return as_task_prior(found.get("task_prior", given_prior(model)))
 
 
 @dataclass(frozen=True)
@@ -406,7 +613,10 @@ class Neighbourhood:
         ties = self.prior.ties
         if any(isinstance(tie, Chain) and tie.order is None for tie in ties):
             return self._least_difference(label)
-        together = any(isinstance(tie, Groups) and tie.members is None for tie in ties)
+        together = any(
+            isinstance(tie, Nested) or (isinstance(tie, Groups) and tie.members is None)
+            for tie in ties
+        )
         return self.tasks if together else ()
 
     @cached_property
@@ -484,6 +694,9 @@ def _lines(tie: Tie) -> tuple[int, Iterator[Line]]:
         kind = "like their mean"
         if tie.members is None:
             everyone = "all tasks", kind, spell_number(tie.weight)
+    elif isinstance(tie, Nested):
+        kind = "like their mean, nested"
+        everyone = "all tasks in groups", kind, spell_number(tie.weight)
     elif isinstance(tie, Graph) and tie.by_position is not None:
         ends = zip(tie.first, tie.second, strict=True)
         sets = [(f"task {a}", f"task {b}") for a, b in ends]

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import coo_array, triu
+from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from priormtl._arrays import Array, Index
@@ -22,7 +22,7 @@ MOST_TURNS = 4  # up to here, sums over few blocks per place are slower than tur
 
 @dataclass(frozen=True, eq=False)
 class TieGraph:
-    """Weighted edges between tasks, with a further node for the mean of each group.
+    """Weighted edges between tasks, with further nodes for means of groups.
 
     Σ weight (p_first − p_second)², minimised over these nodes, is p L pᵀ.
     """
@@ -34,19 +34,9 @@ class TieGraph:
 
     @classmethod
     def of(cls, laplacian: Laplacian) -> Self:
-        """Edges of L, and a star for each of its groups."""
-        above = coo_array(triu(laplacian.edges, k=1))
-        task, group = (ends.astype(np.intp) for ends in laplacian.groups.nonzero())
-        size = np.bincount(group, minlength=laplacian.groups.shape[1])
-        values = np.asarray(laplacian.groups[task, group]).ravel()
-        first = np.concatenate([above.row, task])
-        second = np.concatenate([above.col, laplacian.m + group])
-        weight = np.concatenate([-above.data, values**2 * size[group]])
-        # The only member of a group is its mean.
-        kept = weight * np.concatenate([np.ones(above.nnz), size[group] > 1]) > 0
-        nodes = laplacian.m + len(size)
-        ends = first[kept].astype(np.intp), second[kept].astype(np.intp)
-        return cls(nodes, *ends, weight[kept].astype(np.float64))
+        """Edges of L, with its latent nodes."""
+        ends = laplacian.first, laplacian.second
+        return cls(laplacian.n_nodes, *ends, laplacian.weight)
 
     @cached_property
     def parts(self) -> Index:

@@ -43,7 +43,7 @@ class QuadraticPrior:
         if self.epsilon > 0 and not self.laplacian.is_zero:
             weights = self.tie_weights
             weight = 1.0 if weights is None else float(weights.max())
-            degree = float(self.laplacian.edges.diagonal().max())
+            degree = float(self.laplacian.diagonal.max())
             found += 2.0 * self.epsilon * weight * degree
         return found if self.ridge is None else found + float(self.ridge.max())
 

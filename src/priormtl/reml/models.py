@@ -8,8 +8,9 @@ With P = V⁻¹ − V⁻¹ X (Xᵀ V⁻¹ X)⁻¹ Xᵀ V⁻¹ and g_j = Z_jᵀ P
     log |V| + log |Xᵀ V⁻¹ X|,  yᵀ P y,  tr(L⁺ Z_jᵀ P Z_j),  g_j L⁺ g_jᵀ,
     g_j L⁺ Z_jᵀ P Z_l L⁺ g_lᵀ,
 
-from Gram matrices alone: `StarModel` where tasks are tied to the mean of their group
-(tasks come apart, in as many dimensions as they have rows), `ModeModel` where tasks
+from Gram matrices alone: `StarModel` where tasks are tied to the mean of their group,
+which may be tied to that of a larger group (tasks come apart, in as many dimensions as
+they have rows), `ModeModel` where tasks
 share a Gram matrix (modes of L come apart), and `GraphModel` for any other graph (tasks
 are eliminated one after the other). Rows with θ_j = 0 are fixed effects only, and have
 no part in the blocks of tasks.
@@ -44,6 +45,7 @@ MANY_BLOCKS = 1000  # that are worth to load compiled loops
 
 
 NONE: Index = np.zeros(0, dtype=np.intp)
+ONE: Array = np.ones(1)
 
 
 class Derivatives(NamedTuple):
@@ -69,10 +71,12 @@ class TiedFit(Protocol):
     def coef(self) -> Array:
         """Fitted rows (k, m)."""
 
-    def derivatives(self, rows: Index, shrunken: Index = NONE) -> Derivatives:
-        """Derivatives for these rows, whether they vary or not, then for the κ².
+    def derivatives(
+        self, rows: Index, shrunken: Index = NONE, levels: Index = NONE
+    ) -> Derivatives:
+        """Derivatives for these rows, varying or not, then levels, then the κ².
 
-        Only `StarFit` knows those of shrunken fixed effects.
+        Only `StarFit` knows those of levels and of shrunken fixed effects.
         """
 
 
@@ -83,21 +87,45 @@ class RowModel(Protocol):
     def n_free(self) -> int:
         """Fixed effects, the rank of X."""
 
-    def fit(self, theta: Array, shrinkage: Array) -> TiedFit:
+    def fit(self, theta: Array, shrinkage: Array, spread: Array) -> TiedFit:
         """Fit under variances θ (k,) ≥ 0 and precisions of fixed effects (k,) ≥ 0.
 
-        LinAlgError where rounding defeats it.
+        Groups have ``spread`` θ, level by level. LinAlgError where rounding defeats it.
         """
 
 
-# Tasks tied to the mean of their group.
+# Tasks tied to the mean of their group, and groups to that of a larger one.
 
 
 class Stars(NamedTuple):
-    """Tasks that are tied to the means of groups that do not overlap."""
+    """Tasks tied to the means of groups that do not overlap: leaves of trees."""
 
     weight: Array  # (m,) that ties a task to its mean; inf: it is its own mean
     parts: Index  # (m,) number of the group
+    parent: Index  # (groups,) the group that a group is in, a later one; −1: none
+    above: Array  # (groups,) weight that ties a group to its parent at a spread of 1
+    level: Index  # (groups,) place of its spread among those of levels; −1: a root
+
+    def shares(self, spread: Array) -> Array:
+        """Variances of groups (groups,), in units of θ; zero for roots."""
+        inner = self.level >= 0
+        found = np.zeros(len(self.level))
+        found[inner] = spread[self.level[inner]] / self.above[inner]
+        return found
+
+    @property
+    def roots(self) -> Index:
+        """Groups that are in no other."""
+        return np.flatnonzero(self.parent < 0)
+
+    def root_of(self) -> Index:
+        """Place among the roots of the one that each group is in."""
+        place = np.zeros(len(self.parent), dtype=np.intp)
+        place[self.roots] = np.arange(len(self.roots))
+        for g in range(len(self.parent) - 1, -1, -1):
+            if self.parent[g] >= 0:
+                place[g] = place[self.parent[g]]
+        return place
 
 
 class Chunk(NamedTuple):
@@ -113,12 +141,17 @@ class Chunk(NamedTuple):
 class StarModel:
     """Tasks that know of each other by the mean of their group.
 
-    Given the fixed effects tasks are independent, V_i = I + Σ θ_j / w · F_ij F_ijᵀ with
-    the columns of a factor F_i of the Gram matrix. It has as many rows as its rank.
+    Given the means of groups tasks are independent, V_i = I + Σ θ_j / w · F_ij F_ijᵀ
+    with the columns of a factor F_i of the Gram matrix. It has as many rows as its
+    rank. With Y_i = V_i^(-1/2) F_i, what a group knows of its mean is S_g = Σ Y_iᵀ Y_i.
+    Its own deviation from the mean of its parent, of variances Θ = θ / w, leaves
+    A_g = S_g − S_g M_g S_g of it, M_g = (S_g + Θ⁻¹)⁻¹, and these add up to the S of the
+    parent. At a root S is Xᵀ V⁻¹ X.
     """
 
     chunks: tuple[Chunk, ...]
-    gauges: Array  # (parts, k, k) projectors on what data of a part do not see
+    stars: Stars
+    gauges: Array  # (roots, k, k) projectors on what data of a root do not see
     rest: float  # sum of squares that no coefficients explain
     shape: tuple[int, int]
     n_free: int
@@ -132,9 +165,9 @@ class StarModel:
         ``shrinks`` (k,) says which fixed effects are shrunken.
         """
         k, m = linear.shape
-        weight, parts = stars
+        weight, parts, *_ = stars
         gram = np.broadcast_to(gram, (m, k, k))
-        pooled = _sums(gram, parts, int(parts.max()) + 1)
+        pooled = _sums(gram, stars.root_of()[parts], len(stars.roots))
         factors, ranks = _factor_tasks(gram, linear.T)
         chunks, used = [], 0.0
         order = np.lexsort((-ranks, parts))
@@ -153,12 +186,14 @@ class StarModel:
         gauges = np.array([_gauge(block, shrinks) for block in pooled])
         free = int(np.count_nonzero(~shrinks))
         n_free = len(gauges) * free - round(float(np.trace(gauges.sum(axis=0))))
-        return cls(tuple(chunks), gauges, max(0.0, squares - used), (k, m), n_free)
+        rest = max(0.0, squares - used)
+        return cls(tuple(chunks), stars, gauges, rest, (k, m), n_free)
 
-    def fit(self, theta: Array, shrinkage: Array) -> "StarFit":
+    def fit(self, theta: Array, shrinkage: Array, spread: Array = ONE) -> "StarFit":
         """Whiten the rows of each task, and add up."""
         k, varying = self.shape[0], np.flatnonzero(theta)
-        products = np.zeros((len(self.gauges), k + 1, k + 1))
+        parent, shares = self.stars.parent, self.stars.shares(spread)
+        products = np.zeros((len(parent), k + 1, k + 1))
         log_determinant, white = 0.0, []
         for chunk in self.chunks:
             Y = chunk.rows
@@ -168,15 +203,42 @@ class StarModel:
             flat = Y.reshape(-1, k + 1)
             products[chunk.part] += flat.T @ flat
             white.append(Y)
-        pooled = products[:, :k, :k] + self.gauges + np.diag(shrinkage)
+        gains, left = np.zeros((len(parent), k, k)), np.zeros((len(parent), k, k))
+        for g in np.flatnonzero(parent >= 0):
+            S, inner = products[g, :k, :k], np.ix_(varying, varying)
+            scale = np.sqrt(theta[varying] * shares[g])
+            inverse, log = _invert_shifted(scale[:, np.newaxis] * S[inner] * scale)
+            log_determinant += log
+            gains[g][inner] = scale[:, np.newaxis] * inverse * scale
+            taken = products[g, :, :k] @ gains[g] @ products[g, :k]
+            left[g] = S - taken[:k, :k]
+            products[parent[g]] += products[g] - taken
+        top = self.stars.roots
+        pooled = products[top, :k, :k] + self.gauges + np.diag(shrinkage)
         roots = np.linalg.cholesky(pooled)
         diagonals = np.diagonal(roots, axis1=1, axis2=2)
         log_determinant += 2.0 * float(np.log(diagonals).sum())
-        fixed = np.asarray(np.linalg.solve(pooled, products[:, :k, k:])[:, :, 0])
+        fixed = np.zeros((len(parent), k))
+        fixed[top] = np.linalg.solve(pooled, products[top, :k, k:])[:, :, 0]
+        for g in np.flatnonzero(parent >= 0)[::-1]:
+            mean = fixed[parent[g]]
+            rest = products[g, :k, k] - products[g, :k, :k] @ mean
+            fixed[g] = mean + gains[g] @ rest
         inverses = _invert(np.asarray(roots, dtype=np.float64))
+        levels = Levels(shares, gains, products[:, :k, :k], left)
+        white_rows = tuple(white)
         return StarFit(
-            self, theta, shrinkage, tuple(white), inverses, fixed, log_determinant
+            self, theta, shrinkage, white_rows, levels, inverses, fixed, log_determinant
         )
+
+
+class Levels(NamedTuple):
+    """Means of groups in groups."""
+
+    shares: Array  # (groups,) variances in units of θ; zero for roots
+    gains: Array  # (groups, k, k) M_g; zero for roots
+    sums: Array  # (groups, k, k) S_g
+    left: Array  # (groups, k, k) A_g; zero for roots
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,13 +249,14 @@ class StarFit:
     theta: Array
     shrinkage: Array
     white: tuple[Array, ...]  # rows of each chunk, times V_i^(-1/2)
-    inverses: Array  # (parts, k, k) of triangular factors of Xᵀ V⁻¹ X
-    fixed: Array  # (parts, k) fixed effects
+    levels: Levels
+    inverses: Array  # (roots, k, k) of triangular factors of Xᵀ V⁻¹ X
+    fixed: Array  # (groups, k) means of groups; of roots: fixed effects
     log_determinant: float
 
     @cached_property
     def residuals(self) -> list[Array]:
-        """V_i^(-1/2) (y_i − X_i β) of each chunk (b, r)."""
+        """V_i^(-1/2) (y_i − X_i β) of each chunk (b, r), β the mean of its group."""
         k = self.model.shape[0]
         pairs = zip(self.white, self.model.chunks, strict=True)
         return [Y[:, :, k] - Y[:, :, :k] @ self.fixed[c.part] for Y, c in pairs]
@@ -202,8 +265,25 @@ class StarFit:
     def misfit(self) -> float:
         """The sum of squares yᵀ P y, as a sum of squares."""
         found = sum(float(np.vdot(e, e)) for e in self.residuals)
-        found += float(np.sum(self.fixed**2 @ self.shrinkage))
+        stars = self.model.stars
+        found += float(np.sum(self.fixed[stars.roots] ** 2 @ self.shrinkage))
+        for g in np.flatnonzero(stars.parent >= 0):
+            # The deviation of a group is Θ times the pulls on its members.
+            found += self.levels.shares[g] * float(self.pulls[g] ** 2 @ self.theta)
         return self.model.rest + found
+
+    @cached_property
+    def pulls(self) -> Array:
+        """Sums of g_i over the tasks in each group (groups, k)."""
+        k, stars = self.model.shape[0], self.model.stars
+        found = np.zeros((len(stars.parent), k))
+        for chunk, Y, e in zip(
+            self.model.chunks, self.white, self.residuals, strict=True
+        ):
+            found[chunk.part] += np.einsum("brk,br->k", Y[:, :, :k], e)
+        for g in np.flatnonzero(stars.parent >= 0):
+            found[stars.parent[g]] += found[g]
+        return found
 
     @property
     def coef(self) -> Array:
@@ -217,43 +297,73 @@ class StarFit:
             coef[:, chunk.tasks] = found.T
         return coef
 
-    def derivatives(self, rows: Index, shrunken: Index = NONE) -> Derivatives:
-        """Derivatives for these rows, and for the κ² of shrunken fixed effects.
+    def derivatives(
+        self, rows: Index, shrunken: Index = NONE, levels: Index = NONE
+    ) -> Derivatives:
+        """Derivatives for rows, levels, and the κ² of shrunken fixed effects.
 
-        With Y_i = V_i^(-1/2) F_i and S = Σ Y_iᵀ Y_i = R Rᵀ, the block of Zᵀ P Z of
-        tasks a and b is [a = b] Y_aᵀ Y_a − Y_aᵀ Y_a S⁻¹ Y_bᵀ Y_b.
+        For one group, with S = R Rᵀ, the block of Zᵀ P Z of tasks a and b is
+        [a = b] Y_aᵀ Y_a − Y_aᵀ Y_a K Y_bᵀ Y_b with K = S⁻¹. For groups in groups, the
+        blocks of tasks of one group have K_g = M_g + (I − M_g S_g) K (I − S_g M_g),
+        with K of the parent, and deviations of groups have A_g in place of Y_aᵀ Y_a.
         """
-        k, n = self.model.shape[0], len(rows)
+        k, stars, known = self.model.shape[0], self.model.stars, self.levels
+        parent, inner = stars.parent, np.flatnonzero(stars.parent >= 0)
+        r, n = len(rows), len(rows) + len(levels)
+        half = np.zeros((len(parent), k, k))  # H with K = Hᵀ H
+        half[stars.roots] = self.inverses
+        # ∂V/∂parameter P y is Z times these, for the tasks of each group.
+        moves, steps = np.zeros((len(parent), r)), np.zeros((len(parent), n - r, k))
         squares, traces = np.zeros(n), np.zeros(n)
+        for g in inner[::-1]:
+            up, left, pulls = half[parent[g]], known.left[g], self.pulls[g]
+            trace = left.diagonal() - np.sum((up @ left) ** 2, axis=0)
+            traces[:r] += known.shares[g] * trace[rows]
+            squares[:r] += known.shares[g] * pulls[rows] ** 2
+            moves[g] = moves[parent[g]] + known.shares[g] * pulls[rows]
+            steps[g] = steps[parent[g]]
+            unit = self.theta / stars.above[g]
+            for place in np.flatnonzero(levels == stars.level[g]):
+                traces[r + place] += unit @ trace
+                squares[r + place] += unit @ pulls**2
+                steps[g, place] += unit * pulls
+            kept = up - up @ known.sums[g] @ known.gains[g]
+            half[g] = _root(known.gains[g] + kept.T @ kept)
         information = np.zeros((n, n))
-        crossed = np.zeros((len(self.fixed), n, k))
+        crossed = np.zeros((len(parent), n, k))
         parts = zip(self.model.chunks, self.white, self.residuals, strict=True)
         for chunk, white, e in parts:
             if not np.isfinite(chunk.weight):
                 continue
-            b, r, _ = white.shape
             Y = white[:, :, :k]
             Y_rows = white[:, :, rows]
+            flat = Y.reshape(-1, k)
             pulls = np.einsum("brj,br->bj", Y_rows, e)
-            squares += np.sum(pulls**2, axis=0) / chunk.weight
-            flat = Y.reshape(b * r, k)
-            turned = (flat @ self.inverses[chunk.part].T).reshape(b, r, k)
+            squares[:r] += np.sum(pulls**2, axis=0) / chunk.weight
+            turned = (flat @ half[chunk.part].T).reshape(Y.shape)
             both = turned.swapaxes(1, 2) @ Y_rows
             own = np.einsum("brj,brj->j", Y_rows, Y_rows)
-            traces += (own - np.einsum("bkj,bkj->j", both, both)) / chunk.weight
-            moved = Y_rows * (pulls / chunk.weight)[:, np.newaxis, :]
-            moved = moved.reshape(b * r, n)
+            traces[:r] += (own - np.einsum("bkj,bkj->j", both, both)) / chunk.weight
+            shifts = moves[chunk.part] + pulls / chunk.weight
+            moved = (Y_rows * shifts[:, np.newaxis, :]).reshape(len(flat), r)
+            if n > r:
+                moved = np.hstack([moved, flat @ steps[chunk.part].T])
             information += moved.T @ moved
             crossed[chunk.part] += moved.T @ flat
+        for g in inner:
+            gained = crossed[g] @ known.gains[g]
+            information -= gained @ crossed[g].T
+            crossed[parent[g]] += crossed[g] - gained @ known.sums[g]
+        crossed = crossed[stars.roots]
         for inverse, cross in zip(self.inverses, crossed, strict=True):
-            half = cross @ inverse.T
-            information -= half @ half.T
+            turned = cross @ inverse.T
+            information -= turned @ turned.T
         if len(shrunken) == 0:
             return Derivatives(squares, traces, information)
         s = self.shrinkage[shrunken]
         more_squares, more_traces = np.zeros(len(s)), np.zeros(len(s))
         more, cross_information = np.zeros((len(s), len(s))), np.zeros((n, len(s)))
-        for part, fixed in enumerate(self.fixed):
+        for part, fixed in enumerate(self.fixed[stars.roots]):
             inverse, cross = self.inverses[part], crossed[part]
             columns = inverse.T @ inverse[:, shrunken] * s
             pulls = s * fixed[shrunken]
@@ -353,7 +463,7 @@ class ModeModel:
         """Rank of L."""
         return int(np.count_nonzero(self.values))
 
-    def fit(self, theta: Array, shrinkage: Array) -> "ModeFit":
+    def fit(self, theta: Array, shrinkage: Array, spread: Array = ONE) -> "ModeFit":
         """Best rows, mode by mode; equal eigenvalues share an inverse."""
         tie = 1.0 / np.maximum(theta, self.least)
         levels, level = np.unique(self.values, return_inverse=True)
@@ -396,7 +506,9 @@ class ModeFit:
         """Squared targets less what the fit takes off."""
         return self.model.total - float(np.vdot(self.model.linear, self.rows))
 
-    def derivatives(self, rows: Index, shrunken: Index = NONE) -> Derivatives:
+    def derivatives(
+        self, rows: Index, shrunken: Index = NONE, levels: Index = NONE
+    ) -> Derivatives:
         """By g_j = t_j q_j L and Z_jᵀ P Z_l = [j = l] t_j L − t_j L (A⁻¹)_jl L t_l."""
         tie, values = self.tie[rows], self.model.values
         pulls = tie[:, np.newaxis] * self.rows[rows] * values
@@ -468,7 +580,7 @@ class GraphModel:
         pivots = self.grounded.weight[:, np.newaxis, np.newaxis]
         return self.order.factorise(pivots, np.ones(1)).log_determinant
 
-    def fit(self, theta: Array, shrinkage: Array) -> "GraphFit":
+    def fit(self, theta: Array, shrinkage: Array, spread: Array = ONE) -> "GraphFit":
         """Best rows, by elimination of tasks and then of fixed effects."""
         varying = np.flatnonzero(theta)
         k, n = len(theta), len(varying)
@@ -534,7 +646,9 @@ class GraphFit:
         coef[places] += apart[tasks].T
         return coef
 
-    def derivatives(self, rows: Index, shrunken: Index = NONE) -> Derivatives:
+    def derivatives(
+        self, rows: Index, shrunken: Index = NONE, levels: Index = NONE
+    ) -> Derivatives:
         """By Z_jᵀ P Z_l = [j = l] t_j L − t_j L (A⁻¹)_jl L t_l and g_j = t_j q_j L."""
         if np.any(self.theta[rows] == 0):
             theta = np.array(self.theta)
@@ -622,6 +736,20 @@ def _whiten(rows: Array, theta: Array, varying: Index) -> tuple[Array, float]:
     for root, block in zip(roots, out, strict=True):
         blas.dtrsm(1.0, root.T, block.T, side=1, overwrite_b=1)
     return out, log
+
+
+def _invert_shifted(S: Array) -> tuple[Array, float]:
+    """(I + S)⁻¹, and log |I + S|."""
+    root = np.linalg.cholesky(S + np.eye(len(S)))
+    inverse = lapack.dtrtri(root.T)[0].T if len(S) else root
+    log = 2.0 * float(np.log(root.diagonal()).sum())
+    return np.asarray(inverse.T @ inverse), log
+
+
+def _root(K: Array) -> Array:
+    """H with K = Hᵀ H, of a matrix that may be singular."""
+    values, vectors = np.linalg.eigh(K)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))).T)
 
 
 def _invert(roots: Array) -> Array:

@@ -10,6 +10,9 @@ and the average of observed and expected information is g_j L⁺ Z_jᵀ P Z_l L�
 (Gilmour, Thompson, Cullis 1995). Newton's method in log t_j = −log θ_j maximises it.
 Features whose tie t_j = σ² / τ_j² grows without end become fixed effects only, and
 leave the equations of tasks; they come back if the derivative at θ_j = 0 says so.
+
+Nested tasks have one more variance per level of groups, in the same ratio to τ_j² for
+all features and intercepts: q_g has the covariance c τ_j², c = 1 / between.
 """
 
 import warnings
@@ -80,7 +83,9 @@ LARGEST_SCORE = 30.0  # at which a loss is modelled, about the mean
 class Components:
     """Which variance each row has: of its deviations, and of its fixed effect.
 
-    Rows of one family share a variance. Families of deviations come first.
+    Rows of one family share a variance. Families of deviations come first, then those
+    of fixed effects, then the variances of groups of nested tasks, level by level, in
+    units of those of tasks.
     """
 
     deviations: Index  # (k,) family of each row
@@ -88,6 +93,20 @@ class Components:
     n_deviations: int
     n_parts: int  # connected parts, each with its own fixed effects
     estimates_fixed: bool
+    levels: tuple[int, ...] = ()  # of nested tasks whose variance is estimated
+    n_levels: int = 0
+
+    @property
+    def spreads(self) -> Index:
+        """Place of the variance of each level."""
+        first = max(self.n_deviations - 1, int(self.fixed.max(initial=-1))) + 1
+        return np.asarray(first + np.arange(len(self.levels)), dtype=np.intp)
+
+    def spread(self, theta: Array) -> Array:
+        """Variance at each level, in units of that of tasks."""
+        found = np.ones(self.n_levels)
+        found[list(self.levels)] = theta[self.spreads]
+        return found
 
     def theta(self, theta: Array) -> Array:
         """Variance of each row's deviations (k,)."""
@@ -104,8 +123,11 @@ class Components:
         """Derivatives of families: sums over their rows."""
         rows = np.flatnonzero(np.isin(self.deviations, families))
         columns = np.flatnonzero(np.isin(self.fixed, families))
-        found = fit.derivatives(rows, columns)
-        member = np.concatenate([self.deviations[rows], self.fixed[columns]])
+        chosen = np.isin(self.spreads, families)
+        levels = np.array(self.levels, dtype=np.intp)[chosen]
+        found = fit.derivatives(rows, columns, levels)
+        parts = self.deviations[rows], self.spreads[chosen], self.fixed[columns]
+        member = np.concatenate(parts)
         sums = (families[:, np.newaxis] == member).astype(np.float64)
         return Derivatives(
             sums @ found.squares,
@@ -133,7 +155,11 @@ class Evidence:
     def fit(self) -> TiedFit:
         """Best rows."""
         parts = self.components
-        return self.model.fit(parts.theta(self.theta), parts.shrinkage(self.theta))
+        return self.model.fit(
+            parts.theta(self.theta),
+            parts.shrinkage(self.theta),
+            parts.spread(self.theta),
+        )
 
     @cached_property
     def misfit(self) -> float:
@@ -339,6 +365,7 @@ class Ties:
     noise_variance: float | None  # None where nothing could be estimated
     rows: Array  # fitted coefficients (d, m), after intercepts (1, m) where tied
     shrinkage: Array  # (d,) precisions s_j = σ² / κ_j² of fixed effects; 0: none
+    between: tuple[float, ...] = ()  # weights between groups of nested tasks
 
 
 def estimate_ties(
@@ -462,7 +489,7 @@ def _estimate(
     free = isinstance(intercepts, FreeIntercepts)
     fit = SquaredFit(moments, TiedIntercepts(laplacian, 1.0) if tied else intercepts)
     total = 2.0 * fit.magnitude
-    unknown = _unknown((d, m), tied), 0.0
+    unknown = _unknown((d, m), tied, laplacian.between), 0.0
     if not np.any(laplacian.degree > 0) or not total > 0:
         return unknown
     plan = _plan(fit, laplacian)
@@ -491,7 +518,7 @@ def _estimate(
     if len(allowed) == 0:
         if search.slopes:
             return unknown
-        return Ties(weights, None, None, coef, np.zeros(d)), 0.0
+        return Ties(weights, None, None, coef, np.zeros(d), laplacian.between), 0.0
 
     # In units in which the targets and a task's mean curvature are 1. Rows that share
     # a variance share their unit.
@@ -519,14 +546,16 @@ def _estimate(
         return Evidence(model, components, sums, freedom, noise, theta)
 
     tolerance = max(search.tolerance, SETTLED_PER_TASK * m)
-    theta = _first_variances(search.start, rows, scale, unit, components)
+    theta = _first_variances(
+        search.start, rows, scale, unit, components, laplacian.between
+    )
     common = np.setdiff1d(np.arange(components.n_deviations), allowed)
     theta[common] = 0.0
     is_large = laplacian.one_group > 0 and m > MANY_TASKS
     if is_large and isinstance(plan, Stars) and search.start is None:
         # The maximum for some tasks leaves a few steps to that for all.
         some = np.arange(0, m, m // SAMPLED_TASKS)
-        stars = Stars(plan.weight[some], plan.parts[some])
+        stars = plan._replace(weight=plan.weight[some], parts=plan.parts[some])
         sample = likelihood(theta, stars, some)
         if _can_be_told(sample):
             theta = _maximise(sample, unit, allowed, tolerance).theta
@@ -546,17 +575,34 @@ def _estimate(
     coef[rows] = height / scale[:, np.newaxis] * best.fit.coef
     intercept = float(weights[0]) if tied else None
     noise_found = best.noise_variance * total
-    found = Ties(weights[extra:], intercept, noise_found, coef, shrinkage[extra:])
+    between = np.array(laplacian.between)
+    between[list(components.levels)] = 1.0 / best.theta[components.spreads]
+    found = Ties(
+        weights[extra:],
+        intercept,
+        noise_found,
+        coef,
+        shrinkage[extra:],
+        tuple(between.tolist()),
+    )
     return found, whole.value - best.value
 
 
 def _first_variances(
-    start: Ties | None, rows: Index, scale: Array, unit: float, components: Components
+    start: Ties | None,
+    rows: Index,
+    scale: Array,
+    unit: float,
+    components: Components,
+    between: tuple[float, ...],
 ) -> Array:
     """Variances of an earlier estimate, else as large as noise in a task's data."""
     n_families = max(components.n_deviations - 1, int(components.fixed.max())) + 1
-    theta = np.full(n_families, 1.0 / unit)
+    theta = np.full(n_families + len(components.levels), 1.0 / unit)
     theta[components.n_deviations :] = 1.0
+    if start is not None and len(start.between) == components.n_levels:
+        between = start.between
+    theta[components.spreads] = 1.0 / np.array(between)[list(components.levels)]
     if start is None or start.noise_variance is None:
         return theta
     extra = int(start.intercept is not None)
@@ -589,10 +635,10 @@ def _column_kinds(moments: Moments) -> tuple[Array, Mask, Mask]:
     return variance, variance <= level, within <= np.maximum(level, STILL * variance)
 
 
-def _unknown(shape: tuple[int, int], tied: bool) -> Ties:
+def _unknown(shape: tuple[int, int], tied: bool, between: tuple[float, ...]) -> Ties:
     d, m = shape
     zeros = np.zeros((d + tied, m))
-    return Ties(np.ones(d), 1.0 if tied else None, None, zeros, np.zeros(d))
+    return Ties(np.ones(d), 1.0 if tied else None, None, zeros, np.zeros(d), between)
 
 
 def _components(
@@ -605,7 +651,19 @@ def _components(
     _, found = np.unique(fixed[shrinks], return_inverse=True)
     places[shrinks] = found + len(names)
     n_parts = int(laplacian.components.max()) + 1
-    return Components(deviations, places, len(names), n_parts, estimates_fixed)
+    # Levels without groups that are tied have no variance.
+    levels = np.unique(laplacian.level[laplacian.level > 0]) - 1
+    if not estimates_fixed:
+        levels = levels[:0]  # only stars know them
+    return Components(
+        deviations,
+        places,
+        len(names),
+        n_parts,
+        estimates_fixed,
+        tuple(levels.tolist()),
+        len(laplacian.between),
+    )
 
 
 def _warn_of_few_rows(observations: float, n_free: int) -> None:
@@ -626,7 +684,8 @@ Plan = Stars | Elimination | tuple[Array, Array]  # the last: modes of L
 def _plan(fit: SquaredFit, laplacian: Laplacian) -> Plan:
     """Modes of L where tasks share a Gram matrix, stars, or an order of elimination."""
     d, m = fit.shape
-    modes = laplacian.modes if fit.normal_size < m * d**2 else None
+    shared = fit.normal_size < m * d**2 and not laplacian.between
+    modes = laplacian.modes if shared else None
     plan: Plan | None = modes or stars_of(laplacian)
     blocks = m if modes is None else len(np.unique(modes[0]))
     if plan is None:
@@ -650,16 +709,24 @@ def _order(laplacian: Laplacian) -> Elimination | None:
 
 
 def stars_of(laplacian: Laplacian) -> Stars | None:
-    """Groups that do not overlap and are all there is; None for other graphs."""
-    groups = laplacian.groups.tocoo()
-    member = np.bincount(groups.row, minlength=laplacian.m)
-    diagonal = np.count_nonzero(laplacian.edges.diagonal())
-    if member.max(initial=0) > 1 or laplacian.edges.count_nonzero() > diagonal:
+    """Trees of groups that are all there is; None for other graphs."""
+    if not laplacian.is_zero and not laplacian.is_tree:
         return None
-    size = np.bincount(groups.col, minlength=groups.shape[1])[groups.col]
-    weight = np.full(laplacian.m, np.inf)
-    weight[groups.row] = np.where(size > 1, groups.data**2 * size, np.inf)
-    return Stars(weight, laplacian.components)
+    m, forest = laplacian.m, laplacian.forest
+    tied = laplacian.first < m
+    inner = laplacian.first >= m
+    weight, parts = np.full(m, np.inf), np.zeros(m, dtype=np.intp)
+    weight[laplacian.first[tied]] = laplacian.weight[tied]
+    parts[laplacian.first[tied]] = laplacian.second[tied] - m
+    # Tasks that are not tied are groups of their own.
+    alone, k = np.flatnonzero(np.isinf(weight)), len(forest.parent)
+    parts[alone] = k + np.arange(len(alone))
+    parent = np.concatenate([forest.parent, np.full(len(alone), -1)])
+    # Weights of groups as if they varied as much as tasks do.
+    factor, level = np.array([1.0, *laplacian.between]), np.full(len(parent), -1)
+    level[laplacian.first[inner] - m] = laplacian.level[inner] - 1
+    above = np.concatenate([forest.weight, np.zeros(len(alone))]) / factor[level + 1]
+    return Stars(weight, parts, parent, above, level)
 
 
 def _model(

@@ -12,6 +12,15 @@ from priormtl.solvers.kernels.rows import LOOSE, lay_out_graph
 from priormtl.solvers.layouts import TaskBlocks
 
 PATH = Laplacian.from_edges(5, np.arange(4), np.arange(1, 5), np.arange(1.0, 5.0))
+# Tasks 0 and 1, 2 and 3, and 4 alone, in three groups of one tree.
+TREE = Laplacian.from_tree(
+    5,
+    np.array([5, 5, 6, 6, 7, 8, 8, 8, -1]),
+    ["a", "b", "alone", "all"],
+    np.array([0, 0, 0, 0, 0, 1, 1, 1, 0]),
+    (0.3,),
+    0.7,
+)
 KINDS = {
     "none": (Laplacian.empty(5), kernels.LOOSE),
     "chain": (PATH, kernels.CHAIN),
@@ -20,6 +29,11 @@ KINDS = {
         Laplacian.from_groups(5, [np.arange(3), np.arange(2, 5)], 0.7),
         kernels.LOOSE,
     ),
+    "groups apart": (
+        Laplacian.from_groups(5, [np.arange(2), np.arange(2, 4)], 0.7),
+        kernels.TREE,
+    ),
+    "tree": (TREE, kernels.TREE),
     "ring": (
         PATH + Laplacian.from_edges(5, np.array([0]), np.array([4]), np.ones(1)),
         kernels.LOOSE,
@@ -48,12 +62,16 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def random_graph(rng, m):
-    """Chain, one group of all, or nothing."""
-    kind = int(rng.integers(3))
+    """Chain, one group of all, two groups in one, or nothing."""
+    kind = int(rng.integers(4))
     if kind == 0 or m == 1:
         return Laplacian.empty(m)
     if kind == 1:
         return Laplacian.from_groups(m, [np.arange(m)], 1.5)
+    if kind == 3:
+        parent = np.array([m + i % 2 for i in range(m)] + [m + 2, m + 2, -1])
+        level = np.array([0] * m + [1, 1, 0])
+        return Laplacian.from_tree(m, parent, ["a", "b", "all"], level, (0.4,), 1.5)
     return Laplacian.from_edges(m, np.arange(m - 1), np.arange(1, m), np.ones(m - 1))
 
 
@@ -115,7 +133,7 @@ def test_a_probe_solves_twice(kind):
 
 
 @pytest.mark.parametrize("tie", [0.0, 0.4, 1e8])
-@pytest.mark.parametrize("name", ["none", "chain", "one group"])
+@pytest.mark.parametrize("name", ["none", "chain", "one group", "groups apart", "tree"])
 def test_rows_are_solved_exactly(name, tie):
     laplacian, _ = KINDS[name]
     graph = lay_out_graph(laplacian)

@@ -3,7 +3,8 @@
 A row x of one feature over all tasks minimises ½ xᵀT x − target·x + lam ‖x‖ with
 T = diag(own) + tie · L. With mu = lam/‖x‖ the solution is (T + mu)⁻¹ target, and
 Newton's method finds mu (`shrink_row`). Rows of a chain are tridiagonal systems, those
-of one group are diagonal but for a rank-one term; for other graphs T is bounded by a
+of one group are diagonal but for a rank-one term, and those of groups and nested tasks
+are eliminated from the leaves of a tree to its root. For other graphs T is bounded by a
 diagonal, as it is for a row whose minimum does not have its sign. Then only the part of
 the target that has the right sign moves the row (`update_signed_row`). Rows that are
 the same in all tasks are single numbers (`update_common_row`).
@@ -19,8 +20,9 @@ from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
 from priormtl.solvers.kernels import compiled, inlined
 
-LOOSE, CHAIN, GROUP, COMMON = 0, 1, 2, 9
+LOOSE, CHAIN, GROUP, TREE, COMMON = 0, 1, 2, 3, 4
 MAIN, OFF, DEGREE, TOGETHER = 0, 1, 2, 3  # what the rows of a band hold
+PARENT, UP, ABOVE, PIVOT = 4, 5, 6, 7  # and further ones of a tree
 MOST_SECULAR_STEPS = 60
 ROUNDING, NEARLY = 1e-14, 1e-4  # relative errors of lam/‖x‖
 TINY = 1e-300  # a pivot that vanishes
@@ -35,9 +37,9 @@ HELD = 1e200  # curvature of an entry that stays at zero
 class Graph(NamedTuple):
     """L = a tridiagonal band + other edges − U Uᵀ, the last two sparse by rows."""
 
-    kind: int  # what one row's system is: CHAIN, GROUP, or LOOSE: only bounded
+    kind: int  # what one row's system is: CHAIN, GROUP, TREE, or LOOSE: only bounded
     band: Array  # (4, m) its diagonal, its entries (i, i + 1) and a last zero; the
-    #              diagonal of L; U where L ties all tasks as one group
+    #              diagonal of L; U of one group of all tasks; rows of `lay_out_tree`
     degree: Array  # (m,) diagonal of L
     edge_start: Index  # (m + 1,)
     edge_task: Index
@@ -51,32 +53,52 @@ class Graph(NamedTuple):
 @lru_cache(maxsize=8)
 def lay_out_graph(laplacian: Laplacian) -> Graph:
     """A task graph as plain arrays, laid out once."""
-    coo, groups = laplacian.edges.tocoo(), laplacian.groups
-    m = laplacian.m
-    main, off = laplacian.edges.diagonal(), np.zeros(m)
-    above = coo.col - coo.row == 1
-    off[coo.row[above]] = coo.data[above]
-    rest = np.abs(coo.col - coo.row) > 1
-    counts = np.bincount(coo.row[rest], minlength=m)
-    order = np.argsort(coo.row[rest], kind="stable")
-    kind, degree = LOOSE, laplacian.degree
+    laplacian = laplacian.contracted()
+    m, groups, degree = laplacian.m, laplacian.latent, laplacian.degree
+    first, second, value = laplacian.first, laplacian.second, -laplacian.weight
+    beside = (second - first == 1) & (second < m)
+    off = np.zeros(m)
+    off[first[beside]] = value[beside]
+    rest = (second < m) & ~beside
+    tail = np.concatenate([first[rest], second[rest]])
+    head = np.concatenate([second[rest], first[rest]])
+    order = np.argsort(tail, kind="stable")
+    kind, tree = LOOSE, np.zeros((0, m))
     if laplacian.one_group:
         kind = GROUP
     elif off.any() and not rest.any() and not groups.nnz:
         kind = CHAIN
+    elif laplacian.is_tree:
+        kind, tree = TREE, lay_out_tree(laplacian)
     together = groups.data if kind == GROUP else np.zeros(m)
     return Graph(
         kind,
-        np.array([main, off, degree, together]),
+        np.vstack([laplacian.diagonal, off, degree, together, tree]),
         degree,
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
-        coo.col[rest][order].astype(np.intp),
-        coo.data[rest][order],
+        np.append(0, np.cumsum(np.bincount(tail, minlength=m))).astype(np.intp),
+        head[order].astype(np.intp),
+        np.tile(value[rest], 2)[order],
         groups.indptr.astype(np.intp),
         groups.indices.astype(np.intp),
         groups.data,
         int(groups.shape[1]),
     )
+
+
+def lay_out_tree(laplacian: Laplacian) -> Array:
+    """Tasks tied to one latent node each, as further rows of a band (4, m).
+
+    The latent node of each task (−1: none), the parent of each latent node (−1: none),
+    the weight of the edge to it, and its pivot (`graphs.Forest`), which is zero after
+    the last one. A tree in which all latent nodes branch has fewer of them than leaves.
+    """
+    m, k, forest = laplacian.m, len(laplacian.names), laplacian.forest
+    tree = np.zeros((4, m))
+    tied = laplacian.first < m
+    tree[0] = -1.0
+    tree[0, laplacian.first[tied]] = laplacian.second[tied] - m
+    tree[1, :k], tree[2, :k], tree[3, :k] = forest.parent, forest.weight, forest.pivot
+    return tree
 
 
 @inlined
@@ -113,7 +135,10 @@ def add_band(band: Array, tie: float, x: Array, out: Array) -> None:
 
 @compiled
 def add_row_ties(kind: int, band: Array, tie: float, x: Array, out: Array) -> None:
-    """Add tie · L x for a chain or one group of all."""
+    """Add tie · L x for a chain, one group of all, or a tree."""
+    if kind == TREE:
+        add_tree(band, tie, x, out)
+        return
     add_band(band, tie, x, out)
     if kind == GROUP:
         together, along = band[TOGETHER], 0.0
@@ -121,6 +146,28 @@ def add_row_ties(kind: int, band: Array, tie: float, x: Array, out: Array) -> No
             along += together[i] * x[i]
         for i in range(len(x)):
             out[i] -= tie * along * together[i]
+
+
+@compiled
+def add_tree(band: Array, tie: float, x: Array, out: Array) -> None:
+    """Add tie · L x for a tree: weights times differences from latent nodes."""
+    main, parent, m = band[MAIN], band[PARENT], len(x)
+    up, above, pivot = band[UP], band[ABOVE], band[PIVOT]
+    q, k = np.zeros(m), 0
+    for i in range(m):
+        if parent[i] >= 0.0:
+            q[int(parent[i])] += main[i] * x[i]
+    while k < m and pivot[k] > 0.0:
+        if up[k] >= 0.0:
+            q[int(up[k])] += above[k] / pivot[k] * q[k]
+        k += 1
+    for g in range(k - 1, -1, -1):
+        if up[g] >= 0.0:
+            q[g] += above[g] * q[int(up[g])]
+        q[g] /= pivot[g]
+    for i in range(m):
+        if parent[i] >= 0.0:
+            out[i] += tie * main[i] * (x[i] - q[int(parent[i])])
 
 
 @compiled
@@ -237,6 +284,62 @@ def solve_chain(parts: Array, rhs: Array, out: Array) -> None:
 
 
 @compiled
+def factor_tree(
+    band: Array, tie: float, own: Array, shift: float, parts: Array
+) -> None:
+    """Eliminate tasks, then latent nodes from the leaves to the roots.
+
+    A node with the diagonal a below an edge w hands on w a / (a + w): nothing cancels.
+    Parts: inverted pivots of tasks and of latent nodes; the last is for `solve_tree`.
+    """
+    main, parent, m = band[MAIN], band[PARENT], len(own)
+    up, above, last = band[UP], band[ABOVE], band[PIVOT]
+    pivot, latent = parts[0], parts[1]
+    for i in range(m):
+        value = own[i] + shift + tie * main[i]
+        pivot[i] = 1.0 / value if value > TINY else 0.0
+        latent[i] = 0.0
+    for i in range(m):
+        if parent[i] >= 0.0:
+            left = tie * main[i] * (own[i] + shift) * pivot[i]
+            latent[int(parent[i])] += left
+    k = 0
+    while k < m and last[k] > 0.0:
+        left, edge = latent[k], tie * above[k]
+        inverse = 1.0 / (left + edge) if left + edge > TINY else 0.0
+        if up[k] >= 0.0:
+            latent[int(up[k])] += edge * left * inverse
+        latent[k] = inverse
+        k += 1
+
+
+@compiled
+def solve_tree(band: Array, tie: float, parts: Array, rhs: Array, out: Array) -> None:
+    """Solve by the factors of ``factor_tree``: to the roots, and back to the leaves."""
+    main, parent, m = band[MAIN], band[PARENT], len(rhs)
+    up, above, last = band[UP], band[ABOVE], band[PIVOT]
+    pivot, latent, q = parts[0], parts[1], parts[2]
+    for i in range(m):
+        out[i] = rhs[i] * pivot[i]
+        q[i] = 0.0
+    for i in range(m):
+        if parent[i] >= 0.0:
+            q[int(parent[i])] += tie * main[i] * out[i]
+    k = 0
+    while k < m and last[k] > 0.0:
+        if up[k] >= 0.0:
+            q[int(up[k])] += tie * above[k] * latent[k] * q[k]
+        k += 1
+    for g in range(k - 1, -1, -1):
+        if up[g] >= 0.0:
+            q[g] += tie * above[g] * q[int(up[g])]
+        q[g] *= latent[g]
+    for i in range(m):
+        if parent[i] >= 0.0:
+            out[i] += pivot[i] * tie * main[i] * q[int(parent[i])]
+
+
+@compiled
 def factor_row(
     kind: int, band: Array, tie: float, own: Array, shift: float, parts: Array
 ) -> float:
@@ -249,6 +352,9 @@ def factor_row(
     m = len(own)
     if kind == CHAIN and tie > 0.0:
         factor_chain(band, tie, own, shift, parts)
+        return 1.0
+    if kind == TREE and tie > 0.0:
+        factor_tree(band, tie, own, shift, parts)
         return 1.0
     diagonal, factor = band[MAIN], tie
     if kind == LOOSE:
@@ -275,6 +381,9 @@ def solve_row(
     """Solve by the factors of ``factor_row``."""
     if kind == CHAIN and tie > 0.0:
         solve_chain(parts, rhs, out)
+        return
+    if kind == TREE and tie > 0.0:
+        solve_tree(band, tie, parts, rhs, out)
         return
     m, pivot = len(rhs), parts[0]
     for i in range(m):
