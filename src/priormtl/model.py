@@ -231,7 +231,7 @@ class Model:
         """How much intercepts and coefficients vary between tasks, by REML."""
         fit = self._bind(source, graph, 1.0, None)
         common = self.common if prior is None else prior.common_features + self.common
-        families = _families(source, prior, common)
+        families = find_families(source, prior, common)
         centred = graph.one_group or (graph.between and graph.is_tree)
         if start is None and np.any(families.fixed >= 0) and not centred:
             # REML estimates how shared effects shrink only for ties to a common mean.
@@ -262,7 +262,7 @@ def _constraints(
     return RowConstraints(np.zeros(d) if signs is None else signs * 1.0, same)
 
 
-def _families(
+def find_families(
     source: Any, prior: FeaturePrior | None, common: Sequence[int]
 ) -> Families:
     """Features that share variances: wiggles and categories of one column.

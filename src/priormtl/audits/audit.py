@@ -7,6 +7,7 @@ rows is found in ``holdout``.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,10 +19,12 @@ from priormtl.audits import wald
 from priormtl.audits.holdout import benefit_of_search, deal_splits, hold_out
 from priormtl.audits.refits import TUNED, FittedProblem, read_problem, read_rows
 from priormtl.audits.results import PriorAudit, RelationAudit
+from priormtl.audits.statements import StatementTest, judge_statements
 from priormtl.checks import check_count
 from priormtl.data import as_frame, find_frame_library, name_features
 from priormtl.estimators import ClassificationTasks, show_progress
 from priormtl.graphs import Laplacian
+from priormtl.penalties import L21
 from priormtl.priors import Targets, measure_violations
 from priormtl.problem import Problem
 from priormtl.selection import Split
@@ -121,7 +124,8 @@ def audit_prior(
     fitted = read_problem(model, table)
     prior, tuned = fitted.problem.prior, isinstance(model, TUNED)
     has_ties = prior.epsilon > 0 and not prior.laplacian.is_zero
-    if not prior.D.nnz and not has_ties:
+    known = fitted.setup.feature_prior
+    if not prior.D.nnz and not has_ties and (known is None or not known.parts):
         raise ValueError(
             "model must have been fitted with a feature_prior that relates features, "
             "or with ties between tasks: got neither. Name relations with "
@@ -158,7 +162,10 @@ def audit_prior(
         without = fitted.solve(theta=0.0, epsilon=prior.epsilon)
         advance()
         weighted = _leave_out_outliers(fitted, without)
-        relations = []
+        relations: list[RelationAudit] = []
+        if known is not None:
+            free = _without_statements(fitted, without)
+            relations += _audit_statements(fitted, judge_statements(fitted, free))
         if prior.D.nnz:
             relations += _audit_relations(fitted, weighted, without.coef)
         advance()
@@ -189,6 +196,57 @@ def audit_prior(
         without.certificate.gap,
         None if as_frame(X) is None else find_frame_library(X),
     )
+
+
+def _without_statements(fitted: FittedProblem, without: Solution) -> Array:
+    """P without the prior, and without signs and common effects."""
+    constraints = fitted.problem.constraints
+    if constraints is None:
+        return without.coef
+    problem = replace(fitted.setup.problem, penalty=L21(), memo={})
+    problem = problem.with_strengths(lam=fitted.problem.lam, theta=0.0)
+    return fitted.plain._solver().solve(problem, without.coef).coef
+
+
+def _audit_statements(
+    fitted: FittedProblem, tests: Sequence[StatementTest]
+) -> list[RelationAudit]:
+    """Statements about single features, smallest p value first.
+
+    That a curve is a straight line does not contradict that it is smooth.
+    """
+    signs = fitted.problem.constraints
+    names = name_features(fitted.setup.moments.features, len(fitted.coef))
+    tested = [
+        wald.UNKNOWN if test.sign == "smooth" else wald.WaldTest(*test[-2:])
+        for test in tests
+    ]
+    found = []
+    for test, verdict in zip(tests, wald.verdicts(tested), strict=True):
+        after = 0.0
+        if signs is not None and test.sign.startswith("non"):
+            after = float(np.mean(fitted.coef[names.index(test.feature)] == 0))
+        words = verdict
+        if test.sign == "smooth" and not np.isnan(test.p_value):
+            words = "agrees"
+        found.append(
+            RelationAudit(
+                "statement",
+                test.relation,
+                test.feature,
+                None,
+                test.sign,
+                weight=1.0,
+                violation_before=test.before,
+                violation_after=after,
+                share=0.0,
+                sensitivity=0.0,
+                statistic=test.statistic,
+                p_value=test.p_value,
+                verdict=words,
+            )
+        )
+    return sorted(found, key=lambda one: (np.isnan(one.p_value), one.p_value))
 
 
 class _Weighted(NamedTuple):

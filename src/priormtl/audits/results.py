@@ -19,15 +19,22 @@ from priormtl.tables import to_json as dump_json
 MOST_ROWS = 20  # of a table that is shown; frames and JSON hold all
 MOST_NAMES = 5  # of contradicted relations in a sentence
 HEADER = ("relation", "verdict", "statistic", "p", "before", "after", "share")
-KINDS = {"feature": "Relations between features", "task": "Ties between tasks"}
+KINDS = {
+    "statement": "Statements about single features",
+    "feature": "Relations between features",
+    "task": "Ties between tasks",
+}
 
 
 @dataclass(frozen=True)
 class RelationAudit:
     """One relation of the prior, and what the data say about it.
 
-    ``kind`` is "feature" for rows of D, "task" for ties between tasks; ``sign`` is
-    "similar", "opposite" or "combination" (any other row of D).
+    ``kind`` is "statement" for signs, common and smooth effects of single features,
+    "feature" for rows of D, "task" for ties between tasks; ``sign`` is "nonnegative",
+    "nonpositive", "common", "smooth", "similar", "opposite" or "combination" (any other
+    row of D). Violations of signs are shares of tasks: those outside without the sign,
+    and those at the bound.
     """
 
     kind: str

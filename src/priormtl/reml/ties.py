@@ -366,6 +366,9 @@ class Ties:
     rows: Array  # fitted coefficients (d, m), after intercepts (1, m) where tied
     shrinkage: Array  # (d,) precisions s_j = σ² / κ_j² of fixed effects; 0: none
     between: tuple[float, ...] = ()  # weights between groups of nested tasks
+    # Minus twice the restricted log-likelihood, but for a constant that depends on the
+    # data and on which effects are fixed only; NaN where nothing could be estimated.
+    deviance: float = float("nan")
 
 
 def estimate_ties(
@@ -584,6 +587,7 @@ def _estimate(
         coef,
         shrinkage[extra:],
         tuple(between.tolist()),
+        float(best.value),
     )
     return found, whole.value - best.value
 

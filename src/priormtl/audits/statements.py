@@ -1,0 +1,269 @@
+"""Tests of what was stated about single features: signs, common and smooth effects.
+
+A sign is tested in two ways. The mean effect of all tasks is estimated by least squares
+over all tasks, with a variance that allows rows of one task to hang together and tasks
+to differ (Liang and Zeger 1986); it may lie on the wrong side by chance. And each
+task's own effect may: Σ z² over the effects on the wrong side has a mixture of χ²
+distributions if all true effects are zero, which is the worst case (Robertson, Wright
+and Dykstra 1988). The smaller p value counts, twice.
+
+Whether an effect is the same in all tasks, and whether a curve is a straight line, are
+questions about variances: the restricted likelihoods with and without them are
+compared. A variance of zero lies on the boundary, so that the statistic is zero in half
+of all cases (Self and Liang 1987).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.stats import binom, chi2, norm
+from scipy.stats import t as student
+
+from priormtl._arrays import Array
+from priormtl.audits.refits import FittedProblem
+from priormtl.data import Moments, name_features
+from priormtl.graphs import Laplacian
+from priormtl.losses import FreeIntercepts, Intercepts, SquaredFit
+from priormtl.model import find_families
+from priormtl.priors import FeaturePrior, TaskPrior, laplacian
+from priormtl.reml import COMMON, Families, estimate_ties
+from priormtl.splines import wiggles_of
+
+FEWEST_CLUSTERS = 4  # tasks, from which on their scores tell the variance
+FEWEST_LEFT = 10  # degrees of freedom from which on a task tells its own noise
+LEVEL = 0.05  # below which a curve is none that a straight line could replace
+VANISHING = 1e-12  # relative size of eigenvalues and curvatures that count as zero
+
+
+class StatementTest(NamedTuple):
+    """A statement about one feature, and what the data say about it."""
+
+    relation: str  # in words
+    feature: str
+    sign: str  # "nonnegative", "nonpositive", "common" or "smooth"
+    before: float  # share of tasks that the statement moves, of a fit without it
+    statistic: float
+    p_value: float
+
+
+def judge_statements(fitted: FittedProblem, without: Array) -> list[StatementTest]:
+    """Test signs, common effects and curves; ``without`` (d, m) is P without them."""
+    prior = fitted.setup.feature_prior
+    if prior is None:
+        return []
+    problem = fitted.setup.problem
+    point = problem.at(np.ascontiguousarray(without))
+    model = problem.fit.quadratic_model(point.fit)
+    if not isinstance(model, SquaredFit):
+        return []
+    names = name_features(fitted.setup.moments.features, len(without))
+    known_noise = None if problem.fit.is_quadratic else 1.0
+    # Differences between tasks are judged whatever ties the model has.
+    graph = laplacian(TaskPrior.mean(), model.moments.tasks)
+    families = find_families(model.moments, prior, prior.common_features)
+    variances = Variances(model.moments, graph, model.intercepts, known_noise, families)
+    return [
+        *_judge_signs(model, prior, names, without),
+        *_judge_common(variances, prior, names),
+        *_judge_curves(variances, names),
+    ]
+
+
+# Signs.
+
+
+def _judge_signs(
+    model: SquaredFit, prior: FeaturePrior, names: Sequence[str], without: Array
+) -> list[StatementTest]:
+    signs = prior.signs(len(names))
+    if signs is None:
+        return []
+    gram, cross = _products(model)
+    mean, covariance, degrees = _mean_effects(gram, cross, model)
+    found = []
+    for j in np.flatnonzero(signs).tolist():
+        sign = float(signs[j])
+        error = float(np.sqrt(covariance[j, j]))
+        z = sign * float(mean[j]) / error if error > 0 else np.nan
+        together = float(student.cdf(z, degrees))
+        alone = _one_sided(sign * _task_scores(model, mean, j))
+        p = float(np.nanmin([together, alone])) if error > 0 else np.nan
+        outside = float(np.mean(sign * without[j] < 0))
+        words = f"{names[j]} {'≥' if sign > 0 else '≤'} 0"
+        kind = "nonnegative" if sign > 0 else "nonpositive"
+        statistic = max(0.0, -z) ** 2 if error > 0 else np.nan
+        tested = statistic, min(1.0, 2.0 * p)
+        found.append(StatementTest(words, names[j], kind, outside, *tested))
+    return found
+
+
+def _products(model: SquaredFit) -> tuple[Array, Array]:
+    """XᵀX (m, d, d) and Xᵀy (m, d) of tasks, as intercepts let the data speak.
+
+    About the means of tasks if intercepts are free, and about zero if there are none.
+    If intercepts are tied, means of tasks count about the common mean, as much less as
+    intercepts vary (generalised least squares).
+    """
+    moments = model.moments
+    gram = np.broadcast_to(
+        moments.gram(), (model.shape[1], model.shape[0], model.shape[0])
+    )
+    if model.intercepts.are_free:
+        return gram, moments.xy
+    x, y, weight = moments.x_mean, moments.y_mean, moments.weight
+    if not model.intercepts.are_fixed:
+        tie = model.intercepts.tie_strength
+        weight = weight * tie / (weight + tie)
+        x, y = x - weight @ x / weight.sum(), y - weight @ y / weight.sum()
+    weighted = weight[:, np.newaxis] * x
+    return (
+        gram + weighted[:, :, np.newaxis] * x[:, np.newaxis, :],
+        moments.xy + weighted * y[:, np.newaxis],
+    )
+
+
+def _mean_effects(
+    gram: Array, cross: Array, model: SquaredFit
+) -> tuple[Array, Array, float]:
+    """Effects common to all tasks, their covariance and degrees of freedom."""
+    m, d = cross.shape
+    inverse = np.linalg.pinv(gram.sum(axis=0), rcond=VANISHING, hermitian=True)
+    mean = inverse @ cross.sum(axis=0)
+    scores = cross - gram @ mean
+    if m >= FEWEST_CLUSTERS:
+        middle = scores.T @ scores * (m / (m - 1.0))
+        return mean, inverse @ middle @ inverse, m - 1.0
+    left = max(1.0, float(model.moments.weight.sum()) - d - m)
+    misfit = 2.0 * model.evaluate(np.repeat(mean[:, np.newaxis], m, axis=1)).value
+    return mean, misfit / left * inverse, left
+
+
+def _task_scores(model: SquaredFit, mean: Array, j: int) -> Array:
+    """Each task's own effect of a feature over its error, as a normal variable.
+
+    Tasks have intercepts of their own. Other effects are the task's own, too, where it
+    has rows enough for all; else they are those of all tasks. NaN where a task knows
+    nothing.
+    """
+    if not model.intercepts.are_fixed:
+        model = replace(model, intercepts=FreeIntercepts())
+    (gram, cross), moments = _products(model), model.moments
+    m, d = cross.shape
+    effects, errors = np.full(m, np.nan), np.full(m, np.nan)
+    misfits, left = np.zeros(m), np.zeros(m)
+    squares = moments.yy
+    if model.intercepts.are_fixed:
+        squares = squares + moments.weight * moments.y_mean**2
+    for i in range(m):
+        own = np.arange(d) if moments.weight[i] >= d + 3 else np.array([j])
+        place = int(np.flatnonzero(own == j)[0])
+        block = gram[i][np.ix_(own, own)]
+        inverse = np.linalg.pinv(block, rcond=VANISHING, hermitian=True)
+        left[i] = moments.weight[i] - len(own) - 1
+        if not inverse[place, place] > 0 or left[i] <= 0:
+            left[i] = 0.0
+            continue
+        values = np.array(mean)
+        values[own] += inverse @ (cross[i, own] - gram[i][own] @ mean)
+        misfit = squares[i] - 2.0 * cross[i] @ values + values @ gram[i] @ values
+        misfits[i] = max(0.0, float(misfit))
+        effects[i], errors[i] = values[j], np.sqrt(inverse[place, place])
+    total, scores = float(left.sum()), np.full(m, np.nan)
+    pooled = float(misfits.sum()) / total if total > 0 else 0.0
+    for i in np.flatnonzero(np.isfinite(effects)).tolist():
+        alone = left[i] >= FEWEST_LEFT
+        noise = misfits[i] / left[i] if alone else pooled
+        if noise > 0:
+            ratio = effects[i] / (errors[i] * np.sqrt(noise))
+            scores[i] = norm.isf(student.sf(ratio, left[i] if alone else total))
+    return scores
+
+
+def _one_sided(scores: Array) -> float:
+    """P value of Σ z² over negative scores, if all true effects are zero."""
+    known = scores[np.isfinite(scores)]
+    if not len(known):
+        return float("nan")
+    statistic = float(np.sum(np.minimum(known, 0.0) ** 2))
+    if statistic == 0.0:
+        return 1.0
+    counts = np.arange(1, len(known) + 1)
+    weights = binom.pmf(counts, len(known), 0.5)
+    return float(weights @ chi2.sf(statistic, counts))
+
+
+# Variances.
+
+
+@dataclass(frozen=True, eq=False)
+class Variances:
+    """A model of how effects vary, whose restricted likelihood can be maximised."""
+
+    moments: Moments
+    graph: Laplacian
+    intercepts: Intercepts
+    noise: float | None  # None: estimated
+    families: Families
+
+    def deviance(self) -> float:
+        """Minus twice the largest log-likelihood, but for a constant."""
+        options: dict[str, Any] = {
+            "families": self.families,
+            "noise_variance": self.noise,
+        }
+        return estimate_ties(
+            self.moments, self.graph, self.intercepts, **options
+        ).deviance
+
+    def with_own(self, feature: int) -> Self:
+        """Same, where the effect of a feature varies on its own."""
+        deviations = np.array(self.families.deviations)
+        deviations[feature] = deviations.max() + 1
+        return replace(self, families=self.families._replace(deviations=deviations))
+
+    def without(self, features: Sequence[int]) -> Self:
+        """Same without these features."""
+        kept = np.setdiff1d(np.arange(self.moments.shape[0]), features)
+        deviations, fixed = (part[kept] for part in self.families)
+        moments = self.moments.restrict(kept)
+        return replace(self, moments=moments, families=Families(deviations, fixed))
+
+
+def _compare(small: Variances, large: Variances, n_more: int) -> tuple[float, float]:
+    """Gain in twice the log-likelihood by so many more variances, and its p value."""
+    gain = small.deviance() - large.deviance()
+    if not np.isfinite(gain):
+        return np.nan, np.nan
+    if gain <= 0:
+        return 0.0, 1.0
+    counts = np.arange(1, n_more + 1)
+    weights = binom.pmf(counts, n_more, 0.5)
+    return gain, float(weights @ chi2.sf(gain, counts))
+
+
+def _judge_common(
+    variances: Variances, prior: FeaturePrior, names: Sequence[str]
+) -> list[StatementTest]:
+    found = []
+    for j in prior.common_features:
+        if "~" not in names[j]:  # wiggles belong to the straight line of their column
+            tested = _compare(variances, variances.with_own(j), 1)
+            words = f"{names[j]}: the same in all tasks"
+            found.append(StatementTest(words, names[j], "common", 0.0, *tested))
+    return found
+
+
+def _judge_curves(variances: Variances, names: Sequence[str]) -> list[StatementTest]:
+    """Whether straight lines would do, for columns that are stated to be smooth."""
+    found, families = [], variances.families
+    for column, wiggles in wiggles_of(names).items():
+        if np.all(families.fixed[wiggles] >= 0):
+            varies = bool(np.any(families.deviations[wiggles] != COMMON))
+            straight = variances.without(wiggles)
+            gain, p = _compare(straight, variances, 1 + varies)
+            words = "a straight line would do" if p > LEVEL else "it is curved"
+            text = f"{column}: smooth ({words})"
+            found.append(StatementTest(text, column, "smooth", 0.0, gain, p))
+    return found
