@@ -105,13 +105,15 @@ def find_task_columns(task: Any, names: Sequence[Hashable]) -> tuple[Any, ...]:
 
     ``task`` is one name, several, or the name of several that were joined.
     """
+    parts = tuple(task) if isinstance(task, list | tuple) else (task,)
+    if not parts:
+        raise ValueError("task must name the column of the tasks: got an empty list.")
     joined = join_names(task)
     if joined in names:
         return (joined,)
-    parts = tuple(task) if isinstance(task, list | tuple) else (task,)
     if len(parts) == 1 and isinstance(joined, str):
         found = tuple(joined.split(SEPARATOR))
-        if all(part in names for part in found):
+        if any(part in names for part in found):
             return found
     return parts
 
