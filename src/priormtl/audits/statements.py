@@ -15,20 +15,22 @@ of all cases (Self and Liang 1987).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import digamma, polygamma
 from scipy.stats import binom, chi2, norm
 from scipy.stats import t as student
 
 from priormtl._arrays import Array
 from priormtl.audits.refits import FittedProblem
-from priormtl.data import Moments, name_features
+from priormtl.data import Moments, TaskStatistics, name_features
 from priormtl.graphs import Laplacian
 from priormtl.losses import FreeIntercepts, Intercepts, SquaredFit
 from priormtl.model import find_families
 from priormtl.priors import FeaturePrior, TaskPrior, laplacian
-from priormtl.reml import COMMON, Families, estimate_ties
+from priormtl.reml import COMMON, Families, Ties, estimate_ties
 from priormtl.splines import wiggles_of
 
 FEWEST_CLUSTERS = 4  # tasks, from which on their scores tell the variance
@@ -64,6 +66,8 @@ def judge_statements(fitted: FittedProblem, without: Array) -> list[StatementTes
     graph = laplacian(TaskPrior.mean(), model.moments.tasks)
     families = find_families(model.moments, prior, prior.common_features)
     variances = Variances(model.moments, graph, model.intercepts, known_noise, families)
+    if known_noise is None:
+        variances = variances.with_equal_noise()
     return [
         *_judge_signs(model, prior, names, without),
         *_judge_common(variances, prior, names),
@@ -209,13 +213,47 @@ class Variances:
 
     def deviance(self) -> float:
         """Minus twice the largest log-likelihood, but for a constant."""
-        options: dict[str, Any] = {
-            "families": self.families,
-            "noise_variance": self.noise,
-        }
+        return self._fit().deviance
+
+    def _fit(self) -> Ties:
         return estimate_ties(
-            self.moments, self.graph, self.intercepts, **options
-        ).deviance
+            self.moments,
+            self.graph,
+            self.intercepts,
+            families=self.families,
+            noise_variance=self.noise,
+        )
+
+    def with_equal_noise(self) -> Self:
+        """Same with tasks weighted by their noise: noisy tasks would seem to differ.
+
+        Variances of noise are shrunken towards their mean (`shrink_variances`).
+        """
+        found, moments = self._fit(), self.moments
+        if found.noise_variance is None:
+            return self
+        extra = len(found.rows) - moments.shape[0]
+        rows, gram = found.rows[extra:].T, moments.gram()
+        misfits = moments.yy - 2.0 * np.sum(moments.xy * rows, axis=1)
+        misfits = misfits + np.einsum("ij,ijk,ik->i", rows, gram, rows)
+        total = float(moments.weight.sum())
+        share = max(0.1, float(misfits.sum()) / (found.noise_variance * total))
+        left = np.maximum(1.0, min(1.0, share) * moments.weight)
+        noise = shrink_variances(misfits / left, left)
+        # Weights count as rows: their sum stays.
+        factor = total / noise / float(moments.weight @ (1.0 / noise))
+        column = factor[:, np.newaxis]
+        statistics = TaskStatistics(
+            moments.weight * factor,
+            moments.x_mean,
+            moments.y_mean,
+            gram * column[:, :, np.newaxis],
+            moments.xy * column,
+            moments.yy * factor,
+            moments.tasks,
+            moments.features,
+        )
+        return replace(self, moments=statistics)
 
     def with_own(self, feature: int) -> Self:
         """Same, where the effect of a feature varies on its own."""
@@ -229,6 +267,29 @@ class Variances:
         deviations, fixed = (part[kept] for part in self.families)
         moments = self.moments.restrict(kept)
         return replace(self, moments=moments, families=Families(deviations, fixed))
+
+
+def shrink_variances(variances: Array, degrees: Array) -> Array:
+    """Empirical Bayes estimates of variances, each with its degrees of freedom.
+
+    If true variances follow a scaled inverse χ² distribution, logarithms of estimates
+    have a known mean and variance, which give its degrees of freedom (Smyth 2004).
+    """
+    known = variances > 0
+    if np.count_nonzero(known) < FEWEST_CLUSTERS:
+        return np.full_like(variances, variances.mean() or 1.0)
+    half = 0.5 * degrees[known]
+    logs = np.log(variances[known]) - digamma(half) + np.log(half)
+    excess = float(logs.var(ddof=1) - polygamma(1, half).mean())
+    if excess <= 0:
+        mean = degrees @ variances / degrees.sum()
+        return np.full_like(variances, mean)
+    # trigamma falls from infinity to 0, and 1/x ≤ trigamma(x) ≤ 1/x + 1/x².
+    high = 1.0 + 1.0 / excess + 1.0 / np.sqrt(excess)
+    low = 0.5 / (excess + np.sqrt(excess))
+    prior = brentq(lambda x: float(polygamma(1, x)) - excess, min(low, 1e-3), high)
+    centre = float(np.exp(logs.mean() + digamma(prior) - np.log(prior)))
+    return (2.0 * prior * centre + degrees * variances) / (2.0 * prior + degrees)
 
 
 def _compare(small: Variances, large: Variances, n_more: int) -> tuple[float, float]:
