@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.pipeline import Pipeline
 
 from priormtl._arrays import Array, Index
 from priormtl.audits import wald
@@ -61,7 +62,8 @@ def audit_prior(
     Parameters
     ----------
     model : MultiTaskRegressor, MultiTaskClassifier or their CV variants
-        Fitted model with a feature prior or a task prior.
+        Fitted model with a feature prior or a task prior, or a pipeline that ends with
+        one, such as a ``tabular_model``.
     X, y, task, sample_weight : optional
         The rows to which the model was fitted. If they are not given, relations are
         tested with the statistics that models with squared loss keep. The benefit of
@@ -77,8 +79,9 @@ def audit_prior(
     Returns
     -------
     PriorAudit
-        ``relations`` contains one entry per relation, sorted by disagreement:
-        relations between features first, then couplings between tasks. ``helped``
+        ``relations`` contains one entry per statement, sorted by disagreement: signs,
+        common and smooth effects first, then relations between features and known
+        values, then couplings between tasks. ``helped``
         contains errors on held-out rows with and without the prior, a confidence
         interval and a verdict. ``helped_tuned`` contains the same for CV models, each
         with its own best lam.
@@ -103,6 +106,12 @@ def audit_prior(
     tested. A coupling between tasks "disagrees" if the tasks, estimated separately,
     differ by more than the strength of the coupling allows.
 
+    A sign is tested by the mean effect of all tasks, with a variance that allows tasks
+    to differ, and by the tasks' own effects (one-sided). Whether an effect is the same
+    in all tasks, or a smooth effect is a straight line, is tested by restricted
+    likelihoods with and without the variances in question, with tasks weighted by
+    their noise. A straight line does not contradict that an effect is smooth.
+
     With ``outlier_tasks``, the audit refers to the shared component of the
     coefficients, to which the priors apply. Fits without the prior use the outlier
     strength of the model. Outlier tasks are excluded from the tests of relations, and
@@ -120,6 +129,10 @@ def audit_prior(
     'x0 ~ x1'
     """
     check_count("n_repeats", n_repeats)
+    if isinstance(model, Pipeline):
+        # The model of a table is that of its features, boosting aside.
+        X = None if X is None else model[:-1].transform(X)
+        model = getattr(model[-1], "model_", model[-1])
     table = None if X is None else read_rows(model, X, y, task, sample_weight)
     fitted = read_problem(model, table)
     prior, tuned = fitted.problem.prior, isinstance(model, TUNED)

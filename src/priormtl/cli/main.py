@@ -23,6 +23,7 @@ COMMANDS = {
     "fit": "fit",
     "predict": "predict",
     "report": "report",
+    "audit": "audit",
     "compare": "compare",
     "reproduce": "reproduce",
     "stats": "stats",
