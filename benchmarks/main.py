@@ -14,6 +14,7 @@ from benchmarks.workloads import (
     cross_validation,
     growth,
     images,
+    intervals,
     latency,
     logistic,
     methods,
@@ -39,6 +40,7 @@ WORKLOADS = {
     "baselines": baselines,
     "out_of_core": out_of_core,
     "tables": tables,
+    "intervals": intervals,
 }
 
 

@@ -323,7 +323,7 @@ def test_an_empty_array_of_impossible_size_is_refused(tmp_path):
         read_bytes(tmp_path, sealed(header))
 
 
-@pytest.mark.parametrize("dtype", ["F32", "BOOL", "O", "<f8", "", None, 8, ["F64"]])
+@pytest.mark.parametrize("dtype", ["F16", "BOOL", "O", "<f8", "", None, 8, ["F64"]])
 def test_other_types_are_refused(tmp_path, dtype):
     header = header_of(x=entry([0, 16], [2], dtype))
     with pytest.raises(ModelFileError, match="'x' has an unknown type"):

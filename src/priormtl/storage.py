@@ -21,6 +21,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
+from priormtl.estimators.intervals import Calibration
 from priormtl.estimators.linear import LinearMultiTask, task_array
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.exceptions import ModelFileError
@@ -40,6 +41,7 @@ from priormtl.tabular import (
     StackedClassifier,
     StackedRegressor,
     TableFeatures,
+    TabularPipeline,
 )
 from priormtl.trees import Trees
 
@@ -54,6 +56,8 @@ TREE_ARRAYS = (
     "right",
     "value",
 )
+
+CALIBRATED = ("scale", "knots", "unseen", "coef", "intercept")
 
 KIND = "model"
 PIPELINE = "tabular_model"
@@ -118,7 +122,42 @@ def _dump(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         arrays |= {"shared_coef": model.shared_coef_, "own_coef": model.own_coef_}
     if isinstance(model, CrossValidated):
         arrays |= _search_arrays(model)
+    _add_calibration(model, settings, arrays, "calibration")
     return settings, arrays
+
+
+def _add_calibration(
+    model: Any, settings: dict[str, Any], arrays: dict[str, np.ndarray], prefix: str
+) -> None:
+    """Add what intervals are made of, if it is known."""
+    known = getattr(model, "calibration_", None)
+    if known is not None:
+        settings[prefix] = known.kind
+        for name in CALIBRATED:
+            arrays[f"{prefix}_{name}"] = getattr(known, name)
+
+
+def _read_calibration(
+    settings: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    prefix: str,
+    shape: tuple[int, ...],
+) -> dict[str, Calibration]:
+    """Attribute of a model with this shape of coefficients; none if not known."""
+    if prefix not in settings:
+        return {}
+    kind = settings[prefix]
+    _demand(kind in ("cv+", "normal"), "kind of intervals")
+    parts = [arrays[f"{prefix}_{name}"] for name in CALIBRATED]
+    scale, knots, unseen, coef, intercept = parts
+    m, d = shape
+    folds = len(coef)
+    fits = scale.shape == (m,) and knots.ndim == unseen.ndim == 1
+    fits &= len(knots) > 1 and len(unseen) > 1
+    fits &= coef.shape == (folds, m, d) and intercept.shape == (folds, m)
+    fits &= all(part.dtype.kind == "f" for part in parts)
+    _demand(fits and bool(np.all(scale > 0)), "intervals")
+    return {"calibration_": Calibration(kind, *parts)}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -200,7 +239,7 @@ def _search_arrays(model: CrossValidated) -> dict[str, np.ndarray]:
 def _measures(model: LinearMultiTask) -> tuple[str, ...]:
     """What a fit counts and measures beside the model itself."""
     goodness = ("task_r2",) if isinstance(model, RegressionTasks) else ()
-    return ("task_weight", "feature_scale", *goodness)
+    return ("task_weight", "task_effect", "feature_scale", *goodness)
 
 
 def _plain_scalar(value: Any) -> Any:
@@ -290,6 +329,8 @@ def _restore(
         model.shared_coef_, model.own_coef_ = parts
         model.outlier_tasks_ = model.tasks_[model.own_coef_.any(axis=1)]
         model.outlier_strength_ = float(fitted["outlier_strength"])
+    known = _read_calibration(settings, arrays, "calibration", coef.shape)
+    model.__dict__.update(known)
     return model
 
 
@@ -394,7 +435,10 @@ def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarra
         "trees": [[one.base, one.depth] for one in trees],
         "trees_weight": last.trees_weight_ if stacked else 0.0,
     }
-    return {"class": PIPELINE, "table": table, "model": settings}, arrays
+    saved = {"class": PIPELINE, "table": table, "model": settings}
+    if stacked and last.trees_:
+        _add_calibration(last, saved, arrays, "stack")
+    return saved, arrays
 
 
 def _restore_pipeline(
@@ -433,7 +477,11 @@ def _restore_pipeline(
             parts = {name: arrays[f"{name}_{number}"] for name in TREE_ARRAYS}
             _check_trees(parts, linear.n_features_in_)
             last.trees_.append(Trees(base=float(base), depth=int(depth), **parts))
-    return Pipeline([("features", features), ("model", last)])
+        if hasattr(linear, "calibration_"):
+            last.calibration_ = linear.calibration_  # where there are no trees
+        shape = len(linear.tasks_), linear.n_features_in_
+        last.__dict__.update(_read_calibration(settings, arrays, "stack", shape))
+    return TabularPipeline([("features", features), ("model", last)])
 
 
 def _check_trees(parts: dict[str, np.ndarray], d: int) -> None:

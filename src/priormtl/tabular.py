@@ -22,12 +22,14 @@ from sklearn.base import (
     clone,
 )
 from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
 from priormtl.data import (
     StrayTextError,
+    Table,
     as_frame,
     encode_labels,
     find_task_columns,
@@ -37,6 +39,12 @@ from priormtl.data import (
 )
 from priormtl.data.tables import column_floats
 from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
+from priormtl.estimators.intervals import (
+    Calibration,
+    check_coverage,
+    hold_out,
+    score_folds,
+)
 from priormtl.exceptions import absent_name, unknown_name
 from priormtl.priors import FeaturePrior, as_feature_prior
 from priormtl.splines import Curves, wiggles_of
@@ -95,7 +103,8 @@ def tabular_model(
     Returns
     -------
     Pipeline
-        Unfitted scikit-learn pipeline with the steps "features" and "model".
+        Unfitted scikit-learn pipeline with the steps "features" and "model". Regressors
+        also have ``predict_interval(X, coverage=0.9)``.
 
     Notes
     -----
@@ -143,7 +152,33 @@ def tabular_model(
         model = stack(model)
     straight = tuple(sorted(map(str, known.features_in_units)))
     features = TableFeatures(task, smooth, straight)
-    return Pipeline([("features", features), ("model", model)])
+    return TabularPipeline([("features", features), ("model", model)])
+
+
+class TabularPipeline(Pipeline):
+    """Pipeline of :func:`tabular_model`; regressors also predict intervals."""
+
+    @available_if(lambda self: hasattr(self.steps[-1][1], "predict_interval"))
+    def predict_interval(self, X: Any, *, coverage: float = 0.9) -> Array:
+        """Predict intervals that contain a given share of new targets.
+
+        Parameters
+        ----------
+        X : data frame
+            Rows to predict, with the task column.
+        coverage : float, default=0.9
+            Share of new rows whose target lies within its interval.
+
+        Returns
+        -------
+        (n, 2) array
+            Lower and upper end of the interval of each row; see
+            :meth:`MultiTaskRegressorCV.predict_interval`.
+        """
+        check_is_fitted(self)
+        for _, step in self.steps[:-1]:
+            X = step.transform(X)
+        return np.asarray(self.steps[-1][1].predict_interval(X, coverage=coverage))
 
 
 # Columns of a table as numbers.
@@ -459,6 +494,8 @@ class _Stacked(BaseEstimator):
             self.trees_ = []
         else:
             self.held_out_ = held_out + self.trees_weight_ * (by_trees - held_out)
+        if isinstance(self, StackedRegressor):
+            self._calibrate(X, targets, shares, matrix)
         return self
 
     def _signs(self, names: Iterable[str]) -> Array | None:
@@ -497,10 +534,10 @@ class _Stacked(BaseEstimator):
     def _targets(self, y: Any) -> Array:
         raise NotImplementedError
 
-    def summary(self) -> Any:
+    def summary(self, level: float | None = None) -> Any:
         """Summary of the linear model; see :meth:`MultiTaskRegressor.summary`."""
         check_is_fitted(self)
-        return self.model_.summary()
+        return self.model_.summary(level)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -526,10 +563,55 @@ class StackedRegressor(RegressorMixin, _Stacked):
         Trees learned without each fold; their mean is used. Empty if the share is 0.
     """
 
+    calibration_: Calibration
+
     def predict(self, X: Any) -> Array:
         """Predict the target of each row."""
         check_is_fitted(self)
         return self._mixed(X, self.model_.predict(X))
+
+    def predict_interval(self, X: Any, *, coverage: float = 0.9) -> Array:
+        """Predict intervals (n, 2) that contain a given share of new targets.
+
+        See :meth:`MultiTaskRegressorCV.predict_interval`. Models of folds are linear
+        models mixed with the trees of the same fold.
+        """
+        check_is_fitted(self)
+        coverage, w = check_coverage(coverage), self.trees_weight_
+        found = self.model_._spread(X, None)
+        if self.trees_:
+            matrix = self._matrix(*self._wide(X))
+            boosted = np.stack([trees.predict(matrix) for trees in self.trees_])
+            mean, deviations = boosted.mean(axis=0), found.deviations
+            if len(deviations):
+                deviations = (1.0 - w) * deviations + w * (boosted - mean)
+            prediction = (1.0 - w) * found.prediction + w * mean
+            found = found._replace(prediction=prediction, deviations=deviations)
+        return found.interval(self.calibration_, coverage)
+
+    def _calibrate(self, X: Any, y: Array, weight: Array, matrix: Array) -> None:
+        """Learn from held-out rows how far mixed predictions are off."""
+        model, w = self.model_, self.trees_weight_
+        if not self.trees_:
+            self.calibration_ = model.calibration_
+            return
+        rest, labels = model._split_task(X, None)
+        features = model._read_features(rest, reset=False)
+        codes = model._find_tasks(labels, len(y))
+        own, shared = score_folds(features, codes, model._fold_models)
+        nobody = matrix.copy()
+        nobody[:, -1] = np.nan  # a task that was not seen
+        for k, trees in enumerate(self.trees_):
+            own[k] += w * (trees.predict(matrix) - own[k])
+            shared[k] += w * (trees.predict(nobody) - shared[k])
+        m = len(model.tasks_)
+        table = Table(features, y, codes, tuple(model.tasks_), weight, None)
+        rows = hold_out(table, codes, model.folds_, own, shared, m)
+        # Deviations of the linear models are kept with these.
+        found = Calibration.of(rows, None, m, len(self.trees_))
+        self.calibration_ = found._replace(
+            coef=model.calibration_.coef[:0], intercept=model.calibration_.intercept[:0]
+        )
 
     def _targets(self, y: Any) -> Array:
         return np.asarray(y, dtype=np.float64)

@@ -66,6 +66,31 @@ def test_predictions_stand_beside_task_and_id(place, tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_intervals_are_two_more_columns(place, tmp_path):
+    data, out = place / "exams.csv", tmp_path / "a.csv"
+    found, result = predict(place / "mean", data, out, "--interval", "0.8")
+    assert list(found) == ["school", "prediction", "lower", "upper"]
+    model, frame = load(place / "mean"), exam_frame(gaps=0.1)
+    with pytest.warns(UserWarning, match="intervals are normal"):
+        expected = model.predict_interval(frame, coverage=0.8)
+    np.testing.assert_allclose(found[["lower", "upper"]], expected, rtol=1e-12)
+    assert "intervals are normal" in " ".join(result.stderr.split())
+    inside = (frame["score"] >= found["lower"]) & (frame["score"] <= found["upper"])
+    assert 0.7 < inside.mean() < 0.95
+
+
+@pytest.mark.parametrize(
+    ("model", "share", "words"),
+    [
+        ("mean", "90", "coverage must be a number between 0 and 1"),
+        ("classes", "0.9", "--interval needs a regressor"),
+    ],
+)
+def test_intervals_need_a_share_and_a_regressor(place, tmp_path, model, share, words):
+    words_given = ("--out", tmp_path / "a.csv", "--interval", share)
+    refuse(run(place / model, place / "exams.csv", *words_given), tmp_path, words)
+
+
 def test_several_columns_are_copied(place, tmp_path):
     words = ("--id", "pupil", "--id", "sex")
     found, _ = predict(place / "mean", place / "exams.csv", tmp_path / "a.csv", *words)

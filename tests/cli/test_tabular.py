@@ -52,6 +52,18 @@ def test_by_default_it_is_the_model_of_the_library(exams, fitted):
     np.testing.assert_allclose(load(fitted[0]).predict(X), expected.predict(X))
 
 
+def test_intervals_are_those_of_the_library(exams, fitted, tmp_path):
+    out = tmp_path / "a.csv"
+    result = run(
+        "predict", fitted[0], exams / "gaps.csv", "--interval", "0.9", "--out", out
+    )
+    assert result.exit_code == 0, result.output
+    found = pd.read_csv(out)
+    X = pd.read_csv(exams / "gaps.csv").drop(columns=TARGETS)
+    expected = load(fitted[0]).predict_interval(X, coverage=0.9)
+    np.testing.assert_allclose(found[["lower", "upper"]], expected, rtol=1e-9)
+
+
 def test_what_was_chosen_is_told(fitted):
     out, result = fitted
     lines = result.stdout.splitlines()

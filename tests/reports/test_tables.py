@@ -367,3 +367,48 @@ def test_any_label_becomes_text_that_can_be_written():
     assert spell_label(("a", 1)) == "('a', 1)"
     assert spell_label("\ud800x").encode()
     assert len(spell_label("x" * 1000)) == LONGEST_LABEL
+
+
+# Predicted and actual
+
+
+def test_given_rows_are_compared_with_predictions_part_by_part():
+    X, y, task, _ = drawn_rows()
+    model = tuned_model()
+    content = report(model, X, y, task=task, source="exams.csv").content
+    table = content.table("calibration")
+    order = np.argsort(model.predict(X, task=task), kind="stable")
+    first = np.array_split(order, 10)[0]
+    assert table["actual"][0] == pytest.approx(np.mean(y[first]))
+    assert np.all(np.diff(table["predicted"]) >= 0)
+    assert np.all(table["low"] <= table["high"])
+    facts = dict(content.facts)
+    assert facts["Data"] == "exams.csv"
+    assert facts["Rows scored"] == f"{len(y):,}"
+    assert report(model).content.table("calibration") is None
+
+
+def test_probabilities_have_a_reliability_curve_and_a_log_loss():
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(400, 2)), np.arange(400) % 4
+    y = rng.random(400) < 1.0 / (1.0 + np.exp(-2.0 * X[:, 0]))
+    model = MultiTaskClassifier(0.1, task_prior="mean").fit(X, y, task=task)
+    content = report(model, X, y, task=task).content
+    table = content.table("calibration")
+    assert np.abs(table["predicted"] - table["actual"]).max() < 0.2
+    chance = model.predict_proba(X, task=task)[:, 1]
+    loss = -np.mean(np.log(np.where(y, chance, 1.0 - chance)))
+    numbers = content.finding("quality").numbers
+    assert numbers["rows_log_loss"] == pytest.approx(loss)
+    assert f"{loss:.4g}" in table.note
+
+
+def test_tasks_have_effects_with_intervals():
+    model = tuned_model()
+    table = report(model).content.table("tasks")
+    assert table["effect"] == pytest.approx(model.task_effect_)
+    inside = (table["effect_low"] < table["effect"]) & (
+        table["effect"] < table["effect_high"]
+    )
+    assert np.all(inside)
+    assert "95 % intervals" in table.note

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from priormtl.data import Encoding
 
-WRITTEN = ("prediction", "probability")  # columns that are added
+WRITTEN = ("prediction", "probability", "lower", "upper")  # columns that are added
 ENDINGS = (".csv", ".parquet")
 
 
@@ -67,6 +67,14 @@ def predict(
             "the mean of all tasks or of the nearest; else as the model is set.",
         ),
     ] = None,
+    interval: Annotated[
+        float | None,
+        Option(
+            metavar="SHARE",
+            help="Add the columns lower and upper: an interval that contains this "
+            "share of new targets, such as 0.9.",
+        ),
+    ] = None,
     where: Where = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
@@ -75,7 +83,8 @@ def predict(
     """Predict each row of a table, which may be larger than memory.
 
     Columns are found by name; other columns are ignored. The output has the task and
-    the prediction, and for classifiers also the probability of the second class.
+    the prediction, and for classifiers also the probability of the second class. With
+    --interval there are also the ends of an interval, lower and upper.
     Missing values are treated as in the fit.
 
     Example: priormtl predict exams.model new.csv --out predictions.csv
@@ -84,6 +93,8 @@ def predict(
     --out predictions.parquet
 
     Example: priormtl predict exams.model new.csv --unseen shared --out predictions.csv
+
+    Example: priormtl predict exams.model new.csv --interval 0.9 --out predictions.csv
     """
     with require_extra("predict", "cli"):
         from priormtl import engines
@@ -95,7 +106,7 @@ def predict(
         check_output(out, model, data)
         if out.suffix.lower() not in ENDINGS:
             raise unknown_name("ending of --out", out.suffix, ENDINGS)
-        predictor = prepare(model, task, identity, unseen)
+        predictor = prepare(model, task, identity, unseen, interval)
         source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
         with engines.naming(source.name):
             kept, used = predictor.kept, predictor.used_columns(source.columns)
@@ -141,6 +152,7 @@ class Predictor(NamedTuple):
     encoding: "Encoding"
     task: str | None  # column
     kept: tuple[str, ...]  # columns that are copied beside the predictions
+    coverage: float | None = None  # of intervals
 
     @property
     def width(self) -> int:
@@ -182,7 +194,13 @@ class Predictor(NamedTuple):
             shares = np.empty((0, 2))
             if rows:
                 shares = model.predict_proba(table, task=labels)
-        return _append(found, model, values, shares)
+        found = _append(found, model, values, shares)
+        if self.coverage is None:
+            return found
+        ends = np.empty((0, 2))
+        if rows:
+            ends = model.predict_interval(table, task=labels, coverage=self.coverage)
+        return _append_interval(found, ends)
 
 
 class TablePredictor(NamedTuple):
@@ -193,6 +211,7 @@ class TablePredictor(NamedTuple):
     kept: tuple[str, ...]
     unseen: dict[Any, int]  # rows of tasks that were not seen in the fit
     known: frozenset[Any]
+    coverage: float | None = None  # of intervals
 
     @property
     def width(self) -> int:
@@ -240,7 +259,13 @@ class TablePredictor(NamedTuple):
         shares = None
         if hasattr(self.model, "classes_"):
             shares = self.model.predict_proba(frame) if rows else np.empty((0, 2))
-        return _append(found, self.model, values, shares)
+        found = _append(found, self.model, values, shares)
+        if self.coverage is None:
+            return found
+        ends = np.empty((0, 2))
+        if rows:
+            ends = self.model.predict_interval(frame, coverage=self.coverage)
+        return _append_interval(found, ends)
 
     def warn_of_unseen(self) -> None:
         """Say once how many rows have tasks that were not seen in the fit."""
@@ -287,19 +312,33 @@ def _append(found: "pa.Table", model: Any, values: Any, shares: Any) -> "pa.Tabl
     return found
 
 
+def _append_interval(found: "pa.Table", ends: Any) -> "pa.Table":
+    """Table with both ends of intervals as further columns."""
+    import pyarrow as pa
+
+    lower, upper = (pa.array(part.copy()) for part in ends.T)
+    return found.append_column("lower", lower).append_column("upper", upper)
+
+
 def prepare(
     path: Path,
     task: str | None,
     identity: list[str] | None,
     unseen: str | None = None,
+    coverage: float | None = None,
 ) -> Predictor | TablePredictor:
     """Load a model, and find out which columns of a table it needs."""
     from priormtl.data import Encoding, join_names
+    from priormtl.estimators.intervals import check_coverage
     from priormtl.storage import load
 
     model = load(path)
     if task is not None:
         task = join_names(split_names(task))
+    if coverage is not None:
+        coverage = check_coverage(coverage)
+        if not hasattr(model, "predict_interval"):
+            raise ValueError(f"--interval needs a regressor: {path} is a classifier.")
     if hasattr(model, "steps"):
         linear = getattr(model[-1], "model_", model[-1])
         if unseen is not None:
@@ -307,7 +346,7 @@ def prepare(
         column = task or join_names(model[0].task)
         known = frozenset(linear.tasks_.tolist())
         copied = tuple(dict.fromkeys([*(identity or ()), column]))
-        return TablePredictor(model, column, copied, {}, known)
+        return TablePredictor(model, column, copied, {}, known, coverage)
     encoding = getattr(model, "encoding_", None)
     if encoding is None:
         names = getattr(model, "feature_names_in_", None)
@@ -328,7 +367,7 @@ def prepare(
     if unseen is not None:
         model.set_params(unseen_tasks=unseen)
     kept = [*(identity or ()), *([] if column is None else [column])]
-    return Predictor(model, encoding, column, tuple(dict.fromkeys(kept)))
+    return Predictor(model, encoding, column, tuple(dict.fromkeys(kept)), coverage)
 
 
 @contextmanager

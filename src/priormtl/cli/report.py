@@ -95,7 +95,8 @@ def report(
             raise ValueError("--task and --target are columns of --data. Give --data.")
         elif where is not None:
             raise ValueError("--where chooses rows of --data. Give --data.")
-        made = build_report(fitted, **rows, title=title)
+        named = None if data is None else data.name
+        made = build_report(fitted, **rows, title=title, source=named)
         made.save(out, coefficients=coefficients)
     findings = json.loads(made.to_json())["findings"]
     if as_json:

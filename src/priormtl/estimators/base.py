@@ -255,10 +255,13 @@ class MultiTaskEstimator(BaseEstimator, ABC):
 
 
 def score_by_task(
-    X: Matrix, codes: Index, score: Callable[[Matrix, int], Array]
+    X: Matrix,
+    codes: Index,
+    score: Callable[[Matrix, int], Array],
+    columns: int | None = None,
 ) -> Array:
-    """Score rows task by task (n,)."""
-    scores = np.empty(len(codes))
+    """Score rows task by task: (n,), or (n, columns)."""
+    scores = np.empty(len(codes) if columns is None else (len(codes), columns))
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     for rows in np.split(order, starts[1:]):

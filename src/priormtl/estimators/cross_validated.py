@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -35,6 +34,14 @@ from priormtl.data import (
 )
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
+from priormtl.estimators.intervals import (
+    Calibration,
+    PredictionIntervals,
+    codes_among,
+    hold_out,
+    normal_calibration,
+    score_folds,
+)
 from priormtl.estimators.labels import refuse_lone_classes
 from priormtl.estimators.linear import (
     LinearMultiTask,
@@ -61,7 +68,7 @@ from priormtl.estimators.splitting import (
     make_splits,
     read_lams,
 )
-from priormtl.model import Posed, Solver
+from priormtl.model import Model, Posed, Solver
 from priormtl.priors import as_feature_prior, given_prior, has_nesting, has_order
 from priormtl.selection import (
     RULES,
@@ -308,29 +315,39 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 stacklevel=5,
             )
         self.structure_ = self._structure(plain.structures[chosen].settings)
-        self._fold_models = []
+        self._fold_models, own = [], np.inf
+        if isinstance(result, OutlierResult):
+            epsilon, lam, own, theta = result.candidates()[best][:4]
         for trial in plain.structures[chosen].trials:
-            known = trial.posed.estimated() if lam == 0 else None
+            known = trial.posed.estimated() if lam == 0 and np.isinf(own) else None
             if known is None or epsilon != 1.0:
-                solution = solver.solve(trial.posed.at(lam, theta, epsilon).problem)
-                known = solution.coef.T / trial.posed.scale, solution.intercept
+                at = trial.posed.at(lam, theta, epsilon)
+                solution = solver.solve(at.problem)
+                coef = solution.coef
+                if np.isfinite(own):
+                    told = None if strengths is None else own
+                    at, solution = fit_outliers(at, solution, solver, told)
+                    coef = solution.point.total
+                known = coef.T / trial.posed.scale, solution.intercept
             self._fold_models.append(known)
         return posed[chosen], result, best
 
     def _hold_out(self, table: Table, splits: Sequence[Split]) -> None:
         """Scores of rows by the models that were not fitted to them."""
-        n = len(table)
+        n, models = len(table), self._fold_models
         self.folds_, self.held_out_ = np.full(n, -1), np.full(n, np.nan)
-        for k, (split, model) in enumerate(zip(splits, self._fold_models, strict=True)):
+        for k, split in enumerate(splits):
             self.folds_[split.test] = k
-            if table.codes is None:
-                continue
-            coef, intercept = model
-            codes = table.codes[split.test]
-            rows, coef = table.X[split.test], coef[codes]
-            products = rows.multiply(coef) if issparse(rows) else rows * coef
-            sums = np.ravel(products.sum(axis=1))
-            self.held_out_[split.test] = sums + intercept[codes]
+        codes, known = codes_among(table, self.tasks_.tolist())
+        folds = np.where(known, self.folds_, -1)
+        own, shared = score_folds(table.X, codes, models)
+        if codes is not None:
+            held = own[np.maximum(folds, 0), np.arange(n)]
+            self.held_out_ = np.where(folds >= 0, held, np.nan)
+        if isinstance(self, PredictionIntervals):
+            m = len(self.tasks_)
+            rows = hold_out(table, codes, folds, own, shared, m)
+            self.calibration_ = Calibration.of(rows, models, m, len(splits))
 
     def _search_structures(
         self, parts: Parts, solver: Solver, jobs: int, root: Any
@@ -468,6 +485,18 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         settings = self._open(self.structure_, Parts(data, ()))
         self._refit(data, self._model(**settings).pose(data))
 
+    def _known_model(self) -> Model:
+        settings = self._open(self.structure_, Parts(self.statistics_, ()))
+        settings |= {
+            "lam": self.lam_,
+            "theta": self.theta_,
+            "epsilon": self.epsilon_,
+            "feature_prior": self.feature_prior_,
+            "ties": self.tie_weights_,
+            "intercept_strength": getattr(self, "intercept_strength_", 1.0),
+        }
+        return self._model(**settings)
+
     def _fixed(self, lam: float, theta: float, epsilon: float) -> LinearMultiTask:
         """Unfitted estimator of the same model at given strengths."""
         kind = MultiTaskRegressor
@@ -487,7 +516,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         return kind(lam, theta, epsilon, **shared)
 
 
-class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
+class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated):
     """MultiTaskRegressor with structure and strengths selected by cross-validation.
 
     Parameters
@@ -568,13 +597,15 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
     n_splits_ : int
         Number of splits.
     held_out_ : (n,) array
-        Prediction of each row by the selected model fitted without its fold, before
-        task-specific components; NaN for rows that were never held out and for targets
-        in several columns. Only after ``fit``.
+        Prediction of each row by the selected model fitted without its fold; NaN for
+        rows that were never held out and for targets in several columns. Only after
+        ``fit``.
     folds_ : (n,) array
         Fold in which each row was held out, or −1. Only after ``fit``.
+    calibration_ : Calibration
+        Distribution of held-out residuals, from which ``predict_interval`` is made.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
-feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, \
+feature_names_in_, feature_prior_, statistics_, task_weight_, task_effect_, task_r2_, \
 feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         Results of the final fit to all rows; see :class:`MultiTaskRegressor`.
 
@@ -688,6 +719,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
             self._adopt_features(whole)
             scored = list(zip(trains, scores, strict=True))
             self._choose_and_fit(Parts(whole, scored), root)
+            self.calibration_ = normal_calibration(tests, self._fold_models)
         if root is not None:
             root.call_on_fit_task_end(estimator=self)
         return self
@@ -739,8 +771,8 @@ cv_results_, n_splits_, folds_
         Score x p + b of each row by the model fitted without its fold, as returned by
         ``decision_function``; see :class:`MultiTaskRegressorCV`.
     classes_, coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, \
-n_features_in_, feature_names_in_, feature_prior_, task_weight_, feature_scale_, \
-shared_coef_, own_coef_, outlier_tasks_
+n_features_in_, feature_names_in_, feature_prior_, task_weight_, task_effect_, \
+feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         Results of the final fit to all rows; see :class:`MultiTaskClassifier`.
 
     Examples

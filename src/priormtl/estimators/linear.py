@@ -37,7 +37,12 @@ from priormtl.estimators.summary import (
     summarize_model,
     summary_tables,
 )
-from priormtl.estimators.unseen import UNSEEN, Loans, place_rows
+from priormtl.estimators.uncertainty import (
+    Covariances,
+    covariances,
+    task_errors,
+)
+from priormtl.estimators.unseen import UNSEEN, Loans, RowTasks, place_rows
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import FeaturePrior, given_prior
 from priormtl.selection import fit_outlier_path, fit_outliers
@@ -81,6 +86,7 @@ SOMETIMES = (
     "outlier_tasks_",
     "outlier_strength_",
     "between_",
+    "calibration_",
 )
 
 
@@ -99,6 +105,7 @@ class LinearMultiTask(MultiTaskEstimator):
     n_iter_: int
     feature_prior_: FeaturePrior | None
     task_weight_: Array
+    task_effect_: Array
     feature_scale_: Array
 
     def __init__(
@@ -227,6 +234,8 @@ class LinearMultiTask(MultiTaskEstimator):
         self.n_iter_ = solution.n_iter
         self.feature_prior_ = posed.feature_prior
         self.task_weight_ = np.array(posed.moments.weight)
+        levels = self.coef_ @ pooled_means(posed.moments) + self.intercept_
+        self.task_effect_ = levels - levels.mean()
         used = np.isfinite(posed.scale)
         self.feature_scale_ = np.where(used, posed.scale, 1.0)
         self.tie_weights_ = posed.tie_weights
@@ -288,17 +297,62 @@ class LinearMultiTask(MultiTaskEstimator):
         check_is_fitted(self)
         return build_coef_frame(self, wide=wide)
 
-    def summary(self) -> ModelSummary:
+    def summary(self, level: float | None = None) -> ModelSummary:
         """Summarise the fitted model.
+
+        Parameters
+        ----------
+        level : float, optional
+            Confidence level, such as 0.95, of intervals of coefficients and of the
+            effects of tasks. Needs a regressor that was fitted in this process; see
+            Notes.
 
         Returns
         -------
         ModelSummary
             Summary that can be exported as data, text, HTML, LaTeX, Markdown or data
             frames.
+
+        Notes
+        -----
+        At lam = 0, standard errors are those of a mixed model with the ties of the fit
+        (conditional variances given the variance components). Otherwise they are those
+        of a parametric bootstrap on the statistics, with 200 replicates: how much
+        estimates vary with the noise, at the selected features. They do not include
+        the bias of shrinkage.
         """
         check_is_fitted(self)
-        return summarize_model(self)
+        found = None if level is None else self._covariances(check_level(level))
+        return summarize_model(self, found, level)
+
+    def _known_model(self) -> Model:
+        """The model of the fit, with all that was estimated."""
+        known = {
+            "feature_prior": self.feature_prior_,
+            "ties": self.tie_weights_,
+            "intercept_strength": getattr(self, "intercept_strength_", 1.0),
+        }
+        return self._model(**known)
+
+    def _covariances(self, level: float, **limits: int) -> Covariances:
+        """Covariances of coefficients, from the statistics of the fit."""
+        statistics = getattr(self, "statistics_", None)
+        if statistics is None or not isinstance(self, RegressorMixin):
+            raise ValueError(
+                f"level={level:g} needs the statistics of a fit: got a model without "
+                "them (a classifier, a loaded one, or one of fewer rows than "
+                "features); fit a regressor, or use level=None."
+            )
+        if self.penalty != "l21":
+            raise ValueError(
+                f'level={level:g} needs penalty="l21": got {self.penalty!r}, whose '
+                "curvature is not known feature by feature."
+            )
+        posed = self._known_model().pose(statistics)
+        scale = np.where(np.isfinite(posed.scale), posed.scale, 1.0)
+        shared = getattr(self, "shared_coef_", self.coef_)
+        errors = task_errors(statistics, self.coef_, self.intercept_)
+        return covariances(posed, shared.T * scale[:, np.newaxis], errors, **limits)
 
     def _repr_html_inner(self) -> str:
         return str(super()._repr_html_inner()) + self._learned_html()
@@ -321,13 +375,20 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def _row_scores(self, X: Matrix, labels: Any) -> tuple[Array, Index]:
         """Scores of rows; the task of each is that of a lender where it is unseen."""
+        rows = self._place_rows(X, labels)
+        return self._score_placed(X, rows), rows.known(len(self.tasks_))
+
+    def _place_rows(self, X: Matrix, labels: Any) -> RowTasks:
+        """Task of each row, or what is lent to it."""
         if labels is None:
-            return super()._row_scores(X, labels)
+            return RowTasks(self._find_tasks(labels, X.shape[0]), None)
         behaviour = check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
-        rows = place_rows(self, behaviour, labels, X.shape[0])
+        return place_rows(self, behaviour, labels, X.shape[0])
+
+    def _score_placed(self, X: Matrix, rows: RowTasks) -> Array:
         m, loans = len(self.tasks_), rows.loans
         if loans is None:
-            return score_by_task(X, rows.codes, self._task_scores), rows.codes
+            return score_by_task(X, rows.codes, self._task_scores)
         self._check_loans(loans)
         coef, intercept = loans.coef(self), loans.intercept(self)
 
@@ -336,7 +397,7 @@ class LinearMultiTask(MultiTaskEstimator):
                 return self._task_scores(part, i)
             return np.asarray(part @ coef[i - m] + intercept[i - m])
 
-        return score_by_task(X, rows.codes, score), rows.known(m)
+        return score_by_task(X, rows.codes, score)
 
     def _check_loans(self, loans: Loans) -> None:
         """Fail if models that are lent together do not mean the same."""
@@ -392,6 +453,15 @@ def warn_unless_converged(solution: Solution, posed: Posed, solver: Solver) -> N
         ConvergenceWarning,
         stacklevel=5,
     )
+
+
+def check_level(level: Any) -> float:
+    """A confidence level between 0 and 1."""
+    if not isinstance(level, float | np.floating) or not 0.0 < level < 1.0:
+        raise ValueError(
+            f"level must be a number between 0 and 1, such as 0.95: got {level!r}."
+        )
+    return float(level)
 
 
 def task_array(tasks: tuple[Any, ...]) -> np.ndarray:
@@ -470,15 +540,8 @@ def _wide(tasks: list[Any], columns: dict[str, Any]) -> dict[str, Any]:
 
 def training_r2(moments: Moments, coef: Array, intercept: Array) -> Array:
     """R² of each task on the rows that it was trained on; NaN for constant targets."""
-    selected, used, P = np.flatnonzero(coef.any(axis=0)), moments, coef
-    if len(selected) < coef.shape[1]:
-        used, P = moments.restrict(selected), coef[:, selected]
-    products = used.gram_product(np.ascontiguousarray(P.T)).T
-    within = moments.yy + np.einsum("ij,ij->i", P, products - 2.0 * used.xy)
-    misses = moments.y_mean - np.einsum("ij,ij->i", P, used.x_mean) - intercept
-    # Rounding can leave a perfect fit below zero.
-    errors = np.maximum(within, 0.0) + moments.weight * misses**2
+    errors = task_errors(moments, coef, intercept)
     noise = moments.weight * (ROUNDING * moments.y_mean) ** 2
     varies = moments.yy > noise
-    shares = np.divide(errors, moments.yy, where=varies, out=np.full(len(P), np.nan))
+    shares = np.divide(errors, moments.yy, where=varies, out=np.full(len(coef), np.nan))
     return np.asarray(1.0 - shares)

@@ -6,16 +6,36 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from priormtl._arrays import Array
-from priormtl.data import TaskStatistics, as_frame, read_targets, summarize_tasks
+from priormtl.data import (
+    TaskStatistics,
+    as_frame,
+    read_targets,
+    statistics_pay,
+    summarize_tasks,
+)
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
+from priormtl.estimators.intervals import (
+    Calibration,
+    PredictionIntervals,
+    codes_among,
+    from_errors,
+    hold_out,
+    score_folds,
+)
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.sources import read_source
+from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
+from priormtl.estimators.uncertainty import task_errors
+from priormtl.selection import divide
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
+
+
+MOST_NUMBERS = 2**22  # in a factorisation that a fit pays for, for intervals only
 
 
 class RegressionTasks(RegressorMixin, MultiTaskEstimator):
@@ -91,7 +111,7 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         )
 
 
-class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
+class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
     """Linear regression for several related tasks, with prior information.
 
     Minimises the following objective over the coefficients P (features × tasks) and
@@ -214,6 +234,9 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         Feature prior with all names and data-dependent relations resolved.
     task_weight_ : (m,) array
         Sum of the sample weights of each task.
+    task_effect_ : (m,) array
+        Score of each task at the pooled means of all features, minus the mean of all
+        tasks.
     task_r2_ : (m,) array
         R² of each task on the training data. NaN if the targets are constant.
     feature_scale_ : (d,) array
@@ -279,6 +302,60 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     ((4, 6), (120,))
     """
 
+    def calibrate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        task: Any = None,
+        sample_weight: Any = None,
+        cv: Any = DEFAULT_FOLDS,
+    ) -> Self:
+        """Learn how far predictions are off, for ``predict_interval``.
+
+        The model is fitted once without each fold; the fitted model stays as it is.
+
+        Parameters
+        ----------
+        X, y, task, sample_weight
+            Rows of the fit; see ``fit``.
+        cv : int, splitter or iterable of (train, test), default=5
+            Folds, as in :class:`MultiTaskRegressorCV`.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        with unchanged_on_error(self):
+            table = self._read_table(X, y, task, sample_weight, reset=False)
+            tasks = self.tasks_.tolist()
+            if set(table.tasks) != set(tasks):
+                raise ValueError(
+                    f"calibrate needs rows of the {len(tasks)} tasks of the fit: got "
+                    f"{len(table.tasks)} tasks; pass the rows that the model was "
+                    "fitted to."
+                )
+            splits = make_splits(cv, table, X, y, by_class=False)
+            data, models = table.to_tasks(), []
+            by_rows = not statistics_pay(data)
+            for fold in divide(table, data, splits, by_rows=by_rows)[1]:
+                posed, solution = self._solve(None, fold.train)
+                total = solution.coef
+                if self.outlier_tasks:
+                    total = solution.point.total
+                models.append((total.T / posed.scale, solution.intercept))
+            folds = np.full(len(table), -1)
+            for k, split in enumerate(splits):
+                folds[split.test] = k
+            codes, known = codes_among(table, tasks)
+            folds = np.where(known, folds, -1)
+            own, shared = score_folds(table.X, codes, models)
+            rows = hold_out(table, codes, folds, own, shared, len(tasks))
+            calibration = Calibration.of(rows, models, len(tasks), len(splits))
+            self.calibration_ = calibration
+        return self
+
     def fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit the model to sufficient statistics instead of rows.
 
@@ -298,7 +375,30 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
             )
         with unchanged_on_error(self):
             self._targets_are_columns = False
-            return self._fit_statistics(statistics)
+            self._fit_statistics(statistics)
+            self._calibrate_normal()
+        return self
+
+    def _calibrate_normal(self) -> None:
+        """Variances from training errors and effective degrees of freedom, if known."""
+        statistics = self.statistics_
+        if self.penalty != "l21" or statistics.is_mapped or not self.coef_.any():
+            return
+        count, m = np.asarray(statistics.weight), len(self.tasks_)
+        errors = task_errors(statistics, self.coef_, self.intercept_)
+        try:
+            found = self._covariances(0.5, most=MOST_NUMBERS)
+        except (ValueError, np.linalg.LinAlgError):  # too large, or singular
+            return
+        # Rows that are left, and the error of estimated coefficients on new rows.
+        left = np.maximum(count - found.degrees, 0.1 * count)
+        sums = errors / left * (count + found.degrees)
+        others = max(m - 1, 1)
+        coef = self.coef_ + (self.coef_.mean(axis=0) - self.coef_) * m / others
+        level = self.intercept_
+        level = level + (level.mean() - level) * m / others
+        unseen = np.maximum(task_errors(statistics, coef, level), sums)
+        self.calibration_ = from_errors(count, sums, unseen, self.n_features_in_)
 
     def fit_source(
         self,

@@ -1,16 +1,18 @@
 """ModelSummary: what a fitted model learned, as data that can be shown anywhere."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
 from priormtl.data import build_frame, find_frame_library, name_features
 from priormtl.estimators.base import chosen
+from priormtl.estimators.uncertainty import Covariances
 from priormtl.priors import task_prior_of
 from priormtl.tables import (
     NOTHING,
@@ -67,6 +69,11 @@ class FeatureSummary:
     most: float
     norm: float  # over tasks, of coefficients as they were penalised
     scale: float  # what the feature was divided by
+    # With summary(level): of the effect that tasks share, and how it varies.
+    error: float | None = None  # standard error
+    lower: float | None = None
+    upper: float | None = None
+    between: float | None = None  # standard deviation between tasks, by REML
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,11 @@ class TaskSummary:
     intercept: float
     norm: float  # of its coefficients as they were penalised
     is_outlier: bool
+    # Prediction at the pooled means of all features, minus the mean of all tasks.
+    effect: float | None = None
+    error: float | None = None  # its standard error, with summary(level)
+    lower: float | None = None
+    upper: float | None = None
 
 
 @dataclass(frozen=True)
@@ -212,6 +224,11 @@ class ModelSummary(Tabled):
     # What cross-validation tried; empty where the structure was given.
     structures: tuple[StructureSummary, ...] = ()
     library: Any = field(default=None, compare=False)  # of frames
+    level: float | None = None  # of intervals; None: there are none
+    errors: str | None = None  # "conditional" or "bootstrap": how they were found
+    noise: float | None = None  # standard deviation of the noise, with a level
+    # (tasks, features) standard errors of coef; NaN for features not selected
+    coef_error: Array | None = field(default=None, compare=False)
 
     def _tables(self) -> list[Table]:
         return summary_tables(self)
@@ -244,12 +261,15 @@ INTERCEPTS: dict[Any, str] = {True: "free", False: "none", "tied": "tied"}
 ROUNDING = 1e-14  # of a mean, relative to it
 
 
-def summarize_model(model: Any) -> ModelSummary:
+def summarize_model(
+    model: Any, found: Covariances | None = None, level: float | None = None
+) -> ModelSummary:
     """Read what a fitted linear model learned: any with ``coef_`` and ``tasks_``."""
+    z = 0.0 if level is None else float(norm.ppf(0.5 + 0.5 * level))
     coef = np.asarray(model.coef_, dtype=np.float64)
     m, d = coef.shape
     names = name_features(getattr(model, "feature_names_in_", None), d)
-    features = _features(model, coef, names)
+    features = _features(model, coef, names, found, z)
     outliers = _outliers(model)
     strength = getattr(model, "outlier_strength_", None)
     own = getattr(model, "own_coef_", None)
@@ -271,7 +291,7 @@ def summarize_model(model: Any) -> ModelSummary:
         scoring=_scoring(model),
         certificate=_certificate(model),
         features=features,
-        tasks=_tasks(model, coef, outliers or ()),
+        tasks=_tasks(model, coef, outliers or (), found, z),
         outliers=outliers,
         feature_prior=_feature_prior(model, d),
         task_prior=_task_prior(model),
@@ -284,7 +304,21 @@ def summarize_model(model: Any) -> ModelSummary:
         ties=_ties(model),
         structures=() if search is None else search.compare_structures(),
         library=getattr(model, "_frame_library", None),
+        level=level,
+        errors=None if found is None else found.kind,
+        noise=None if found is None else float(np.sqrt(found.noise_variance)),
+        coef_error=None if found is None else _coef_error(model, coef, found),
     )
+
+
+def _coef_error(model: Any, coef: Array, found: Covariances) -> Array:
+    """Standard errors of all coefficients, in the units of X."""
+    errors = np.full(coef.shape, np.nan)
+    d = len(found.selected)
+    variances = np.diagonal(found.own, axis1=1, axis2=2)[:, -d:]
+    scale = np.broadcast_to(_feature_scale(model), coef.shape[1])[found.selected]
+    errors[:, found.selected] = np.sqrt(variances) / scale
+    return errors
 
 
 def _is_search(model: Any) -> bool:
@@ -436,7 +470,11 @@ def _feature_scale(model: Any) -> Array | float:
 
 
 def _features(
-    model: Any, coef: Array, names: tuple[str, ...]
+    model: Any,
+    coef: Array,
+    names: tuple[str, ...],
+    found: Covariances | None,
+    z: float,
 ) -> tuple[FeatureSummary, ...]:
     """Selected features, largest norm first."""
     scale = _feature_scale(model)
@@ -447,7 +485,26 @@ def _features(
     order = selected[np.argsort(-norms[selected], kind="stable")]
     scales = np.broadcast_to(scale, norms.shape)
     columns = np.stack([means, coef.min(axis=0), coef.max(axis=0), norms, scales])
-    return tuple(FeatureSummary(names[j], *columns[:, j].tolist()) for j in order)
+    rows = [FeatureSummary(names[j], *columns[:, j].tolist()) for j in order]
+    if found is None:
+        return tuple(rows)
+    d, m = len(found.selected), len(coef)
+    place = {int(j): i for i, j in enumerate(found.selected)}
+    variances, between = np.diag(found.mean)[-d:], found.between[-d:]
+    for number, (row, j) in enumerate(zip(rows, order, strict=True)):
+        i = place[int(j)]
+        varies = bool(np.isfinite(between[i]))
+        # Given the coefficients of m tasks, what they share is their mean ± τ / √m.
+        drawn = between[i] / m if varies and found.kind == "conditional" else 0.0
+        error = float(np.sqrt(variances[i] + drawn)) / row.scale
+        rows[number] = replace(
+            row,
+            error=error,
+            lower=row.mean - z * error,
+            upper=row.mean + z * error,
+            between=float(np.sqrt(between[i])) / row.scale if varies else None,
+        )
+    return tuple(rows)
 
 
 def _outliers(model: Any) -> tuple[Hashable, ...] | None:
@@ -457,7 +514,11 @@ def _outliers(model: Any) -> tuple[Hashable, ...] | None:
 
 
 def _tasks(
-    model: Any, coef: Array, outliers: tuple[Hashable, ...]
+    model: Any,
+    coef: Array,
+    outliers: tuple[Hashable, ...],
+    found: Covariances | None,
+    z: float,
 ) -> tuple[TaskSummary, ...]:
     m = len(coef)
     r2 = np.asarray(getattr(model, "task_r2_", np.full(m, np.nan))).tolist()
@@ -471,7 +532,27 @@ def _tasks(
         norms,
         strict=True,
     )
-    return tuple(TaskSummary(*row, is_outlier=row[0] in outliers) for row in rows)
+    tasks = [TaskSummary(*row, is_outlier=row[0] in outliers) for row in rows]
+    effects = getattr(model, "task_effect_", None)
+    if effects is None:
+        return tuple(tasks)
+    tasks = [
+        replace(task, effect=effect)
+        for task, effect in zip(tasks, effects.tolist(), strict=True)
+    ]
+    if found is None or len(found.mean) == len(found.selected):  # no intercepts
+        return tuple(tasks)
+    variances = found.own[:, 0, 0] - 2.0 * found.cross[:, 0, 0] + found.mean[0, 0]
+    errors = np.sqrt(np.maximum(variances, 0.0)).tolist()
+    return tuple(
+        replace(
+            task,
+            error=error,
+            lower=effect - z * error,
+            upper=effect + z * error,
+        )
+        for task, effect, error in zip(tasks, effects.tolist(), errors, strict=True)
+    )
 
 
 def _feature_prior(model: Any, d: int) -> FeaturePriorSummary | None:
@@ -531,6 +612,8 @@ def summary_tables(summary: "ModelSummary") -> list[Table]:
     tables = [_fit_table(summary), _feature_table(summary), _task_table(summary)]
     if len(summary.structures) > 1:
         tables.insert(1, _structure_table(summary))
+    if any(one.error is not None for one in summary.tasks):
+        tables.append(_effect_table(summary))
     return tables
 
 
@@ -614,10 +697,20 @@ def _structure_table(summary: "ModelSummary") -> Table:
 
 
 def _feature_table(summary: "ModelSummary") -> Table:
+    rows: list[tuple[Any, ...]]
     rows = [(f.name, f.mean, f.least, f.most, f.norm) for f in summary.features]
+    heads = ["feature", "mean", "min", "max", "norm"]
+    title = "Selected features, coefficients over tasks"
+    if summary.level is not None:
+        title += f", {100 * summary.level:g} % intervals ({summary.errors})"
+        heads[2:2] = ["error", "lower", "upper", "between tasks"]
+        rows = [
+            (*row[:2], f.error, f.lower, f.upper, f.between, *row[2:])
+            for row, f in zip(rows, summary.features, strict=True)
+        ]
     return build_table(
-        "Selected features, coefficients over tasks",
-        ("feature", "mean", "min", "max", "norm"),
+        title,
+        tuple(heads),
         rows,
         most=MOST_FEATURES,
         what="features",
@@ -643,6 +736,27 @@ def _task_table(summary: "ModelSummary") -> Table:
         title, heads = "Tasks", (*heads[:2], *heads[3:])
         rows = [(*row[:2], *row[3:]) for row in rows]
     return build_table(title, heads, rows, most=MOST_TASKS, what="tasks")
+
+
+def _effect_table(summary: "ModelSummary") -> Table:
+    """Tasks that stand out: intervals that are furthest from zero come first."""
+    tasks = [one for one in summary.tasks if one.effect is not None]
+
+    def apart(one: TaskSummary) -> float:
+        return -abs(one.effect or 0.0) / (one.error or np.inf)
+
+    rows = [
+        (str(one.task), _count(one.weight), one.effect, one.error, one.lower, one.upper)
+        for one in sorted(tasks, key=apart)
+    ]
+    return build_table(
+        f"Tasks at average features, difference to the mean of all tasks, "
+        f"{100 * (summary.level or 0.0):g} % intervals",
+        ("task", "rows", "effect", "error", "lower", "upper"),
+        rows,
+        most=MOST_TASKS,
+        what="tasks",
+    )
 
 
 def _names(labels: Sequence[Hashable]) -> str:

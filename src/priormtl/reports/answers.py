@@ -137,6 +137,9 @@ def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
         "rows_metric": scores.metric,
         "rows_score": scores.overall,
     }
+    if scores.log_loss is not None:
+        numbers["rows_log_loss"] = scores.log_loss
+        said += f", with log-loss {spell(scores.log_loss)}"
     return head, f"On {scores.where}, {scores.metric} {said}.", warning, numbers
 
 

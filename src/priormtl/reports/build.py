@@ -9,12 +9,21 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from priormtl._files import write_whole
 from priormtl.reports import answers
 from priormtl.reports.content import Content, spell, spell_label
-from priormtl.reports.model import FittedModel, Scores, score_rows, score_training
+from priormtl.reports.model import (
+    GIVEN_ROWS,
+    FittedModel,
+    Scores,
+    score_rows,
+    score_training,
+)
 from priormtl.reports.rendering import save_coefficients, to_json, to_markdown, to_page
 from priormtl.reports.tables import (
+    calibration_table,
     cut_block,
     feature_table,
     pick_rows,
@@ -100,6 +109,7 @@ def report(
     task: Any = None,
     audit: Any = None,
     title: str | None = None,
+    source: str | None = None,
 ) -> Report:
     """Create a report of a fitted model. Nothing is fitted.
 
@@ -123,6 +133,8 @@ def report(
         to tell whether the priors helped.
     title : str, optional
         Heading of the page.
+    source : str, optional
+        Name of the data, such as that of their file, to be shown on the page.
 
     Returns
     -------
@@ -146,17 +158,22 @@ def report(
         )
     fitted = FittedModel.read(model, X)
     scores = score_training(fitted) if X is None else score_rows(fitted, X, y, task)
-    return Report(build_content(fitted, scores, audit, title), fitted)
+    return Report(build_content(fitted, scores, audit, title, source), fitted)
 
 
 def build_content(
-    fitted: FittedModel, scores: Scores | None, audit: Any, title: str | None
+    fitted: FittedModel,
+    scores: Scores | None,
+    audit: Any,
+    title: str | None,
+    source: str | None = None,
 ) -> Content:
     """Answers first, then the tables behind them, each cut to what fits on a page."""
     features, tasks = feature_table(fitted), task_table(fitted, scores)
     kept = pick_tasks(tasks)
     search = fitted.summary.search
     others = [
+        calibration_table(scores),
         relation_table(fitted, audit),
         None if search is None else structure_table(search),
         None if search is None else search_table(search),
@@ -171,7 +188,7 @@ def build_content(
         title = f"What {count_words(m, 'task')} share in {count_words(d, 'feature')}"
     return Content(
         spell_label(title),
-        list_facts(fitted),
+        (*list_facts(fitted), *list_data(scores, source)),
         (
             answers.answer_quality(fitted, scores),
             answers.answer_features(fitted),
@@ -185,12 +202,35 @@ def build_content(
     )
 
 
+def list_data(scores: Scores | None, source: str | None) -> tuple[tuple[str, str], ...]:
+    """Which data were scored, if any were given."""
+    facts = [] if source is None else [("Data", spell_label(source))]
+    if scores is not None and scores.where == GIVEN_ROWS:
+        facts.append(("Rows scored", f"{scores.rows.sum():,.10g}"))
+    return tuple(facts)
+
+
+def _target(fitted: FittedModel) -> list[tuple[str, str]]:
+    """Name of the target, where the model remembers it."""
+    name = getattr(getattr(fitted.model, "encoding_", None), "target", None)
+    if fitted.pipeline is not None:
+        name = getattr(fitted.pipeline[0], "target_column_", name)
+    return [] if name is None else [("Target", spell_label(name))]
+
+
+def _rows(weight: float) -> list[tuple[str, str]]:
+    """Rows of the fit, where they are known."""
+    return [("Rows", f"{weight:,.10g}")] if np.isfinite(weight) else []
+
+
 def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
     """Settings of the model as pairs of a label and a text."""
     summary, model = fitted.summary, fitted.model
     chosen = "" if summary.search is None else " (chosen)"
     facts = [
         ("Model", summary.model),
+        *_target(fitted),
+        *_rows(summary.weight),
         ("Tasks", f"{summary.n_tasks:,}"),
         ("Features", f"{summary.n_features:,}"),
         *((one.name, spell(one.value) + chosen) for one in summary.strengths),

@@ -6,11 +6,13 @@ make coefficients comparable: a feature's size is ``‖p_j‖ · sd_j``. Scores 
 given rows, or from the statistics that the model keeps of its training rows.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.base import RegressorMixin
 from sklearn.pipeline import Pipeline
 
 from priormtl._arrays import Array, Index, Matrix
@@ -23,6 +25,8 @@ from priormtl.selection import validation_errors
 
 GIVEN_ROWS = "the given rows"
 TRAINING_ROWS = "the training rows"
+LEVEL = 0.95  # of intervals
+BINS = 10  # of predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +53,7 @@ class FittedModel:
                 "model must be a fitted linear model of priormtl: got "
                 f"{type(model).__name__} without coef_ and tasks_. Call fit first."
             )
-        summary = summarize_model(model)
+        summary = _summarize(model)
         return cls(
             model,
             summary,
@@ -92,6 +96,14 @@ class FittedModel:
     def ranking(self) -> Index:
         """Features by size, largest first; equal ones stay in order."""
         return np.argsort(-self.sizes, kind="stable")
+
+
+def _summarize(model: Any) -> ModelSummary:
+    """Summary, with intervals where the statistics of the fit are at hand."""
+    if isinstance(model, RegressorMixin) and hasattr(model, "statistics_"):
+        with suppress(ValueError, np.linalg.LinAlgError):  # too large, other penalties
+            return model.summary(LEVEL)
+    return summarize_model(model)
 
 
 def row_norms(rows: Array) -> Array:
@@ -140,6 +152,33 @@ class Scores:
     overall: float  # over all tasks; NaN where unknown
     second_metric: str = ""
     second_by_task: Array | None = None  # (m,)
+    bins: "Bins | None" = None  # where rows were given
+    log_loss: float | None = None  # of classes with probabilities
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Rows in ten parts by their prediction, lowest first (parts,)."""
+
+    predicted: Array  # means: targets, or probabilities of the second class
+    actual: Array  # means: targets, or shares of the second class
+    rows: Array
+    low: Array  # 5 % and 95 % quantiles of residuals; NaN for classes
+    high: Array
+
+    @classmethod
+    def of(cls, predicted: Array, actual: Array, *, residuals: bool) -> Self:
+        order = np.argsort(predicted, kind="stable")
+        parts = [part for part in np.array_split(order, BINS) if len(part)]
+        ends = np.full((2, len(parts)), np.nan)
+        if residuals:
+            apart = actual - predicted
+            ends = np.stack(
+                [np.quantile(apart[part], [0.05, 0.95]) for part in parts], axis=1
+            )
+        means = [[np.mean(x[part]) for part in parts] for x in (predicted, actual)]
+        counts = np.array([float(len(part)) for part in parts])
+        return cls(np.array(means[0]), np.array(means[1]), counts, ends[0], ends[1])
 
 
 def score_training(fitted: FittedModel) -> Scores | None:
@@ -199,13 +238,21 @@ def score_rows(fitted: FittedModel, X: Any, y: Any, task: Any) -> Scores:
         defined = areas[~np.isnan(areas)]
         mean = float(defined.mean()) if defined.size else float("nan")
         shares = _ratio(right, rows)
-        return Scores("AUC", GIVEN_ROWS, rows, areas, mean, "Accuracy", shares)
+        found = Scores("AUC", GIVEN_ROWS, rows, areas, mean, "Accuracy", shares)
+        if not getattr(model, "_uses_logistic", False):
+            return found
+        signed = np.where(positive, -scores, scores)
+        loss = float(np.mean(np.logaddexp(0.0, signed)))
+        chances = 1.0 / (1.0 + np.exp(-np.clip(scores, -700.0, 700.0)))
+        bins = Bins.of(chances, positive.astype(np.float64), residuals=False)
+        return replace(found, bins=bins, log_loss=loss)
     centre = _ratio(np.bincount(code, target, m), rows)
     spread = np.bincount(code, (target - centre[code]) ** 2, m)
     errors = np.bincount(code, (target - scores) ** 2, m)
     total = np.sum((target - target.mean()) ** 2)
     whole = np.sum((target - scores) ** 2)
-    return _r2_scores(GIVEN_ROWS, rows, errors, spread, total, whole)
+    found = _r2_scores(GIVEN_ROWS, rows, errors, spread, total, whole)
+    return replace(found, bins=Bins.of(scores, target, residuals=True))
 
 
 def _targets(fitted: FittedModel, y: Any, codes: Index | None) -> Array:

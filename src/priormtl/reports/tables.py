@@ -22,6 +22,7 @@ NUMBER_BYTES = 11  # of a number as the page holds it
 TABLE_BYTES = {
     "features": 480_000,
     "tasks": 150_000,
+    "calibration": 4_000,
     "relations": 130_000,
     "structures": 10_000,
     "search": 90_000,
@@ -92,6 +93,21 @@ def task_table(fitted: FittedModel, scores: Scores | None) -> Table:
         Column("distance", "Distance", fitted.distances),
     ]
     note = "Distance is that of a task's coefficients from those of the median task."
+    known = fitted.summary.tasks
+    if all(one.effect is not None for one in known):
+        effects = [Column("effect", "Effect", _numbers(known, "effect"))]
+        note += (
+            " Effect is the prediction at average features, minus the mean of all tasks"
+        )
+        if all(one.error is not None for one in known):
+            effects += [
+                Column("effect_low", "From", _numbers(known, "lower")),
+                Column("effect_high", "To", _numbers(known, "upper")),
+            ]
+            level = 100 * (fitted.summary.level or 0.0)
+            note += f", with {level:g} % intervals ({fitted.summary.errors})"
+        columns[1:1] = effects
+        note += "."
     if scores is not None:
         columns.append(Column("rows", "Rows", scores.rows))
         columns.append(Column("score", scores.metric, scores.by_task))
@@ -102,6 +118,41 @@ def task_table(fitted: FittedModel, scores: Scores | None) -> Table:
     if (own := fitted.summary.own_coef) is not None:
         columns.append(Column("own", "Task-specific norm", row_norms(own)))
     return Table("tasks", "Tasks", tuple(columns), note)
+
+
+def _numbers(rows: Sequence[Any], name: str) -> Array:
+    return np.array([getattr(row, name) for row in rows], dtype=np.float64)
+
+
+def calibration_table(scores: Scores | None) -> Table | None:
+    """Predicted and actual targets of given rows, from the lowest predictions on."""
+    bins = None if scores is None else scores.bins
+    if scores is None or bins is None:
+        return None
+    numbers = np.arange(1.0, len(bins.rows) + 1.0)
+    columns = [Column("part", "Part", numbers), Column("rows", "Rows", bins.rows)]
+    if scores.log_loss is None:
+        columns += [
+            Column("predicted", "Mean prediction", bins.predicted),
+            Column("actual", "Mean target", bins.actual),
+            Column("low", "Residuals, 5 %", bins.low),
+            Column("high", "95 %", bins.high),
+        ]
+        note = (
+            f"Rows of {scores.where} in ten parts by their prediction. In a good model "
+            "means of predictions and targets agree, and residuals lie about zero."
+        )
+    else:
+        columns += [
+            Column("predicted", "Mean probability", bins.predicted),
+            Column("actual", "Share of second class", bins.actual),
+        ]
+        note = (
+            f"Reliability: rows of {scores.where} in ten parts by their probability, "
+            "which should be the share of rows of the second class. Log-loss "
+            f"{scores.log_loss:.4g}."
+        )
+    return Table("calibration", "Predicted and actual", tuple(columns), note)
 
 
 def relation_table(fitted: FittedModel, audit: Any) -> Table | None:

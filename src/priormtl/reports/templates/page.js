@@ -34,6 +34,22 @@ function violationPicture(table) {
   };
 }
 
+// Mean prediction as an outline, mean target as a dot, on one axis for all rows.
+function agreementPicture(table) {
+  const [predicted, actual] = ["predicted", "actual"].map((name) => table.column(name).values);
+  const least = Math.min(...predicted, ...actual);
+  const size = Math.max(...predicted, ...actual) - least;
+  const place = (value) => 8 + (size ? (184 * (value - least)) / size : 92);
+  return (row) =>
+    draw(
+      "svg",
+      { class: "bar", viewBox: "0 0 200 20", role: "img", "aria-label": `predicted ${spell(predicted[row])}, actual ${spell(actual[row])}` },
+      draw("line", { class: "range", x1: place(predicted[row]), x2: place(actual[row]), y1: 10, y2: 10 }),
+      draw("circle", { class: "up", cx: place(actual[row]), cy: 10, r: 4 }),
+      draw("circle", { class: "before", cx: place(predicted[row]), cy: 10, r: 6 }),
+    );
+}
+
 function addTable(section, name, pictures) {
   const table = data.tables[name];
   section.append(new DataTable(name, table, pictures).element, make("p", { class: "note" }, table.note));
@@ -45,6 +61,9 @@ const charts = [];
 const tasks = openSection("tasks");
 if (data.tables.tasks.size > 1) charts.push(new TaskChart(tasks).chart);
 addTable(tasks, "tasks");
+if (data.tables.calibration) {
+  addTable(openSection("calibration"), "calibration", { "Predicted (○) and actual": agreementPicture(data.tables.calibration) });
+}
 if (data.tables.relations) {
   const heading = data.tables.relations.column("violation_before") ? "With prior (○ without)" : "From 0 to 1";
   addTable(openSection("relations"), "relations", { [heading]: violationPicture(data.tables.relations) });

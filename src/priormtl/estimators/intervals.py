@@ -1,0 +1,410 @@
+"""Prediction intervals from held-out residuals: CV+ with noise scales of tasks.
+
+Each row i was held out once, by the model μ_k of its fold. With noise scales s_t of the
+tasks, R_i = |y_i − μ_k(i)(x_i)| / s_t(i), and with μ fitted to all rows, the interval
+of a row x of task t is made of quantiles of
+
+    μ(x) + (μ_k(x) − mean of all μ_k(x)) ± c s_t R_i
+
+over folds k and residuals i (CV+: Barber, Candès, Ramdas, Tibshirani, "Predictive
+inference with the jackknife+", Annals of Statistics 2021). Two things differ from the
+paper. Residuals are pooled over folds, and the fold models are moved to the prediction
+of the final one. The factor c corrects for their smaller training parts: the squared
+error of a model of K − 1 of K folds exceeds that of the final model by v / (K − 1),
+where v is the jackknife variance, which the differences between fold models tell.
+
+The scale of a task is its mean absolute residual, shrunk towards that of all tasks, on
+a logarithmic axis, as if d more rows with the common one had been seen. d is four times
+that of a linear Bayes estimate (Bühlmann's credibility), the relative variance of
+absolute residuals within tasks over that of scales between tasks; four times, since the
+spread of scales is itself an estimate, and wide intervals cost more than narrow ones
+gain. R_i uses the scale without i.
+
+Tasks that were not seen get quantiles of leave-one-task-out residuals: those of the
+mean of the other tasks in the model of the fold.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.stats import norm
+from sklearn.utils.validation import check_is_fitted
+
+from priormtl._arrays import Array, Index, Matrix
+from priormtl.data import Table, TaskStatistics
+from priormtl.estimators.base import score_by_task
+from priormtl.estimators.uncertainty import task_errors
+
+__all__ = [
+    "Calibration",
+    "HeldOut",
+    "PredictionIntervals",
+    "Spread",
+    "check_coverage",
+    "codes_among",
+    "from_errors",
+    "hold_out",
+    "normal_calibration",
+    "score_folds",
+]
+
+FoldModel = tuple[Array, Array]  # coefficients (m, d) and intercepts (m,)
+
+MOST_FOLDS = 10  # models of more folds hardly differ
+MOST_KNOTS = 400  # of a distribution that is kept
+BINS = 4096  # of a distribution, where it is looked up
+STEPS = 9  # of bisection, in units of the differences between fold models
+CAUTION = 4.0  # factor of the rows that the common scale counts for
+MIXED = 1.25  # times the correction for smaller training parts
+MOST_CORRECTION = 0.5  # of squared residuals
+LEAST_SCALE = 1e-3  # of a task, relative to the common one
+
+
+class HeldOut(NamedTuple):
+    """Held-out rows: residuals of fold models, and what goes with them."""
+
+    codes: Index  # (n,) tasks
+    weight: Array  # (n,)
+    residual: Array  # (n,) of the model without the fold of the row
+    unseen: Array  # (n,) of the mean of the other tasks in that model
+    spread: Array  # (n,) mean squared difference to the other fold models
+
+
+class Calibration(NamedTuple):
+    """How far targets are from predictions, as learned from held-out rows."""
+
+    kind: str  # "cv+", or "normal" where only statistics were at hand
+    scale: Array  # (m,) noise scale of each task
+    knots: Array  # quantiles of scaled absolute residuals
+    unseen: Array  # quantiles of absolute residuals of tasks that are not seen
+    coef: Array  # (folds, m, d) of fold models, minus their mean
+    intercept: Array  # (folds, m) likewise
+
+    @classmethod
+    def of(
+        cls, rows: HeldOut, models: list[FoldModel] | None, n_tasks: int, n_folds: int
+    ) -> Self:
+        """Learn from held-out rows; ``models`` are those of folds, if they are kept."""
+        kept = ~np.isnan(rows.residual) & (rows.weight > 0)
+        codes, weight, spread = (rows.codes[kept], rows.weight[kept], rows.spread[kept])
+        size, unseen = np.abs(rows.residual[kept]), np.abs(rows.unseen[kept])
+        total = float(weight.sum())
+        if total == 0:
+            raise ValueError(
+                "intervals need held-out rows: got none; use a cv that holds rows out."
+            )
+        count = np.asarray(np.bincount(codes, weight, n_tasks), np.float64)
+        sums = np.asarray(np.bincount(codes, weight * size, n_tasks), np.float64)
+        common = sums.sum() / total or 1.0
+        extra = _prior_rows(size, weight, codes, n_tasks)
+        scale = _shrink(sums, count, common, extra)
+        # Without the row itself, as for a new row.
+        rest = sums[codes] - weight * size, count[codes] - weight
+        own = _shrink(*rest, common, extra)
+        # (K − 1)² / 2K times the mean squared difference of two fold models is the
+        # jackknife variance v. Their differences at x widen intervals, too.
+        excess = MIXED * (n_folds - 1) / (2 * n_folds) * float(weight @ spread)
+        squares = float(weight @ size**2)
+        share = min(excess / squares, MOST_CORRECTION) if squares > 0 else 0.0
+        scaled = np.sqrt(1.0 - share) * size / own
+        d = 0 if not models else models[0][0].shape[1]
+        deviations = _no_deviations(n_tasks, d)
+        if models and len(models) <= MOST_FOLDS:
+            deviations = tuple(  # type: ignore[assignment]
+                np.asarray(part - part.mean(axis=0), np.float32)
+                for part in map(np.stack, zip(*models, strict=True))
+            )
+        # Few tasks say little of others: with m of them, their mean is off by 1/m of
+        # the variance between tasks, and the next may be further away than all.
+        wider = 1.0 + 1.0 / max(n_tasks, 2)
+        beyond = wider * _quantiles(unseen, weight)
+        knots = _quantiles(scaled, weight)
+        return cls("cv+", scale, knots, beyond, *deviations)
+
+    @classmethod
+    def normal(cls, scale: Array, unseen: float, d: int) -> Self:
+        """Normal distributions with these deviations, of tasks and of new ones."""
+        knots = norm.ppf(0.5 + 0.5 * _levels(np.empty(MOST_KNOTS)))
+        none = _no_deviations(len(scale), d)
+        return cls("normal", scale, knots, unseen * knots, *none)
+
+    def interval(
+        self,
+        prediction: Array,
+        deviations: Array,
+        codes: Index,
+        unseen: Any,
+        coverage: float,
+    ) -> Array:
+        """Lower and upper ends (n, 2).
+
+        ``deviations`` (folds, n) are predictions of fold models minus their mean.
+        """
+        half = np.empty((len(prediction), 2))
+        scale = self.scale[codes]
+        q = _quantile(self.knots, coverage)
+        half[:] = q
+        if len(deviations) and q > 0:
+            offsets = deviations / scale
+            half[:, 0] = self._mix(-offsets, coverage, q)
+            half[:, 1] = self._mix(offsets, coverage, q)
+        half *= scale[:, np.newaxis]
+        if np.any(unseen):
+            half[unseen] = _quantile(self.unseen, coverage)
+        half[:, 0] *= -1.0
+        return prediction[:, np.newaxis] + half
+
+    def _mix(self, offsets: Array, coverage: float, q: float) -> Array:
+        """Quantile of residuals plus offsets (folds, n), by bisection.
+
+        Differences of fold models bound how far it is from that of residuals, q.
+        """
+        high = 4.0 * q
+        levels = np.interp(
+            np.linspace(0.0, high, BINS + 1), self.knots, _levels(self.knots)
+        )
+        low, up = q + offsets.min(axis=0), q + offsets.max(axis=0)
+        for _ in range(STEPS):
+            middle = 0.5 * (low + up)
+            places = (middle - offsets) * (BINS / high)
+            np.clip(places, 0, BINS, out=places)
+            below = levels[places.astype(np.intp)].mean(axis=0) < coverage
+            low = np.where(below, middle, low)
+            up = np.where(below, up, middle)
+        return np.maximum(0.5 * (low + up), 0.0)
+
+
+def _no_deviations(m: int, d: int) -> tuple[Array, Array]:
+    return np.zeros((0, m, d), np.float32), np.zeros((0, m), np.float32)
+
+
+def _prior_rows(size: Array, weight: Array, codes: Index, m: int) -> float:
+    """Rows that the common scale counts for; infinite where scales do not differ.
+
+    Products of two rows of a task tell the mean of squared scales of tasks, squares of
+    single rows tell the same times 1 + the relative variance within a task.
+    """
+    count, sums = (np.bincount(codes, w, m) for w in (weight, weight * size))
+    pairs = float(np.sum(count**2) - np.sum(weight**2))
+    products = float(np.sum(sums**2) - np.sum((weight * size) ** 2))
+    squares = float(np.sum(weight * (count[codes] - weight) * size**2))
+    mean = float(sums.sum()) / float(count.sum())
+    if products <= 0 or pairs <= 0:
+        return np.inf
+    within, between = squares / products - 1.0, products / pairs / mean**2 - 1.0
+    return CAUTION * max(within, 0.0) / between if between > 1e-9 else np.inf
+
+
+def _shrink(sums: Array, count: Array, common: float, extra: float) -> Array:
+    """Mean of each task, moved towards the common one by ratios."""
+    if np.isinf(extra):
+        return np.full(len(sums), common)
+    known = count > 1e-9 * (extra + 1.0)
+    means = np.divide(sums, count, where=known, out=np.full(len(sums), common))
+    logs = np.log(np.maximum(means / common, LEAST_SCALE))
+    return np.asarray(common * np.exp(logs * count / (count + extra)))
+
+
+def normal_calibration(
+    tests: Sequence[TaskStatistics], models: Sequence[FoldModel]
+) -> Calibration:
+    """Normal residuals, with variances from the statistics of held-out rows."""
+    m, d = models[0][0].shape
+    count, sums, unseen = np.zeros(m), np.zeros(m), np.zeros(m)
+    for test, (coef, intercept) in zip(tests, models, strict=True):
+        count += test.weight
+        sums += task_errors(test, coef, intercept)
+        others = max(m - 1, 1)
+        rest = coef + (coef.mean(axis=0) - coef) * m / others
+        level = intercept + (intercept.mean() - intercept) * m / others
+        unseen += task_errors(test, rest, level)
+    return from_errors(count, sums, unseen, d)
+
+
+def from_errors(count: Array, sums: Array, unseen: Array, d: int) -> Calibration:
+    """Normal residuals, given rows and squared errors of each task."""
+    total = float(count.sum())
+    common = float(sums.sum()) / total or 1.0
+    # Means of squares of n normal variables have the relative variance 2 / n.
+    seen = count > 0
+    means = sums[seen] / count[seen] / common
+    between = float(count[seen] @ (means - 1.0) ** 2 - 2.0 * seen.sum()) / total
+    extra = CAUTION * 2.0 / between if between > 1e-9 else np.inf
+    scale = _shrink(sums, count, common, extra)
+    wider = 1.0 + 1.0 / max(len(count), 2)
+    deviation = np.sqrt(float(unseen.sum()) / total)
+    return Calibration.normal(np.sqrt(scale), wider * deviation, d)
+
+
+def _stretch(levels: Array) -> Array:
+    """Levels that are dense near one, where quantiles are asked for."""
+    return 1.0 - (1.0 - levels) ** 2
+
+
+def _levels(knots: Array) -> Array:
+    """Levels of the quantiles that are kept."""
+    return _stretch(np.arange(1, len(knots) + 1) / (len(knots) + 1))
+
+
+def _quantiles(size: Array, weight: Array) -> Array:
+    """Quantiles of weighted sizes: at most a few hundred."""
+    order = np.argsort(size, kind="stable")
+    size, weight = size[order], weight[order]
+    # The i-th of n sizes is the quantile at i / (n + 1): a new row may lie beyond all.
+    levels = np.cumsum(weight) / (weight.sum() + weight.mean())
+    number = min(MOST_KNOTS, max(len(size), 2))
+    wanted = _stretch(np.arange(1, number + 1) / (number + 1))
+    return np.interp(wanted, levels, size)
+
+
+def _quantile(knots: Array, level: float) -> float:
+    return float(np.interp(level, _levels(knots), knots))
+
+
+def check_coverage(coverage: Any) -> float:
+    """A share of rows between 0 and 1."""
+    if not isinstance(coverage, float | np.floating) or not 0.0 < coverage < 1.0:
+        raise ValueError(
+            f"coverage must be a number between 0 and 1, such as 0.9: got {coverage!r}."
+        )
+    return float(coverage)
+
+
+def score_folds(
+    X: Matrix, codes: Index | None, models: list[FoldModel]
+) -> tuple[Array, Array]:
+    """Predictions of fold models for known tasks, and for tasks that are not seen.
+
+    Both are (folds, n); the second is the mean over all tasks. Without codes every row
+    belongs to every task, and there are n · m columns.
+    """
+    means = np.stack([coef.mean(axis=0) for coef, _ in models], axis=1)
+    level = np.array([intercept.mean() for _, intercept in models])
+    shared = (np.asarray(X @ means) + level).T
+    if codes is None:
+        scores = [np.asarray(X @ coef.T) + intercept for coef, intercept in models]
+        own = np.stack([part.ravel() for part in scores])
+        return own, np.repeat(shared, len(models[0][1]), axis=1)
+
+    def score(part: Matrix, i: int) -> Array:
+        coef = np.stack([coef[i] for coef, _ in models], axis=1)
+        return np.asarray(part @ coef) + [intercept[i] for _, intercept in models]
+
+    return score_by_task(X, codes, score, len(models)).T, shared
+
+
+def hold_out(
+    table: Table, codes: Index | None, folds: Index, own: Array, shared: Array, m: int
+) -> HeldOut:
+    """Residuals of held-out rows, given scores (folds, n) of all fold models."""
+    y, weight = table.y, np.ones(1) if table.weight is None else table.weight
+    if codes is None:
+        weight = weight if weight.ndim == 2 else weight[:, np.newaxis]
+        codes, folds = np.tile(np.arange(m), len(y)), np.repeat(folds, m)
+    weight = np.broadcast_to(weight, y.shape).ravel() * (folds >= 0)
+    place = np.maximum(folds, 0), np.arange(len(folds))
+    held, shared = own[place], shared[place]
+    spread = np.sum((own - held) ** 2, axis=0) / max(len(own) - 1, 1)
+    if m > 1:
+        shared = (m * shared - held) / (m - 1)
+    return HeldOut(codes, weight, y.ravel() - held, y.ravel() - shared, spread)
+
+
+class Spread(NamedTuple):
+    """Predictions of rows, and how those of fold models differ."""
+
+    prediction: Array  # (n,)
+    deviations: Array  # (folds, n) of fold models from their mean
+    codes: Index  # (n,) known tasks; of unseen ones a task that lends to it
+    unseen: Any  # (n,) bool
+
+    def interval(self, calibration: Calibration, coverage: float) -> Array:
+        """Lower and upper ends (n, 2)."""
+        return calibration.interval(*self, coverage)
+
+
+class PredictionIntervals:
+    """Regressors whose held-out residuals say how far predictions are off."""
+
+    calibration_: Calibration
+
+    def predict_interval(
+        self: Any, X: Any, *, task: Any = None, coverage: float = 0.9
+    ) -> Array:
+        """Predict intervals that contain a given share of new targets.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix or data frame
+            Features, as in ``predict``.
+        task : (n,) labels, or a single label, optional
+            Task of each row, as in ``predict``.
+        coverage : float, default=0.9
+            Share of new rows whose target lies within its interval.
+
+        Returns
+        -------
+        (n, 2) array
+            Lower and upper end of the interval of each row. If the model was fitted on
+            (n, m) targets and ``task`` is None, the shape is (n, m, 2).
+
+        Notes
+        -----
+        Intervals are made of residuals of held-out rows (CV+), with a noise scale for
+        each task; tasks that were not seen get wider intervals. They hold on average
+        over rows like those of the fit. After a fit to statistics there are no rows:
+        then intervals are normal, which a warning says; see ``calibration_.kind``.
+        """
+        coverage = check_coverage(coverage)
+        check_is_fitted(self)
+        calibration = getattr(self, "calibration_", None)
+        if calibration is None:
+            raise ValueError(
+                "predict_interval needs residuals of held-out rows: call "
+                "calibrate(X, y, task=...) once after fit, or use MultiTaskRegressorCV."
+            )
+        if calibration.kind == "normal":
+            warnings.warn(
+                "intervals are normal, with variances from statistics: without rows "
+                "there are no held-out residuals to make them of.",
+                UserWarning,
+                stacklevel=2,
+            )
+        found = self._spread(X, task).interval(calibration, coverage)
+        columns = self._targets_are_columns and task is None
+        return found.reshape(-1, len(self.tasks_), 2) if columns else found
+
+    def _spread(self: Any, X: Any, task: Any) -> Spread:
+        """Predictions of rows, with the deviations of fold models."""
+        X, labels = self._split_task(X, task)
+        matrix, m = self._read_features(X, reset=False), len(self.tasks_)
+        folds = self.calibration_.coef, self.calibration_.intercept
+        whole = [(self.coef_, self.intercept_), *zip(*folds, strict=True)]
+        if labels is None and self._targets_are_columns:
+            scores, n = score_folds(matrix, None, whole)[0], matrix.shape[0]
+            codes = np.tile(np.arange(m), n)
+            return Spread(scores[0], scores[1:], codes, np.zeros(n * m, bool))
+        rows = self._place_rows(matrix, labels)
+        scores = np.empty((len(whole), matrix.shape[0]))
+        unseen = rows.codes >= m
+        known = np.flatnonzero(~unseen)
+        if len(known) < len(unseen):
+            scores[0] = self._score_placed(matrix, rows)
+            scores[1:] = 0.0
+            part = matrix[known]
+        else:
+            part = matrix
+        if len(known):
+            scores[:, known] = score_folds(part, rows.codes[known], whole)[0]
+        return Spread(scores[0], scores[1:], rows.known(m), unseen)
+
+
+def codes_among(table: Table, tasks: Sequence[Any]) -> tuple[Index | None, Any]:
+    """Codes of rows among the tasks of a model, and which rows have one of them."""
+    if table.codes is None:
+        return None, np.ones(len(table), dtype=bool)
+    place = {task: i for i, task in enumerate(tasks)}
+    codes = np.array([place.get(task, -1) for task in table.tasks])[table.codes]
+    return np.maximum(codes, 0), codes >= 0

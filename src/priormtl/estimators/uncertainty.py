@@ -1,0 +1,163 @@
+"""Standard errors of coefficients, from the statistics of a fit.
+
+The objective of squared loss is, about its optimum, a quadratic form with the Hessian
+
+    H = blockdiag(G_i) + theta DᵀD + epsilon L + diag(lam w_j / ‖p^j‖),
+
+in the features that were selected; the last term is the curvature of the penalty
+within their rows (its majoriser). H is factorised by elimination over the task graph,
+and two things follow from it.
+
+- **lam = 0**: coefficients given the data are normal with the covariance σ² H⁻¹, if
+  ties are those of a mixed model (empirical Bayes). At ties that REML has estimated
+  these are the conditional variances of lme4, those of fixed effects included.
+- **lam > 0**: a parametric bootstrap on the statistics. Each replicate adds noise
+  ξ_i ~ N(0, σ² G_i) to the products Xᵀy of each task, and takes one Newton step at the
+  same selected features: δ = H⁻¹ ξ. It says how much estimates vary from sample to
+  sample, not how far shrinkage has moved them.
+
+The noise variance is σ² = RSS / (n − tr(H⁻¹ G)), which is REML's where REML has
+estimated all ties.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl.losses import SquaredFit
+from priormtl.model import Posed
+from priormtl.problem.elimination import Elimination, TieGraph
+
+__all__ = ["Covariances", "covariances", "task_errors"]
+
+REPLICATES = 200
+SEED = 0
+RIDGE = 1e-10  # of the mean curvature of each row, so that H can be factorised
+MOST_NUMBERS = 2**26  # in the blocks of the elimination
+MOST_BLOCK_STEPS = 10**6
+
+
+class Covariances(NamedTuple):
+    """Covariances of coefficients, in the units of the problem.
+
+    The first of k rows is the prediction at the pooled means of the features (absent
+    without intercepts); then come the selected features.
+    """
+
+    kind: str  # "conditional" or "bootstrap"
+    selected: Index  # features
+    own: Array  # (m, k, k) of each task
+    cross: Array  # (m, k, k) of each task and the mean of all
+    mean: Array  # (k, k) of the mean of all tasks
+    between: Array  # (k,) variances between tasks; NaN where ties are not to a mean
+    noise_variance: float
+    degrees: Array  # (m,) effective degrees of freedom of each task
+
+
+def covariances(
+    posed: Posed, coef: Array, errors: Array, *, most: int = MOST_NUMBERS
+) -> Covariances:
+    """Covariances at coefficients (d, m), with sums of squared errors (m,) of tasks.
+
+    ``most`` bounds the numbers in blocks of the factorisation.
+    """
+    problem = posed.problem
+    fit, prior = problem.fit, problem.prior
+    assert isinstance(fit, SquaredFit)
+    selected = np.flatnonzero(coef.any(axis=1))
+    if len(selected) == 0:
+        raise ValueError("level needs selected features: this model has none.")
+    norms = np.linalg.norm(coef[selected], axis=1)
+    weights = getattr(problem.penalty, "weights", None)
+    rows = np.ones(len(selected)) if weights is None else weights[selected]
+    bend = problem.lam * rows / norms
+    fit, prior = fit.restrict(selected), prior.restrict(selected)
+    order = Elimination.plan(TieGraph.of(prior.laplacian), MOST_BLOCK_STEPS)
+    m, d = fit.shape[1], len(selected)
+    if order is None or order.n_blocks * (d + 1) ** 2 > most:
+        raise ValueError(
+            f"level needs a factorisation that is too large for {m} tasks and {d} "
+            "selected features; raise lam, or use level=None."
+        )
+    gram, centre, extra = _blocks(fit)
+    k = d + extra
+    pivots = np.zeros((order.graph.n_nodes, k, k))
+    pivots[:m] = gram
+    pivots[:m, extra:, extra:] += prior.relation.toarray() + np.diag(bend)
+    scale = np.maximum(np.einsum("ijj->j", pivots[:m]) / m, 1e-300)
+    pivots[:, range(k), range(k)] += RIDGE * scale
+    ties = np.ones(d) if prior.tie_weights is None else prior.tie_weights
+    tie = prior.epsilon * ties
+    if extra:
+        t = np.concatenate([[1.0], -centre])
+        tie = np.diag(np.concatenate([[0.0], tie]))
+        if fit.intercept_graph is not None:
+            tie += fit.intercepts.tie_strength * np.outer(t, t)
+    factor = order.factorise(pivots, tie)
+    inverse = factor.selected_inverse()[0][:m]
+    degrees = np.einsum("ijk,ikj->i", gram, inverse)
+    freedom = float(fit.moments.weight.sum() - degrees.sum())
+    noise = float(errors.sum()) / max(freedom, 1.0)
+    if problem.lam > 0:
+        kind = "bootstrap"
+        draws = _noise(gram) * np.sqrt(noise)
+        rhs = np.zeros((order.graph.n_nodes, k, REPLICATES))
+        rhs[:m] = draws
+        moved = factor.solve(rhs)[:m]
+        middle = moved.mean(axis=0)
+        own = moved @ moved.swapaxes(1, 2) / REPLICATES
+        cross = moved @ middle.T / REPLICATES
+        mean = middle @ middle.T / REPLICATES
+    else:
+        kind, own = "conditional", noise * inverse
+        rhs = np.zeros((order.graph.n_nodes, k, k))
+        rhs[:m] = np.eye(k) / m
+        cross = noise * factor.solve(rhs)[:m]
+        mean = cross.mean(axis=0)
+    between = np.full(k, np.nan)
+    if prior.laplacian.one_group and prior.epsilon > 0:
+        precision = np.diag(tie) if tie.ndim == 2 else tie
+        with np.errstate(divide="ignore"):
+            between = noise / (prior.laplacian.one_group * precision)
+    return Covariances(kind, selected, own, cross, mean, between, noise, degrees)
+
+
+def _blocks(fit: SquaredFit) -> tuple[Array, Array, int]:
+    """Gram matrices (m, k, k), centre (d,), and whether intercepts are a first row.
+
+    Free intercepts are unknowns here, too: those of a row that is not tied.
+    """
+    moments, (d, m) = fit.moments, fit.shape
+    if fit.intercepts.are_fixed:
+        raw = moments.raw_gram()
+        return np.broadcast_to(raw, (m, d, d)), np.zeros(d), 0
+    weight = moments.weight
+    centre = weight @ moments.x_mean / weight.sum()
+    apart = moments.x_mean - centre
+    blocks = np.empty((m, d + 1, d + 1))
+    edge = weight[:, np.newaxis] * apart
+    blocks[:, 0, 0], blocks[:, 0, 1:], blocks[:, 1:, 0] = weight, edge, edge
+    blocks[:, 1:, 1:] = moments.gram()
+    blocks[:, 1:, 1:] += edge[:, :, np.newaxis] * apart[:, np.newaxis, :]
+    return blocks, centre, 1
+
+
+def _noise(gram: Array) -> Array:
+    """Draws from N(0, G_i) for each task (m, k, replicates)."""
+    values, vectors = np.linalg.eigh(gram)
+    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, np.newaxis, :]
+    rng = np.random.default_rng(SEED)
+    return roots @ rng.standard_normal((*gram.shape[:2], REPLICATES))
+
+
+def task_errors(moments: Any, coef: Array, intercept: Array) -> Array:
+    """Sum of squared errors of each task (m,), from moments; coef is (m, d)."""
+    selected, used, P = np.flatnonzero(coef.any(axis=0)), moments, coef
+    if len(selected) < coef.shape[1]:
+        used, P = moments.restrict(selected), coef[:, selected]
+    products = used.gram_product(np.ascontiguousarray(P.T)).T
+    within = moments.yy + np.einsum("ij,ij->i", P, products - 2.0 * used.xy)
+    misses = moments.y_mean - np.einsum("ij,ij->i", P, used.x_mean) - intercept
+    # Rounding can leave a perfect fit below zero.
+    return np.asarray(np.maximum(within, 0.0) + moments.weight * misses**2)
