@@ -179,3 +179,16 @@ def test_trees_respect_signs_and_columns_keep_their_units():
     assert not {"price~1", "dose~1"} & set(model[0].get_feature_names_out())
     dearer = table.assign(price=table["price"] + 5.0)
     assert np.all(model.predict(dearer) <= model.predict(table) + 1e-9)
+
+
+def test_common_effects_have_one_standard_error():
+    X, y, task = shops(n_tasks=10, n_rows=20)
+    settings = {"lam": 0.0, "standardize": True, "fit_intercept": "tied"}
+    model = regressor("common", **settings).fit(X, y, task=task)
+    lines = str(model.summary(level=0.95)).splitlines()
+    (age,) = (line.split() for line in lines if line.startswith("age "))
+    _, mean, error, *_, between, low, high, _ = age
+    assert mean == low == high
+    assert float(between) == 0.0
+    # Least squares with a dummy for each task, other slopes aside.
+    assert 0.05 < float(error) < 0.1

@@ -104,7 +104,10 @@ def check_row_weights(name: str, value: Any, d: int, *, zero: bool) -> Array | N
 
 
 def check_ties(value: Any, d: int) -> Array | str | None:
-    """Weights of ties (d,), "adaptive", or None if all are one."""
+    """Weights of ties (d,), "adaptive", or None if all are one.
+
+    An infinite weight means a common effect.
+    """
     if value is None or isinstance(value, str):
         if value not in TIES:
             near = suggest([value], TIES) if value else ""
@@ -113,7 +116,10 @@ def check_ties(value: Any, d: int) -> Array | str | None:
                 f"{value!r}.{near}"
             )
         return None if value == "uniform" else value
-    return check_row_weights("ties", value, d, zero=True)
+    weights = np.asarray(value, dtype=np.float64)
+    finite = np.where(weights == np.inf, 1.0, weights)
+    check_row_weights("ties", finite, d, zero=True)
+    return weights
 
 
 def _is_real(value: Any) -> bool:

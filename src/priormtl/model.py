@@ -177,7 +177,8 @@ class Model:
                 graph = graph.with_between(found.between)
         if found is not None and found.intercept is not None:
             strength *= found.intercept
-        constraints = _constraints(resolved, self.common, d)
+        common = (*self.common, *np.flatnonzero(np.isinf(ties)).tolist())
+        constraints = _constraints(resolved, common, d)
         if constraints is not None:
             ties = np.where(constraints.common, np.inf, ties)
         D, target, ridge = csr_array((0, d)), None, None

@@ -152,8 +152,9 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
         Positive factors that multiply ``lam``, one per feature.
     ties : {"uniform", "adaptive"} or (d,) array, default="uniform"
         How strongly each feature is coupled: "uniform" by ``epsilon`` throughout,
-        an array by nonnegative factors that multiply it. "adaptive" estimates the
-        factors from the data; see Notes.
+        an array by nonnegative factors that multiply it, infinite for features that
+        have the same coefficient in all tasks. "adaptive" estimates the factors from
+        the data; see Notes.
     standardize : bool, default=False
         Whether to divide features by their pooled standard deviation during the fit.
         With ``fit_intercept="tied"``, features are also centred at their pooled mean.

@@ -34,6 +34,7 @@ __all__ = ["Covariances", "covariances", "task_errors"]
 REPLICATES = 200
 SEED = 0
 RIDGE = 1e-10  # of the mean curvature of each row, so that H can be factorised
+TIGHT = 1e6  # ties of common effects, in units of the mean curvature
 MOST_NUMBERS = 2**26  # in the blocks of the elimination
 MOST_BLOCK_STEPS = 10**6
 
@@ -89,6 +90,11 @@ def covariances(
     pivots[:, range(k), range(k)] += RIDGE * scale
     ties = np.ones(d) if prior.tie_weights is None else prior.tie_weights
     tie = prior.epsilon * ties
+    common = np.zeros(d, dtype=bool)
+    if problem.constraints is not None:
+        common = problem.constraints.common[selected]
+    # Common effects are tied so tightly that they differ by nothing that shows.
+    tie = np.where(common, TIGHT * scale[extra:], tie)
     if extra:
         t = np.concatenate([[1.0], -centre])
         tie = np.diag(np.concatenate([[0.0], tie]))
@@ -120,6 +126,7 @@ def covariances(
         precision = np.diag(tie) if tie.ndim == 2 else tie
         with np.errstate(divide="ignore"):
             between = noise / (prior.laplacian.one_group * precision)
+        between[extra:][common] = 0.0
     return Covariances(kind, selected, own, cross, mean, between, noise, degrees)
 
 
