@@ -65,6 +65,14 @@ def test_what_was_chosen_is_told(fitted):
     assert f"Next: priormtl report {out}" in lines[-1]
 
 
+def test_columns_that_repeat_have_their_period_behind_a_colon(exams, tmp_path):
+    words = ("--trees", "none", "--smooth", "hours:24", "--folds", "2")
+    model, _ = fit(exams / "exams.csv", tmp_path / "m", *words)
+    assert model[0].smooth == {"hours": 24.0}
+    assert {"hours~1", "hours~2"} < set(model[-1].feature_names_in_)
+    assert "hours" not in model[-1].feature_names_in_
+
+
 def test_held_out_error_is_that_of_rows_not_fitted(exams, tmp_path):
     words = (*PLAIN, "--json")
     model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
