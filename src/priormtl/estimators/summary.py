@@ -10,6 +10,7 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
 from priormtl.data import build_frame, find_frame_library, name_features
+from priormtl.estimators.statements import StatementSummary, read_statements
 from priormtl.priors import as_task_prior
 from priormtl.tables import (
     NOTHING,
@@ -26,6 +27,7 @@ __all__ = [
     "FeatureSummary",
     "ModelSummary",
     "SearchSummary",
+    "StatementSummary",
     "Strength",
     "StructureSummary",
     "TaskSummary",
@@ -159,6 +161,7 @@ FRAMES = {
     "tasks": TaskSummary,
     "strengths": Strength,
     "structures": StructureSummary,
+    "statements": StatementSummary,
 }
 
 
@@ -210,6 +213,8 @@ class ModelSummary(Tabled):
     ties: str | None = None  # task coupling: uniform, adaptive, given
     # What cross-validation tried; empty where the structure was given.
     structures: tuple[StructureSummary, ...] = ()
+    # What each known value, sign, common and smooth effect came to.
+    statements: tuple[StatementSummary, ...] = ()
     library: Any = field(default=None, compare=False)  # of frames
 
     def _tables(self) -> list[Table]:
@@ -220,9 +225,11 @@ class ModelSummary(Tabled):
 
         Parameters
         ----------
-        table : {"features", "tasks", "strengths", "structures"}, default="features"
-            Selected features, tasks, strengths with the number of candidates, or
-            structures that cross-validation tried, with their best scores.
+        table : {"features", "tasks", "strengths", "structures", "statements"}, \
+default="features"
+            Selected features, tasks, strengths with the number of candidates,
+            structures that cross-validation tried, with their best scores, or
+            statements of the feature prior, with what they came to.
         library : str, optional
             "pandas", "polars" or "pyarrow". By default the library of the training
             data, or the first of these that is installed.
@@ -282,6 +289,9 @@ def summarize_model(model: Any) -> ModelSummary:
         search=search,
         ties=_ties(model),
         structures=() if search is None else search.compare_structures(),
+        statements=read_statements(
+            model, shared_coef(model), names, _strength(model, "theta")
+        ),
         library=getattr(model, "_frame_library", None),
     )
 
@@ -527,6 +537,11 @@ def summary_tables(summary: "ModelSummary") -> list[Table]:
     tables = [_fit_table(summary), _feature_table(summary), _task_table(summary)]
     if len(summary.structures) > 1:
         tables.insert(1, _structure_table(summary))
+    if summary.statements:
+        rows = [(one.statement, one.words) for one in summary.statements]
+        heads, most = ("statement", "came to"), MOST_FEATURES
+        known = build_table("Statements", heads, rows, most=most, what="statements")
+        tables.insert(1, known)
     return tables
 
 

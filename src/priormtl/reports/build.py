@@ -21,6 +21,7 @@ from priormtl.reports.tables import (
     pick_tasks,
     relation_table,
     search_table,
+    statement_table,
     structure_table,
     task_table,
 )
@@ -157,6 +158,7 @@ def build_content(
     kept = pick_tasks(tasks)
     search = fitted.summary.search
     others = [
+        statement_table(fitted),
         relation_table(fitted, audit),
         None if search is None else structure_table(search),
         None if search is None else search_table(search),

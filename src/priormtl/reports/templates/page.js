@@ -45,6 +45,7 @@ const charts = [];
 const tasks = openSection("tasks");
 if (data.tables.tasks.size > 1) charts.push(new TaskChart(tasks).chart);
 addTable(tasks, "tasks");
+if (data.tables.statements) addTable(openSection("statements"), "statements");
 if (data.tables.relations) {
   const heading = data.tables.relations.column("violation_before") ? "With prior (○ without)" : "From 0 to 1";
   addTable(openSection("relations"), "relations", { [heading]: violationPicture(data.tables.relations) });
