@@ -77,7 +77,8 @@ def read_model(model: Any, per: Per = "unit") -> Learned:
     )
     tasks = tuple(_to_plain(getattr(model, "tasks_", range(m))))
     # Tasks are ordered if a chain is the whole task prior; it may list its own order.
-    prior = as_task_prior(getattr(model, "task_prior", None))
+    given = getattr(model, "task_prior", None)
+    prior = as_task_prior(getattr(model, "structure_", {}).get("task_prior", given))
     ties = [] if prior is None else prior.to_plain()
     ordered = len(ties) == 1 and ties[0]["tie"] == "chain"
     chain = ties[0]["order"] if ordered else None
