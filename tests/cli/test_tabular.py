@@ -96,7 +96,10 @@ def test_prior_files_state_what_is_known(exams, tmp_path):
         "[[task_group]]\ntasks = ['north', 'south', 'west']\n"
     )
     words = ("--trees", "none", "--prior", tmp_path / "prior.toml")
-    model = fit(exams / "exams.csv", tmp_path / "m", *words)[0][-1]
+    model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
+    model = model[-1]
+    assert "Prior: hours ≥ 0: never at its bound" in result.stdout
+    assert "Prior: sex: the same in all tasks, " in result.stdout
     known = FeaturePrior.nonnegative(["hours"]) + FeaturePrior.common(["sex"])
     assert model.feature_prior.parts[:2] == known.parts
     names = model.feature_names_in_.tolist()

@@ -108,6 +108,7 @@ def test_files_notebooks_and_reports_keep_statements(tmp_path):
     said = "at its bound in 3 of 6 tasks"
     save(model, tmp_path / "a.model")
     assert load(tmp_path / "a.model").summary().statements == model.summary().statements
+    assert str(model.summary().statements[0]) == f"price ≤ 0: {said}"
     assert said in model._repr_html_()
     assert list(model.summary().to_frame("statements")["kind"]) == ["sign", "common"]
     page = report(model)

@@ -34,6 +34,10 @@ class StatementSummary:
     # Effective degrees of freedom of a curve beside its straight line; None: not known.
     wiggles: float | None = field(default=None, compare=False)
 
+    def __str__(self) -> str:
+        """Statement and outcome, such as price ≤ 0: at its bound in 7 of 12 tasks."""
+        return f"{self.statement}{', ' if ':' in self.statement else ': '}{self.words}"
+
     @property
     def words(self) -> str:
         """Outcome with the number of effective wiggles."""
