@@ -37,7 +37,7 @@ GRID = 200  # points of a curve
 FEW = len(LINE_STYLES)  # tasks that get colours of their own
 FARTHEST = 3  # of many tasks that are named
 MOST_TICKS = 200
-ALIKE = 0.01  # share of the range by which effects that look equal may differ
+ALIKE = 0.02  # share of the range by which effects that look equal may differ
 DEVIATIONS = 2.0  # of a plain feature, to each side of its mean
 
 
