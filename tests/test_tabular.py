@@ -108,12 +108,67 @@ def test_texts_that_are_no_categories_are_left_out():
         (lambda: quick(task="shp").fit(*shops(40)), "unknown column 'shp'"),
         (lambda: quick(smooth="all").fit(*shops(40)), 'smooth must be "auto"'),
         (lambda: quick(smooth=["agee"]).fit(*shops(40)), "Did you mean 'age'"),
+        (lambda: quick(smooth={"age": 0.0}).fit(*shops(40)), "a period above 0"),
+        (lambda: quick(smooth={"age": "day"}).fit(*shops(40)), "a period above 0"),
+        (lambda: quick(smooth=["colour"]).fit(*shops(40)), "'colour' holds text"),
+        (lambda: quick(smooth=["open"]).fit(*shops(40)), "'open' has 2"),
         (lambda: quick().fit(shops(40)[0][["shop"]], shops(40)[1]), "needs features"),
     ],
 )
 def test_bad_arguments_are_named(build, match):
     with pytest.raises((ValueError, TypeError), match=match):
         build()
+
+
+def test_periodic_curves_meet_at_the_ends_of_a_period(tmp_path):
+    table, y = shops(160)
+    rng = np.random.default_rng(1)
+    table["hour"] = rng.integers(0, 24, len(table))
+    y = y + np.cos((table["hour"] - 5.0) * np.pi / 12.0)
+    model = quick(smooth={"hour": 24, "age": None}).fit(table, y)
+    names = list(model[-1].feature_names_in_)
+    assert {"hour~1", "age", "age~1", "price"} < set(names)
+    assert not {"hour", "price~1", "day~1"} & set(names)
+    start, end = table.assign(hour=0), table.assign(hour=24)
+    assert np.allclose(model.predict(start), model.predict(end))
+    assert np.ptp(model.predict(start) - model.predict(table)) > 1.0
+    save(model, tmp_path / "shops.model")
+    loaded = load(tmp_path / "shops.model")
+    assert np.array_equal(loaded.predict(table), model.predict(table))
+    assert loaded[0].smooth == {"hour": 24.0, "age": None}
+
+
+def test_trees_know_where_in_a_period_a_value_lies():
+    table, y = shops(120)
+    table["hour"] = np.arange(len(table)) % 24
+    model = quick(smooth={"hour": 24}, trees="auto").fit(table, y)
+    columns, _ = model[-1]._wide(model[0].transform(table))
+    assert [name for name in columns if "hour" in name] == ["hour~1", "hour~2"]
+
+
+def test_dates_repeat_by_hour_week_and_year_where_they_cover_two_periods():
+    rng = np.random.default_rng(0)
+    hours = np.sort(rng.integers(0, 24 * 100, 300))
+    when = pd.Timestamp("2024-01-01") + pd.to_timedelta(hours, "h")  # a Monday
+    table = pd.DataFrame({"shop": np.arange(300) % 4, "when": when})
+    y = 1.0 * (when.day_of_week == 6) + np.sin(when.hour * np.pi / 12.0)
+    model = quick().fit(table, y + 0.1 * rng.normal(size=300))
+    assert model.score(table, y) > 0.9
+    assert model[0].columns_ == ["when"]
+    names = {name.partition("~")[0] for name in model[-1].feature_names_in_}
+    assert names == {"when", "when hour of day", "when day of week"}
+    late = table.assign(when=table["when"] + pd.to_timedelta(600, "D"))
+    later = TableFeatures("shop").fit(pd.concat([table, late], ignore_index=True))
+    assert "when day of year~1" not in later.get_feature_names_out()
+    late["when"] += pd.to_timedelta(100, "D")
+    later = TableFeatures("shop").fit(pd.concat([table, late], ignore_index=True))
+    assert "when day of year~1" in later.get_feature_names_out()
+    days = TableFeatures("shop").fit(table.assign(when=when.normalize()))
+    assert "when hour of day~1" not in days.get_feature_names_out()
+    straight = TableFeatures("shop", "none").fit(table)
+    assert list(straight.get_feature_names_out()) == ["shop", "when"]
+    table.loc[5, "when"] = pd.NaT
+    assert np.isfinite(quick().fit(table, y).predict(table)).all()
 
 
 def test_a_table_must_be_a_frame():

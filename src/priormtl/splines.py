@@ -9,7 +9,7 @@ the roughness penalty: with an infinite ridge the effect is a straight line.
 """
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw
@@ -46,6 +46,24 @@ def wiggles_of(names: Sequence[str]) -> dict[str, list[int]]:
     return found
 
 
+def check_period(argument: str, name: Hashable, period: Any) -> None:
+    """Fail if a period is no number above zero."""
+    number = isinstance(period, int | float | np.number)
+    if not (number and np.isfinite(period) and period > 0):
+        raise ValueError(
+            f"{argument} must give a period above 0: got {period!r} for {name!r}."
+        )
+
+
+def check_values(argument: str, name: Hashable, count: int) -> None:
+    """Fail if a column has too few distinct values for a curve."""
+    if count < LEAST_VALUES:
+        raise ValueError(
+            f"{argument} must have at least {LEAST_VALUES} distinct values for a "
+            f"curve: {name!r} has {count}. Leave it out of {argument}."
+        )
+
+
 class Curves(NamedTuple):
     """Wiggles of one column."""
 
@@ -72,7 +90,7 @@ class Curves(NamedTuple):
     @classmethod
     def _periodic(cls, x: Array, period: float) -> Self:
         basis = _harmonics(x / period)
-        order = np.repeat(np.arange(1, N_HARMONICS + 1), 2)
+        order = np.append(0, np.repeat(np.arange(1, N_HARMONICS + 1), 2))
         rotation = _rotate(basis, np.diag(order**4.0), np.ones((len(x), 1)))
         return cls(0.0, period, None, rotation)
 
@@ -96,8 +114,11 @@ def _splines(knots: Array) -> BSpline:
 
 
 def _harmonics(turns: Array) -> Array:
+    """One, so that the mean can be taken away, and cosines and sines."""
     angles = 2.0 * np.pi * turns[:, np.newaxis] * np.arange(1, N_HARMONICS + 1)
-    return np.stack([np.cos(angles), np.sin(angles)], axis=2).reshape(len(turns), -1)
+    waves = np.stack([np.cos(angles), np.sin(angles)], axis=2)
+    ones = np.ones((len(turns), 1))
+    return np.hstack([ones, waves.reshape(len(turns), 2 * N_HARMONICS)])
 
 
 def _rotate(basis: Array, roughness: Array, lines: Array) -> Array:
@@ -116,6 +137,15 @@ def _rotate(basis: Array, roughness: Array, lines: Array) -> Array:
     floor = np.finfo(float).eps * bends[-1]
     shares = np.sqrt(np.maximum(bends[0], floor) / np.maximum(bends, floor))
     return np.asarray(white @ turns * shares)
+
+
+class Expansion(NamedTuple):
+    """How values of one column become features, for plots of its effect."""
+
+    expand: Callable[[Any], dict[str, Array]]
+    ticks: Any  # quantiles of the training values (k,), or a tuple of all categories
+    ends: tuple[float, float] = (0.0, 1.0)  # range of numbers
+    is_date: bool = False  # numbers are days since 1970
 
 
 class SplineFeatures(TransformerMixin, BaseEstimator):
@@ -189,10 +219,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             if name not in names:
                 raise unknown_name("column", name, names)
         for name, period in periods.items():
-            if not (np.isfinite(period) and period > 0):
-                raise ValueError(
-                    f"periodic must give a period above 0: got {period!r} for {name!r}."
-                )
+            check_period("periodic", name, period)
         self._curves: dict[str, Curves] = {}
         for name, values in table.items():
             by_default = self.columns is None and _is_numeric(values)
@@ -203,11 +230,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             n_values = len(np.unique(x))
             if name not in wanted and n_values < FEWEST_VALUES:
                 continue
-            if n_values < LEAST_VALUES:
-                raise ValueError(
-                    f"columns must have at least {LEAST_VALUES} distinct values for a "
-                    f"curve: {name!r} has {n_values}. Leave it out of columns."
-                )
+            check_values("columns", name, n_values)
             self._curves[name] = Curves.fit(x, self.n_knots, periods.get(name))
         self.columns_ = list(self._curves)
         return self
@@ -247,6 +270,23 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         if frame is None:
             return np.column_stack(out)
         return frame.select(*out).to_native()
+
+    def expansion_of(self, column: Any) -> Expansion | None:
+        """How values of a column become features; None if it is not expanded."""
+        check_is_fitted(self)
+        curves = self._curves.get(column)
+        if curves is None:
+            return None
+
+        def expand(x: Array) -> dict[str, Array]:
+            found = {} if curves.knots is None else {column: x}
+            for number, wiggle in enumerate(curves(x).T, 1):
+                found[f"{column}~{number}"] = wiggle
+            return found
+
+        turns = np.zeros(0) if curves.knots is None else np.unique(curves.knots)
+        ends = curves.low, curves.low + curves.width
+        return Expansion(expand, curves.low + curves.width * turns, ends)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of the result."""

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from numbers import Integral
 from typing import Any
@@ -416,14 +416,19 @@ def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarra
         curves = plain.pop("curves", None)
         if curves is not None:
             plain["curve"] = [curves.low, curves.width]
-            arrays[f"knots_{number}"] = curves.knots
+            if curves.knots is not None:  # else it is periodic
+                arrays[f"knots_{number}"] = curves.knots
             arrays[f"rotation_{number}"] = np.ascontiguousarray(curves.rotation)
         columns.append(plain)
     trees = last.trees_ if stacked else []
     for number, one in enumerate(trees):
         for name in TREE_ARRAYS:
             arrays[f"{name}_{number}"] = getattr(one, name)
-    smooth = features.smooth if isinstance(features.smooth, str) else [*features.smooth]
+    smooth = features.smooth
+    if isinstance(smooth, Mapping):
+        smooth = {str(k): None if v is None else float(v) for k, v in smooth.items()}
+    elif not isinstance(smooth, str):
+        smooth = [*smooth]
     table = {
         "task": features.task if isinstance(features.task, str) else [*features.task],
         "target": getattr(features, "target_column_", None),
@@ -460,9 +465,11 @@ def _restore_pipeline(
             rotation = arrays[f"rotation_{number}"]
             _demand(rotation.ndim == 2, "shape of curves")
             low, width = map(float, curve)
-            curves = Curves(low, width, arrays[f"knots_{number}"], rotation)
+            curves = Curves(low, width, arrays.get(f"knots_{number}"), rotation)
+        plain["ticks"] = tuple(map(float, plain.get("ticks", ())))
         features._columns.append(NumberColumn(**plain, curves=curves))
-    features.columns_ = [column.name for column in features._columns]
+    used = [column.source for column in features._columns]
+    features.columns_ = list(dict.fromkeys(used))
     features.feature_names_in_ = np.array(table["names"], dtype=object)
     features.n_features_in_ = len(table["names"])
     linear = _restore(settings["model"], arrays)

@@ -8,7 +8,7 @@ rows say that interactions matter.
 
 import datetime
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw
@@ -47,7 +47,14 @@ from priormtl.estimators.intervals import (
 )
 from priormtl.exceptions import absent_name, unknown_name
 from priormtl.priors import FeaturePrior, as_feature_prior
-from priormtl.splines import Curves, wiggles_of
+from priormtl.splines import (
+    LEAST_VALUES,
+    Curves,
+    Expansion,
+    check_period,
+    check_values,
+    wiggles_of,
+)
 from priormtl.trees import Trees
 
 __all__ = [
@@ -62,6 +69,15 @@ FEWEST_VALUES = 7  # distinct numbers of a column that gets a curve
 N_KNOTS = 10
 MOST_CATEGORIES = 100  # a text column with more, and few rows each, hardly helps
 ROWS_PER_CATEGORY = 2.0
+N_TICKS = 11  # deciles and both ends
+# Parts of dates that repeat: their periods, also in days.
+CALENDAR = {
+    "hour of day": (24.0, 1.0),
+    "day of week": (7.0, 7.0),
+    "day of year": (365.25, 365.25),
+}
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+FEWEST_PERIODS = 2.0  # that dates must cover
 HEAVY_TAIL = 4.0  # interquartile ranges from the median that call for compression
 
 
@@ -90,9 +106,10 @@ def tabular_model(
         ``["district", "school"]``.
     feature_prior : FeaturePrior, optional
         What is known about the features.
-    smooth : "auto", "none" or list of str, default="auto"
+    smooth : "auto", "none", list of str or dict, default="auto"
         Numeric columns whose effects may be curves. "auto": all with at least seven
-        distinct values.
+        distinct values. A mapping from columns to periods, such as
+        ``{"hour": 24, "age": None}``, gives periodic curves; None: not periodic.
     trees : {"auto", "none"}, default="auto"
         Whether predictions of gradient boosting are mixed in where held-out rows say
         that they help.
@@ -112,7 +129,9 @@ def tabular_model(
     the district where that was seen. Missing
     numbers are filled with the mean of their column, and an indicator such as
     "age missing" is added. Columns with heavy tails (values beyond four interquartile
-    ranges from the median) are transformed by asinh.
+    ranges from the median) are transformed by asinh. Dates are numbers of days. With
+    ``smooth="auto"`` they also have periodic effects of the hour of the day, the day of
+    the week and the day of the year, where the dates cover at least two periods.
 
     Examples
     --------
@@ -193,11 +212,19 @@ class NumberColumn(NamedTuple):
     spread: float
     compresses: bool  # whether tails are so heavy that the column itself is compressed
     marks_gaps: bool
-    curves: Curves | None  # of compressed values
+    curves: Curves | None  # of compressed values, or of the values if periodic
+    ticks: tuple[float, ...] = ()  # deciles of the training values
+    is_date: bool = False  # values are days since 1970
+    part: str = ""  # of the calendar: values are those of a date column
 
     @classmethod
     def fit(
-        cls, name: str, x: Array, bends: bool | None, keeps_units: bool
+        cls,
+        name: str,
+        x: Array,
+        bends: bool | None,
+        keeps_units: bool,
+        period: float | None = None,
     ) -> "NumberColumn | None":
         """Learn from values; None for columns without two of them.
 
@@ -214,11 +241,36 @@ class NumberColumn(NamedTuple):
         compresses = bool(heavy and n_values >= FEWEST_VALUES and not keeps_units)
         fill = float(middle if compresses else seen.mean())
         gaps = bool(np.isnan(x).any())
-        found = cls(name, fill, float(middle), spread, compresses, gaps, None)
+        ticks = tuple(np.quantile(seen, np.linspace(0.0, 1.0, N_TICKS)).tolist())
+        found = cls(name, fill, float(middle), spread, compresses, gaps, None, ticks)
         if curved:
-            curves = Curves.fit(found._compress(seen), N_KNOTS, None)
-            found = found._replace(curves=curves)
+            check_values("smooth", name, n_values)
+            bent = seen if period is not None else found._compress(seen)
+            found = found._replace(curves=Curves.fit(bent, N_KNOTS, period))
         return found
+
+    @classmethod
+    def fit_calendar(cls, name: str, days: Array) -> "list[NumberColumn]":
+        """Periodic effects of dates: parts of the calendar that repeat and vary."""
+        found, seen = [], days[~np.isnan(days)]
+        for part, (period, length) in CALENDAR.items():
+            values = read_calendar(part, days)
+            n_values = len(np.unique(values[~np.isnan(values)]))
+            if n_values >= LEAST_VALUES and np.ptp(seen) >= FEWEST_PERIODS * length:
+                column = cls.fit(f"{name} {part}", values, True, True, period)
+                assert column is not None
+                found.append(column._replace(part=part, marks_gaps=False))
+        return found
+
+    @property
+    def source(self) -> str:
+        """Column of the table."""
+        return self.name.removesuffix(f" {self.part}") if self.part else self.name
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether the column has a periodic curve and no straight line."""
+        return self.curves is not None and self.curves.knots is None
 
     def _compress(self, x: Array) -> Array:
         """About linear near the median, logarithmic in the tails."""
@@ -226,10 +278,13 @@ class NumberColumn(NamedTuple):
 
     def encode(self, x: Array) -> dict[str, Array]:
         gaps = np.isnan(x)
-        values = np.where(gaps, self.fill, x)
-        found = {self.name: self._compress(values) if self.compresses else values}
+        values, periodic = np.where(gaps, self.fill, x), self.is_periodic
+        found = {}
+        if not periodic:  # which jumps at the end of a period
+            found[self.name] = self._compress(values) if self.compresses else values
         if self.curves is not None:
-            for number, wiggle in enumerate(self.curves(self._compress(values)).T, 1):
+            wiggles = self.curves(values if periodic else self._compress(values))
+            for number, wiggle in enumerate(wiggles.T, 1):
                 found[f"{self.name}~{number}"] = wiggle
         if self.marks_gaps:
             found[f"{self.name} missing"] = gaps.astype(np.float64)
@@ -241,6 +296,11 @@ class CategoryColumn(NamedTuple):
 
     name: str
     values: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        """Column of the table."""
+        return self.name
 
     def encode(self, texts: list[str | None]) -> dict[str, Array]:
         known = set(self.values)
@@ -264,17 +324,18 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     """Turn the columns of a raw table into features; the task column stays.
 
     Numbers, truth values and dates (days) become one feature, followed by the wiggles
-    of their curve; see :class:`SplineFeatures`. Each category of a text column becomes
-    a feature such as "colour=red". Text columns in which most values occur once hold
-    no categories and are left out, with a warning.
+    of their curve; see :class:`SplineFeatures`. Dates are followed by the wiggles of
+    "when hour of day", "when day of week" and "when day of year". Each category of a
+    text column becomes a feature such as "colour=red". Text columns in which most
+    values occur once hold no categories and are left out, with a warning.
 
     Parameters
     ----------
     task : str or list of str
         Column of the tasks, or several from coarse to fine.
-    smooth : "auto", "none" or list of str, default="auto"
+    smooth : "auto", "none", list of str or dict, default="auto"
         Numeric columns that get curves. "auto": all with at least seven distinct
-        values.
+        values. A mapping gives periods; a column with a period has only its curve.
     straight : tuple of str, default=()
         Columns that stay as they are, since something is known about their
         coefficients: these get a curve only if ``smooth`` names them.
@@ -300,9 +361,14 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         smooth = self.smooth
         if isinstance(smooth, str) and smooth not in ("auto", "none"):
             raise ValueError(
-                f'smooth must be "auto", "none" or a list of columns: got {smooth!r}.'
+                f'smooth must be "auto", "none", a list of columns or a mapping from '
+                f"columns to periods: got {smooth!r}."
             )
         named = () if isinstance(smooth, str) else tuple(smooth)
+        periods = smooth if isinstance(smooth, Mapping) else {}
+        for name, period in periods.items():
+            if period is not None:
+                check_period("smooth", name, period)
         tasks = find_task_columns(self.task, frame.columns)
         for name in (*tasks, *named):
             if name not in frame.columns:
@@ -312,23 +378,34 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             if name in tasks:
                 continue
             column: NumberColumn | CategoryColumn | None
+            parts = list[NumberColumn]()
             values = _numbers(frame.get_column(name))
             bends = None if smooth == "auto" else name in named
             keeps = name in self.straight
             if keeps and bends is None:
                 bends = False
             if values is not None:
-                column = NumberColumn.fit(name, values, bends, keeps)
+                period = periods.get(name)
+                column = NumberColumn.fit(name, values, bends, keeps, period)
+                if column is not None and _holds_dates(frame.get_column(name)):
+                    column = column._replace(is_date=True)
+                    if smooth == "auto":
+                        parts = NumberColumn.fit_calendar(name, values)
+            elif name in named:
+                raise ValueError(
+                    f"smooth must name columns of numbers or dates: {name!r} holds "
+                    "text."
+                )
             else:
                 column = _categories(name, frame.get_column(name), len(frame))
             if column is not None:
-                self._columns.append(column)
+                self._columns += [column, *parts]
         if not self._columns:
             raise ValueError(
                 "a table needs features besides its task: got no column with two "
                 "values or more."
             )
-        self.columns_ = [column.name for column in self._columns]
+        self.columns_ = list(dict.fromkeys(column.source for column in self._columns))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -337,20 +414,53 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         frame = self._frame(X, reset=False)
         out: list[Any] = [self._tasks(frame)]
         for column in self._columns:
-            series = frame.get_column(column.name)
+            series = frame.get_column(column.source)
             if isinstance(column, CategoryColumn):
                 found = column.encode(_texts(series))
             else:
                 values = _numbers(series)
                 if values is None:
                     raise ValueError(
-                        f"X column {column.name!r} must hold numbers, as in fit: got "
+                        f"X column {column.source!r} must hold numbers, as in fit: got "
                         f"{series.dtype}."
                     )
+                if column.part:
+                    values = read_calendar(column.part, values)
                 found = column.encode(values)
             backend = frame.implementation
             out += [nw.new_series(n, v, backend=backend) for n, v in found.items()]
         return frame.select(*out).to_native()
+
+    def expansion_of(self, column: Any) -> Expansion:
+        """How values of a column, or of a part of dates, become features."""
+        check_is_fitted(self, "columns_")
+        known = {one.name: one for one in self._columns}
+        if column not in known:
+            raise unknown_name("column", column, list(known))
+        found = known[column]
+        if isinstance(found, CategoryColumn):
+            return Expansion(found.encode, found.values)
+        if found.part == "day of week":
+            numbers = dict(zip(WEEKDAYS, range(7), strict=True))
+            return Expansion(
+                lambda days: found.encode(np.array([numbers[d] for d in days], float)),
+                WEEKDAYS,
+            )
+        ticks = found.ticks
+        if not ticks:  # of a model that was saved by an earlier version
+            reach = 2.0 * found.spread
+            ticks = found.middle - reach, found.middle + reach
+        ends = ticks[0], ticks[-1]
+        if found.curves is not None and found.is_periodic:
+            ends = 0.0, found.curves.width
+            ticks = tuple(tick % found.curves.width for tick in ticks)
+
+        def expand(x: Array) -> dict[str, Array]:
+            made = found.encode(x)
+            made.pop(f"{found.name} missing", None)
+            return made
+
+        return Expansion(expand, np.array(ticks), ends, found.is_date)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of the result."""
@@ -385,6 +495,21 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         labels = split_task_column(frame.to_native(), columns)[1].tolist()
         name = join_names(self.task)
         return nw.new_series(name, labels, nw.String, backend=frame.implementation)
+
+
+def read_calendar(part: str, days: Array) -> Array:
+    """Hours of the day, days of the week (Monday is 0), or of the year."""
+    if part == "hour of day":
+        return days % 1.0 * 24.0
+    # The first of January 1970 was a Thursday.
+    return np.floor(days + 3.0) % 7.0 if part == "day of week" else days % 365.25
+
+
+def _holds_dates(series: Any) -> bool:
+    kind = series.dtype
+    if kind == nw.Object:
+        return any(isinstance(value, datetime.date) for value in series.to_list())
+    return kind == nw.Date or isinstance(kind, nw.Datetime) or kind == nw.Datetime
 
 
 def _numbers(series: Any) -> Array | None:
@@ -508,11 +633,14 @@ class _Stacked(BaseEstimator):
         return np.array([*(known[name] for name in names), 0])
 
     def _wide(self, X: Any) -> tuple[dict[str, Array], Any]:
-        """Features of the trees: all but wiggles, and labels of tasks."""
+        """Features of the trees: all but most wiggles, and labels of tasks."""
         rest, labels = split_task_column(X, self.model_.task)
         frame = as_frame(rest)
         assert frame is not None
-        curved = {j for group in wiggles_of(frame.columns).values() for j in group}
+        curved = set[int]()
+        for column, group in wiggles_of(frame.columns).items():
+            # Where in its period a value lies is known from the first two wiggles.
+            curved.update(group if column in frame.columns else group[2:])
         kept = [n for j, n in enumerate(frame.columns) if j not in curved]
         return {n: column_floats(frame.get_column(n)) for n in kept}, labels
 

@@ -11,7 +11,7 @@ from typer import BadParameter, Exit
 from typer.testing import CliRunner
 
 from priormtl import __version__
-from priormtl.cli.columns import read_categories, split_names, word_of
+from priormtl.cli.columns import read_categories, read_periods, split_names, word_of
 from priormtl.cli.main import (
     COMMANDS,
     LazyCommands,
@@ -224,6 +224,11 @@ def test_known_words_pass_and_others_are_answered():
 )
 def test_names_stand_between_commas(text, names):
     assert split_names(text) == names
+
+
+def test_periods_stand_behind_a_colon():
+    found = read_periods('hour:24, age,"a,b:7.5",odd:name')
+    assert found == {"hour": 24.0, "age": None, "a,b": 7.5, "odd:name": None}
 
 
 def test_categories_are_columns_and_values():

@@ -77,6 +77,14 @@ def test_what_was_chosen_is_told(fitted):
     assert f"Next: priormtl report {out}" in lines[-1]
 
 
+def test_columns_that_repeat_have_their_period_behind_a_colon(exams, tmp_path):
+    words = ("--trees", "none", "--smooth", "hours:24", "--folds", "2")
+    model, _ = fit(exams / "exams.csv", tmp_path / "m", *words)
+    assert model[0].smooth == {"hours": 24.0}
+    assert {"hours~1", "hours~2"} < set(model[-1].feature_names_in_)
+    assert "hours" not in model[-1].feature_names_in_
+
+
 def test_held_out_error_is_that_of_rows_not_fitted(exams, tmp_path):
     words = (*PLAIN, "--json")
     model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
@@ -100,7 +108,10 @@ def test_prior_files_state_what_is_known(exams, tmp_path):
         "[[task_group]]\ntasks = ['north', 'south', 'west']\n"
     )
     words = ("--trees", "none", "--prior", tmp_path / "prior.toml")
-    model = fit(exams / "exams.csv", tmp_path / "m", *words)[0][-1]
+    model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
+    model = model[-1]
+    assert "Prior: hours ≥ 0: never at its bound" in result.stdout
+    assert "Prior: sex: the same in all tasks, " in result.stdout
     known = FeaturePrior.nonnegative(["hours"]) + FeaturePrior.common(["sex"])
     assert model.feature_prior.parts[:2] == known.parts
     names = model.feature_names_in_.tolist()

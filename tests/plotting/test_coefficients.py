@@ -29,6 +29,14 @@ def test_deviations_take_the_unit_of_features_away():
     assert np.allclose(one.P.T, model.coef_ * pooled_scale(model.statistics_))
 
 
+def test_the_task_prior_of_a_search_is_the_chosen_one():
+    model = with_coef(random_coef(2, 2), task_prior="auto")
+    model.structure_ = {"task_prior": "chain"}
+    assert read_model(model).ordered
+    model.structure_ = {"task_prior": "mean"}
+    assert not read_model(model).ordered
+
+
 def test_rows_are_ranked_by_size_and_zeros_left_out():
     P = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -3.0], [1.0, 0.0]])
     assert rank_rows(P).tolist() == [2, 1, 3]

@@ -15,6 +15,7 @@ from priormtl.plotting import (
     new_figure,
     plot_coefficients,
     plot_convergence,
+    plot_effect,
     plot_learning_curve,
     plot_over_tasks,
     plot_path,
@@ -74,6 +75,12 @@ FIGURES = {
     ),
     "learning": lambda **options: plot_learning_curve(
         [5, 10], {LONG[0]: random_coef(2, 4), "b": random_coef(2, 4)}, **options
+    ),
+    "effect": lambda **options: plot_effect(
+        with_coef(random_coef(9, 2), LONG[:2], [*LONG, *"abcd"]),
+        LONG[0],
+        values=[0.0, 1.0],
+        **options,
     ),
     "over tasks": lambda **options: plot_over_tasks(named(), **options),
     "path": lambda **options: plot_path(follow(X, Y, task=TASK, lams=4), **options),

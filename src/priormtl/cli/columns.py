@@ -166,6 +166,18 @@ def split_names(names: str | None) -> list[str] | None:
     return [name.strip() for name in found if name.strip()]
 
 
+def read_periods(text: str) -> dict[str, float | None]:
+    """Columns with their periods, from a text such as hour:24,age; None: not given."""
+    found: dict[str, float | None] = {}
+    for name in split_names(text) or []:
+        column, _, period = name.rpartition(":")
+        try:
+            found[column or name] = float(period) if column else None
+        except ValueError:  # a colon in a name
+            found[name] = None
+    return found
+
+
 def read_categories(texts: list[str] | None) -> dict[str, list[str]]:
     """Columns and their values, from texts such as sex=f,m."""
     found = {}

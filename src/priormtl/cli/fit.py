@@ -27,9 +27,9 @@ from priormtl.cli.columns import (
     Weight,
     Where,
     read_location,
+    read_periods,
     read_schema,
     require_task,
-    split_names,
     word_option,
 )
 from priormtl.cli.linear import (
@@ -85,9 +85,10 @@ def fit(
     smooth: Annotated[
         str | None,
         Option(
-            metavar="auto|none|A,B",
-            help="Columns whose effects may be curves; by default all numbers with "
-            "at least seven different values.",
+            metavar="auto|none|A,B:24",
+            help="Columns whose effects may be curves, with a period after a colon if "
+            "they repeat (hour:24); by default all numbers with at least seven "
+            "different values.",
         ),
     ] = None,
     trees: Annotated[
@@ -366,7 +367,7 @@ def tabular_settings(
             settings["epsilons"] = (0.0,)
     if smooth is not None:
         plain = smooth in ("auto", "none")
-        settings["smooth"] = smooth if plain else split_names(smooth)
+        settings["smooth"] = smooth if plain else read_periods(smooth)
     if trees is not None:
         settings["trees"] = trees
     return settings

@@ -265,6 +265,7 @@ def describe(fitted: Fitted, out: Path) -> dict[str, Any]:
         "objective": certificate.objective,
         "gap": certificate.gap,
         "relative_gap": certificate.relative,
+        "statements": list_statements(summary),
         "strongest": list_effects(summary),
     }
 
@@ -294,6 +295,7 @@ def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
         words = [f"{name} {value:.4g}" for name, value in facts["scores"].items()]
         yield f"On held-out rows: {', '.join(words)}."
     yield f"Relative duality gap {max(facts['relative_gap'], 0.0):.1g}."
+    yield from statement_lines(facts)
     yield from effect_lines(facts, features)
 
 
@@ -309,6 +311,19 @@ def list_effects(
             {"feature": one.name} | dict(zip(EFFECTS, effects, strict=True))
         )
     return strongest
+
+
+def list_statements(summary: "ModelSummary") -> list[str]:
+    """What known values, signs and common effects came to."""
+    return [str(one) for one in summary.statements if one.kind != "smooth"]
+
+
+def statement_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each of the first statements of the prior."""
+    found = facts["statements"]
+    yield from (f"Prior: {one}." for one in found[:MOST_FEATURES])
+    if len(found) > MOST_FEATURES:
+        yield f"… and {len(found) - MOST_FEATURES} more statements."
 
 
 def effect_lines(facts: Mapping[str, Any], features: str) -> Iterator[str]:

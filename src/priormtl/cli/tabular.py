@@ -172,7 +172,7 @@ def check_numbers(frame: Frame, schema: "Schema", name: str) -> None:
 
 def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str, Any]:
     """Summary of a fit, for JSON."""
-    from priormtl.cli.linear import list_effects
+    from priormtl.cli.linear import list_effects, list_statements
     from priormtl.splines import wiggles_of
 
     features, last = model[0], model[-1]
@@ -205,6 +205,7 @@ def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str
         "objective": certificate.objective,
         "gap": certificate.gap,
         "relative_gap": certificate.relative,
+        "statements": list_statements(summary),
         "strongest": list_effects(summary, wiggles),
     }
 
@@ -255,7 +256,7 @@ def _plain(value: Any) -> Any:
 
 def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
     """Summary of a fit as lines of text."""
-    from priormtl.cli.linear import strongest_lines
+    from priormtl.cli.linear import statement_lines, strongest_lines
     from priormtl.tables import count_words
 
     dropped = facts["dropped"]
@@ -275,6 +276,7 @@ def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
         )
     gap, seconds = max(facts["relative_gap"], 0.0), facts["seconds"]
     yield f"Relative duality gap {gap:.1g}; {seconds:.1f} s."
+    yield from statement_lines(facts)
     if facts["strongest"]:
         part = " of the linear part" if facts["trees"] else ""
         yield f"Strongest effects{part} (of one standard deviation; mean and range):"

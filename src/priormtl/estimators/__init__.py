@@ -26,6 +26,7 @@ from priormtl.estimators.splitting import (
     make_splits,
     with_task_column,
 )
+from priormtl.estimators.statements import read_statements
 from priormtl.estimators.summary import (
     FeatureSummary,
     ModelSummary,

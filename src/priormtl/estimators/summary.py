@@ -12,6 +12,7 @@ from priormtl._arrays import Array
 from priormtl.checks import check_choice
 from priormtl.data import build_frame, find_frame_library, name_features
 from priormtl.estimators.base import chosen
+from priormtl.estimators.statements import StatementSummary, read_statements
 from priormtl.estimators.uncertainty import Covariances
 from priormtl.priors import task_prior_of
 from priormtl.tables import (
@@ -29,6 +30,7 @@ __all__ = [
     "FeatureSummary",
     "ModelSummary",
     "SearchSummary",
+    "StatementSummary",
     "Strength",
     "StructureSummary",
     "TaskSummary",
@@ -172,6 +174,7 @@ FRAMES = {
     "tasks": TaskSummary,
     "strengths": Strength,
     "structures": StructureSummary,
+    "statements": StatementSummary,
 }
 
 
@@ -223,6 +226,8 @@ class ModelSummary(Tabled):
     ties: str | None = None  # task coupling: uniform, adaptive, given
     # What cross-validation tried; empty where the structure was given.
     structures: tuple[StructureSummary, ...] = ()
+    # What each known value, sign, common and smooth effect came to.
+    statements: tuple[StatementSummary, ...] = ()
     library: Any = field(default=None, compare=False)  # of frames
     level: float | None = None  # of intervals; None: there are none
     errors: str | None = None  # "conditional" or "bootstrap": how they were found
@@ -238,9 +243,11 @@ class ModelSummary(Tabled):
 
         Parameters
         ----------
-        table : {"features", "tasks", "strengths", "structures"}, default="features"
-            Selected features, tasks, strengths with the number of candidates, or
-            structures that cross-validation tried, with their best scores.
+        table : {"features", "tasks", "strengths", "structures", "statements"}, \
+default="features"
+            Selected features, tasks, strengths with the number of candidates,
+            structures that cross-validation tried, with their best scores, or
+            statements of the feature prior, with what they came to.
         library : str, optional
             "pandas", "polars" or "pyarrow". By default the library of the training
             data, or the first of these that is installed.
@@ -303,6 +310,9 @@ def summarize_model(
         search=search,
         ties=_ties(model),
         structures=() if search is None else search.compare_structures(),
+        statements=read_statements(
+            model, shared_coef(model), names, _strength(model, "theta")
+        ),
         library=getattr(model, "_frame_library", None),
         level=level,
         errors=None if found is None else found.kind,
@@ -614,6 +624,11 @@ def summary_tables(summary: "ModelSummary") -> list[Table]:
         tables.insert(1, _structure_table(summary))
     if any(one.error is not None for one in summary.tasks):
         tables.append(_effect_table(summary))
+    if summary.statements:
+        rows = [(one.statement, one.words) for one in summary.statements]
+        heads, most = ("statement", "came to"), MOST_FEATURES
+        known = build_table("Statements", heads, rows, most=most, what="statements")
+        tables.insert(1, known)
     return tables
 
 

@@ -16,6 +16,7 @@ from priormtl.plotting.curves import (
     plot_roc,
     plot_roc_curves,
 )
+from priormtl.plotting.effects import plot_effect
 from priormtl.plotting.priors import plot_prior
 from priormtl.plotting.style import (
     Axes,
@@ -40,6 +41,7 @@ __all__ = [
     "plot_coefficients",
     "plot_convergence",
     "plot_curves",
+    "plot_effect",
     "plot_learning_curve",
     "plot_level",
     "plot_over_tasks",

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.patheffects import withStroke
@@ -33,7 +34,14 @@ from numpy.typing import NDArray
 from priormtl._arrays import Array, Index
 from priormtl._files import write_whole
 
-__all__ = ["Axes", "Figure", "mpl", "withStroke"]  # for figures of other modules
+__all__ = [  # for figures of other modules
+    "AutoDateLocator",
+    "Axes",
+    "ConciseDateFormatter",
+    "Figure",
+    "mpl",
+    "withStroke",
+]
 
 
 class LineStyle(NamedTuple):

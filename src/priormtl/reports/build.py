@@ -30,6 +30,7 @@ from priormtl.reports.tables import (
     pick_tasks,
     relation_table,
     search_table,
+    statement_table,
     structure_table,
     task_table,
 )
@@ -174,6 +175,7 @@ def build_content(
     search = fitted.summary.search
     others = [
         calibration_table(scores),
+        statement_table(fitted),
         relation_table(fitted, audit),
         None if search is None else structure_table(search),
         None if search is None else search_table(search),

@@ -23,6 +23,7 @@ TABLE_BYTES = {
     "features": 480_000,
     "tasks": 150_000,
     "calibration": 4_000,
+    "statements": 30_000,
     "relations": 130_000,
     "structures": 10_000,
     "search": 90_000,
@@ -153,6 +154,28 @@ def calibration_table(scores: Scores | None) -> Table | None:
             f"{scores.log_loss:.4g}."
         )
     return Table("calibration", "Predicted and actual", tuple(columns), note)
+
+
+def statement_table(fitted: FittedModel) -> Table | None:
+    """Known values, signs, common and smooth effects; None where there are none."""
+    found = fitted.summary.statements
+    if not found:
+        return None
+    columns = (
+        Column(
+            "statement",
+            "Statement",
+            tuple(spell_label(one.statement) for one in found),
+        ),
+        Column("outcome", "Came to", tuple(spell_label(one.words) for one in found)),
+        Column("least", "Min", np.array([one.least for one in found], np.float64)),
+        Column("most", "Max", np.array([one.most for one in found], np.float64)),
+    )
+    note = (
+        "What is stated about single features, and the coefficients in the fitted "
+        "model, in the units of the data. Signs and common effects hold exactly."
+    )
+    return Table("statements", "Statements", columns, note)
 
 
 def relation_table(fitted: FittedModel, audit: Any) -> Table | None:

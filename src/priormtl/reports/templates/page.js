@@ -64,6 +64,7 @@ addTable(tasks, "tasks");
 if (data.tables.calibration) {
   addTable(openSection("calibration"), "calibration", { "Predicted (○) and actual": agreementPicture(data.tables.calibration) });
 }
+if (data.tables.statements) addTable(openSection("statements"), "statements");
 if (data.tables.relations) {
   const heading = data.tables.relations.column("violation_before") ? "With prior (○ without)" : "From 0 to 1";
   addTable(openSection("relations"), "relations", { [heading]: violationPicture(data.tables.relations) });

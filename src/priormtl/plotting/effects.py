@@ -1,0 +1,366 @@
+"""The effect of one column over its range: lines, curves or categories, task by task.
+
+An effect is f_i(x) = Σ_j β_ij b_j(x), where b_j are the features that were made of the
+column: itself, its wiggles, or its categories. Means over the training rows are
+subtracted, so that effects of all tasks have the same level.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from priormtl._arrays import Array, Index
+from priormtl.data import pooled_means, pooled_scale
+from priormtl.estimators import read_statements, shared_coef
+from priormtl.plotting.coefficients import Learned, find_places, read_model
+from priormtl.plotting.style import (
+    LINE_STYLES,
+    REFERENCE_STYLE,
+    AutoDateLocator,
+    Axes,
+    ConciseDateFormatter,
+    LineStyle,
+    add_legend,
+    fold_words,
+    name_ticks,
+    new_axes,
+    shorten,
+    styled,
+)
+from priormtl.priors import Near
+from priormtl.splines import Expansion, wiggles_of
+from priormtl.tables import count_words, spell_number
+
+GRID = 200  # points of a curve
+FEW = len(LINE_STYLES)  # tasks that get colours of their own
+FARTHEST = 3  # of many tasks that are named
+MOST_TICKS = 200
+ALIKE = 0.02  # share of the range by which effects that look equal may differ
+DEVIATIONS = 2.0  # of a plain feature, to each side of its mean
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """Effects of a column on a grid of its values."""
+
+    column: str
+    grid: Array  # (k,) of categories 0, 1, …
+    lines: Array  # (k, m)
+    folds: Array | None  # (K, k, m), of models fitted without each fold
+    ticks: Array
+    categories: tuple[str, ...] | None
+    is_date: bool
+    slopes: Array | None  # (m,) as stated
+    centre: float  # where lines with these slopes are zero
+    words: tuple[str, ...]  # of the other statements
+
+    def error(self, tasks: Index) -> Array | None:
+        """Jackknife standard error of the mean over tasks (k,): K − 1 over K, Σ."""
+        if self.folds is None:
+            return None
+        means = self.folds[:, :, tasks].mean(axis=2)
+        squares = np.sum((means - means.mean(axis=0)) ** 2, axis=0)
+        return np.asarray(np.sqrt((len(means) - 1) / len(means) * squares))
+
+
+def plot_effect(
+    model: Any,
+    column: Hashable,
+    *,
+    tasks: Sequence[Hashable] | None = None,
+    values: Any = None,
+    ax: Axes | None = None,
+    legend: bool = True,
+) -> Axes:
+    """Plot the effect of a column on the target, for each task and on average.
+
+    Numbers give straight lines or smooth curves, and categories give dots. The thick
+    line is the mean of all tasks, or the effect that all tasks share. With more than
+    six tasks, the three whose effects are farthest from the mean are named. Effects are
+    in the units of the column and are zero on average over the training rows. What the
+    prior states is drawn dashed (a known value) or stands in the title.
+
+    Parameters
+    ----------
+    model : fitted model
+        Linear model of this package, a pipeline of :func:`tabular_model` (its linear
+        part is shown), or a pipeline of :class:`SplineFeatures` and a linear model.
+    column : str or int
+        Column of the table that the model was fitted to, or position of a feature.
+        Parts of dates are called "when hour of day", "when day of week" and "when day
+        of year".
+    tasks : task labels, optional
+        Tasks to show. By default all.
+    values : array, optional
+        Values of the column, which give the range and the ticks on the axis. By
+        default those of the training rows: deciles or knots where the model knows them,
+        else two standard deviations around the mean. Needed for plain features of
+        models without ``statistics_``.
+    ax : matplotlib Axes, optional
+        Axes to draw on. By default, a new figure is created.
+    legend : bool, default=True
+        Whether to add a legend.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Notes
+    -----
+    The band has two jackknife standard errors to each side, from the models that
+    cross-validation fitted without each fold, at the selected strengths. It is
+    approximate. There is no band for models without cross-validation, or after
+    ``load``.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from priormtl import tabular_model
+    >>> from priormtl.plotting import plot_effect
+    >>> rng = np.random.default_rng(0)
+    >>> hour = rng.integers(0, 24, 120)
+    >>> table = pd.DataFrame({"shop": np.arange(120) % 3, "hour": hour})
+    >>> sales = np.sin(hour * np.pi / 12) + 0.1 * rng.normal(size=120)
+    >>> periods = {"hour": 24}
+    >>> model = tabular_model("regressor", task="shop", smooth=periods, trees="none")
+    >>> plot_effect(model.fit(table, sales), "hour").get_title()
+    'Effect of hour'
+    """
+    steps = [step for _, step in getattr(model, "steps", [("", model)])]
+    linear = getattr(steps[-1], "model_", steps[-1])
+    learned = read_model(linear)
+    effect = _read_effect(steps[:-1], linear, learned, column, values)
+    shown = learned.find_tasks(tasks)
+    m = len(learned.tasks)
+    mean = effect.lines.mean(axis=1)
+    spread = np.ptp(effect.lines, axis=1).max()
+    same = bool(spread <= ALIKE * max(np.ptp(effect.lines), np.abs(mean).max()))
+    styles = dict[int, LineStyle]()  # of tasks that are named
+    if not same and m > 1:
+        apart = np.linalg.norm(effect.lines[:, shown] - mean[:, np.newaxis], axis=0)
+        named = shown
+        if len(shown) > FEW:
+            named = shown[np.argsort(-apart, kind="stable")[:FARTHEST]]
+        styles = dict(zip(named.tolist(), LINE_STYLES, strict=False))
+    with styled():
+        ax = new_axes(ax, 6.4, 3.8)
+        ax.axhline(0.0, color="#808080", linewidth=0.8)
+        draw = _draw_lines if effect.categories is None else _draw_dots
+        draw(ax, effect, learned, [] if same else shown.tolist(), styles)
+        alone = tasks is not None and len(shown) == 1 and not same
+        if not alone:  # else the task is all that is asked for
+            label = f"mean of {count_words(m, 'task')}"
+            if same or m == 1:
+                label = f"all {count_words(m, 'task')}" if m > 1 else "effect"
+                label += ", nearly equal" if spread > 0 else ""
+            _draw_main(ax, effect, np.arange(m), mean, REFERENCE_STYLE.colour, label)
+        else:
+            place = int(shown[0])
+            colour = styles[place].colour
+            _draw_main(ax, effect, shown, effect.lines[:, place], colour, None)
+        _draw_statement(ax, effect, shown)
+        known = f" ({', '.join(effect.words)})" if effect.words else ""
+        ax.set_title(f"Effect of {shorten(effect.column)}{known}")
+        outcome = learned.unit.partition(" per ")[0]
+        ax.set_ylabel(fold_words(f"Effect on {outcome}", ax))
+        ax.set_xlabel(shorten(effect.column))
+        if legend:
+            add_legend(ax)
+    return ax
+
+
+# Reading.
+
+
+def _read_effect(
+    steps: Sequence[Any], linear: Any, learned: Learned, column: Any, values: Any
+) -> Effect:
+    """Features of the column on a grid, times coefficients."""
+    found: Expansion | None = None
+    for step in steps:
+        if not hasattr(step, "expansion_of"):
+            raise TypeError(
+                "model must be a linear model, or a pipeline of tabular_model or of "
+                f"SplineFeatures and a linear model: got {type(step).__name__} in it."
+            )
+        found = found or step.expansion_of(column)
+    if found is None:
+        found = _expand_plain(linear, learned, column, values)
+    name = str(column)
+    if isinstance(column, int) and 0 <= column < len(learned.features):
+        name = str(learned.features[column])
+    grid, ticks, categories = np.zeros(0), np.zeros(0), None
+    if isinstance(found.ticks, tuple):
+        categories = found.ticks
+        grid = np.arange(len(categories), dtype=np.float64)
+        made = found.expand(list(categories))
+    else:
+        ticks, ends = np.asarray(found.ticks, dtype=np.float64), found.ends
+        if values is not None:
+            ticks = np.asarray(values, dtype=np.float64).ravel()
+            ticks = ticks[np.isfinite(ticks)]
+            if not len(ticks) or ticks.min() == ticks.max():
+                raise ValueError("values must hold at least two different numbers.")
+            ends = float(ticks.min()), float(ticks.max())
+        grid = np.linspace(*ends, GRID)
+        made = found.expand(grid)
+    places = find_places("feature", list(made), learned.features, numbered=False)
+    basis = np.column_stack(list(made.values()))
+    statistics = getattr(linear, "statistics_", None)
+    if statistics is not None:
+        means = pooled_means(statistics)[places]
+    elif categories is not None:
+        means = basis.mean(axis=0)
+    else:
+        at = found.expand(ticks if len(ticks) else grid)
+        means = np.column_stack(list(at.values())).mean(axis=0)
+    basis = basis - means
+    P = np.asarray(learned.P)[places]
+    folds = None
+    fitted = getattr(linear, "_fold_models", None) or ()
+    if len(fitted) > 1:
+        folds = np.stack([basis @ coef[:, places].T for coef, _ in fitted])
+    own = [j for j, feature in zip(places, made, strict=True) if feature == name]
+    slopes, words = _read_statements(linear, learned, name, own[0] if own else None)
+    centre = float(means[list(made).index(name)]) if own else 0.0
+    return Effect(
+        *(name, grid, basis @ P, folds, ticks, categories, found.is_date),
+        *(slopes, centre, words),
+    )
+
+
+def _expand_plain(linear: Any, learned: Learned, column: Any, values: Any) -> Expansion:
+    """A feature of a model that was fitted to numbers or to one-hot columns."""
+    names = [str(name) for name in learned.features]
+    own = [name for name in names if name.startswith(f"{column}=")]
+    if own:
+        categories = tuple(name.partition("=")[2] for name in own)
+        return Expansion(
+            lambda texts: {
+                name: (np.array(texts) == category).astype(np.float64)
+                for name, category in zip(own, categories, strict=True)
+            },
+            categories,
+        )
+    if column in wiggles_of(names):
+        raise ValueError(
+            f"model must be a pipeline of SplineFeatures and the linear model, since "
+            f"{column!r} has wiggles: use make_pipeline(splines, model)."
+        )
+    [place] = find_places("feature", [column], learned.features)
+    statistics = getattr(linear, "statistics_", None)
+    if statistics is not None:
+        mean = float(pooled_means(statistics)[place])
+        reach = DEVIATIONS * float(pooled_scale(statistics)[place])
+        ends = mean - reach, mean + reach
+    elif values is not None:
+        ends = (0.0, 1.0)  # not used
+    else:
+        raise ValueError(
+            f"values must be given for {column!r}: the model does not keep the range "
+            "of its features. Pass the values of the column."
+        )
+    return Expansion(lambda x: {names[place]: x}, np.zeros(0), ends)
+
+
+def _read_statements(
+    linear: Any, learned: Learned, name: str, place: int | None
+) -> tuple[Array | None, tuple[str, ...]]:
+    """Known slopes (m,) of a column, and other statements about it in words."""
+    prior = getattr(linear, "feature_prior_", None)
+    if prior is None:
+        return None, ()
+    names, slopes, words = list(map(str, learned.features)), None, list[str]()
+    for one in read_statements(linear, shared_coef(linear), names, None):
+        if one.feature == name and one.kind in ("sign", "common"):
+            words.append(one.statement.removeprefix(name).lstrip(": "))
+    for part in prior.parts:
+        if isinstance(part, Near) and place in part.features:
+            known = part.targets(list(learned.tasks)) / np.sqrt(part.weight)
+            slopes = known[part.features.index(place)]
+    return slopes, tuple(words)
+
+
+# Drawing.
+
+
+def _draw_lines(
+    ax: Axes, effect: Effect, learned: Learned, shown: list[int], styles: Any
+) -> None:
+    others = [i for i in shown if i not in styles]
+    alpha = float(np.clip(8.0 / max(len(others), 1), 0.12, 0.6))
+    grid = _on_axis(effect.grid, effect)
+    for i in others:
+        ax.plot(grid, effect.lines[:, i], color="#808080", linewidth=0.7, alpha=alpha)
+    for i, (colour, line, _) in styles.items():
+        label = shorten(learned.tasks[i])
+        (drawn,) = ax.plot(grid, effect.lines[:, i], color=colour, label=label)
+        drawn.set(linestyle=line, linewidth=1.2)
+    if len(effect.ticks):
+        ticks = effect.ticks
+        if len(ticks) > MOST_TICKS:
+            ticks = np.quantile(ticks, np.linspace(0.0, 1.0, MOST_TICKS))
+        heights, across = np.full(len(ticks), 0.015), ax.get_xaxis_transform()
+        (rug,) = ax.plot(_on_axis(ticks, effect), heights, "|", transform=across)
+        rug.set(color="#404040", markersize=6.0, markeredgewidth=0.8)
+    if effect.is_date:
+        locator = AutoDateLocator()
+        ax.xaxis.set_major_locator(locator)
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def _draw_dots(
+    ax: Axes, effect: Effect, learned: Learned, shown: list[int], styles: Any
+) -> None:
+    others = [i for i in shown if i not in styles]
+    alpha = float(np.clip(8.0 / max(len(others), 1), 0.12, 0.6))
+    for i in others:
+        ax.plot(effect.grid, effect.lines[:, i], "_", color="#808080", alpha=alpha)
+    for k, (i, style) in enumerate(styles.items()):
+        aside = effect.grid + 0.06 * (k + 1)
+        label = shorten(learned.tasks[i])
+        ax.plot(
+            aside, effect.lines[:, i], style.marker, color=style.colour, label=label
+        )
+    assert effect.categories is not None
+    name_ticks(ax, "x", effect.categories)
+    ax.set_xlim(-0.5, len(effect.grid) - 0.5)
+
+
+def _draw_main(
+    ax: Axes, effect: Effect, tasks: Index, line: Array, colour: str, label: str | None
+) -> None:
+    """The mean, or the only line, with its band."""
+    error, grid = effect.error(tasks), _on_axis(effect.grid, effect)
+    if effect.categories is not None:
+        ax.plot(grid, line, "o", color=colour, markersize=7.0, label=label)
+    else:
+        ax.plot(grid, line, color=colour, linewidth=2.6, label=label)
+    if error is None:
+        return
+    ends, band = (line - 2.0 * error, line + 2.0 * error), "± 2 standard errors"
+    if effect.categories is not None:
+        ax.vlines(grid, *ends, color=colour, alpha=0.4, linewidth=2.5, label=band)
+    else:
+        ax.fill_between(grid, *ends, color=colour, alpha=0.18, linewidth=0, label=band)
+
+
+def _draw_statement(ax: Axes, effect: Effect, shown: Index) -> None:
+    if effect.slopes is None:
+        return
+    slopes = effect.slopes[shown]
+    ends = dict.fromkeys(
+        spell_number(float(end), 3) for end in (slopes.min(), slopes.max())
+    )
+    line = slopes.mean() * (effect.grid - effect.centre)
+    (drawn,) = ax.plot(_on_axis(effect.grid, effect), line, "--")
+    drawn.set(color="#000000", linewidth=1.2, label=f"stated: {' to '.join(ends)}")
+
+
+def _on_axis(values: Array, effect: Effect) -> Any:
+    """Values as matplotlib takes them: dates for days since 1970."""
+    if not effect.is_date:
+        return values
+    return (86400.0 * values).astype("datetime64[s]")
