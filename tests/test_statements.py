@@ -192,3 +192,16 @@ def test_common_effects_have_one_standard_error():
     assert float(between) == 0.0
     # Least squares with a dummy for each task, other slopes aside.
     assert 0.05 < float(error) < 0.1
+
+
+@pytest.mark.parametrize("form", ["sign", "common", "all"])
+def test_files_give_the_same_model_as_rows(form, tmp_path):
+    X, y, task = shops()
+    X.assign(sales=y, shop=task).to_parquet(tmp_path / "sales.parquet")
+    settings = {"standardize": True, "fit_intercept": "tied"}
+    rows = regressor(form, **settings).fit(X, y, task=task)
+    files = regressor(form, **settings)
+    files.fit_source(tmp_path / "sales.parquet", task="shop", target="sales")
+    order = [list(files.feature_names_in_).index(name) for name in X.columns]
+    np.testing.assert_allclose(files.coef_[:, order], rows.coef_, rtol=1e-5, atol=1e-8)
+    assert np.all(files.coef_[:, order][:, 1] <= 0) or form == "common"
