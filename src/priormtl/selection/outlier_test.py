@@ -207,6 +207,12 @@ class Tasks:
         usable = (free > 0) & (spread > 0) & (True if judged is None else judged)
         if free[usable].sum() < FEWEST_FREE or not rest[usable].any():
             return replace(tasks, told=False)
+        if usable.sum() == 1:  # there is no other task to learn from
+            own = np.where(usable, rest / np.maximum(free, 1.0), 1.0)
+            usual = float(own[usable][0])
+            return replace(
+                tasks, noise=own, degrees=np.maximum(free, 1.0), usual_noise=usual
+            )
         usual, degrees = usual_variance(rest[usable], free[usable], caution)
         shrunk = (degrees * usual + rest) / (degrees + free)
         part = float(np.mean(degrees / (degrees + free[usable])))
