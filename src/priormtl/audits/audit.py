@@ -1,9 +1,9 @@
 """audit_prior: whether the data agree with the prior, relation by relation.
 
 For each row d of D and each tie between tasks an audit reports how far coefficients
-violate it with and without the prior, what it costs, and a Wald test on estimates that
-are free of the prior (``wald``). Whether the prior as a whole lowers errors on held-out
-rows is found in ``holdout``.
+violate it with and without the prior, what it costs, and a test on estimates that are
+free of the prior (``statements``, ``wald``). Whether the prior as a whole lowers errors
+on held-out rows is found in ``holdout``.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,21 @@ from priormtl.audits import wald
 from priormtl.audits.holdout import benefit_of_search, deal_splits, hold_out
 from priormtl.audits.refits import TUNED, FittedProblem, read_problem, read_rows
 from priormtl.audits.results import PriorAudit, RelationAudit
+from priormtl.audits.statements import UNKNOWN, StatementTest, relation_tests
 from priormtl.checks import check_count
 from priormtl.data import as_frame, find_frame_library, name_features
 from priormtl.estimators import ClassificationTasks, show_progress
 from priormtl.graphs import Laplacian
+from priormtl.losses import SquaredFit
 from priormtl.priors import measure_violations, name_mean
 from priormtl.problem import Problem
 from priormtl.selection import Split
+from priormtl.selection.outlier_test import Tasks
 from priormtl.solvers import Solution
 
 MOST_TERMS = 6  # of a combination that are written out
 MOST_FEATURES = 200  # whose joint variance is computed
+LEAST_SHARE = 0.5  # of rows that are of tasks which determine a relation alone
 MOST_CELLS = 2**22  # numbers in all tasks' Gram matrices: 32 MB
 
 NO_RELATIONS = "The model has no feature prior, only ties between tasks."
@@ -81,21 +85,24 @@ def audit_prior(
     Notes
     -----
     The *violation* of a relation is ‖d P‖ divided by its largest possible value for
-    coefficients of this size: 0 if the relation holds, and 1 if it is as wrong as
-    possible. *Before* refers to a fit with the same lam and without the prior. The
-    *sensitivity* is the derivative of the objective with respect to the logarithm of
-    the weight of the relation, which is theta/2 ‖d P‖² by the envelope theorem. The
-    *share* is its fraction of the sum over all relations.
+    coefficients as large as the largest of the model: 0 if the relation holds, and 1 if
+    it is as wrong as possible between features that matter most. *Before* refers to a
+    fit with the same lam and without the prior. The *sensitivity* is the derivative of
+    the objective with respect to the logarithm of the weight of the relation, which is
+    theta/2 ‖d P‖² by the envelope theorem. The *share* is its fraction of the sum over
+    all relations.
 
-    The test *statistic* uses estimates without prior and sparsity penalty. It is the
-    squared disagreement divided by its expectation if the relation holds, which takes
-    the accuracy of the estimates into account. The variances are computed with the
-    mean of the Gram matrices of all tasks. A relation "disagrees" if its p-value passes
-    the procedure of Benjamini and Hochberg at 5 %. It "cannot be judged" if the rows
-    contain no information on its features. If there are more than 200 features, only
-    the features that are selected without the prior, and those related to them, are
-    tested. A coupling between tasks "disagrees" if the tasks, estimated separately,
-    differ by more than the strength of the coupling allows.
+    The test *statistic* uses estimates of each task from its own rows, without prior,
+    penalty and coupling. It is the mean of the squared disagreements in units of their
+    standard errors, about 1 if the relation holds. Tasks may differ in noise. The
+    p-value asks whether a relation is wrong in all tasks alike or in some of them.
+    Where most tasks have too few rows for this, and for classes, tasks are estimated
+    together, and variances are those of the mean Gram matrix. A relation "disagrees"
+    if its p-value passes the procedure of Benjamini and Hochberg at 5 %. It "cannot be
+    judged" if the rows contain no information on its features. If there are more than
+    200 features, only the features that are selected without the prior, and those
+    related to them, are tested. A coupling between tasks "disagrees" if the tasks,
+    estimated separately, differ by more than the strength of the coupling allows.
 
     With ``outlier_tasks``, the audit refers to the shared component of the
     coefficients, to which the priors apply. Fits without the prior use the outlier
@@ -223,17 +230,20 @@ def _audit_relations(
     prior = fitted.problem.prior
     labels = name_features(fitted.setup.moments.features, prior.D.shape[1])
     squares = np.sum((prior.D @ fitted.coef) ** 2, axis=1)
+    largest = max(
+        float(np.linalg.norm(P, axis=1).max(initial=0.0)) for P in (before, fitted.coef)
+    )
     return _assemble(
         "feature",
         describe_rows(prior.D, labels),
-        before=measure_violations(prior.D, before),
-        after=measure_violations(prior.D, fitted.coef),
+        before=measure_violations(prior.D, before, largest),
+        after=measure_violations(prior.D, fitted.coef, largest),
         costs=0.5 * prior.theta * squares,
         tests=_test_relations(weighted, before),
     )
 
 
-def _test_relations(weighted: _Weighted, before: Array) -> list[wald.WaldTest]:
+def _test_relations(weighted: _Weighted, before: Array) -> list[StatementTest]:
     D = weighted.problem.prior.D
     d, m = before.shape
     features = np.arange(d)
@@ -248,7 +258,19 @@ def _test_relations(weighted: _Weighted, before: Array) -> list[wald.WaldTest]:
     outside = np.ones(d)
     outside[features] = 0.0
     inside = np.flatnonzero((abs(D) @ outside == 0) & (abs(D).sum(axis=1) > 0))
-    tests = [wald.UNKNOWN] * D.shape[0]
+    tests = [UNKNOWN] * D.shape[0]
+    if len(inside) and isinstance(weighted.problem.fit, SquaredFit):
+        # By each task's own rows, which no assumption on other tasks can bend.
+        fit = weighted.problem.fit.restrict(features)
+        weight = np.array(fit.moments.weight)
+        weight[weighted.outliers] = 0.0
+        tasks = Tasks.of(fit, None, judged=weight > 0, caution=0.5)
+        if tasks.told:
+            part = csr_array(D[inside][:, features])
+            found = relation_tests(part, tasks, weight, LEAST_SHARE)
+            for k, test in zip(inside, found, strict=True):
+                tests[k] = test
+            inside = inside[[np.isnan(test.p_value) for test in found]]
     if len(inside):
         estimate = wald.estimate_coefficients(
             weighted.problem, before, features, weighted.feature_scale, weighted.degrees
@@ -296,13 +318,13 @@ def _tie_violations(ties: Sequence[wald.Tie], P: Array) -> Array:
 
 def _test_ties(
     weighted: _Weighted, ties: Sequence[wald.Tie], before: Array
-) -> list[wald.WaldTest]:
+) -> list[StatementTest]:
     d, m = before.shape
     features = np.arange(d)
     if not _is_affordable(d, m):
         features = np.flatnonzero(before.any(axis=1))
     if not len(features) or not _is_affordable(len(features), m):
-        return [wald.UNKNOWN] * len(ties)
+        return [UNKNOWN] * len(ties)
     loose = weighted.problem.with_strengths(lam=0.0, theta=0.0, epsilon=0.0)
     estimate = wald.estimate_coefficients(
         loose, before, features, weighted.feature_scale, weighted.degrees
@@ -316,7 +338,7 @@ def _test_ties(
         sizes = np.abs(tie.contrast)
         leading = tie.tasks[sizes > 0.5 * sizes.max()]
         if np.isin(leading, weighted.outliers).any():
-            tests[k] = wald.UNKNOWN
+            tests[k] = UNKNOWN
     return tests
 
 
@@ -332,7 +354,7 @@ def _assemble(
     before: Array,
     after: Array,
     costs: Array,
-    tests: Sequence[wald.WaldTest],
+    tests: Sequence[StatementTest],
 ) -> list[RelationAudit]:
     """Rows of the result: smallest p value first, what cannot be judged last."""
     total = float(costs.sum())

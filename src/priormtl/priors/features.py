@@ -648,14 +648,19 @@ def as_feature_prior(prior: Any) -> FeaturePrior | None:
     )
 
 
-def measure_violations(D: csr_array, P: Array) -> Array:
-    """‖d P‖ of each row d of D, divided by its maximum for coefficients of this size.
+def measure_violations(D: csr_array, P: Array, largest: float | None = None) -> Array:
+    """‖d P‖ of each row d of D, as a share of what the largest coefficients allow.
 
-    0: the relation holds, or all its coefficients are zero; √½: one of two features is
-    zero; 1: the coefficients say the opposite.
+    It is divided by √k ‖d‖ times the largest norm of a row of P, where k features are
+    related. 0: the relation holds; 1: all k coefficients are as large as any, and say
+    the opposite; ½: of two features one is as large as any and the other has no effect.
+    Relations between features that hardly matter are hardly violated. ``largest`` is
+    that norm where several P are compared.
     """
-    sizes = (D != 0).astype(np.float64) @ np.sum(P**2, axis=1)
-    most = np.sqrt(np.asarray(D.multiply(D).sum(axis=1)).ravel() * sizes)
+    if largest is None:
+        largest = float(np.sqrt(np.sum(P**2, axis=1).max(initial=0.0)))
+    related = np.asarray((D != 0).sum(axis=1)).ravel()
+    most = np.sqrt(np.asarray(D.multiply(D).sum(axis=1)).ravel() * related) * largest
     found = np.linalg.norm(D @ P, axis=1)
     return np.divide(found, most, out=np.zeros_like(most), where=most > 0)
 
