@@ -11,6 +11,7 @@ from benchmarks.machine import describe_machine
 from benchmarks.report import Bar, Report, write_index, write_report
 from benchmarks.workloads import (
     baselines,
+    calibration,
     cross_validation,
     growth,
     images,
@@ -39,6 +40,7 @@ WORKLOADS = {
     "baselines": baselines,
     "out_of_core": out_of_core,
     "tables": tables,
+    "calibration": calibration,
 }
 
 
