@@ -11,6 +11,7 @@ from benchmarks.machine import describe_machine
 from benchmarks.report import Bar, Report, write_index, write_report
 from benchmarks.workloads import (
     baselines,
+    calibration,
     cross_validation,
     growth,
     images,
@@ -41,6 +42,7 @@ WORKLOADS = {
     "out_of_core": out_of_core,
     "tables": tables,
     "intervals": intervals,
+    "calibration": calibration,
 }
 
 

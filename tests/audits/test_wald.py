@@ -5,11 +5,10 @@ from scipy.sparse import csr_array
 
 from priormtl import FeaturePrior, MultiTaskRegressor
 from priormtl.audits.audit import list_ties
+from priormtl.audits.relations import UNKNOWN, StatementTest
 from priormtl.audits.wald import (
-    UNKNOWN,
     Curvature,
     Estimate,
-    WaldTest,
     estimate_coefficients,
     feature_tests,
     task_grams,
@@ -98,13 +97,16 @@ def test_ties_are_a_test_of_equal_coefficients():
 
 
 def test_verdicts_follow_benjamini_and_hochberg():
-    tests = [WaldTest(1.0, p) for p in (0.001, 0.012, 0.04, 0.9)]
+    tests = [StatementTest(1.0, p) for p in (0.001, 0.012, 0.04, 0.9)]
     assert verdicts(tests) == ["disagrees", "disagrees", "agrees", "agrees"]
-    assert verdicts([UNKNOWN, WaldTest(9.0, 0.03)]) == ["cannot be judged", "disagrees"]
+    assert verdicts([UNKNOWN, StatementTest(9.0, 0.03)]) == [
+        "cannot be judged",
+        "disagrees",
+    ]
     assert verdicts([]) == []
     p = np.random.default_rng(3).uniform(size=50) ** 3
     expected = stats.false_discovery_control(p) <= 0.05
-    found = verdicts([WaldTest(1.0, float(value)) for value in p])
+    found = verdicts([StatementTest(1.0, float(value)) for value in p])
     assert [word == "disagrees" for word in found] == expected.tolist()
 
 

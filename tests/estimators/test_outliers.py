@@ -400,7 +400,7 @@ def test_paths_know_outliers_too():
 
 
 def test_groups_of_tasks_and_classes_with_a_search():
-    data = plant(rows=(30, 50), m=8, n_outliers=1)
+    data = plant(rows=(80, 160), m=8, n_outliers=1)
     ties = TaskPrior.groups({"a": [0, 1, 2, 3], "b": [4, 5, 6, 7]})
     model = MultiTaskClassifierCV(
         lams=3, thetas=[0.0], epsilons=[1.0], cv=3, task_prior=ties, outlier_tasks=True

@@ -103,7 +103,15 @@ def test_violation_is_between_holding_and_contradicting():
 def test_violation_does_not_depend_on_units(unit):
     prior = FeaturePrior.similar([(0, 1)])
     table = table_of(prior, unit * np.array([[1.0, 3.0]]))
-    assert table["violation_after"] == pytest.approx([2.0 / np.sqrt(20.0)])
+    assert table["violation_after"] == pytest.approx([2.0 / 6.0])
+
+
+def test_violation_tells_large_effects_from_small_ones():
+    # Of either pair one coefficient is zero, as row penalties make them.
+    prior = FeaturePrior.similar([(0, 1), (2, 3)])
+    table = table_of(prior, [[0.02, 0.0, 3.0, 0.0]])
+    assert table["relation"][0] == "x2 ~ x3"
+    assert table["violation_after"] == pytest.approx([0.5, 0.01 / 3.0])
 
 
 def test_own_parts_of_outlier_tasks_violate_nothing():

@@ -6,83 +6,116 @@ import pytest
 from planted import plant
 from priormtl import MultiTaskClassifier, MultiTaskRegressor, TaskPrior
 from priormtl.data import from_labels
-from priormtl.losses import FreeIntercepts, OutlierFit, Squared
+from priormtl.losses import OutlierFit
 from priormtl.model import Solver
 from priormtl.selection import (
     column_pulls,
     find_outliers,
+    outlier_test,
     pose_outliers,
     solve_outliers,
     suggest_strength,
 )
-from priormtl.selection.outliers import TaskResiduals
+from priormtl.selection.outlier_test import usual_variance
 
 SOLVER = Solver(tol=1e-9, max_iter=200)
 
 
-# Residuals of tasks: standard normal where all vary alike, whatever their rows.
+# Noise of tasks: how much the others' says about it.
 
 
-def leave(rows, spread, noise, d=4, seed=0, reference=None):
-    """What the true centre leaves of tasks with these numbers of rows."""
+def variances(spread, free, m=200, seed=0):
+    """Sums of squares of tasks whose noise differs by a factor of exp(±spread)."""
     rng = np.random.default_rng(seed)
-    task = np.repeat(np.arange(len(rows)), rows)
-    X = rng.normal(size=(len(task), d))
-    coef = spread * rng.normal(size=(len(rows), d))
-    y = np.sum(X * coef[task], axis=1) + noise * rng.normal(size=len(task))
-    fit = Squared().bind(from_labels(X, y, task), FreeIntercepts())
-    share = np.ones(len(rows))
-    return TaskResiduals.at(fit, np.zeros(fit.shape), share, reference)
+    sigma = np.exp(spread * rng.uniform(-1.0, 1.0, size=m))
+    free = np.full(m, float(free))
+    return sigma**2 * rng.chisquare(free), free
 
 
-EVERYONE = np.ones(200, bool)
+def test_equal_noise_is_pooled_and_unequal_noise_is_not():
+    alike, apart = (usual_variance(*variances(spread, 8)) for spread in (0.0, 1.5))
+    assert alike[0] == pytest.approx(1.0, rel=0.1)
+    assert alike[1] > 50.0
+    assert apart[1] < 4.0
 
 
-@pytest.mark.parametrize("noise", [0.1, 3.0])
-def test_noise_alone_is_told_and_leaves_normal_scores(noise):
-    left = leave([20] * 200, 0.0, noise)
-    assert np.sqrt(left.noise) == pytest.approx(noise, rel=0.05)
-    scores = left.scores(EVERYONE)
-    assert np.mean(scores) == pytest.approx(0.0, abs=0.3)
-    assert np.std(scores) <= 1.1
+def test_few_tasks_say_little_about_each_other():
+    degrees = [usual_variance(*variances(0.0, 4, m))[1] for m in (3, 20, 500)]
+    assert degrees[0] < degrees[1] < degrees[2]
+    assert degrees[0] < 8.0
 
 
-def test_variation_is_not_taken_for_evidence_against_tasks_with_many_rows():
-    left = leave([10, 400] * 100, 0.5, 1.0)
-    scores = left.scores(EVERYONE)
-    few, many = scores[::2], scores[1::2]
-    assert np.median(few) == pytest.approx(np.median(many), abs=0.3)
-    assert scores.max() < 4.0
+# P-values: uniform where no task is an outlier, whatever rows and noise.
 
 
-def test_one_task_that_differs_more_stands_out():
-    left = leave([30] * 200, 0.1, 1.0)
-    left.squares[7] *= 30.0
-    assert np.argmax(left.scores(EVERYONE)) == 7
-    assert left.scores(EVERYONE)[7] > 4.0
+def p_values(X, y, task, **settings):
+    problem = MultiTaskRegressor(**settings)._model().pose(from_labels(X, y, task))
+    return find_outliers(problem.problem, SOLVER).p_values
 
 
-def test_few_rows_leave_noise_unknown_but_judge_all_the_same():
-    left = leave([3] * 200, 0.0, 2.0)
-    assert left.noise is None
-    assert np.sqrt(left.noise_variance(EVERYONE)) == pytest.approx(2.0, rel=0.2)
-    assert np.median(left.scores(EVERYONE)) == pytest.approx(0.0, abs=0.1)
+@pytest.mark.parametrize("spread", [0.0, 0.4])
+@pytest.mark.parametrize("rows", [(9, 13), (10, 200)])
+@pytest.mark.parametrize("task_prior", ["mean", "chain"])
+def test_p_values_are_uniform_where_tasks_vary_alike(task_prior, rows, spread):
+    p = p_values(*draw(1, spread, rows, m=150, d=3), task_prior=task_prior)
+    assert np.mean(p) == pytest.approx(0.5, abs=0.12)
+    assert np.mean(p < 0.1) <= 0.16
+    assert p.min() > 1e-4
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.5])
-def test_flat_axes_do_not_matter(spread):
-    left = leave([20] * 200, spread, 1.0)
-    more = ((0, 0), (0, 3))
-    values = np.pad(left.values, more, constant_values=1.0)
-    wide = TaskResiduals(values, np.pad(left.squares, more), left.axes, left.noise)
-    expected = left.scores(EVERYONE)
-    assert wide.scores(EVERYONE) == pytest.approx(expected, rel=1e-6, abs=1e-6)
+def test_noisy_tasks_are_no_outliers():
+    X, y, task = draw(2, 0.0, (10, 30), m=100, d=3, noise=0.0)
+    rng = np.random.default_rng(3)
+    sigma = np.exp(rng.uniform(-1.5, 1.5, size=100))[task]
+    for noise in (rng.normal(size=len(y)), rng.standard_t(3, size=len(y))):
+        assert find(X, y + sigma * noise, task, task_prior="mean") == []
 
 
-def test_tasks_that_nobody_can_judge_score_least():
-    left = leave([20] * 200, 0.0, 1.0)
-    blind = TaskResiduals(left.values, left.squares, 0 * left.axes, left.noise)
-    assert np.all(blind.scores(EVERYONE) == -np.inf)
+def test_drifting_chains_have_no_outliers_but_jumps():
+    rng = np.random.default_rng(4)
+    X, y, task = draw(4, 0.0, (30, 60), m=40, d=3)
+    walk = np.cumsum(0.3 * rng.normal(size=(40, 3)), axis=0)
+    y = y + np.sum(X * walk[task], axis=1)
+    assert find(X, y, task, task_prior="chain") == []
+    y = y + 3.0 * X[:, 0] * (task == 17)
+    assert find(X, y, task, task_prior="chain") == [17]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_three_of_eight_do_not_hide_each_other(together):
+    X, y, task = draw(5, 0.0, (40, 60), m=8, d=4)
+    away = np.random.default_rng(6).normal(size=(8, 4))
+    away = 2.0 * away / np.linalg.norm(away, axis=1, keepdims=True)
+    away = away[:1] if together else away
+    out = np.isin(task, [1, 4, 6])
+    y = y + np.sum(X * away[0 if together else task], axis=1) * out
+    assert find(X, y, task, task_prior="mean") == [1, 4, 6]
+
+
+def test_dense_graphs_are_judged_by_their_mean(monkeypatch):
+    X, y, task = draw(7, 0.1, (30, 60), m=9)
+    y = np.where(task == 4, -2.0 * y, y)
+    graph = [(a, b) for b in range(9) for a in range(b)]
+    prior = TaskPrior.from_graph(graph)
+    assert find(X, y, task, task_prior=prior) == [4]
+    monkeypatch.setattr(outlier_test, "MOST_BLOCK_STEPS", 50)
+    assert find(X, y, task, task_prior=prior) == [4]
+
+
+def test_without_rows_to_tell_noise_what_tasks_leave_stands_for_it():
+    X, y, task = draw(8, 0.0, (4, 5), m=40, d=3)
+    assert find(X, y, task, task_prior="mean") == []
+    y = y + 60.0 * X[:, 0] * (task == 7)
+    assert find(X, y, task, task_prior="mean") == [7]
+
+
+def test_more_features_than_rows_keep_those_that_matter():
+    rng = np.random.default_rng(9)
+    X, task = rng.normal(size=(200, 120)), np.repeat(np.arange(8), 25)
+    y = X[:, :3] @ np.ones(3) + 0.3 * rng.normal(size=200)
+    assert find(X, y, task, task_prior="mean", lam=5.0) == []
+    y = np.where(task == 5, -y, y)
+    assert find(X, y, task, task_prior="mean", lam=5.0) == [5]
 
 
 # Which tasks are outliers.

@@ -1,9 +1,9 @@
 """audit_prior: whether the data agree with the prior, relation by relation.
 
 For each row d of D and each tie between tasks an audit reports how far coefficients
-violate it with and without the prior, what it costs, and a Wald test on estimates that
-are free of the prior (``wald``). Whether the prior as a whole lowers errors on held-out
-rows is found in ``holdout``.
+violate it with and without the prior, what it costs, and a test on estimates that are
+free of the prior (``statements``, ``wald``). Whether the prior as a whole lowers errors
+on held-out rows is found in ``holdout``.
 """
 
 from collections.abc import Sequence
@@ -19,21 +19,25 @@ from priormtl._arrays import Array, Index
 from priormtl.audits import wald
 from priormtl.audits.holdout import benefit_of_search, deal_splits, hold_out
 from priormtl.audits.refits import TUNED, FittedProblem, read_problem, read_rows
+from priormtl.audits.relations import UNKNOWN, StatementTest, relation_tests
 from priormtl.audits.results import PriorAudit, RelationAudit
-from priormtl.audits.statements import StatementTest, judge_statements
+from priormtl.audits.statements import Judgement, judge_statements
 from priormtl.checks import check_count
 from priormtl.data import as_frame, find_frame_library, name_features
 from priormtl.estimators import ClassificationTasks, show_progress
 from priormtl.graphs import Laplacian
+from priormtl.losses import SquaredFit
 from priormtl.penalties import L21
-from priormtl.priors import Targets, measure_violations
+from priormtl.priors import Ridge, Targets, measure_violations
 from priormtl.problem import Problem
 from priormtl.selection import Split
+from priormtl.selection.outlier_test import Tasks
 from priormtl.solvers import Solution
 from priormtl.tables import spell_number
 
 MOST_TERMS = 6  # of a combination that are written out
 MOST_FEATURES = 200  # whose joint variance is computed
+LEAST_SHARE = 0.5  # of rows that are of tasks which determine a relation alone
 MOST_CELLS = 2**22  # numbers in all tasks' Gram matrices: 32 MB
 
 NO_RELATIONS = "The model has no feature prior, only ties between tasks."
@@ -89,22 +93,25 @@ def audit_prior(
     Notes
     -----
     The *violation* of a relation is ‖d P‖ divided by its largest possible value for
-    coefficients of this size: 0 if the relation holds, and 1 if it is as wrong as
-    possible. Rows with a target c, such as known values, are measured by ‖d P − c‖.
-    *Before* refers to a fit with the same lam and without the prior. The *sensitivity*
-    is the derivative of the objective with respect to the logarithm of the weight of
-    the relation, which is theta/2 ‖d P‖² by the envelope theorem. The *share* is its
-    fraction of the sum over all relations.
+    coefficients as large as the largest of the model: 0 if the relation holds, and 1 if
+    it is as wrong as possible between features that matter most. Rows with a target c,
+    such as known values, are measured by ‖d P − c‖. *Before* refers to a fit with the
+    same lam and without the prior. The *sensitivity* is the derivative of the objective
+    with respect to the logarithm of the weight of the relation, which is
+    theta/2 ‖d P‖² by the envelope theorem. The *share* is its fraction of the sum over
+    all relations.
 
-    The test *statistic* uses estimates without prior and sparsity penalty. It is the
-    squared disagreement divided by its expectation if the relation holds, which takes
-    the accuracy of the estimates into account. The variances are computed with the
-    mean of the Gram matrices of all tasks. A relation "disagrees" if its p-value passes
-    the procedure of Benjamini and Hochberg at 5 %. It "cannot be judged" if the rows
-    contain no information on its features. If there are more than 200 features, only
-    the features that are selected without the prior, and those related to them, are
-    tested. A coupling between tasks "disagrees" if the tasks, estimated separately,
-    differ by more than the strength of the coupling allows.
+    The test *statistic* uses estimates of each task from its own rows, without prior,
+    penalty and coupling. It is the mean of the squared disagreements in units of their
+    standard errors, about 1 if the relation holds. Tasks may differ in noise. The
+    p-value asks whether a relation is wrong in all tasks alike or in some of them.
+    Where most tasks have too few rows for this, and for classes, tasks are estimated
+    together, and variances are those of the mean Gram matrix. A relation "disagrees"
+    if its p-value passes the procedure of Benjamini and Hochberg at 5 %. It "cannot be
+    judged" if the rows contain no information on its features. If there are more than
+    200 features, only the features that are selected without the prior, and those
+    related to them, are tested. A coupling between tasks "disagrees" if the tasks,
+    estimated separately, differ by more than the strength of the coupling allows.
 
     A sign is tested by the mean effect of all tasks, with a variance that allows tasks
     to differ, and by the tasks' own effects (one-sided). Whether an effect is the same
@@ -138,7 +145,11 @@ def audit_prior(
     prior, tuned = fitted.problem.prior, isinstance(model, TUNED)
     has_ties = prior.epsilon > 0 and not prior.laplacian.is_zero
     known = fitted.setup.feature_prior
-    if not prior.D.nnz and not has_ties and (known is None or not known.parts):
+    has_statements = known is not None and (
+        fitted.setup.problem.constraints is not None
+        or any(isinstance(part, Ridge) for part in known.parts)
+    )
+    if not prior.D.nnz and not has_ties and not has_statements:
         raise ValueError(
             "model must have been fitted with a feature_prior that relates features, "
             "or with ties between tasks: got neither. Name relations with "
@@ -176,7 +187,7 @@ def audit_prior(
         advance()
         weighted = _leave_out_outliers(fitted, without)
         relations: list[RelationAudit] = []
-        if known is not None:
+        if has_statements:
             free = _without_statements(fitted, without)
             relations += _audit_statements(fitted, judge_statements(fitted, free))
         if prior.D.nnz:
@@ -222,7 +233,7 @@ def _without_statements(fitted: FittedProblem, without: Solution) -> Array:
 
 
 def _audit_statements(
-    fitted: FittedProblem, tests: Sequence[StatementTest]
+    fitted: FittedProblem, tests: Sequence[Judgement]
 ) -> list[RelationAudit]:
     """Statements about single features, smallest p value first.
 
@@ -231,7 +242,7 @@ def _audit_statements(
     signs = fitted.problem.constraints
     names = name_features(fitted.setup.moments.features, len(fitted.coef))
     tested = [
-        wald.UNKNOWN if test.sign == "smooth" else wald.WaldTest(*test[-2:])
+        UNKNOWN if test.sign == "smooth" else StatementTest(*test[-2:])
         for test in tests
     ]
     found = []
@@ -302,11 +313,14 @@ def _audit_relations(
     scaled = None
     if targets is not None and prior.target is not None:
         scaled = targets._replace(values=prior.target)
+    largest = max(
+        float(np.linalg.norm(P, axis=1).max(initial=0.0)) for P in (before, fitted.coef)
+    )
     return _assemble(
         "feature",
         describe_rows(known.matrix(d), name_features(moments.features, d), targets),
-        before=measure_violations(prior.D, before, scaled),
-        after=measure_violations(prior.D, fitted.coef, scaled),
+        before=measure_violations(prior.D, before, scaled, largest),
+        after=measure_violations(prior.D, fitted.coef, scaled, largest),
         costs=0.5 * prior.theta * np.sum((prior.D @ fitted.coef - C) ** 2, axis=1),
         tests=_test_relations(weighted, before, C),
     )
@@ -314,7 +328,7 @@ def _audit_relations(
 
 def _test_relations(
     weighted: _Weighted, before: Array, targets: Array | float
-) -> list[wald.WaldTest]:
+) -> list[StatementTest]:
     D = weighted.problem.prior.D
     C = np.broadcast_to(targets, (D.shape[0], before.shape[1]))
     d, m = before.shape
@@ -330,7 +344,19 @@ def _test_relations(
     outside = np.ones(d)
     outside[features] = 0.0
     inside = np.flatnonzero((abs(D) @ outside == 0) & (abs(D).sum(axis=1) > 0))
-    tests = [wald.UNKNOWN] * D.shape[0]
+    tests = [UNKNOWN] * D.shape[0]
+    if len(inside) and isinstance(weighted.problem.fit, SquaredFit):
+        # By each task's own rows, which no assumption on other tasks can bend.
+        fit = weighted.problem.fit.restrict(features)
+        weight = np.array(fit.moments.weight)
+        weight[weighted.outliers] = 0.0
+        tasks = Tasks.of(fit, None, judged=weight > 0, caution=0.5)
+        if tasks.told:
+            part = csr_array(D[inside][:, features])
+            found = relation_tests(part, C[inside], tasks, weight, LEAST_SHARE)
+            for k, test in zip(inside, found, strict=True):
+                tests[k] = test
+            inside = inside[[np.isnan(test.p_value) for test in found]]
     if len(inside):
         estimate = wald.estimate_coefficients(
             weighted.problem, before, features, weighted.feature_scale, weighted.degrees
@@ -379,13 +405,13 @@ def _tie_violations(ties: Sequence[wald.Tie], P: Array) -> Array:
 
 def _test_ties(
     weighted: _Weighted, ties: Sequence[wald.Tie], before: Array
-) -> list[wald.WaldTest]:
+) -> list[StatementTest]:
     d, m = before.shape
     features = np.arange(d)
     if not _is_affordable(d, m):
         features = np.flatnonzero(before.any(axis=1))
     if not len(features) or not _is_affordable(len(features), m):
-        return [wald.UNKNOWN] * len(ties)
+        return [UNKNOWN] * len(ties)
     loose = weighted.problem.with_strengths(lam=0.0, theta=0.0, epsilon=0.0)
     estimate = wald.estimate_coefficients(
         loose, before, features, weighted.feature_scale, weighted.degrees
@@ -399,7 +425,7 @@ def _test_ties(
         sizes = np.abs(tie.contrast)
         leading = tie.tasks[sizes > 0.5 * sizes.max()]
         if np.isin(leading, weighted.outliers).any():
-            tests[k] = wald.UNKNOWN
+            tests[k] = UNKNOWN
     return tests
 
 
@@ -415,7 +441,7 @@ def _assemble(
     before: Array,
     after: Array,
     costs: Array,
-    tests: Sequence[wald.WaldTest],
+    tests: Sequence[StatementTest],
 ) -> list[RelationAudit]:
     """Rows of the result: smallest p value first, what cannot be judged last."""
     total = float(costs.sum())

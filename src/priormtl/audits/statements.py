@@ -39,7 +39,7 @@ LEVEL = 0.05  # below which a curve is none that a straight line could replace
 VANISHING = 1e-12  # relative size of eigenvalues and curvatures that count as zero
 
 
-class StatementTest(NamedTuple):
+class Judgement(NamedTuple):
     """A statement about one feature, and what the data say about it."""
 
     relation: str  # in words
@@ -50,7 +50,7 @@ class StatementTest(NamedTuple):
     p_value: float
 
 
-def judge_statements(fitted: FittedProblem, without: Array) -> list[StatementTest]:
+def judge_statements(fitted: FittedProblem, without: Array) -> list[Judgement]:
     """Test signs, common effects and curves; ``without`` (d, m) is P without them."""
     prior = fitted.setup.feature_prior
     if prior is None:
@@ -80,7 +80,7 @@ def judge_statements(fitted: FittedProblem, without: Array) -> list[StatementTes
 
 def _judge_signs(
     model: SquaredFit, prior: FeaturePrior, names: Sequence[str], without: Array
-) -> list[StatementTest]:
+) -> list[Judgement]:
     signs = prior.signs(len(names))
     if signs is None:
         return []
@@ -99,7 +99,7 @@ def _judge_signs(
         kind = "nonnegative" if sign > 0 else "nonpositive"
         statistic = max(0.0, -z) ** 2 if error > 0 else np.nan
         tested = statistic, min(1.0, 2.0 * p)
-        found.append(StatementTest(words, names[j], kind, outside, *tested))
+        found.append(Judgement(words, names[j], kind, outside, *tested))
     return found
 
 
@@ -306,17 +306,17 @@ def _compare(small: Variances, large: Variances, n_more: int) -> tuple[float, fl
 
 def _judge_common(
     variances: Variances, prior: FeaturePrior, names: Sequence[str]
-) -> list[StatementTest]:
+) -> list[Judgement]:
     found = []
     for j in prior.common_features:
         if "~" not in names[j]:  # wiggles belong to the straight line of their column
             tested = _compare(variances, variances.with_own(j), 1)
             words = f"{names[j]}: the same in all tasks"
-            found.append(StatementTest(words, names[j], "common", 0.0, *tested))
+            found.append(Judgement(words, names[j], "common", 0.0, *tested))
     return found
 
 
-def _judge_curves(variances: Variances, names: Sequence[str]) -> list[StatementTest]:
+def _judge_curves(variances: Variances, names: Sequence[str]) -> list[Judgement]:
     """Whether straight lines would do, for columns that are stated to be smooth."""
     found, families = [], variances.families
     for column, wiggles in wiggles_of(names).items():
@@ -326,5 +326,5 @@ def _judge_curves(variances: Variances, names: Sequence[str]) -> list[StatementT
             gain, p = _compare(straight, variances, 1 + varies)
             words = "a straight line would do" if p > LEVEL else "it is curved"
             text = f"{column}: smooth ({words})"
-            found.append(StatementTest(text, column, "smooth", 0.0, gain, p))
+            found.append(Judgement(text, column, "smooth", 0.0, gain, p))
     return found

@@ -1,4 +1,4 @@
-"""Wald tests of relations, on estimates without the bias of prior and row penalty.
+"""Wald tests of ties, and of relations that rows of single tasks do not determine.
 
 The prior would hide the disagreement that is asked about, and the row penalty shrinks
 equal coefficients by unequal amounts. So P is estimated again from the rows and the
@@ -25,6 +25,7 @@ from scipy.special import gammaincc
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
+from priormtl.audits.relations import UNKNOWN, StatementTest
 from priormtl.graphs import Laplacian
 from priormtl.problem import Point, Problem, QuadraticPrior
 
@@ -36,16 +37,6 @@ UNINFORMED = 0.9  # posterior over prior variance above which rows say nothing
 LARGEST_SLACK = 1e6  # variance of differences without ties, over that of coefficients
 FALSE_DISCOVERIES = 0.05  # expected share of wrong ones among "disagrees"
 ASYMMETRY = 1e-10  # of a Gram matrix, relative; larger ones are no rounding
-
-
-class WaldTest(NamedTuple):
-    """Squared disagreement over its expectation if the relation holds; p value."""
-
-    statistic: float
-    p_value: float
-
-
-UNKNOWN = WaldTest(float("nan"), float("nan"))
 
 
 class Tie(NamedTuple):
@@ -263,7 +254,7 @@ def _round_values(values: Array) -> Array:
 
 def feature_tests(
     D: csr_array, estimate: Estimate, targets: Array | float = 0.0
-) -> list[WaldTest]:
+) -> list[StatementTest]:
     """Test D P = targets for each row of D (s, d), over all tasks at once."""
     rows, curvature = D.toarray().T, estimate.curvature
     misfits = (D @ estimate.coef - targets) @ curvature.vectors
@@ -300,7 +291,7 @@ def _are_determined(D: csr_array, curvature: Curvature) -> np.ndarray:
 
 def tie_tests(
     ties: Sequence[Tie], estimate: Estimate, grams: Array, prior: QuadraticPrior
-) -> list[WaldTest]:
+) -> list[StatementTest]:
     """Test whether tasks, each estimated alone, differ by more than ties allow.
 
     ``grams`` (m, d, d) are those of the tasks. The statistic is uᵀ S⁻¹ u for the
@@ -327,16 +318,18 @@ def tie_tests(
     return tests
 
 
-def _satterthwaite(statistic: float, mean: float, half_variance: float) -> WaldTest:
+def _satterthwaite(
+    statistic: float, mean: float, half_variance: float
+) -> StatementTest:
     """Compare with the scaled χ² that has this mean and variance."""
     if not mean > 0 or not half_variance > 0:
         return UNKNOWN
     unit, degrees = half_variance / mean, mean**2 / half_variance
     p_value = float(gammaincc(degrees / 2.0, statistic / unit / 2.0))
-    return WaldTest(float(statistic / mean), p_value)
+    return StatementTest(float(statistic / mean), p_value, degrees)
 
 
-def verdicts(tests: Sequence[WaldTest]) -> list[str]:
+def verdicts(tests: Sequence[StatementTest]) -> list[str]:
     """Words for each test: "agrees", "disagrees" or "cannot be judged"."""
     p = np.array([test.p_value for test in tests])
     ranked = np.sort(p[~np.isnan(p)])

@@ -267,10 +267,10 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
     **Outlier tasks.** With ``outlier_tasks=True``, P = S + O, and
     outlier_strength Σ_i √t_i ‖o_i‖ is added to the objective, where t_i is the trace
     of the Hessian of task i. The penalty and the priors apply to the shared part S
-    only. If ``outlier_strength`` is None, each task is compared with the common
-    coefficients of the others. Tasks whose deviation exceeds noise and the usual
-    variation between tasks get a task-specific component. If there are none, the fit
-    is the same as with ``outlier_tasks=False``.
+    only. If ``outlier_strength`` is None, each task is compared with what the others
+    predict for it. Tasks whose deviation exceeds noise and the usual variation between
+    tasks, at a level of 1 % for the whole fit, get a task-specific component. If there
+    are none, the fit is the same as with ``outlier_tasks=False``.
 
     **Nearest tasks.** For groups, graphs and chains with a given order, the nearest
     tasks are those with the fewest edges in between. For chains of numbers or dates

@@ -524,20 +524,29 @@ def as_feature_prior(prior: Any) -> FeaturePrior | None:
     )
 
 
-def measure_violations(D: csr_array, P: Array, targets: Targets | None = None) -> Array:
-    """‖d P − c‖ of each row d of D, over its maximum for numbers of this size.
+def measure_violations(
+    D: csr_array,
+    P: Array,
+    targets: Targets | None = None,
+    largest: float | None = None,
+) -> Array:
+    """‖d P − c‖ of each row d of D, as a share of what the largest coefficients allow.
 
-    0: the relation holds, or all its coefficients are zero; √½: one of two features is
-    zero; 1: the coefficients say the opposite. A target counts as a second feature.
+    It is divided by √k ‖d‖ times the largest norm of a row of P, where k features are
+    related, plus the size of the target c. 0: the relation holds; 1: all k coefficients
+    are as large as any, and say the opposite; ½: of two features one is as large as any
+    and the other has no effect. Relations between features that hardly matter are
+    hardly violated. ``largest`` is that norm where several P are compared.
     """
-    sizes = (D != 0).astype(np.float64) @ np.sum(P**2, axis=1)
-    squares = np.asarray(D.multiply(D).sum(axis=1)).ravel() * sizes
+    if largest is None:
+        largest = float(np.sqrt(np.sum(P**2, axis=1).max(initial=0.0)))
+    related = np.asarray((D != 0).sum(axis=1)).ravel()
+    most = np.sqrt(np.asarray(D.multiply(D).sum(axis=1)).ravel() * related) * largest
     misfits = D @ P
     if targets is not None:
         misfits = misfits - targets.values
-        squares = squares + np.sum(targets.values**2, axis=1)
-        squares = np.where(targets.given, 2.0 * squares, squares)
-    found, most = np.linalg.norm(misfits, axis=1), np.sqrt(squares)
+        most = most + np.linalg.norm(targets.values, axis=1)
+    found = np.linalg.norm(misfits, axis=1)
     return np.divide(found, most, out=np.zeros_like(most), where=most > 0)
 
 

@@ -40,8 +40,8 @@ RELATION_NUMBERS = {  # of an audit, and their labels
     "p_value": "p-value",
 }
 RELATION_NOTE = (
-    "Disagreement is 0 where a relation holds exactly and 1 where the coefficients "
-    "contradict it completely"
+    "Disagreement is 0 where a relation holds exactly and 1 where coefficients as "
+    "large as the largest of the model contradict it completely"
 )
 
 

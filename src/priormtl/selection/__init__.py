@@ -24,10 +24,10 @@ from priormtl.selection.outlier_search import (
     propose_outliers,
     search_outliers,
 )
+from priormtl.selection.outlier_test import find_outliers
 from priormtl.selection.outliers import (
     OwnChoice,
     column_pulls,
-    find_outliers,
     fit_outlier_path,
     fit_outliers,
     pose_outliers,

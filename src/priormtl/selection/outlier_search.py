@@ -13,6 +13,7 @@ from priormtl._arrays import Array
 from priormtl.model import Solver
 from priormtl.problem import Problem
 from priormtl.selection import outliers
+from priormtl.selection.outlier_test import OutlierTest, find_outliers
 from priormtl.selection.search import (
     Grid,
     SearchResult,
@@ -132,7 +133,7 @@ def propose_outliers(
     epsilons = [chosen.epsilon, *grid.epsilons[grid.epsilons > chosen.epsilon]]
     found = []
     for lam in _neighbours(grid.lams, chosen.lam):
-        judged = outliers.find_outliers(
+        judged = find_outliers(
             problem.with_strengths(lam=lam, theta=chosen.theta), solver
         )
         for epsilon in epsilons:
@@ -145,7 +146,7 @@ def _propose(
     base: OutlierCandidate,
     problem: Problem,
     strengths: Array | None,
-    judged: outliers.OutlierTest | None,
+    judged: OutlierTest | None,
     solver: Solver,
 ) -> list[Proposal]:
     """Candidates at the strengths of one without outliers."""

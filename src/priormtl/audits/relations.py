@@ -1,0 +1,108 @@
+"""Tests of statements by each task's own rows: what is said, held against estimates.
+
+A statement is about numbers v_i = dᵀ p_i, one per task: a relation says that all are
+zero. Least squares on the rows of task i alone estimate v_i without any bias of prior,
+penalty or ties, with variance σ_i² dᵀ G_i⁻¹ d. σ_i² is the task's own, shrunken towards
+the others' as far as these are alike, with ν_i degrees of freedom (Smyth 2004; see
+``selection.outlier_test``), so that tasks may be as noisy as they like. Then
+
+    t_i = v̂_i / (s_i √(dᵀ G_i⁻¹ d)) ~ T_ν,    z_i = Φ⁻¹(T_ν(t_i)) ~ N(0, 1).
+
+A form of statements is a function from these scores to a ``StatementTest``: statistic,
+degrees of freedom, p-value. A relation can fail in all tasks alike or in each in its
+own way, so that its test has two parts that are independent if it holds,
+
+    Z² = (Σ w_i z_i)² / Σ w_i²  ~ χ²_1,    Σ z_i² − Z²  ~ χ²_{m−1},
+
+and its p-value is that of the smaller one of two (Šidák). As all s_i share an estimate
+s₀, whose error scales all z_i alike, χ² over its degrees becomes F.
+
+Known values are targets. Signs, common and smooth effects are judged in ``statements``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import fdtrc, ndtri, stdtr
+
+from priormtl._arrays import Array
+from priormtl.selection.outlier_test import Tasks
+
+OUTSIDE_ROWS = 1e-9  # share of a row d that the rows of a task may leave unknown
+
+
+class StatementTest(NamedTuple):
+    """Mean squared score, 1 if the statement holds; p-value; degrees of freedom."""
+
+    statistic: float
+    p_value: float
+    degrees: float = float("nan")
+
+
+UNKNOWN = StatementTest(float("nan"), float("nan"))
+
+
+class Scores(NamedTuple):
+    """Standard normal scores of the tasks that determine v, if it is as stated."""
+
+    z: Array  # (k,)
+    weights: Array  # (k,) reciprocal standard errors
+    share: float  # of the rows of all tasks
+    degrees: float  # of what the standard errors of all tasks have in common
+
+
+def own_scores(
+    tasks: Tasks, weight: Array, row: Array, target: Array | None = None
+) -> Scores:
+    """Scores of dᵀ p_i = target_i; ``weight`` (m,) counts rows, 0: left out."""
+    if target is None:
+        target = np.zeros(len(weight))
+    # In units of features' deviations, in which the rows of U are orthogonal.
+    root, row = tasks.root * np.sqrt(tasks.unit), row * np.sqrt(tasks.unit)
+    sizes = np.linalg.norm(root, axis=2)
+    unit = np.where(sizes > 0, sizes, 1.0)
+    inside = np.einsum("mrd,d->mr", root, row) / unit
+    unknown = float(row @ row) - np.sum(inside**2, axis=1)
+    known = (unknown <= OUTSIDE_ROWS * float(row @ row)) & (weight > 0)
+    part = inside[known] / unit[known]
+    found = np.sum(part * tasks.target[known], axis=1) - target[known]
+    errors = np.sqrt(np.sum(part**2, axis=1) * tasks.noise[known])
+    degrees = tasks.degrees[known]
+    # By the lower tail, which has digits where the upper one is 1.
+    t = np.abs(found) / errors
+    lower = ndtri(stdtr(degrees, -t))
+    # Where tails are zero, t stands for z, which it then is but for a factor.
+    z = np.sign(found) * np.where(np.isfinite(lower), -lower, t)
+    share = float(weight[known].sum() / max(weight.sum(), 1.0))
+    return Scores(z, 1.0 / errors, share, tasks.shared_degrees)
+
+
+def relation_test(scores: Scores) -> StatementTest:
+    """Whether v is zero in all tasks."""
+    z, weights, _, degrees = scores
+    k = len(z)
+    if k == 0:
+        return UNKNOWN
+    common = float(weights @ z) ** 2 / float(weights @ weights)
+    apart = max(float(z @ z) - common, 0.0)
+    p = float(fdtrc(1.0, degrees, common))
+    if k > 1:
+        least = min(p, float(fdtrc(k - 1.0, degrees, apart / (k - 1.0))))
+        p = -float(np.expm1(2.0 * np.log1p(-least))) if least < 1.0 else 1.0
+    return StatementTest(float(z @ z) / k, p, float(k))
+
+
+def relation_tests(
+    D: csr_array, targets: Array, tasks: Tasks, weight: Array, least_share: float
+) -> list[StatementTest]:
+    """Test D P = targets row by row.
+
+    UNKNOWN where too few rows of data are of tasks that determine a row of D.
+    """
+    found = []
+    for row, target in zip(D.toarray(), targets, strict=True):
+        scores = own_scores(tasks, weight, row, target)
+        enough = scores.share >= least_share
+        found.append(relation_test(scores) if enough else UNKNOWN)
+    return found
