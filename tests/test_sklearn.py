@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.inspection import permutation_importance
-from sklearn.metrics import make_scorer, mean_absolute_error
+from sklearn.metrics import log_loss, make_scorer, mean_absolute_error
 from sklearn.model_selection import (
     GridSearchCV,
     cross_val_predict,
@@ -141,6 +142,14 @@ def test_classifier_works_in_cross_validation(table):
     model = MultiTaskClassifier(task="school")
     scores = cross_val_score(model, X, y > 0, scoring="roc_auc", cv=3)
     assert scores.min() > 0.6
+
+
+def test_probabilities_are_calibrated_around_a_task_column(table):
+    X, y = table
+    model = CalibratedClassifierCV(MultiTaskClassifier(task="school"), cv=3)
+    shares = model.fit(X, y > 0).predict_proba(X)
+    assert shares.shape == (len(X), 2)
+    assert log_loss(y > 0, shares[:, 1]) < 0.6
 
 
 def test_search_inside_cross_validation_reads_the_task_column(table):

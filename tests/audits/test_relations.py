@@ -32,6 +32,11 @@ def read(X, y, task, **settings):
     return Tasks.of(fit, None, caution=0.5, **settings), np.array(fit.moments.weight)
 
 
+def judge_row(tasks, weight):
+    targets = np.zeros((1, len(weight)))
+    return relation_tests(csr_array([ROW]), targets, tasks, weight, 0.5)[0]
+
+
 def p_value(*arguments, **settings):
     tasks, weight = read(*draw(*arguments, **settings))
     return relation_tests(

@@ -297,7 +297,8 @@ def test_violations_are_measured_against_targets():
 
     assert measure(0.3, -0.3) == pytest.approx([0.0, 0.0])
     assert measure(-0.3, -0.3) == pytest.approx([1.0, 1.0])
-    assert measure(0.0, 1.0) == pytest.approx([np.sqrt(0.5), np.sqrt(0.5)])
+    # 0.6 of at most 2 · 1 + 0.6, and 1 of at most √2 · √2 · 1.
+    assert measure(0.0, 1.0) == pytest.approx([0.6 / 2.6, 0.5])
     unscaled = Targets(targets.values / 2.0, given)
     P = np.array([[0.1, 0.5], [0.2, -1.0]])
     np.testing.assert_allclose(
@@ -329,8 +330,8 @@ def test_the_audit_tests_known_values(fitted):
         "price ~ 2": "disagrees",
     }
     assert found["price ~ 2"].weight == 4.0
-    # −1 in place of 2: |−3| over √2 √(1 + 4).
-    assert found["price ~ 2"].violation_before == pytest.approx(0.95, abs=0.01)
+    # −1, the largest coefficient, in place of 2: |−3| over 1 + 2.
+    assert found["price ~ 2"].violation_before == pytest.approx(1.0, abs=0.01)
     assert found["dose ~ 0.3"].violation_before < 0.2
 
 

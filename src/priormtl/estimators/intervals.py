@@ -112,10 +112,8 @@ class Calibration(NamedTuple):
         d = 0 if not models else models[0][0].shape[1]
         deviations = _no_deviations(n_tasks, d)
         if models and len(models) <= MOST_FOLDS:
-            deviations = tuple(  # type: ignore[assignment]
-                np.asarray(part - part.mean(axis=0), np.float32)
-                for part in map(np.stack, zip(*models, strict=True))
-            )
+            coef, intercept = map(np.stack, zip(*models, strict=True))
+            deviations = _compact(coef), _compact(intercept)
         # Few tasks say little of others: with m of them, their mean is off by 1/m of
         # the variance between tasks, and the next may be further away than all.
         wider = 1.0 + 1.0 / max(n_tasks, 2)
@@ -174,6 +172,13 @@ class Calibration(NamedTuple):
             low = np.where(below, middle, low)
             up = np.where(below, up, middle)
         return np.maximum(0.5 * (low + up), 0.0)
+
+
+def _compact(parts: Array) -> Array:
+    """Deviations from the mean over folds, in single precision where its range does."""
+    apart = parts - parts.mean(axis=0)
+    largest = np.abs(apart).max(initial=0.0)
+    return np.asarray(apart, np.float32 if 1e-30 < largest < 1e30 else np.float64)
 
 
 def _no_deviations(m: int, d: int) -> tuple[Array, Array]:

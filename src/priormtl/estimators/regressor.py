@@ -393,7 +393,7 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
             return
         # Rows that are left, and the error of estimated coefficients on new rows.
         left = np.maximum(count - found.degrees, 0.1 * count)
-        sums = errors / left * (count + found.degrees)
+        sums = errors / np.where(count > 0, left, 1.0) * (count + found.degrees)
         others = max(m - 1, 1)
         coef = self.coef_ + (self.coef_.mean(axis=0) - self.coef_) * m / others
         level = self.intercept_
