@@ -16,7 +16,6 @@ from priormtl import (
     save,
     tabular_model,
 )
-from priormtl.audits.statements import shrink_variances
 from priormtl.cli.main import app
 
 TRUE, WRONG = FeaturePrior.nonnegative(["a"]), FeaturePrior.nonpositive(["a"])
@@ -96,18 +95,6 @@ def test_curves_are_compared_with_straight_lines(curve, words):
     found = audit(FeaturePrior.smooth(["x"]), X, y, task)
     assert words in found["x"].relation
     assert found["x"].verdict == "agrees"
-
-
-def test_variances_are_shrunken_towards_each_other():
-    rng = np.random.default_rng(0)
-    degrees = np.full(200, 8.0)
-    same = shrink_variances(rng.chisquare(8, 200) / 8, degrees)
-    assert np.ptp(np.log(same)) < 0.5
-    true = np.exp(rng.normal(size=200))
-    drawn = true * rng.chisquare(8, 200) / 8
-    shrunken = shrink_variances(drawn, degrees)
-    before, after = (np.mean(np.log(v / true) ** 2) for v in (drawn, shrunken))
-    assert after < before
 
 
 def test_the_command_audits_a_model_of_a_table(tmp_path):

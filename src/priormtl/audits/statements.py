@@ -18,8 +18,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import digamma, polygamma
 from scipy.stats import binom, chi2, norm
 from scipy.stats import t as student
 
@@ -31,6 +29,7 @@ from priormtl.losses import FreeIntercepts, Intercepts, SquaredFit
 from priormtl.model import find_families
 from priormtl.priors import FeaturePrior, TaskPrior, laplacian
 from priormtl.reml import COMMON, Families, Ties, estimate_ties
+from priormtl.selection.outlier_test import usual_variance
 from priormtl.splines import wiggles_of
 
 FEWEST_CLUSTERS = 4  # tasks, from which on their scores tell the variance
@@ -227,7 +226,7 @@ class Variances:
     def with_equal_noise(self) -> Self:
         """Same with tasks weighted by their noise: noisy tasks would seem to differ.
 
-        Variances of noise are shrunken towards their mean (`shrink_variances`).
+        Variances of noise are shrunken towards what is usual (Smyth 2004).
         """
         found, moments = self._fit(), self.moments
         if found.noise_variance is None:
@@ -239,7 +238,9 @@ class Variances:
         total = float(moments.weight.sum())
         share = max(0.1, float(misfits.sum()) / (found.noise_variance * total))
         left = np.maximum(1.0, min(1.0, share) * moments.weight)
-        noise = shrink_variances(misfits / left, left)
+        misfits = np.maximum(misfits, 0.0)
+        usual, degrees = usual_variance(misfits, left, 0.5)
+        noise = (degrees * usual + misfits) / (degrees + left)
         # Weights count as rows: their sum stays.
         factor = total / noise / float(moments.weight @ (1.0 / noise))
         column = factor[:, np.newaxis]
@@ -267,29 +268,6 @@ class Variances:
         deviations, fixed = (part[kept] for part in self.families)
         moments = self.moments.restrict(kept)
         return replace(self, moments=moments, families=Families(deviations, fixed))
-
-
-def shrink_variances(variances: Array, degrees: Array) -> Array:
-    """Empirical Bayes estimates of variances, each with its degrees of freedom.
-
-    If true variances follow a scaled inverse χ² distribution, logarithms of estimates
-    have a known mean and variance, which give its degrees of freedom (Smyth 2004).
-    """
-    known = variances > 0
-    if np.count_nonzero(known) < FEWEST_CLUSTERS:
-        return np.full_like(variances, variances.mean() or 1.0)
-    half = 0.5 * degrees[known]
-    logs = np.log(variances[known]) - digamma(half) + np.log(half)
-    excess = float(logs.var(ddof=1) - polygamma(1, half).mean())
-    if excess <= 0:
-        mean = degrees @ variances / degrees.sum()
-        return np.full_like(variances, mean)
-    # trigamma falls from infinity to 0, and 1/x ≤ trigamma(x) ≤ 1/x + 1/x².
-    high = 1.0 + 1.0 / excess + 1.0 / np.sqrt(excess)
-    low = 0.5 / (excess + np.sqrt(excess))
-    prior = brentq(lambda x: float(polygamma(1, x)) - excess, min(low, 1e-3), high)
-    centre = float(np.exp(logs.mean() + digamma(prior) - np.log(prior)))
-    return (2.0 * prior * centre + degrees * variances) / (2.0 * prior + degrees)
 
 
 def _compare(small: Variances, large: Variances, n_more: int) -> tuple[float, float]:
