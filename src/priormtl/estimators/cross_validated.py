@@ -574,8 +574,8 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
     folds_ : (n,) array
         Fold in which each row was held out, or −1. Only after ``fit``.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
-feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, \
-feature_scale_, shared_coef_, own_coef_, outlier_tasks_
+feature_names_in_, feature_prior_, statistics_, task_weight_, task_r2_, task_sd_, \
+intercept_sd_, noise_sd_, feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         Results of the final fit to all rows; see :class:`MultiTaskRegressor`.
 
     Notes

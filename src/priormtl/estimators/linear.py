@@ -45,6 +45,7 @@ from priormtl.solvers import Solution, StopReason
 from priormtl.tables import to_notebook
 
 __all__ = [
+    "DEVIATIONS",
     "INTERCEPT",
     "LinearMultiTask",
     "check_outlier_tasks",
@@ -72,6 +73,8 @@ DESCRIBED = (
     "ties",
     "standardize",
 )
+# Standard deviations that REML estimates.
+DEVIATIONS = ("task_sd_", "intercept_sd_", "noise_sd_")
 # Attributes that not every fit has.
 SOMETIMES = (
     "intercept_strength_",
@@ -81,6 +84,7 @@ SOMETIMES = (
     "outlier_tasks_",
     "outlier_strength_",
     "between_",
+    *DEVIATIONS,
 )
 
 
@@ -100,6 +104,9 @@ class LinearMultiTask(MultiTaskEstimator):
     feature_prior_: FeaturePrior | None
     task_weight_: Array
     feature_scale_: Array
+    task_sd_: Array
+    intercept_sd_: float
+    noise_sd_: float
 
     def __init__(
         self,
@@ -236,6 +243,7 @@ class LinearMultiTask(MultiTaskEstimator):
             self.intercept_strength_ = posed.intercept_strength
         if posed.problem.prior.laplacian.between:
             self._adopt_between(posed.problem.prior.laplacian.between)
+        self.__dict__.update(posed.deviations())
         for learned in (data, posed.moments):
             if isinstance(learned, TaskStatistics):
                 self.statistics_ = learned
