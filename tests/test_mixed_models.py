@@ -11,7 +11,13 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
-from priormtl import MultiTaskClassifier, MultiTaskRegressor, load, save
+from priormtl import (
+    FeaturePrior,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    load,
+    save,
+)
 
 SETTINGS = {
     "lam": 0.0,
@@ -97,3 +103,28 @@ def test_classes_have_deviations_but_no_noise():
     assert model.task_sd_.shape == (1,)
     assert model.intercept_sd_ > 0.0
     assert not hasattr(model, "noise_sd_")
+
+
+def test_crossed_intercepts_are_those_of_statsmodels():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"g": np.repeat(np.arange(10), 12), "b": np.tile(list("stuvwxyz"), 15)}
+    )
+    table["x"] = rng.standard_normal(len(table))
+    level = rng.standard_normal(10)[table["g"]]
+    effect = dict(zip("stuvwxyz", 0.8 * rng.standard_normal(8), strict=True))
+    y = table["x"] + level + table["b"].map(effect) + rng.standard_normal(len(table))
+    prior = FeaturePrior.common(["x", "b"]) + FeaturePrior.shrink(["b"])
+    model = MultiTaskRegressor(**SETTINGS | {"task": "g"}, feature_prior=prior)
+    model.fit(table, y)
+    whole = table.assign(y=y, one=1)
+    fitted = smf.mixedlm(
+        "y ~ x", whole, groups="one", vc_formula={"g": "0 + C(g)", "b": "0 + C(b)"}
+    ).fit(reml=True)
+    theirs = dict(zip(fitted.model.exog_vc.names, fitted.vcomp, strict=True))
+    np.testing.assert_allclose(model.intercept_sd_**2, theirs["g"], rtol=1e-2)
+    np.testing.assert_allclose(model.noise_sd_**2, fitted.scale, rtol=1e-2)
+    random = fitted.random_effects[1]
+    ours = dict(zip(model.feature_names_in_, model.coef_[0], strict=True))
+    for name in effect:
+        assert ours[f"b={name}"] == pytest.approx(random[f"b[C(b)[{name}]]"], abs=0.01)
