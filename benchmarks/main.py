@@ -22,6 +22,7 @@ from benchmarks.workloads import (
     out_of_core,
     own_x,
     shared_x,
+    statements,
     tables,
 )
 
@@ -39,6 +40,7 @@ WORKLOADS = {
     "baselines": baselines,
     "out_of_core": out_of_core,
     "tables": tables,
+    "statements": statements,
 }
 
 
