@@ -24,6 +24,7 @@ from benchmarks.workloads import (
     out_of_core,
     own_x,
     shared_x,
+    statements,
     tables,
 )
 
@@ -43,6 +44,7 @@ WORKLOADS = {
     "tables": tables,
     "intervals": intervals,
     "calibration": calibration,
+    "statements": statements,
 }
 
 

@@ -366,6 +366,27 @@ class Posed(NamedTuple):
             intercept = intercept - self.centre @ P
         return P.T / self.scale, intercept
 
+    def deviations(self) -> dict[str, Any]:
+        """Standard deviations that REML estimates, as attributes in the user's units.
+
+        They are those of effects between tasks and, with squared loss, of the noise.
+        """
+        found, given = self.estimate, self.model.ties
+        estimated = isinstance(given, str) and given == "adaptive"
+        if not estimated or found is None or found.noise_variance is None:
+            return {}
+        extra = int(found.intercept is not None)
+        # Effects without variance have the same estimate in all tasks, and a large tie.
+        varies = np.ptp(found.rows, axis=1) > 0
+        ties = np.concatenate([[found.intercept] if extra else [], found.weights])
+        size = np.where(varies, np.sqrt(found.noise_variance / ties), 0.0)
+        known: dict[str, Any] = {"task_sd_": size[extra:] / self.scale}
+        if extra:
+            known["intercept_sd_"] = float(size[0])
+        if self.model.loss == "squared":
+            known["noise_sd_"] = float(np.sqrt(found.noise_variance))
+        return known
+
     def bind(self, data: TaskData | TaskStatistics) -> DataFit[Any]:
         """Loss of other data of the same tasks, in the same units."""
         model = self.model

@@ -22,7 +22,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskRegressorCV,
 )
 from priormtl.estimators.intervals import Calibration
-from priormtl.estimators.linear import LinearMultiTask, task_array
+from priormtl.estimators.linear import DEVIATIONS, LinearMultiTask, task_array
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.exceptions import ModelFileError
 from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
@@ -118,6 +118,8 @@ def _dump(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "intercept": model.intercept_,
         "ties": model.tie_weights_,
     } | {name: getattr(model, f"{name}_") for name in _measures(model)}
+    if hasattr(model, "task_sd_"):
+        arrays["task_sd"] = model.task_sd_
     if hasattr(model, "own_coef_"):
         arrays |= {"shared_coef": model.shared_coef_, "own_coef": model.own_coef_}
     if isinstance(model, CrossValidated):
@@ -262,6 +264,11 @@ def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
         "intercept_strength": getattr(model, "intercept_strength_", None),
         "outlier_strength": getattr(model, "outlier_strength_", None),
         "between": list(getattr(model, "between_", ())),
+        "deviations": {
+            name: getattr(model, name)
+            for name in ("intercept_sd_", "noise_sd_")
+            if hasattr(model, name)
+        },
     }
     if isinstance(model, CrossValidated):
         fitted["best_index"] = model.best_index_
@@ -294,6 +301,12 @@ def _restore(
     model.tie_weights_ = ties
     if strength is not None:
         model.intercept_strength_ = float(strength)
+    for name, size in fitted.get("deviations", {}).items():
+        _demand(name in DEVIATIONS, "standard deviations")
+        setattr(model, name, float(size))
+    if "task_sd" in arrays:
+        _demand(arrays["task_sd"].shape == (d,), "number of features")
+        model.task_sd_ = arrays["task_sd"]
     model.tasks_ = task_array(tasks)
     model.n_features_in_ = d
     if features is not None:

@@ -230,8 +230,9 @@ warm_start, task, unseen_tasks, outlier_tasks, outlier_strength
         Class labels; the second one is the positive class. If tasks have different
         classes, a list with one array per task.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, tie_weights_, \
-intercept_strength_, n_features_in_, feature_names_in_, feature_prior_, task_weight_, \
-feature_scale_, shared_coef_, own_coef_, outlier_tasks_, outlier_strength_
+intercept_strength_, task_sd_, intercept_sd_, n_features_in_, feature_names_in_, \
+feature_prior_, task_weight_, feature_scale_, shared_coef_, own_coef_, \
+outlier_tasks_, outlier_strength_
         See :class:`MultiTaskRegressor`.
 
     See Also

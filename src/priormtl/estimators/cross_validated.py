@@ -606,7 +606,8 @@ class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated)
         Distribution of held-out residuals, from which ``predict_interval`` is made.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
 feature_names_in_, feature_prior_, statistics_, task_weight_, task_effect_, task_r2_, \
-feature_scale_, shared_coef_, own_coef_, outlier_tasks_
+task_sd_, intercept_sd_, noise_sd_, feature_scale_, shared_coef_, own_coef_, \
+outlier_tasks_
         Results of the final fit to all rows; see :class:`MultiTaskRegressor`.
 
     Notes

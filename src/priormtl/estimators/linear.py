@@ -50,6 +50,7 @@ from priormtl.solvers import Solution, StopReason
 from priormtl.tables import to_notebook
 
 __all__ = [
+    "DEVIATIONS",
     "INTERCEPT",
     "LinearMultiTask",
     "check_outlier_tasks",
@@ -77,6 +78,8 @@ DESCRIBED = (
     "ties",
     "standardize",
 )
+# Standard deviations that REML estimates.
+DEVIATIONS = ("task_sd_", "intercept_sd_", "noise_sd_")
 # Attributes that not every fit has.
 SOMETIMES = (
     "intercept_strength_",
@@ -87,6 +90,7 @@ SOMETIMES = (
     "outlier_strength_",
     "between_",
     "calibration_",
+    *DEVIATIONS,
 )
 
 
@@ -107,6 +111,9 @@ class LinearMultiTask(MultiTaskEstimator):
     task_weight_: Array
     task_effect_: Array
     feature_scale_: Array
+    task_sd_: Array
+    intercept_sd_: float
+    noise_sd_: float
 
     def __init__(
         self,
@@ -245,6 +252,7 @@ class LinearMultiTask(MultiTaskEstimator):
             self.intercept_strength_ = posed.intercept_strength
         if posed.problem.prior.laplacian.between:
             self._adopt_between(posed.problem.prior.laplacian.between)
+        self.__dict__.update(posed.deviations())
         for learned in (data, posed.moments):
             if isinstance(learned, TaskStatistics):
                 self.statistics_ = learned

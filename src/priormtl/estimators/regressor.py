@@ -213,6 +213,16 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
         Weight of the coupling between groups, relative to that within groups, from
         coarse to fine: as given, or as estimated with adaptive ties. Only with nested
         tasks.
+    task_sd_ : (d,) array
+        Estimated standard deviation of the coefficients of each feature between tasks,
+        in the units of ``coef_``; with ``task_prior="chain"``, of the difference
+        between neighbours; with nested tasks, within groups (between groups it is
+        ``task_sd_ / sqrt(between)``). Only with ``ties="adaptive"``.
+    intercept_sd_ : float
+        The same for tied intercepts: at zero features or, with ``standardize``, at
+        their pooled mean. Only with ``ties="adaptive"`` and ``fit_intercept="tied"``.
+    noise_sd_ : float
+        Estimated standard deviation of the noise. Only with ``ties="adaptive"``.
     shared_coef_ : (m, d) array
         Coefficients without task-specific components. Only with ``outlier_tasks``.
     own_coef_ : (m, d) array

@@ -370,7 +370,9 @@ class FeaturePrior:
         Parameters
         ----------
         features : list of features, optional
-            Names or positions; by default all features but wiggles.
+            Names or positions; by default all features but wiggles. A column of
+            categories includes them all; if it is also ``common``, this is a crossed
+            random intercept.
         weight : float, default=1.0
             Weight of the penalty. It multiplies ``theta``.
 

@@ -332,7 +332,14 @@ class Shrunken(Part):
             curved = {j for group in wiggles.values() for j in group}
             kept = set(range(moments.shape[0])) - curved
             if self.features is not None:
-                kept = set(find_features(self.features, moments))
+                kept = set()
+                for feature in self.features:
+                    made = [
+                        j
+                        for j, n in enumerate(names)
+                        if category_column(n) == f"{feature}="
+                    ]
+                    kept.update(made or find_features([feature], moments))
             columns = [category_column(names[j]) if names else "" for j in sorted(kept)]
             return Ridge(tuple(sorted(kept)), tuple(columns), self.weight)
         positions, families = list[int](), list[str]()
