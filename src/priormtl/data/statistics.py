@@ -23,6 +23,7 @@ from priormtl.exceptions import ModelFileError
 from priormtl.tables import build_table, spell_number, to_notebook
 
 KIND = "task statistics"
+LARGE = 2**22  # numbers, 32 MB: reading them takes longer than a loop over tasks
 MOST_SHOWN = 10  # tasks, and names of features, in notebooks
 PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")  # all arrays but xx
 
@@ -133,6 +134,13 @@ class TaskStatistics:
         xx = np.asarray(self.xx)
         if len(xx) == 1:
             return np.asarray(xx[0] @ P)
+        if xx.size > LARGE:
+            # Gram matrices are symmetric: as few rows are read as P has.
+            used = np.flatnonzero(P.any(axis=1))
+            if 2 * len(used) <= len(P):
+                columns = np.ascontiguousarray(P[used].T)
+                pairs = zip(columns, xx, strict=True)
+                return np.array([column @ matrix[used] for column, matrix in pairs]).T
         return np.matmul(xx, P.T[:, :, np.newaxis])[:, :, 0].T
 
     def model_products(self, coefs: Array) -> Array:
