@@ -7,6 +7,7 @@ Chan's formula.
 
 from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain, pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -16,6 +17,17 @@ from scipy.sparse import issparse
 from threadpoolctl import ThreadpoolController
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl.data.device import (
+    DeviceGrams,
+    DeviceProducts,
+    DeviceRows,
+    as_index,
+    as_tensor,
+    find_device,
+    host_array,
+    lives_on_device,
+    tensor_device,
+)
 from priormtl.data.labels import keep_tasks
 from priormtl.data.moments import (
     ROUNDING,
@@ -41,6 +53,8 @@ def condense(data: TaskData | TaskStatistics) -> Moments:
     moments: Moments
     if isinstance(data, TaskStatistics):
         moments = StreamedMoments.of(data) if data.is_mapped else data
+    elif isinstance(data, DeviceRows):
+        moments = summarize_rows(data.tensor, data, data.device)
     else:
         moments = (
             summarize_tasks(data) if statistics_pay(data) else centre_samples(data)
@@ -54,6 +68,44 @@ def condense(data: TaskData | TaskStatistics) -> Moments:
     return moments
 
 
+def to_device(data: TaskData | TaskStatistics, name: Any, *, rows: bool = False) -> Any:
+    """Statistics on a device, or ``rows`` whose products are computed there."""
+    device = find_device(name)
+    if isinstance(data, TaskStatistics):
+        if isinstance(data.xx, DeviceGrams) and data.xx.device == device:
+            return data
+        return replace(data, xx=DeviceGrams.of(data.xx, device))
+    if isinstance(data, DeviceRows) and rows:
+        return data
+    stacked = isinstance(data, StackedRows) and not issparse(data.X)
+    if rows:
+        if not stacked:
+            raise ValueError(
+                f"device={name!r} needs dense rows with one task label each where the "
+                "loss is logistic. Use device=None."
+            )
+        return DeviceRows.of(data, device)  # type: ignore[arg-type]
+    if stacked:
+        return summarize_rows(as_tensor(data.X, device), data, device)
+    return to_device(summarize_tasks(data), name)
+
+
+def summarize_rows(X: Any, data: Any, device: Any) -> TaskStatistics:
+    """Statistics of stacked rows, computed where the tensor X is."""
+    y, weight = (as_tensor(values, device) for values in (data.y, data.weight))
+    found = DeviceProducts(X, y, weight, data.starts, device)
+    return TaskStatistics(
+        found.total,
+        found.x_mean,
+        found.y_mean,
+        DeviceGrams(found.xx),
+        found.xy,
+        found.yy,
+        data.tasks,
+        data.features,
+    )
+
+
 def statistics_pay(data: TaskData) -> bool:
     """Whether Gram matrices are no larger than the samples."""
     n, d = data.X.shape
@@ -62,14 +114,21 @@ def statistics_pay(data: TaskData) -> bool:
 
 
 def summarize(
-    X: Any, y: Any, task: Any = None, sample_weight: Any = None, *, min_rows: int = 1
+    X: Any,
+    y: Any,
+    task: Any = None,
+    sample_weight: Any = None,
+    *,
+    min_rows: int = 1,
+    device: Any = None,
 ) -> TaskStatistics:
     """Compute sufficient statistics of squared loss in one pass over the rows.
 
     Parameters
     ----------
     X : (n, d) array, sparse matrix or data frame
-        Features.
+        Features. An array that lives on a graphics card (PyTorch, CuPy or any other
+        with DLPack) is read where it is.
     y : (n,) or (n, m) array
         Targets. With (n, m) targets, there is one column per task, and NaN marks
         targets that were not measured.
@@ -81,6 +140,9 @@ def summarize(
         Omit tasks with fewer rows of positive weight. Use it before sharing statistics
         with others, because statistics of few rows may reveal the rows. If no task is
         left, an error is raised.
+    device : {None, "cpu", "cuda", "cuda:1", ...}, default=None
+        Where to compute the statistics and keep their Gram matrices, by PyTorch. By
+        default, where X is.
 
     Returns
     -------
@@ -94,12 +156,45 @@ def summarize(
     (array([[2.]]), array([2.]))
     """
     check_min_rows(min_rows)
-    data = to_tasks(X, y, task, sample_weight)
-    counts = data.task_sums((data.weight > 0).astype(np.float64))
-    kept = large_tasks(data.tasks, counts, min_rows)
-    statistics = align_tasks(summarize_tasks(data), kept)
+    if lives_on_device(X):
+        statistics, counts = _summarize_tensor(X, y, task, sample_weight)
+        if device is not None:
+            statistics = to_device(statistics, device)
+    else:
+        data = to_tasks(X, y, task, sample_weight)
+        counts = data.task_sums((data.weight > 0).astype(np.float64))
+        if device is None:
+            statistics = summarize_tasks(data)
+        else:
+            statistics = to_device(data, device)
+    kept = large_tasks(statistics.tasks, counts, min_rows)
+    statistics = align_tasks(statistics, kept)
     refuse_tiny(statistics)
     return statistics
+
+
+def _summarize_tensor(
+    X: Any, y: Any, task: Any, sample_weight: Any
+) -> tuple[TaskStatistics, Array]:
+    """Statistics of rows that a device holds, and the number of rows of each task.
+
+    Only their order, targets and weights pass through the processor.
+    """
+    tensor = as_tensor(X, tensor_device(X))
+    if tensor.ndim != 2 or not bool(tensor.isfinite().all()):
+        raise ValueError("X must be a finite array of shape (n, d).")
+    n = len(tensor)
+    # The order of the rows, as those of a table that holds nothing but their numbers.
+    numbers = np.arange(n, dtype=np.float64)[:, np.newaxis]
+    host = [None if v is None else host_array(v) for v in (y, sample_weight)]
+    data = to_tasks(numbers, host[0], task, host[1])
+    if not isinstance(data, StackedRows):
+        raise ValueError(
+            f"y must have one dimension where X is on a device: got {np.shape(y)}."
+        )
+    order = as_index(data.X[:, 0].astype(np.intp), tensor.device)
+    found = summarize_rows(tensor[order], data, tensor.device)
+    return found, data.task_sums(np.ones(len(data.y)))
 
 
 def check_min_rows(value: Any) -> int:

@@ -162,6 +162,10 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
         Threshold below which a task gets no task-specific component, in units of the
         target; inf disables it. An array holds one threshold per task. If None,
         outlier tasks are identified by a statistical test.
+    device : {None, "cpu", "cuda", "cuda:1", ...}, default=None
+        Where PyTorch (``pip install 'priormtl[gpu]'``) holds the statistics and solves
+        the problem, in double precision. By default, on the processor without PyTorch.
+        The nuclear norm and outlier tasks are not available on a device.
 
     Attributes
     ----------

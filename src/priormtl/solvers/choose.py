@@ -51,6 +51,11 @@ def default_method(problem: Problem) -> Method[Any]:
     if problem.lam == 0:
         return Newton()
     by_rows = isinstance(problem.penalty, RowSeparable)
+    if by_rows and _is_on_device(problem):
+        # PyTorch takes long to load: only those who need it should wait.
+        from priormtl.solvers.device import DeviceNewton  # noqa: PLC0415
+
+        return DeviceNewton()
     size, rows = problem.fit.normal_size, problem.fit.rows_per_task
     # Gram matrices are all there is, and only parts of them can be held.
     too_large = size is not None and rows is None and not _is_room_for(problem, size)
@@ -97,6 +102,12 @@ def _method_for_parts(problem: Problem) -> Method[Any]:
     size = problem.fit.shifted_size
     few = size is not None and size <= MOST_MODE_NUMBERS
     return Splitting() if few and Splitting.fits(problem) else Fista(restart=True)
+
+
+def _is_on_device(problem: Problem) -> bool:
+    """Whether a device holds the Gram matrices."""
+    grams = getattr(getattr(problem.fit, "moments", None), "xx", None)
+    return hasattr(grams, "tensor") and BlockQuadratic.fits(problem)
 
 
 def _gram_pays(problem: Problem) -> bool:
