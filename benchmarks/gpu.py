@@ -156,6 +156,7 @@ def search(device: Any, m: int, d: int, lams: int, n: int) -> Iterator[tuple[Any
         fit_intercept=True,
         standardize=False,
         device=device,
+        n_jobs=5,
     )
     synchronize()
     begin = perf_counter()

@@ -134,6 +134,13 @@ def fit(
         bool,
         Option("--outliers", help="Find tasks that differ from all others."),
     ] = False,
+    device: Annotated[
+        str | None,
+        Option(
+            metavar="cuda|cuda:1|cpu",
+            help="Where PyTorch computes; by default on the processor without it.",
+        ),
+    ] = None,
     penalty: Annotated[
         str,
         word_option(
@@ -213,6 +220,8 @@ def fit(
         given |= {"--shards": shards is not None, "--from-stats": bool(from_stats)}
         kind, reason = choose_model(model, [name for name in given if given[name]])
         structure = read_structure(task_prior, ties, intercepts, outliers=outliers)
+        if device is not None:
+            structure["device"] = device
         frame = None
         if not from_stats:
             assert data is not None

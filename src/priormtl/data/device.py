@@ -67,7 +67,8 @@ def as_tensor(values: Any, device: Any) -> Tensor:
     if lives_on_device(values) and not isinstance(values, torch.Tensor):
         values = torch.from_dlpack(values)
     if not isinstance(values, torch.Tensor):
-        values = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float64))
+        plain = np.require(values, np.float64, ["C_CONTIGUOUS", "WRITEABLE"])
+        values = torch.from_numpy(plain)
     return values.detach().to(device=device, dtype=torch.float64)
 
 

@@ -38,11 +38,13 @@ SHARE = 1e-3  # of the gap that later steps leave
 MOST_NEWTON_STEPS = 50  # in one step of the method
 MOST_CG_STEPS = 300
 MOST_HALVINGS = 20
-FIRST_ROWS, GROWTH = 32, 3  # rows that join: at first, and per row there is
-MOST_DAMPING, LEAST_DAMPING = 0.1, 1e-8
-LOOSEST, TIGHTEST = 0.1, 1e-6  # relative errors of Newton directions
+FIRST_ROWS, GROWTH = 64, 2  # rows that join: at first, and per row there is
+MOST_DAMPING, LEAST_DAMPING = 0.3, 1e-8
+LOOSEST, TIGHTEST = 0.3, 1e-6  # relative errors of Newton directions
 RIDGE = 1e-12  # of the mean curvature: pivots that vanish
-ALIKE = 1.5  # ratio of diagonals up to which factors are used again
+SMALL_TRIANGLE = 128  # rows, up to which they are inverted by substitution
+RELAX, TIGHTEN = 0.5, 4.0
+ALIKE = 3.0  # ratio of diagonals up to which factors are used again
 STRONG_TIES = 20.0  # against the data's curvature: modes precondition if most are such
 LOOSE_TIE = 1e-9  # of a row that is not tied, against its curvature
 ROUNDING = 1e-14  # of the objective: changes that mean nothing
@@ -216,11 +218,64 @@ class Quadratic:
 
 
 class Factors(NamedTuple):
-    """Inverse of each task's block on some rows, with a diagonal."""
+    """Inverse M⁻¹ of each task's block on some rows, with a diagonal."""
 
     rows: Tensor
+    bend: Tensor  # (a,) part of the diagonal
     diagonal: Tensor  # (m, a), or (1, a) where one serves all tasks
-    solve: Solver
+    inverse: Tensor  # (m, a, a), or (1, a, a)
+
+    def solve(self, r: Tensor) -> Tensor:
+        if len(self.inverse) == 1:
+            return r @ self.inverse[0]
+        return torch.bmm(self.inverse, r[:, :, None])[:, :, 0]
+
+    def without(self, unit: Tensor, taken: Tensor) -> Solver | None:
+        """Inverse of M − U diag(taken) Uᵀ, by Woodbury's formula.
+
+        Column j of U is ``unit`` of row j over all tasks, so that UᵀM⁻¹U is a sum over
+        tasks. None if the difference is not positive definite.
+        """
+        if len(self.inverse) == 1:
+            within = self.inverse[0] * (unit.T @ unit)
+        else:
+            half = self.inverse * unit[:, None, :]
+            within = torch.einsum("ij,ijk->jk", unit, half)
+            del half
+        root = torch.sqrt(taken)
+        core = -root[:, None] * within * root
+        core.diagonal().add_(1.0)
+        lower, info = torch.linalg.cholesky_ex(core)
+        if int(info):
+            return None
+        small = torch.cholesky_inverse(lower) * root[:, None] * root
+
+        def solve(r: Tensor) -> Tensor:
+            first = self.solve(r)
+            return first + self.solve(((unit * first).sum(0) @ small) * unit)
+
+        return solve
+
+
+def invert(lower: Tensor) -> Tensor:
+    """Inverses of L Lᵀ, by products where these are what a device does best."""
+    inverse = invert_triangles(lower)
+    return inverse.transpose(1, 2) @ inverse
+
+
+def invert_triangles(lower: Tensor) -> Tensor:
+    """Inverses of lower triangles, by halves."""
+    k = lower.shape[-1]
+    if k <= SMALL_TRIANGLE:
+        eye = torch.eye(k, dtype=lower.dtype, device=lower.device)
+        return torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
+    half = k // 2
+    first = invert_triangles(lower[:, :half, :half])
+    last = invert_triangles(lower[:, half:, half:])
+    found = torch.zeros_like(lower)
+    found[:, :half, :half], found[:, half:, half:] = first, last
+    found[:, half:, :half] = -last @ (lower[:, half:, :half] @ first)
+    return found
 
 
 @dataclass
@@ -234,6 +289,7 @@ class Run:
     value: float = field(init=False)
     gap: float = field(init=False)
     steps: int = 0
+    caution: float = 1.0  # factor of the curvature by which rows are chosen
 
     def __post_init__(self) -> None:
         self.value, self.gap = self.quadratic.measure(self.Q, self.gradient)
@@ -244,7 +300,11 @@ class Run:
             if self.gap <= goal:
                 return
             before, gap = self.value, self.gap
-            if not self._newton_step() and not self._proximal_step():
+            if self._newton_step():
+                self.caution = max(1.0, RELAX * self.caution)
+            elif self._proximal_step():
+                self.caution *= TIGHTEN
+            else:
                 return
             self.steps += 1
             self.value, self.gap = self.quadratic.measure(self.Q, self.gradient)
@@ -255,7 +315,7 @@ class Run:
     def _newton_step(self) -> bool:
         """Choose rows and take a Newton step on them; whether the objective fell."""
         q = self.quadratic
-        h, lam = q.curvature(), q.lam
+        h, lam = self.caution * q.curvature(), q.lam
         size = norms(self.Q)
         shifted = self.Q - self.gradient / h
         length = norms(shifted)
@@ -324,19 +384,25 @@ class Run:
         else:
             # Intercepts of a task without rows, or rows without data: not singular.
             ridge = RIDGE * q.own.mean(0)[rows].mean() + TINY
-            factors = self._factorise(rows, bend + ridge + tie * degree)
+            factors = self._factorise(rows, bend, ridge + tie * degree)
             if factors is None:
                 return None
+            # No more is taken from the diagonal than the factors hold of it.
+            taken = along * (factors.bend / bend.clamp(min=TINY)).clamp(max=1.0)
+            solve = factors.without(unit, taken)
+            if solve is None:
+                return None
             excess = bend + tie * degree - factors.diagonal
+            left = along - taken
 
             def correct(p: Tensor) -> Tensor:
-                """What the factors leave out of the Hessian, times p."""
-                rest = excess * p - straighten(p)
+                """What the preconditioner leaves out of the Hessian, times p."""
+                rest = excess * p - (left * (unit * p).sum(0)) * unit
                 if q.ties is not None:
                     rest = rest + tie * (q.ties.times(p) - degree * p)
                 return rest
 
-            found = corrected_gradients(factors.solve, correct, downhill, tol)
+            found = corrected_gradients(solve, correct, downhill, tol)
         step = torch.zeros_like(base)
         step[:, rows] = found
         return step
@@ -351,10 +417,10 @@ class Run:
             block = block + q.relation[rows[:, None], rows]
         return block
 
-    def _factorise(self, rows: Tensor, diagonal: Tensor) -> Factors | None:
+    def _factorise(self, rows: Tensor, bend: Tensor, rest: Tensor) -> Factors | None:
         """Factors for these rows, with about this diagonal; None if there are none."""
         q, known = self.quadratic, self.factors
-        diagonal = torch.atleast_2d(diagonal)
+        diagonal = torch.atleast_2d(bend + rest)
         if len(q.gram) == 1:
             diagonal = diagonal.mean(0, keepdim=True)
         if known is not None and torch.equal(known.rows, rows):
@@ -370,17 +436,7 @@ class Run:
         if bool((info != 0).any()):
             return None
         del block
-        if len(lower) == 1:
-
-            def solve(r: Tensor) -> Tensor:
-                return torch.cholesky_solve(r.T, lower[0]).T
-
-        else:
-
-            def solve(r: Tensor) -> Tensor:
-                return torch.cholesky_solve(r[:, :, None], lower)[:, :, 0]
-
-        self.factors = Factors(rows, diagonal, solve)
+        self.factors = Factors(rows, bend, diagonal, invert(lower))
         return self.factors
 
     def _modes(self, rows: Tensor, bend: Tensor) -> Solver | None:
@@ -507,6 +563,7 @@ class DeviceNewton:
     """
 
     check_every: ClassVar[int] = 1
+    chooses_rows: ClassVar[bool] = True  # paths need not screen
 
     def start(self, problem: Problem, point: Point) -> DeviceNewtonState:
         return DeviceNewtonState(point)
