@@ -122,11 +122,13 @@ def test_statistics_on_a_device_add_up_align_and_are_saved(tmp_path):
 
 
 def test_paths_equal_those_of_the_processor():
-    here, there = both(MultiTaskRegressor, tol=1e-12)
     lams = np.geomspace(200.0, 0.5, 8)
-    expected = regularization_path(here, X, Y, task=TASK, lams=lams)
-    found = regularization_path(there, X, Y, task=TASK, lams=lams)
-    np.testing.assert_allclose(found.coefs, expected.coefs, atol=1e-7)
+    for intercept in (True, "tied"):
+        options = {"tol": 1e-12, "fit_intercept": intercept, "lams": lams}
+        expected = regularization_path(X, Y, task=TASK, **options)
+        found = regularization_path(X, Y, task=TASK, **options, device="cpu")
+        np.testing.assert_allclose(found.coefs, expected.coefs, atol=1e-7)
+        assert max(found.dual_gaps) <= 1e-11 * np.sum(Y**2)
 
 
 @pytest.mark.parametrize("settings", [{}, {"standardize": False, "ties": "uniform"}])
@@ -206,7 +208,7 @@ def test_it_converges_from_everywhere(scale, correlation):
 
 def test_what_a_device_cannot_do_is_said():
     def fit(model=MultiTaskRegressor, **settings):
-        return model(**{"device": "cpu"} | settings).fit(X, Y > 0, task=TASK)
+        return model(**{"device": "cpu"} | settings).fit(X, Y, task=TASK)
 
     with pytest.raises(ValueError, match='device must be None, "cpu", "cuda"'):
         fit(device="abacus")
@@ -217,9 +219,7 @@ def test_what_a_device_cannot_do_is_said():
     with pytest.raises(ValueError, match="device must be None with outlier_tasks"):
         fit(outlier_tasks=True)
     with pytest.raises(ValueError, match="needs dense rows with one task label each"):
-        MultiTaskClassifier(device="cpu", task_prior=None).fit(
-            csr_array(X), Y > 0, task=TASK
-        )
+        MultiTaskClassifier(device="cpu").fit(csr_array(X), X[:, 0] > 0, task=TASK)
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match=r"PyTorch finds 0 such device\(s\)"):
             fit(device="cuda")

@@ -26,11 +26,15 @@ from math import sqrt
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import torch
 
 from priormtl._arrays import Array
 from priormtl.graphs import Laplacian
 from priormtl.problem import Point, Problem
+
+try:
+    import torch
+except ModuleNotFoundError:  # `data.find_device` says so before anything is solved
+    torch = None
 
 MEMO = "layout of device Newton"
 USUAL_TOL = 3e-7  # gap that a first step aims at, per unit of the objective at zero
@@ -125,8 +129,9 @@ class Quadratic:
     lam: Tensor  # (k,)
     ties: Ties | None
     own: Tensor  # (m, k) or (1, k) diagonals of the Hessian, ties not counted
-    size: float  # twice the objective at zero
+    size: float  # sum of squared targets: twice the value at Q = 0
     n_intercepts: int
+    intercept_factor: Tensor | None = None  # (m, m) of the Hessian of their row
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
@@ -159,6 +164,10 @@ class Quadratic:
         weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
         tie = np.concatenate([strengths, prior.epsilon * weights])
         is_tied = tie.any() and not prior.laplacian.is_zero
+        factor = None
+        if extra:
+            hessian = strengths[0] * prior.laplacian.dense() + np.diag(moments.weight)
+            factor = torch.linalg.cholesky(put(hessian, device))
         found = cls(
             gram,
             put(linear, device),
@@ -167,8 +176,9 @@ class Quadratic:
             gram.new_zeros(extra + d),
             Ties.of(prior.laplacian, device) if is_tied else None,
             own,
-            2.0 * problem.null_objective,
+            2.0 * fit.magnitude,
             extra,
+            factor,
         )
         return found.at_lam(problem)
 
@@ -188,6 +198,17 @@ class Quadratic:
             product = product + x @ self.relation
         return product if self.ties is None else product + self.tie * self.ties.times(x)
 
+    def best_intercepts(self, Q: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Q and its gradient after the rows of tied intercepts are minimised over."""
+        if not self.n_intercepts:
+            return Q, gradient
+        step = -torch.cholesky_solve(gradient[:, :1], self.intercept_factor)
+        turn = step * self.gram[:, 0]
+        turn[:, :1] += self.tie[0] * self.ties.times(step)  # type: ignore[union-attr]
+        Q = Q.clone()
+        Q[:, :1] += step
+        return Q, gradient + turn
+
     def curvature(self) -> Tensor:
         """Mean over tasks of each row's Hessian, ties bounded (k,)."""
         mean = self.own.mean(0)
@@ -201,7 +222,7 @@ class Quadratic:
     def measure(self, Q: Tensor, gradient: Tensor) -> tuple[float, float]:
         """Objective and duality gap, as `Problem.certify` has them.
 
-        Rows without penalty, those of intercepts, are taken to be at their best.
+        Tied intercepts must be at their best.
         """
         length = norms(gradient)
         ratios = torch.where(self.lam > 0, length / (self.lam + TINY), 0.0)
@@ -292,7 +313,12 @@ class Run:
     caution: float = 1.0  # factor of the curvature by which rows are chosen
 
     def __post_init__(self) -> None:
-        self.value, self.gap = self.quadratic.measure(self.Q, self.gradient)
+        self._measure()
+
+    def _measure(self) -> None:
+        q = self.quadratic
+        self.Q, self.gradient = q.best_intercepts(self.Q, self.gradient)
+        self.value, self.gap = q.measure(self.Q, self.gradient)
 
     def minimise(self, goal: float) -> None:
         """Steps until the gap is at most ``goal``, or nothing falls any more."""
@@ -307,7 +333,7 @@ class Run:
             else:
                 return
             self.steps += 1
-            self.value, self.gap = self.quadratic.measure(self.Q, self.gradient)
+            self._measure()
             # Near the optimum objectives have no digits left, but the gap has.
             if not self.value < before and not self.gap < SLOW * gap:
                 return
