@@ -169,10 +169,10 @@ def test_tensors_are_taken_where_they_are(monkeypatch):
     monkeypatch.setattr(
         device_module, "lives_on_device", lambda X: isinstance(X, torch.Tensor)
     )
-    monkeypatch.setattr(
-        "priormtl.data.summarizing.lives_on_device",
-        lambda X: isinstance(X, torch.Tensor),
-    )
+    for place in ("data.summarizing", "estimators.regressor"):
+        monkeypatch.setattr(
+            f"priormtl.{place}.lives_on_device", lambda X: isinstance(X, torch.Tensor)
+        )
     tensor = torch.from_numpy(X)
     found = summarize(tensor, torch.from_numpy(Y), TASK, WEIGHT)
     expected = summarize(X, Y, TASK, WEIGHT)
@@ -181,6 +181,15 @@ def test_tensors_are_taken_where_they_are(monkeypatch):
     np.testing.assert_allclose(found.xy, expected.xy, rtol=1e-9)
     with pytest.raises(ValueError, match="X must be a finite array"):
         summarize(tensor * float("nan"), Y, TASK)
+    model = MultiTaskRegressor(15.0, tol=1e-13).fit(tensor, Y, task=TASK)
+    assert_equal(MultiTaskRegressor(15.0, tol=1e-13).fit(X, Y, task=TASK), model)
+    assert isinstance(model.statistics_.xx, DeviceGrams)
+    expected = model.predict(X, task=TASK)
+    np.testing.assert_array_equal(model.predict(tensor, task=TASK), expected)
+    options = {"lams": [5.0], "thetas": [0.0], "epsilons": [1.0]}
+    search = MultiTaskRegressorCV(**options)
+    searched = search.fit(tensor, torch.from_numpy(Y), task=TASK)
+    assert_equal(MultiTaskRegressorCV(**options).fit(X, Y, task=TASK), searched)
 
 
 def test_statistics_on_a_device_are_fitted_there():

@@ -1,6 +1,12 @@
 """What was observed: samples of many tasks, and the statistics that replace them."""
 
-from priormtl.data.device import DeviceGrams, DeviceRows, find_device, lives_on_device
+from priormtl.data.device import (
+    DeviceGrams,
+    DeviceRows,
+    find_device,
+    host_array,
+    lives_on_device,
+)
 from priormtl.data.encoding import (
     POLICIES,
     Encoding,

@@ -54,6 +54,8 @@ def find_device(name: Any) -> Any:
 
 def lives_on_device(X: Any) -> bool:
     """Whether an array is in the memory of a device (by DLPack)."""
+    if isinstance(X, np.ndarray):
+        return False
     where = getattr(X, "__dlpack_device__", None)
     return where is not None and int(where()[0]) != HOST
 

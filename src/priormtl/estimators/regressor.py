@@ -9,7 +9,14 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_array
 
 from priormtl._arrays import Array
-from priormtl.data import TaskStatistics, as_frame, read_targets, summarize_tasks
+from priormtl.data import (
+    TaskStatistics,
+    as_frame,
+    lives_on_device,
+    read_targets,
+    summarize,
+    summarize_tasks,
+)
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.sources import read_source
@@ -269,6 +276,16 @@ class MultiTaskRegressor(RegressionTasks, LinearMultiTask):
     >>> model.coef_.shape, model.predict(X, task=task).shape
     ((4, 6), (120,))
     """
+
+    def _summarize_tensor(
+        self, X: Any, y: Any, task: Any, sample_weight: Any
+    ) -> TaskStatistics | None:
+        if self.task is not None or not lives_on_device(X) or np.ndim(y) != 1:
+            return None
+        found = summarize(X, y, task, sample_weight, device=self.device)
+        self._targets_are_columns = False
+        self.n_features_in_ = found.shape[0]
+        return found
 
     def fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit the model to sufficient statistics instead of rows.
