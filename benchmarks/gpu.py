@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.large import pairs_of_digits
 from priormtl import MultiTaskRegressor, MultiTaskRegressorCV, TaskStatistics, summarize
 from priormtl.data.device import DeviceGrams, DeviceProducts
 from priormtl.model import Model, Solver
@@ -64,16 +65,6 @@ def summarize_drawn(m: int, d: int, n: int, device: Any, seed: int) -> TaskStati
         found.yy,
         tuple(range(m)),
     )
-
-
-def mnist(device: Any, path: Path) -> TaskStatistics:
-    """45 pairs of digits as tasks, squared loss on ±1."""
-    from priormtl import one_vs_one  # noqa: PLC0415
-
-    data = np.load(path)
-    X, labels = data["X"] / 255.0, data["digit"]
-    rows, y, task = one_vs_one(X, labels)
-    return summarize(rows, np.where(y > 0, 1.0, -1.0), task, device=device)
 
 
 def clock(work: Callable[[], Any], runs: int = 3) -> tuple[float, Any]:
@@ -185,7 +176,13 @@ def workloads(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], A
     device, quick = options.device, options.quick
     yield "agreement", lambda: agreement(device)
     if options.mnist:
-        yield "mnist", lambda: fits("MNIST, 45 x 784", mnist(device, options.mnist))
+        yield (
+            "mnist",
+            lambda: fits(
+                "MNIST, 45 x 784",
+                summarize(*pairs_of_digits(options.mnist), device=device),
+            ),
+        )
     sizes = [(30, 40)] if quick else [(1000, 500), (1000, 1000), (10_000, 100)]
     for m, d in sizes:
         n = max(20, 3 * d // 10)
