@@ -42,6 +42,7 @@ CASES = {
     "rigid ties": {"epsilon": 1e5},
     "hardly a penalty": {"lam": 1e-3},
     "nothing left": {"lam": 1e6},
+    "no penalty": {"lam": 0.0, "tol": 1e-10},
     "adaptive": {"ties": "adaptive", "task_prior": "mean"},
 }
 

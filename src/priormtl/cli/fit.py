@@ -209,6 +209,7 @@ def fit(
     """
     with require_extra("fit", "cli"):
         from priormtl import engines, save
+        from priormtl.data import find_device
     begin = monotonic()
     with exit_on_error(), print_warnings():
         check_output(out, data, *(from_stats or ()))
@@ -221,6 +222,10 @@ def fit(
         kind, reason = choose_model(model, [name for name in given if given[name]])
         structure = read_structure(task_prior, ties, intercepts, outliers=outliers)
         if device is not None:
+            try:
+                find_device(device)
+            except ImportError as error:
+                raise ValueError(str(error)) from None
             structure["device"] = device
         frame = None
         if not from_stats:
