@@ -1,4 +1,9 @@
-"""Fits on a device equal those on the processor; PyTorch's own "cpu" stands for it."""
+"""Fits on a device equal those on the processor.
+
+PyTorch's own "cpu" stands for it, unless PRIORMTL_DEVICE names another.
+"""
+
+import os
 
 import numpy as np
 import pytest
@@ -21,6 +26,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test
 
 from priormtl.solvers.device import DeviceNewton  # noqa: E402
 
+DEVICE = os.environ.get("PRIORMTL_DEVICE", "cpu")
 RNG = np.random.default_rng(0)
 M, D, N = 7, 12, 30
 TASK = np.repeat(np.arange(M), N)[RNG.permutation(M * N)]
@@ -50,7 +56,7 @@ CASES = {
 def both(model, **settings):
     """The same estimator on the processor and on a device."""
     options = {"lam": 15.0, "tol": 1e-13} | settings
-    return model(**options), model(**options, device="cpu")
+    return model(**options), model(**options, device=DEVICE)
 
 
 def assert_equal(here, there, rtol=1e-8):
@@ -95,7 +101,7 @@ def test_sparse_rows_become_statistics():
 def test_statistics_equal_those_of_the_processor():
     moved = X * np.where(np.arange(D) == 2, 0.0, 1.0) + 1e6 * (np.arange(D) == 3)
     here = summarize(moved, Y, TASK, WEIGHT)
-    there = summarize(moved, Y, TASK, WEIGHT, device="cpu")
+    there = summarize(moved, Y, TASK, WEIGHT, device=DEVICE)
     for name in ("weight", "x_mean", "y_mean", "xx", "xy", "yy"):
         one, other = np.asarray(getattr(here, name)), np.asarray(getattr(there, name))
         np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-7)
@@ -105,7 +111,7 @@ def test_statistics_equal_those_of_the_processor():
 def test_statistics_on_a_device_add_up_align_and_are_saved(tmp_path):
     parts = [slice(None, 90), slice(90, None)]
     here = [summarize(X[p], Y[p], TASK[p]) for p in parts]
-    there = [to_device(part, "cpu") for part in here]
+    there = [to_device(part, DEVICE) for part in here]
     for a, b in ((there[0], there[1]), (here[0], there[1]), (there[0], here[1])):
         total, expected = a + b, here[0] + here[1]
         assert isinstance(total.xx, DeviceGrams)
@@ -115,7 +121,7 @@ def test_statistics_on_a_device_add_up_align_and_are_saved(tmp_path):
         np.asarray(there[0].only(only).xx), np.asarray(here[0].only(only).xx)
     )
     few = [summarize(X[TASK > 3], Y[TASK > 3], TASK[TASK > 3]), here[0]]
-    mixed = to_device(few[0], "cpu") + few[1]
+    mixed = to_device(few[0], DEVICE) + few[1]
     np.testing.assert_allclose(np.asarray(mixed.xx), (few[0] + few[1]).xx, rtol=1e-12)
     there[0].save(tmp_path / "part.stats")
     again = priormtl.TaskStatistics.load(tmp_path / "part.stats")
@@ -127,7 +133,7 @@ def test_paths_equal_those_of_the_processor():
     for intercept in (True, "tied"):
         options = {"tol": 1e-12, "fit_intercept": intercept, "lams": lams}
         expected = regularization_path(X, Y, task=TASK, **options)
-        found = regularization_path(X, Y, task=TASK, **options, device="cpu")
+        found = regularization_path(X, Y, task=TASK, **options, device=DEVICE)
         np.testing.assert_allclose(found.coefs, expected.coefs, atol=1e-7)
         assert max(found.dual_gaps) <= 1e-11 * np.sum(Y**2)
 
@@ -136,7 +142,7 @@ def test_paths_equal_those_of_the_processor():
 def test_a_search_finds_what_it_finds_on_the_processor(settings):
     options = {"lams": 6, "thetas": [0.0], "epsilons": [1.0], "tol": 1e-10} | settings
     here = MultiTaskRegressorCV(**options).fit(X, Y, task=TASK)
-    there = MultiTaskRegressorCV(**options, device="cpu").fit(X, Y, task=TASK)
+    there = MultiTaskRegressorCV(**options, device=DEVICE).fit(X, Y, task=TASK)
     assert there.best_index_ == here.best_index_
     assert there.structure_ == here.structure_
     scores = [model.cv_results_["mean_test_score"] for model in (here, there)]
@@ -146,7 +152,7 @@ def test_a_search_finds_what_it_finds_on_the_processor(settings):
 
 def test_new_rows_are_added_on_the_device():
     half = len(X) // 2
-    there = MultiTaskRegressor(15.0, tol=1e-13, device="cpu")
+    there = MultiTaskRegressor(15.0, tol=1e-13, device=DEVICE)
     there.partial_fit(X[:half], Y[:half], task=TASK[:half])
     there.partial_fit(X[half:], Y[half:], task=TASK[half:])
     here = MultiTaskRegressor(15.0, tol=1e-13).fit(X, Y, task=TASK)
@@ -155,14 +161,14 @@ def test_new_rows_are_added_on_the_device():
 
 def test_rows_on_a_device_multiply_as_others():
     data = from_labels(X, Y, TASK)
-    rows = to_device(data, "cpu", rows=True)
+    rows = to_device(data, DEVICE, rows=True)
     assert isinstance(rows, DeviceRows)
     P, R = RNG.normal(size=(D, M)), RNG.normal(size=len(Y))
     np.testing.assert_allclose(rows.forward(P), data.forward(P), atol=1e-10)
     np.testing.assert_allclose(rows.adjoint(R), data.adjoint(R), atol=1e-10)
     part, few = rows.restrict(np.array([1, 4])), data.restrict(np.array([1, 4]))
     np.testing.assert_allclose(part.adjoint(R), few.adjoint(R), atol=1e-10)
-    assert to_device(rows, "cpu", rows=True) is rows
+    assert to_device(rows, DEVICE, rows=True) is rows
 
 
 def test_tensors_are_taken_where_they_are(monkeypatch):
@@ -194,7 +200,7 @@ def test_tensors_are_taken_where_they_are(monkeypatch):
 
 
 def test_statistics_on_a_device_are_fitted_there():
-    held = summarize(X, Y, TASK, device="cpu")
+    held = summarize(X, Y, TASK, device=DEVICE)
     model = MultiTaskRegressor(15.0, tol=1e-13).fit_statistics(held)
     assert_equal(MultiTaskRegressor(15.0, tol=1e-13).fit(X, Y, task=TASK), model)
 
@@ -209,7 +215,7 @@ def test_it_converges_from_everywhere(scale, correlation):
         size=(60, 20)
     )
     y, task = rows[:, :3].sum(axis=1) + rng.normal(size=60), np.arange(60) % 6
-    model = MultiTaskRegressor(0.5, epsilon=scale, device="cpu", warm_start=True)
+    model = MultiTaskRegressor(0.5, epsilon=scale, device=DEVICE, warm_start=True)
     model.fit(100.0 * rows, -50.0 * y, task=task)
     model.fit(rows, y, task=task)
     cold = MultiTaskRegressor(0.5, epsilon=scale, tol=1e-9).fit(rows, y, task=task)
@@ -218,7 +224,7 @@ def test_it_converges_from_everywhere(scale, correlation):
 
 def test_what_a_device_cannot_do_is_said():
     def fit(model=MultiTaskRegressor, **settings):
-        return model(**{"device": "cpu"} | settings).fit(X, Y, task=TASK)
+        return model(**{"device": DEVICE} | settings).fit(X, Y, task=TASK)
 
     with pytest.raises(ValueError, match='device must be None, "cpu", "cuda"'):
         fit(device="abacus")
@@ -229,12 +235,12 @@ def test_what_a_device_cannot_do_is_said():
     with pytest.raises(ValueError, match="device must be None with outlier_tasks"):
         fit(outlier_tasks=True)
     with pytest.raises(ValueError, match="needs dense rows with one task label each"):
-        MultiTaskClassifier(device="cpu").fit(csr_array(X), X[:, 0] > 0, task=TASK)
+        MultiTaskClassifier(device=DEVICE).fit(csr_array(X), X[:, 0] > 0, task=TASK)
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match=r"PyTorch finds 0 such device\(s\)"):
             fit(device="cuda")
 
 
 def test_the_device_chooses_the_method():
-    posed = priormtl.model.Model(lam=3.0).pose(summarize(X, Y, TASK, device="cpu"))
+    posed = priormtl.model.Model(lam=3.0).pose(summarize(X, Y, TASK, device=DEVICE))
     assert priormtl.solvers.default_method(posed.problem) == DeviceNewton()
