@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 BENCH := .venv-bench/ours
 # Spark is large and needs Java 17: the other tests do without.
 SPARK := .venv-spark
+# PyTorch with its libraries is 5 GB: an environment of its own, too.
+GPU := .venv-gpu
 # A test that waits for a cluster that will not come ends the run, and says where.
 NO_HANGING := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -13,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # setting turns on the last of scikit-learn's estimator checks.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
-.PHONY: demo test test-all test-slow lint types imports unit test-spark docs bench reproduce fix forget clean help
+.PHONY: demo test test-all test-slow lint types imports unit test-spark test-gpu docs bench reproduce fix forget clean help
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -44,6 +46,9 @@ test-all: test test-slow  ## All tests
 test-spark: $(SPARK)/.ready  ## Tests of Spark, in an environment of their own; needs Java 17
 	$(TEST_ENV) $(SPARK)/bin/pytest $(NO_HANGING) tests/engines/test_spark.py
 
+test-gpu: $(GPU)/.ready  ## Tests of fits on a device, by PyTorch on the processor: 5 GB
+	$(TEST_ENV) $(GPU)/bin/pytest tests/gpu
+
 docs: $(VENV)/.docs  ## The documentation, with its gallery: docs/_build/html; warnings are errors
 	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build/html
 
@@ -61,7 +66,7 @@ forget:  ## Forget compiled loops, after an edit of one that others call
 	find src -name '*.nb[ci]' -delete
 
 clean: forget  ## Forget the environment and all caches
-	rm -rf $(VENV) $(SPARK) .venv-bench docs/_build docs/gallery docs/generated docs/cli.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(SPARK) $(GPU) .venv-bench docs/_build docs/gallery docs/generated docs/cli.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -93,4 +98,10 @@ $(SPARK)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(SPARK)
 	$(SPARK)/bin/pip install --quiet --upgrade pip
 	$(SPARK)/bin/pip install --quiet --editable '.[spark]' 'pytest>=9'
+	touch $@
+
+$(GPU)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(GPU)
+	$(GPU)/bin/pip install --quiet --upgrade pip
+	$(GPU)/bin/pip install --quiet --editable '.[gpu]' 'pytest>=9'
 	touch $@

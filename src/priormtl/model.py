@@ -33,8 +33,10 @@ from priormtl.data import (
     TaskStatistics,
     centre_samples,
     condense,
+    find_device,
     pooled_means,
     pooled_scale,
+    to_device,
 )
 from priormtl.graphs import Laplacian
 from priormtl.losses import (
@@ -102,6 +104,7 @@ class Model:
     allows_absent_tasks: bool = False  # whether the task prior may name tasks not seen
     left_out: tuple[int, ...] = ()  # positions of features that the model does not use
     common: tuple[int, ...] = ()  # positions of features that do not vary between tasks
+    device: Any = None  # where PyTorch computes; None: on the processor, without it
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {}
@@ -124,6 +127,13 @@ class Model:
                 'feature_weights must be None with penalty="nuclear", which does not '
                 'see single features. Use penalty="l21".'
             )
+        if self.device is not None:
+            find_device(self.device)
+            if self.penalty == "nuclear":
+                raise ValueError(
+                    'device must be None with penalty="nuclear": '
+                    f'got {self.device!r}. Use penalty="l21".'
+                )
         checked["feature_prior"] = as_feature_prior(self.feature_prior)
         checked["task_prior"] = as_task_prior(self.task_prior)
         self.__dict__.update(checked)
@@ -204,6 +214,8 @@ class Model:
 
     def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Any]:
         """Moments, for priors and scales, and what the loss is evaluated on."""
+        if self.device is not None:
+            data = to_device(data, self.device, rows=self.loss == "logistic")
         if self.loss == "logistic" and isinstance(data, TaskData):
             return centre_samples(data), data
         moments = condense(data)

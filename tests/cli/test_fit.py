@@ -558,3 +558,11 @@ def test_texts_among_numbers_are_named_with_their_row(exams, tmp_path):
     words = ("--task", "school", "--target", "score", "--lam", "1", "--epsilon", "1")
     result = run(exams / "bad.csv", *words, "--out", tmp_path / "a.model")
     refuse(result, tmp_path, "column 'hours'", "'oops' in row 10", "--categories hours")
+
+
+def test_a_device_needs_pytorch(exams, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for words in (FIXED, ("--trees", "none", "--smooth", "none")):
+        out = ("--target", "score", "--out", tmp_path / "a.model")
+        result = run(exams / "exams.csv", *WORDS, *out, *words, "--device", "cuda")
+        refuse(result, tmp_path, "device='cuda' needs PyTorch: pip install")

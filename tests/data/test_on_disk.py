@@ -19,14 +19,14 @@ from priormtl.data import (
     on_disk,
     summarize,
 )
-from priormtl.data.on_disk import MOST_HELD, MappedGrams
+from priormtl.data.on_disk import MappedGrams
 from priormtl.datasets import make_related_tasks
 from priormtl.graphs import Laplacian
 from priormtl.losses import FreeIntercepts, SquaredFit
 from priormtl.penalties import L21
 from priormtl.priors import TaskPrior, difference_matrix, laplacian
 from priormtl.problem import Problem, QuadraticPrior
-from priormtl.solvers import choose, default_method, gap_below, max_iter, solve
+from priormtl.solvers import default_method, gap_below, max_iter, solve
 from watched_memory import beside_tests
 
 TASKS = ("u", "v", "w", "z")
@@ -212,20 +212,15 @@ def problem_on(moments):
 
 
 @pytest.mark.parametrize("most_held", [0, 5 * 6 * 6])
-def test_solvers_stream_what_cannot_be_held(monkeypatch, most_held):
+def test_solvers_stream_what_cannot_be_held(most_held):
     held = statistics(n_features=40)
     stop = [gap_below(1e-12), max_iter(5000)]
     problem = problem_on(held)
     expected = solve(problem, default_method(problem), stop=stop)
-    monkeypatch.setattr(choose, "MOST_GRAM_NUMBERS", most_held)
     problem = problem_on(StreamedMoments.of(held, most_held))
     found = solve(problem, default_method(problem), stop=stop)
     np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-5, atol=1e-5)
     assert found.certificate.gap <= 1e-12 * problem.null_objective
-
-
-def test_solvers_hold_no_more_than_moments_give():
-    assert choose.MOST_GRAM_NUMBERS <= MOST_HELD
 
 
 MEMORY = """

@@ -22,6 +22,7 @@ from priormtl.data import (
     summarize,
     summarize_tasks,
 )
+from priormtl.data import statistics as statistics_module
 from priormtl.data.labels import declared_order
 from priormtl.exceptions import ModelFileError
 from summarized_rows import (
@@ -354,3 +355,15 @@ def test_other_than_counts_are_refused(wrong):
 
 def test_numbers_of_numpy_count():
     assert check_min_rows(np.int64(3)) == 3
+
+
+@pytest.mark.parametrize("used", [0, 1, 2, 6])
+def test_products_read_only_rows_that_count(monkeypatch, used):
+    monkeypatch.setattr(statistics_module, "LARGE", 0)
+    rng = np.random.default_rng(used)
+    X, y = rng.normal(size=(40, 6)), rng.normal(size=40)
+    held = summarize(X, y, np.arange(40) % 3)
+    P = np.zeros((6, 3))
+    P[:used] = rng.normal(size=(used, 3))
+    expected = np.einsum("ijk,ki->ji", held.xx, P)
+    np.testing.assert_allclose(held.gram_product(P), expected, atol=1e-12)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from instances import LAYOUTS, plain_rows, random_tasks
 from priormtl import MultiTaskRegressor
@@ -494,3 +495,34 @@ def test_small_deviations_are_data():
     data = from_labels(X, np.arange(20.0), [0] * 20)
     assert centre_samples(data).squared_deviations().all()
     assert summarize_tasks(data).xx.all()
+
+
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("d", [5, 70])
+def test_threads_change_no_bit_of_the_products(monkeypatch, d, equal):
+    rng = np.random.default_rng(d)
+    X, y = rng.normal(size=(90, d)), rng.normal(size=90)
+    X[:10, 1], y[:10] = 3.0, 2.0  # constant in the first task
+    starts = np.array([0, 10, 20, 30] if equal else [0, 10, 40, 90])
+    weight = rng.uniform(0.5, 2.0, 90)
+    arguments = X[: starts[-1]], y[: starts[-1]], weight[: starts[-1]], starts
+    expected = summarizing.task_products(*arguments)
+    monkeypatch.setattr(summarizing, "MUCH", 0)
+    monkeypatch.setattr(summarizing, "CACHED_CELLS", 1)
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            found = summarizing.task_products(*arguments)
+        if threads == 1:
+            again = found
+        assert_same_products(found, again, rtol=0.0)
+        assert_same_products(found, expected, rtol=1e-10)
+    assert not found.xx[0, 1].any()
+    assert not found.xy[0].any()
+    for i, (a, b) in enumerate(pairwise(starts.tolist())):
+        naive = naive_moments(X[a:b], y[a:b], weight[a:b])
+        assert_same_products([part[i] for part in found], naive, rtol=1e-10)
+
+
+def assert_same_products(found, expected, rtol):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=1e-11 * (rtol > 0))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from instances import (
     with_signs,
 )
 from listed_tasks import from_lists
+from priormtl.data import centre_samples, summarize_tasks
 from priormtl.losses import Logistic, NoIntercepts, Squared
 from priormtl.penalties import Nuclear
 from priormtl.problem import Problem, QuadraticPrior
@@ -25,12 +28,15 @@ from priormtl.solvers import (
     NuclearSplitting,
     ProximalNewton,
     StopReason,
+    WorkingSet,
+    choose,
     default_method,
     gap_below,
     max_iter,
     method_by_name,
     solve,
 )
+from priormtl.solvers.block_newton import BlockNewton
 
 
 def test_the_papers_five_have_its_names():
@@ -88,3 +94,16 @@ def test_auto_is_newton_where_there_is_none():
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="unknown method 'newtn'"):
         method_by_name("newtn", sine_problem())
+
+
+@pytest.mark.parametrize("free", [0, 2**40])
+def test_free_memory_decides_whether_gram_matrices_are_laid_out(monkeypatch, free):
+    monkeypatch.setattr(choose, "free_bytes", lambda: free)
+    monkeypatch.setattr(choose, "SMALL_GRAM_NUMBERS", 0)
+    data = sine_tasks(4, 5)
+    # Gram matrices are all there is: only parts of them are laid out.
+    problem = build_problem(summarize_tasks(data), lam=0.1)
+    assert isinstance(default_method(problem), BlockNewton if free else WorkingSet)
+    closer = replace(problem.fit, moments=centre_samples(data))
+    problem = replace(problem, fit=closer)
+    assert isinstance(default_method(problem), BlockNewton if free else Fista)

@@ -138,6 +138,13 @@ def fit(
         bool,
         Option("--outliers", help="Find tasks that differ from all others."),
     ] = False,
+    device: Annotated[
+        str | None,
+        Option(
+            metavar="cuda|cuda:1|cpu",
+            help="Where PyTorch computes; by default on the processor without it.",
+        ),
+    ] = None,
     penalty: Annotated[
         str,
         word_option(
@@ -206,6 +213,7 @@ def fit(
     """
     with require_extra("fit", "cli"):
         from priormtl import engines, save
+        from priormtl.data import find_device
     begin = monotonic()
     with exit_on_error(), print_warnings():
         check_output(out, data, *(from_stats or ()))
@@ -223,6 +231,12 @@ def fit(
                 f"--task-prior {task_prior} cannot be combined with {prior}, which "
                 "says which tasks are similar. Omit one of them."
             )
+        if device is not None:
+            try:
+                find_device(device)
+            except ImportError as error:
+                raise ValueError(str(error)) from None
+            structure["device"] = device
         frame = None
         if not from_stats:
             assert data is not None

@@ -1,5 +1,12 @@
 """What was observed: samples of many tasks, and the statistics that replace them."""
 
+from priormtl.data.device import (
+    DeviceGrams,
+    DeviceRows,
+    find_device,
+    host_array,
+    lives_on_device,
+)
 from priormtl.data.encoding import (
     POLICIES,
     Encoding,
@@ -49,6 +56,7 @@ from priormtl.data.summarizing import (
     statistics_pay,
     summarize,
     summarize_tasks,
+    to_device,
 )
 from priormtl.data.tables import (
     as_frame,

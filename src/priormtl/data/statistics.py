@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl.archive import read_archive, write_archive
+from priormtl.data.device import DeviceGrams
 from priormtl.data.encoding import Encoding, read_encoding
 from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
 from priormtl.data.moments import CentredRows
@@ -23,6 +24,7 @@ from priormtl.exceptions import ModelFileError
 from priormtl.tables import build_table, spell_number, to_notebook
 
 KIND = "task statistics"
+LARGE = 2**22  # numbers, 32 MB: reading them takes longer than a loop over tasks
 MOST_SHOWN = 10  # tasks, and names of features, in notebooks
 PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")  # all arrays but xx
 
@@ -48,7 +50,7 @@ class TaskStatistics:
     x_mean: Array  # (m, d)
     y_mean: Array  # (m,)
     # (m, d, d), or (1, d, d) where all tasks share X and its weights
-    xx: Array | MappedGrams
+    xx: Array | MappedGrams | DeviceGrams
     xy: Array  # (m, d)
     yy: Array  # (m,)
     tasks: tuple[Hashable, ...]
@@ -80,7 +82,7 @@ class TaskStatistics:
         """Centred XᵀX of each task, to be read some tasks at a time."""
         if isinstance(self.xx, MappedGrams):
             return self.xx
-        return MappedGrams.of(self.xx, self.weight, self.x_mean)
+        return MappedGrams.of(np.asarray(self.xx), self.weight, self.x_mean)
 
     def raw_gram(self) -> Array:
         """XᵀX about zero."""
@@ -130,14 +132,25 @@ class TaskStatistics:
 
     def gram_product(self, P: Array) -> Array:
         """Column i is XᵀX of task i times column i of P."""
+        if isinstance(self.xx, DeviceGrams):
+            shared = len(self.xx) < len(self.tasks)
+            found = self.xx.products(P.T[np.newaxis] if shared else P.T[:, np.newaxis])
+            return (found[0] if shared else found[:, 0]).T
         xx = np.asarray(self.xx)
         if len(xx) == 1:
             return np.asarray(xx[0] @ P)
+        if xx.size > LARGE:
+            # Gram matrices are symmetric: as few rows are read as P has.
+            used = np.flatnonzero(P.any(axis=1))
+            if 2 * len(used) <= len(P):
+                columns = np.ascontiguousarray(P[used].T)
+                pairs = zip(columns, xx, strict=True)
+                return np.array([column @ matrix[used] for column, matrix in pairs]).T
         return np.matmul(xx, P.T[:, :, np.newaxis])[:, :, 0].T
 
     def model_products(self, coefs: Array) -> Array:
         """XᵀX of each task times its coefficients in each of l models (l, m, d)."""
-        if isinstance(self.xx, MappedGrams):
+        if isinstance(self.xx, MappedGrams | DeviceGrams):
             return self.xx.products(coefs.swapaxes(0, 1)).swapaxes(0, 1)
         return np.matmul(self.xx, coefs.transpose(1, 2, 0)).transpose(2, 0, 1)
 
@@ -145,12 +158,17 @@ class TaskStatistics:
         """Diagonals of the centred XᵀX (m, d)."""
         if isinstance(self.xx, MappedGrams):
             return self.xx.diagonals()
-        diagonals = np.diagonal(self.xx, axis1=1, axis2=2)
+        if isinstance(self.xx, DeviceGrams):
+            diagonals = self.xx.diagonals()
+        else:
+            diagonals = np.diagonal(self.xx, axis1=1, axis2=2)
         return np.broadcast_to(diagonals, self.x_mean.shape)
 
     def within_task_products(self, features: Index) -> Array:
         """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
         copies = len(self.tasks) // len(self.xx)
+        if isinstance(self.xx, DeviceGrams):
+            return copies * self.xx.total(features)
         return copies * np.asarray(self.xx)[:, features, :].sum(axis=0)
 
     def task_spectra(self) -> tuple[Array, Array]:
@@ -162,10 +180,15 @@ class TaskStatistics:
 
     def restrict(self, features: Index) -> Self:
         """Only these features."""
+        xx: Array | DeviceGrams
+        if isinstance(self.xx, DeviceGrams):
+            xx = self.xx.restrict(features)
+        else:
+            xx = np.asarray(self.xx)[:, features[:, np.newaxis], features]
         return replace(
             self,
             x_mean=self.x_mean[:, features],
-            xx=np.asarray(self.xx)[:, features[:, np.newaxis], features],
+            xx=xx,
             xy=self.xy[:, features],
             features=self.features and tuple(self.features[j] for j in features),
             encoding=None,
@@ -173,10 +196,15 @@ class TaskStatistics:
 
     def rescale(self, scale: Array) -> Self:
         """Features divided by ``scale``."""
+        xx: Array | DeviceGrams
+        if isinstance(self.xx, DeviceGrams):
+            xx = self.xx.rescale(scale)
+        else:
+            xx = np.asarray(self.xx) / scale / scale[:, np.newaxis]
         return replace(
             self,
             x_mean=self.x_mean / scale,
-            xx=np.asarray(self.xx) / scale / scale[:, np.newaxis],
+            xx=xx,
             xy=self.xy / scale,
             encoding=None,
         )
@@ -213,9 +241,12 @@ class TaskStatistics:
     def only(self, tasks: NDArray[np.bool_]) -> Self:
         """Same statistics, without the rows of other tasks."""
         one, each = np.where(tasks, 1.0, 0.0), tasks[:, np.newaxis]
-        xx: Array | MappedGrams
+        xx: Array | MappedGrams | DeviceGrams
         if self.is_mapped:
             xx = self.mapped_gram().only(tasks)
+        elif isinstance(self.xx, DeviceGrams):
+            position = np.arange(len(tasks)) % len(self.xx)
+            xx = self.xx.take(position, tasks)
         elif self.is_shared and (tasks.all() or not tasks.any()):
             xx = np.asarray(self.xx) * float(tasks.all())
         else:
@@ -298,12 +329,16 @@ def align_tasks(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatis
 def _align(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
     """Same statistics over ``tasks``, with a Gram matrix for each."""
     d, m = part.shape
-    xx = np.broadcast_to(part.gram(), (m, d, d))
-    if part.tasks == tasks:
-        return replace(part, xx=xx)
     position = {task: i for i, task in enumerate(part.tasks)}
     source = np.array([position.get(task, -1) for task in tasks])
     present = source >= 0
+    xx: Array | DeviceGrams
+    if isinstance(part.xx, DeviceGrams):
+        xx = part.xx.take(source % len(part.xx), present)
+    else:
+        xx = np.broadcast_to(part.gram(), (m, d, d))
+    if part.tasks == tasks:
+        return replace(part, xx=xx)
 
     def take(values: Array) -> Array:
         taken = np.zeros((len(tasks), *values.shape[1:]))
@@ -315,7 +350,7 @@ def _align(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
         weight=take(part.weight),
         x_mean=take(part.x_mean),
         y_mean=take(part.y_mean),
-        xx=take(xx),
+        xx=xx if isinstance(xx, DeviceGrams) else take(xx),
         xy=take(part.xy),
         yy=take(part.yy),
         tasks=tasks,
@@ -332,9 +367,13 @@ def _merge_aligned(a: TaskStatistics, b: TaskStatistics) -> TaskStatistics:
     between = np.minimum(a.weight, b.weight) * np.maximum(share_a, share_b)
     x_gap, y_gap = a.x_mean - b.x_mean, a.y_mean - b.y_mean
     one = slice(None, len(a.xx))
-    xx: Array | MappedGrams
+    xx: Array | MappedGrams | DeviceGrams
     if a.is_mapped and b.is_mapped:
         xx = a.mapped_gram() + b.mapped_gram()
+    elif isinstance(a.xx, DeviceGrams) or isinstance(b.xx, DeviceGrams):
+        device = next(p.xx.device for p in (a, b) if isinstance(p.xx, DeviceGrams))
+        first, second = (DeviceGrams.of(part.xx, device) for part in (a, b))
+        xx = first.merge(second, x_gap * between[:, np.newaxis], x_gap)
     else:
         xx = a.gram() + b.gram()
         spread = x_gap[one] * between[one, np.newaxis]

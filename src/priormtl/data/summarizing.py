@@ -6,13 +6,28 @@ Chan's formula.
 """
 
 from collections.abc import Hashable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import chain, pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
+from threadpoolctl import ThreadpoolController
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl.data.device import (
+    DeviceGrams,
+    DeviceProducts,
+    DeviceRows,
+    as_index,
+    as_tensor,
+    find_device,
+    host_array,
+    lives_on_device,
+    tensor_device,
+)
 from priormtl.data.labels import keep_tasks
 from priormtl.data.moments import (
     ROUNDING,
@@ -28,6 +43,8 @@ from priormtl.data.tasks import SharedRows, StackedRows, TaskData, to_tasks
 
 CHUNK_CELLS = 2**20  # numbers centred at a time: 8 MB
 CACHED_CELLS = 2**16  # numbers that stay in a processor's cache: 512 kB
+MANY_FEATURES = 64  # from here on products are not copied
+MUCH = 2**31  # multiplications that keep two threads busy
 FAR = 1e-9  # spread against the mean, below which means are computed more exactly
 
 
@@ -36,6 +53,8 @@ def condense(data: TaskData | TaskStatistics) -> Moments:
     moments: Moments
     if isinstance(data, TaskStatistics):
         moments = StreamedMoments.of(data) if data.is_mapped else data
+    elif isinstance(data, DeviceRows):
+        moments = summarize_rows(data.tensor, data, data.device)
     else:
         moments = (
             summarize_tasks(data) if statistics_pay(data) else centre_samples(data)
@@ -49,6 +68,44 @@ def condense(data: TaskData | TaskStatistics) -> Moments:
     return moments
 
 
+def to_device(data: TaskData | TaskStatistics, name: Any, *, rows: bool = False) -> Any:
+    """Statistics on a device, or ``rows`` whose products are computed there."""
+    device = find_device(name)
+    if isinstance(data, TaskStatistics):
+        if isinstance(data.xx, DeviceGrams) and data.xx.device == device:
+            return data
+        return replace(data, xx=DeviceGrams.of(data.xx, device))
+    if isinstance(data, DeviceRows) and rows:
+        return data
+    stacked = isinstance(data, StackedRows) and not issparse(data.X)
+    if rows:
+        if not stacked:
+            raise ValueError(
+                f"device={name!r} needs dense rows with one task label each where the "
+                "loss is logistic. Use device=None."
+            )
+        return DeviceRows.of(data, device)  # type: ignore[arg-type]
+    if stacked:
+        return summarize_rows(as_tensor(data.X, device), data, device)
+    return to_device(summarize_tasks(data), name)
+
+
+def summarize_rows(X: Any, data: Any, device: Any) -> TaskStatistics:
+    """Statistics of stacked rows, computed where the tensor X is."""
+    y, weight = (as_tensor(values, device) for values in (data.y, data.weight))
+    found = DeviceProducts(X, y, weight, data.starts, device)
+    return TaskStatistics(
+        found.total,
+        found.x_mean,
+        found.y_mean,
+        DeviceGrams(found.xx),
+        found.xy,
+        found.yy,
+        data.tasks,
+        data.features,
+    )
+
+
 def statistics_pay(data: TaskData) -> bool:
     """Whether Gram matrices are no larger than the samples."""
     n, d = data.X.shape
@@ -57,14 +114,21 @@ def statistics_pay(data: TaskData) -> bool:
 
 
 def summarize(
-    X: Any, y: Any, task: Any = None, sample_weight: Any = None, *, min_rows: int = 1
+    X: Any,
+    y: Any,
+    task: Any = None,
+    sample_weight: Any = None,
+    *,
+    min_rows: int = 1,
+    device: Any = None,
 ) -> TaskStatistics:
     """Compute sufficient statistics of squared loss in one pass over the rows.
 
     Parameters
     ----------
     X : (n, d) array, sparse matrix or data frame
-        Features.
+        Features. An array that lives on a graphics card (PyTorch, CuPy or any other
+        with DLPack) is read where it is.
     y : (n,) or (n, m) array
         Targets. With (n, m) targets, there is one column per task, and NaN marks
         targets that were not measured.
@@ -76,6 +140,9 @@ def summarize(
         Omit tasks with fewer rows of positive weight. Use it before sharing statistics
         with others, because statistics of few rows may reveal the rows. If no task is
         left, an error is raised.
+    device : {None, "cpu", "cuda", "cuda:1", ...}, default=None
+        Where to compute the statistics and keep their Gram matrices, by PyTorch. By
+        default, where X is.
 
     Returns
     -------
@@ -89,12 +156,45 @@ def summarize(
     (array([[2.]]), array([2.]))
     """
     check_min_rows(min_rows)
-    data = to_tasks(X, y, task, sample_weight)
-    counts = data.task_sums((data.weight > 0).astype(np.float64))
-    kept = large_tasks(data.tasks, counts, min_rows)
-    statistics = align_tasks(summarize_tasks(data), kept)
+    if lives_on_device(X):
+        statistics, counts = _summarize_tensor(X, y, task, sample_weight)
+        if device is not None:
+            statistics = to_device(statistics, device)
+    else:
+        data = to_tasks(X, y, task, sample_weight)
+        counts = data.task_sums((data.weight > 0).astype(np.float64))
+        if device is None:
+            statistics = summarize_tasks(data)
+        else:
+            statistics = to_device(data, device)
+    kept = large_tasks(statistics.tasks, counts, min_rows)
+    statistics = align_tasks(statistics, kept)
     refuse_tiny(statistics)
     return statistics
+
+
+def _summarize_tensor(
+    X: Any, y: Any, task: Any, sample_weight: Any
+) -> tuple[TaskStatistics, Array]:
+    """Statistics of rows that a device holds, and the number of rows of each task.
+
+    Only their order, targets and weights pass through the processor.
+    """
+    tensor = as_tensor(X, tensor_device(X))
+    if tensor.ndim != 2 or not bool(tensor.isfinite().all()):
+        raise ValueError("X must be a finite array of shape (n, d).")
+    n = len(tensor)
+    # The order of the rows, as those of a table that holds nothing but their numbers.
+    numbers = np.arange(n, dtype=np.float64)[:, np.newaxis]
+    host = [None if v is None else host_array(v) for v in (y, sample_weight)]
+    data = to_tasks(numbers, host[0], task, host[1])
+    if not isinstance(data, StackedRows):
+        raise ValueError(
+            f"y must have one dimension where X is on a device: got {np.shape(y)}."
+        )
+    order = as_index(data.X[:, 0].astype(np.intp), tensor.device)
+    found = summarize_rows(tensor[order], data, tensor.device)
+    return found, data.task_sums(np.ones(len(data.y)))
 
 
 def check_min_rows(value: Any) -> int:
@@ -216,59 +316,114 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
     """Products of several tasks, whose rows follow each other.
 
     Batches of tasks that fit into the processor's cache are centred and multiplied
-    together; tasks larger than a chunk follow one by one.
+    together, in threads where there is much to do; tasks larger than a chunk follow
+    one by one.
     """
     d, m, ends = X.shape[1], len(starts) - 1, starts.tolist()
     total = np.add.reduceat(weight, starts[:-1])
     x_mean, xx, xy = np.empty((m, d)), np.empty((m, d, d)), np.empty((m, d))
     found = Products(total, x_mean, np.empty(m), xx, xy, np.empty(m))
-    again, last = [], 0
+    batches, again, last = [], [], 0
     while last < m:
         first = last
         most = starts[first] + max(1, min(CACHED_CELLS, CHUNK_CELLS) // (d + 1))
         last = max(int(np.searchsorted(starts, most, side="right")) - 1, first + 1)
-        a, b = ends[first], ends[last]
-        if b - a > max(1, CHUNK_CELLS // (d + 1)):
+        if ends[last] - ends[first] > max(1, CHUNK_CELLS // (d + 1)):
             again.append(first)
-            continue
-        batch, inside = slice(first, last), starts[first : last + 1] - a
-        counts, w, total_weight = np.diff(inside), weight[a:b], total[batch]
-        table = _empty_like(X, b - a, d + 1)
-        table[:, :-1], table[:, -1] = X[a:b], y[a:b]
-        share = w / np.repeat(total_weight, counts)
-        mean = np.add.reduceat(table * share[:, np.newaxis], inside[:-1], axis=0)
-        table -= np.repeat(mean, counts, axis=0)
-        if np.any(w != 1.0):
-            table *= np.sqrt(w)[:, np.newaxis]
-        products = np.empty((last - first, d + 1, d + 1))
-        if table.flags.c_contiguous and np.all(counts == counts[0]):
-            parts = table.reshape(len(counts), counts[0], -1)
-            np.matmul(parts.transpose(0, 2, 1), parts, out=products)
         else:
-            for product, start, end in zip(
-                products, inside[:-1], inside[1:], strict=True
-            ):
-                part = table[start:end]
-                np.matmul(part.T, part, out=product)
-        # What is left of a constant column is rounding; where it is not clear whether
-        # one is constant, its mean must be computed more exactly.
-        squares = np.einsum("ijj->ij", products)
-        unit = total_weight[:, np.newaxis] * mean**2
-        constant = squares <= ROUNDING**2 * unit
-        task, column = np.nonzero(constant)
-        products[task, column, :] = 0.0
-        products[task, :, column] = 0.0
-        doubtful = np.any(~constant & (squares <= FAR**2 * unit), axis=1)
-        again += (first + np.flatnonzero(doubtful)).tolist()
-        x_mean[batch], found.y_mean[batch] = mean[:, :d], mean[:, d]
-        xx[batch], xy[batch] = products[:, :d, :d], products[:, :d, d]
-        found.yy[batch] = products[:, d, d]
-    for i in again:
+            batches.append((first, last))
+
+    def work(batch: tuple[int, int]) -> list[int]:
+        return _fill_batch(X, y, weight, starts, batch, found)
+
+    # Each batch belongs to one thread: their number changes no bit.
+    if d * X.size > MUCH:
+        blas = ThreadpoolController().select(user_api="blas")
+        threads = max((library["num_threads"] for library in blas.info()), default=1)
+        with blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
+            doubtful = list(pool.map(work, batches))
+    else:
+        doubtful = [work(batch) for batch in batches]
+    for i in [*again, *chain.from_iterable(doubtful)]:
         rows = slice(ends[i], ends[i + 1])
         exact = _one_task(centred_products(X[rows], y[rows], weight[rows]))
         for field, value in zip(found, exact, strict=True):
             field[i] = value[0]
     return found
+
+
+def _fill_batch(
+    X: Array,
+    y: Array,
+    weight: Array,
+    starts: Index,
+    batch: tuple[int, int],
+    found: Products,
+) -> list[int]:
+    """Products of a few tasks into ``found``; tasks whose means are not exact enough.
+
+    With few features the target is one more column; with many, products are written
+    where they belong at once.
+    """
+    first, last = batch
+    d, a, b = X.shape[1], int(starts[first]), int(starts[last])
+    tasks, inside = slice(first, last), starts[first : last + 1] - a
+    counts, w, total = np.diff(inside), weight[a:b], found.weight[tasks]
+    wide = d >= MANY_FEATURES
+    table = _empty_like(X, b - a, d if wide else d + 1)
+    table[:, :d] = X[a:b]
+    target = y[a:b].astype(np.float64) if wide else table[:, d]
+    if not wide:
+        table[:, d] = y[a:b]
+    share = w / np.repeat(total, counts)
+    parts = None
+    if table.flags.c_contiguous and np.all(counts == counts[0]):
+        parts = table.reshape(len(counts), counts[0], -1)
+        mean = np.matmul(share.reshape(len(counts), 1, -1), parts)
+        parts -= mean
+        mean = mean[:, 0]
+    else:
+        mean = np.add.reduceat(table * share[:, np.newaxis], inside[:-1], axis=0)
+        table -= np.repeat(mean, counts, axis=0)
+    if wide:
+        y_mean = np.add.reduceat(target * share, inside[:-1])
+        target -= np.repeat(y_mean, counts)
+        mean = np.column_stack([mean, y_mean])
+    if np.any(w != 1.0):
+        root = np.sqrt(w)
+        table *= root[:, np.newaxis]
+        if wide:
+            target *= root
+    products = found.xx[tasks] if wide else np.empty((last - first, d + 1, d + 1))
+    if parts is not None:
+        np.matmul(parts.transpose(0, 2, 1), parts, out=products)
+    else:
+        for product, start, end in zip(products, inside[:-1], inside[1:], strict=True):
+            part = table[start:end]
+            np.matmul(part.T, part, out=product)
+    squares = np.einsum("ijj->ij", products)
+    xy = found.xy[tasks]
+    if wide:
+        for i, (start, end) in enumerate(pairwise(inside.tolist())):
+            np.dot(target[start:end], table[start:end], out=xy[i])
+        yy = np.add.reduceat(target * target, inside[:-1])
+        squares = np.column_stack([squares, yy])
+    # What is left of a constant column is rounding; where it is not clear whether
+    # one is constant, its mean must be computed more exactly.
+    unit = total[:, np.newaxis] * mean**2
+    constant = squares <= ROUNDING**2 * unit
+    doubtful = np.any(~constant & (squares <= FAR**2 * unit), axis=1)
+    found.x_mean[tasks], found.y_mean[tasks] = mean[:, :d], mean[:, d]
+    if not wide:
+        found.xx[tasks], xy[:] = products[:, :d, :d], products[:, :d, d]
+    found.yy[tasks] = np.where(constant[:, d], 0.0, squares[:, d])
+    for i, j in np.argwhere(constant).tolist():
+        if j == d:
+            found.xy[first + i] = 0.0
+        else:
+            found.xx[first + i, j], found.xx[first + i, :, j] = 0.0, 0.0
+            found.xy[first + i, j] = 0.0
+    return (first + np.flatnonzero(doubtful)).tolist()
 
 
 def _empty_like(X: Matrix, rows: int, columns: int) -> Array:

@@ -26,6 +26,7 @@ from priormtl.data import (
     encode_labels,
     find_labels,
     find_task_columns,
+    host_array,
     read_matrix,
     read_targets,
     split_task_column,
@@ -71,9 +72,19 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         self
         """
         with unchanged_on_error(self):
-            table = self._read_table(X, y, task, sample_weight, reset=True)
-            self._fit_tasks(table.to_tasks())
+            held = self._summarize_tensor(X, y, task, sample_weight)
+            if held is None:
+                table = self._read_table(X, y, task, sample_weight, reset=True)
+                self._fit_tasks(table.to_tasks())
+            else:
+                self._fit_tasks(held)
         return self
+
+    def _summarize_tensor(
+        self, X: Any, y: Any, task: Any, sample_weight: Any
+    ) -> TaskStatistics | None:
+        """Statistics of rows on a device, where these will do; else None."""
+        return None
 
     @abstractmethod
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
@@ -107,6 +118,8 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         if reset:
             for name in ("encoding_", "task_column_"):
                 self.__dict__.pop(name, None)
+        # Arrays that live on a device are read into memory.
+        X, y, task, sample_weight = map(host_array, (X, y, task, sample_weight))
         X, labels = self._split_task(X, task)
         if y is None:
             raise ValueError(
@@ -228,7 +241,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     def _scores(self, X: Any, task: Any) -> tuple[Array, Index | None]:
         """Scores of rows, and the task of each row; (n, m) and None for all tasks."""
         check_is_fitted(self)
-        X, labels = self._split_task(X, task)
+        X, labels = self._split_task(host_array(X), host_array(task))
         matrix = self._read_features(X, reset=False)
         if labels is None and self._targets_are_columns:
             columns = range(len(self.tasks_))

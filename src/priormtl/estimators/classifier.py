@@ -217,7 +217,7 @@ class MultiTaskClassifier(ClassificationTasks, LinearMultiTask):
     ----------
     lam, theta, epsilon, feature_prior, task_prior, penalty, fit_intercept, \
 intercept_strength, feature_weights, ties, standardize, solver, tol, max_iter, \
-warm_start, task, unseen_tasks, outlier_tasks, outlier_strength
+warm_start, task, unseen_tasks, outlier_tasks, outlier_strength, device
         See :class:`MultiTaskRegressor`. With logistic loss, "adaptive" coupling is
         estimated by penalised quasi-likelihood, and ``outlier_strength`` is in units
         of the noise.
@@ -274,6 +274,7 @@ outlier_tasks_, outlier_strength_
         unseen_tasks: str = "error",
         outlier_tasks: bool = False,
         outlier_strength: float | None = None,
+        device: Any = None,
     ) -> None:
         super().__init__(
             lam=lam,
@@ -295,5 +296,6 @@ outlier_tasks_, outlier_strength_
             unseen_tasks=unseen_tasks,
             outlier_tasks=outlier_tasks,
             outlier_strength=outlier_strength,
+            device=device,
         )
         self.loss = loss

@@ -149,6 +149,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         unseen_tasks: str = "error",
         outlier_tasks: bool = False,
         outlier_strengths: Any = None,
+        device: Any = None,
     ) -> None:
         self.lams = lams
         self.thetas = thetas
@@ -172,6 +173,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         self.unseen_tasks = unseen_tasks
         self.outlier_tasks = outlier_tasks
         self.outlier_strengths = outlier_strengths
+        self.device = device
 
     @with_callbacks
     def fit(
@@ -203,14 +205,16 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             data = table.to_tasks()
             # Training parts are merged statistics of folds where these do, else rows.
             logistic = getattr(self, "loss", "squared") == "logistic"
-            by_rows = logistic or not statistics_pay(data)
+            by_rows = logistic or not (self.device or statistics_pay(data))
             # Even shares of classes within tasks would tell the held-out rows of small
             # tasks; free intercepts need them, and so may other scores.
             by_class = isinstance(self, ClassificationTasks) and (
                 self.fit_intercept is True or not self._scores_by_default
             )
             splits = make_splits(self.cv, table, X, y, groups, by_class=by_class)
-            whole, folds = divide(table, data, splits, by_rows=by_rows)
+            whole, folds = divide(
+                table, data, splits, by_rows=by_rows, device=self.device
+            )
             for k, fold in enumerate(folds):
                 if isinstance(fold.train, TaskData):
                     self._check_training(fold.train, k)
@@ -575,6 +579,9 @@ class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated)
     outlier_strengths : sequence of float, optional
         Values of ``outlier_strength`` to try in addition to inf. If None, outlier
         tasks are identified by a test, as in :class:`MultiTaskRegressor`.
+    device : {None, "cpu", "cuda", "cuda:1", ...}, default=None
+        Where statistics of folds are held and paths are solved, as in
+        :class:`MultiTaskRegressor`.
 
     Attributes
     ----------
@@ -760,7 +767,7 @@ class MultiTaskClassifierCV(ClassificationTasks, CrossValidated):
     feature_prior, penalty, feature_weights, solver, tol, max_iter, task, loss, \
 unseen_tasks
         See :class:`MultiTaskClassifier`.
-    outlier_tasks, outlier_strengths
+    outlier_tasks, outlier_strengths, device
         See :class:`MultiTaskRegressorCV`.
 
     Attributes
@@ -812,6 +819,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         unseen_tasks: str = "error",
         outlier_tasks: bool = False,
         outlier_strengths: Any = None,
+        device: Any = None,
     ) -> None:
         super().__init__(
             lams,
@@ -836,6 +844,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
             unseen_tasks=unseen_tasks,
             outlier_tasks=outlier_tasks,
             outlier_strengths=outlier_strengths,
+            device=device,
         )
         self.loss = loss
 

@@ -77,6 +77,7 @@ DESCRIBED = (
     "feature_weights",
     "ties",
     "standardize",
+    "device",
 )
 # Standard deviations that REML estimates.
 DEVIATIONS = ("task_sd_", "intercept_sd_", "noise_sd_")
@@ -137,6 +138,7 @@ class LinearMultiTask(MultiTaskEstimator):
         unseen_tasks: str = "error",
         outlier_tasks: bool = False,
         outlier_strength: float | None = None,
+        device: Any = None,
     ) -> None:
         self.lam = lam
         self.theta = theta
@@ -157,6 +159,7 @@ class LinearMultiTask(MultiTaskEstimator):
         self.unseen_tasks = unseen_tasks
         self.outlier_tasks = outlier_tasks
         self.outlier_strength = outlier_strength
+        self.device = device
 
     @property
     def _uses_logistic(self) -> bool:
@@ -167,6 +170,10 @@ class LinearMultiTask(MultiTaskEstimator):
         given = {name: getattr(self, name) for name in DESCRIBED if hasattr(self, name)}
         given["task_prior"] = given_prior(self)
         absent = self.unseen_tasks == "nearest"
+        if self.device is not None and self.outlier_tasks:
+            raise ValueError(
+                f"device must be None with outlier_tasks=True: got {self.device!r}."
+            )
         model = Model(**{"allows_absent_tasks": absent, **given, **settings})
         if self.unseen_tasks not in UNSEEN:
             check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)

@@ -12,8 +12,10 @@ from priormtl._arrays import Array
 from priormtl.data import (
     TaskStatistics,
     as_frame,
+    lives_on_device,
     read_targets,
     statistics_pay,
+    summarize,
     summarize_tasks,
 )
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
@@ -187,6 +189,10 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
         Threshold below which a task gets no task-specific component, in units of the
         target; inf disables it. An array holds one threshold per task. If None,
         outlier tasks are identified by a statistical test.
+    device : {None, "cpu", "cuda", "cuda:1", ...}, default=None
+        Where PyTorch (``pip install 'priormtl[gpu]'``) holds the statistics and solves
+        the problem, in double precision. By default, on the processor without PyTorch.
+        The nuclear norm and outlier tasks are not available on a device.
 
     Attributes
     ----------
@@ -366,6 +372,16 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
             calibration = Calibration.of(rows, models, len(tasks), len(splits))
             self.calibration_ = calibration
         return self
+
+    def _summarize_tensor(
+        self, X: Any, y: Any, task: Any, sample_weight: Any
+    ) -> TaskStatistics | None:
+        if self.task is not None or not lives_on_device(X) or np.ndim(y) != 1:
+            return None
+        found = summarize(X, y, task, sample_weight, device=self.device)
+        self._targets_are_columns = False
+        self.n_features_in_ = found.shape[0]
+        return found
 
     def fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit the model to sufficient statistics instead of rows.

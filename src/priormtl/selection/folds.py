@@ -15,6 +15,7 @@ from priormtl.data import (
     TaskStatistics,
     align_tasks,
     summarize_tasks,
+    to_device,
 )
 from priormtl.exceptions import FoldsError
 
@@ -106,7 +107,9 @@ def find_partition(splits: Sequence[Split], n: int) -> Index | None:
     return folds
 
 
-def summarize_parts(table: Table, folds: Index) -> list[TaskStatistics]:
+def summarize_parts(
+    table: Table, folds: Index, device: Any = None
+) -> list[TaskStatistics]:
     """Statistics of each fold, and last those of the rows that always train.
 
     Each row is read once; tasks without rows in a fold have weight zero there.
@@ -116,7 +119,8 @@ def summarize_parts(table: Table, folds: Index) -> list[TaskStatistics]:
         rows = np.flatnonzero(folds == k)
         part = table.take(rows) if len(rows) else None
         if part is not None and part.tasks:
-            own = summarize_tasks(part.to_tasks())
+            data = part.to_tasks()
+            own = summarize_tasks(data) if device is None else to_device(data, device)
             found[k] = align_tasks(own, table.tasks)
     if len(found) < len(numbers):
         nothing = next(iter(found.values())).only(np.zeros(len(table.tasks), bool))
@@ -159,7 +163,12 @@ class Fold(NamedTuple):
 
 
 def divide(
-    table: Table, data: TaskData, splits: Sequence[Split], *, by_rows: bool
+    table: Table,
+    data: TaskData,
+    splits: Sequence[Split],
+    *,
+    by_rows: bool,
+    device: Any = None,
 ) -> tuple[TaskData | TaskStatistics, list[Fold]]:
     """All data, and the folds of a search.
 
@@ -170,7 +179,7 @@ def divide(
     if folds is None:
         rows = [take_training(table, split, k) for k, split in enumerate(splits)]
         return data, list(map(Fold, rows, splits, repeat(None)))
-    *tests, always = summarize_parts(table, folds)
+    *tests, always = summarize_parts(table, folds, device)
     trains, whole = leave_one_out(tests, always)
     return whole, list(map(Fold, trains, splits, tests))
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from priormtl._memory import free_bytes
 from priormtl.exceptions import unknown_name
 from priormtl.penalties import Columns, Dirty, Nuclear, Robust, RowSeparable
 from priormtl.problem import Problem
@@ -20,7 +21,9 @@ from priormtl.solvers.working_set import WorkingSet
 FEW_FEATURES = 256  # up to here a working set gains nothing
 MOST_MODES = 256  # features whose modes cost less than the steps they save
 FEW_AXES = 64  # features whose axes are found in less time than steps of Newton's
-MOST_GRAM_NUMBERS = 2**26  # 512 MB of Gram matrices at most
+SMALL_GRAM_NUMBERS = 2**22  # 32 MB: always there is memory for these
+# Bytes per number of the Gram matrices: a layout of their own, and what works on it.
+BYTES_PER_NUMBER = 12
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
 MOST_GRAM_SHARE = 1  # of the samples that they summarise
 MOST_MODE_NUMBERS = 2**22  # 32 MB: beyond, modes cost more than the steps they save
@@ -49,9 +52,14 @@ def default_method(problem: Problem) -> Method[Any]:
     if problem.lam == 0 and not held:
         return Newton()
     by_rows = isinstance(problem.penalty, RowSeparable)
+    if by_rows and _is_on_device(problem):
+        # PyTorch takes long to load: only those who need it should wait.
+        from priormtl.solvers.device import DeviceNewton  # noqa: PLC0415
+
+        return DeviceNewton()
     size, rows = problem.fit.normal_size, problem.fit.rows_per_task
     # Gram matrices are all there is, and only parts of them can be held.
-    too_large = size is not None and rows is None and size > MOST_GRAM_NUMBERS
+    too_large = size is not None and rows is None and not _is_room_for(problem, size)
     if by_rows and too_large:
         return WorkingSet(_method_for_all_rows, whole=1.0)
     if by_rows and problem.fit.shape[0] > FEW_FEATURES:
@@ -97,13 +105,32 @@ def _method_for_parts(problem: Problem) -> Method[Any]:
     return Splitting() if few and Splitting.fits(problem) else Fista(restart=True)
 
 
+def _is_on_device(problem: Problem) -> bool:
+    """Whether a device holds the Gram matrices, and its method knows the problem."""
+    if problem.constraints is not None or problem.prior.target is not None:
+        return False
+    grams = getattr(getattr(problem.fit, "moments", None), "xx", None)
+    return hasattr(grams, "tensor") and BlockQuadratic.fits(problem)
+
+
 def _gram_pays(problem: Problem) -> bool:
     """Whether Gram matrices are not much larger than what they are made of."""
     d, m = problem.fit.shape
     # Models of other losses weigh every task's samples in their own way.
     size = problem.fit.normal_size or m * d * d
     share = max(FEW_GRAM_NUMBERS, MOST_GRAM_SHARE * problem.fit.size)
-    return size <= min(MOST_GRAM_NUMBERS, share)
+    return size <= share and _is_room_for(problem, size)
+
+
+def _is_room_for(problem: Problem, size: int) -> bool:
+    """Whether Gram matrices of so many numbers can be laid out in memory.
+
+    Statistics on disk have a limit of their own, above which they stay there.
+    """
+    moments = getattr(problem.fit, "moments", None)
+    if size > getattr(moments, "most_held", size):
+        return False
+    return size <= SMALL_GRAM_NUMBERS or BYTES_PER_NUMBER * size <= free_bytes()
 
 
 def method_by_name(name: str, problem: Problem) -> Method[Any]:

@@ -92,7 +92,9 @@ def _solve_next(
     done = settle(problem, point, rules(method))
     if done is not None:
         return done
-    features = _screen(problem, point, last)
+    # Methods that choose rows by themselves, on data that they hold, need no screening.
+    chooses = getattr(method, "chooses_rows", False)
+    features = None if chooses else _screen(problem, point, last)
     if features is None:
         return solve(problem, method, coef=point, stop=rules(method))
     small = problem.restrict(features)

@@ -1,0 +1,626 @@
+"""Device Newton: Newton's method on all rows at once, where a device holds the data.
+
+The problem is that of `block_newton`: a quadratic with a penalty of rows. Sweeps over
+single rows suit a processor; a device wants few large operations. So rows are chosen
+all at once. From a point Q with gradient g, a step
+
+1. keeps the rows whose own minimum, for a Hessian h_j I of the row, is not zero:
+   ‖q^j − g^j/h_j‖ > lam_j/h_j; the others become zero,
+2. takes a Newton step on these rows, where the penalty is smooth; with unit vectors u
+   and bend = lam/‖q‖ of the rows, (H + bend (I − u uᵀ)) V = −g − lam u,
+3. sets rows to zero that the step would lead through zero,
+4. halves the step until the objective falls.
+
+This is a primal-dual active set method (Hintermüller, Ito and Kunisch, SIAM Journal on
+Optimization 13, 2002) for the ℓ2,1 norm. Where nothing falls it takes a proximal
+gradient step, so that it converges from everywhere. Newton's equations are solved by
+conjugate gradients, preconditioned by Cholesky factors of the tasks' own blocks, all at
+once, or, where ties dominate, by modes of the mean block with tasks tied exactly.
+
+Everything is in double precision. Arrays are (m, k), tasks first.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import sqrt
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl.graphs import Laplacian
+from priormtl.problem import Point, Problem
+
+try:
+    import torch
+except ModuleNotFoundError:  # `data.find_device` says so before anything is solved
+    torch = None
+
+MEMO = "layout of device Newton"
+USUAL_TOL = 3e-7  # gap that a first step aims at, per unit of the objective at zero
+SHARE = 1e-3  # of the gap that later steps leave
+MOST_NEWTON_STEPS = 50  # in one step of the method
+MOST_CG_STEPS = 300
+MOST_HALVINGS = 20
+FIRST_ROWS, GROWTH = 64, 2  # rows that join: at first, and per row there is
+MOST_DAMPING, LEAST_DAMPING = 0.3, 1e-8
+LOOSEST, TIGHTEST = 0.3, 1e-6  # relative errors of Newton directions
+RIDGE = 1e-12  # of the mean curvature: pivots that vanish
+SMALL_TRIANGLE = 128  # rows, up to which they are inverted by substitution
+RELAX, TIGHTEN = 0.5, 4.0
+ALIKE = 3.0  # ratio of diagonals up to which factors are used again
+STRONG_TIES = 20.0  # against the data's curvature: modes precondition if most are such
+LOOSE_TIE = 1e-9  # of a row that is not tied, against its curvature
+ROUNDING = 1e-14  # of the objective: changes that mean nothing
+SLOW = 0.5  # share of the gap that a step leaves, if it leads nowhere
+TINY = 1e-300
+
+Tensor = Any
+Solver = Callable[[Tensor], Tensor]
+
+
+def norms(x: Tensor) -> Tensor:
+    """Lengths of rows over all tasks (k,)."""
+    return torch.linalg.vector_norm(x, dim=0)
+
+
+# The problem.
+
+
+class Ties(NamedTuple):
+    """L of the tasks, on a device."""
+
+    times: Solver  # L x for x (m, k)
+    degree: Tensor  # (m, 1) diagonal of L
+    modes: Callable[[], tuple[Tensor, Tensor]]  # eigenvalues (m,), eigenvectors (m, m)
+
+    @classmethod
+    def of(cls, laplacian: Laplacian, device: Any) -> Self:
+        degree = put(laplacian.degree[:, np.newaxis], device)
+        weight = laplacian.one_group or laplacian.chain
+
+        def modes() -> tuple[Tensor, Tensor]:
+            known = laplacian.modes
+            if known is not None:
+                values, vectors = known
+                return put(values, device), put(np.asarray(vectors), device)
+            values, vectors = torch.linalg.eigh(put(laplacian.dense(), device))
+            return values.clamp(min=0.0), vectors
+
+        if laplacian.one_group:
+            # Tasks that agree cancel: by differences, twice.
+            def times(x: Tensor) -> Tensor:
+                apart = x - x.mean(0)
+                return weight * (apart - apart.mean(0))
+
+        elif laplacian.chain:
+
+            def times(x: Tensor) -> Tensor:
+                out, steps = torch.zeros_like(x), weight * (x[1:] - x[:-1])
+                out[1:] = steps
+                out[:-1] -= steps
+                return out
+
+        else:
+            dense = put(laplacian.dense(), device)
+
+            def times(x: Tensor) -> Tensor:
+                return dense @ x
+
+        return cls(times, degree, modes)
+
+
+def put(values: Array, device: Any) -> Tensor:
+    """Copy of an array on a device."""
+    return torch.from_numpy(np.array(values, dtype=np.float64)).to(device)
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """½ Σ qᵀ gram q − linear q, relations and ties, with the penalty Σ lam ‖row‖.
+
+    Tied intercepts are a row before those of the features.
+    """
+
+    gram: Tensor  # (m, k, k), or (1, k, k) where all tasks have the same
+    linear: Tensor  # (m, k)
+    relation: Tensor | None  # (k, k)
+    tie: Tensor  # (k,)
+    lam: Tensor  # (k,)
+    ties: Ties | None
+    own: Tensor  # (m, k) or (1, k) diagonals of the Hessian, ties not counted
+    size: float  # sum of squared targets: twice the value at Q = 0
+    n_intercepts: int
+    intercept_factor: Tensor | None = None  # (m, m) of the Hessian of their row
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """Lay a problem out on the device that holds its Gram matrices."""
+        fit: Any = problem.fit
+        prior, moments = problem.prior, fit.moments
+        d = problem.shape[0]
+        grams, linear = moments.xx, moments.xy
+        strengths = np.zeros(0)
+        if not fit.means_are_free:
+            # About zero: with the means as one more sample of the task's weight.
+            total = moments.weight * moments.y_mean
+            edge = moments.weight[:, np.newaxis] * moments.x_mean
+            grams = grams.moved(edge, moments.x_mean)
+            linear = linear + moments.x_mean * total[:, np.newaxis]
+        gram = grams.tensor
+        device = gram.device
+        if fit.ties_means:
+            strengths = np.array([fit.intercepts.tie_strength])
+            t, wide = len(gram), gram.new_empty(len(gram), d + 1, d + 1)
+            wide[:, 1:, 1:] = gram
+            wide[:, 0, 0] = put(moments.weight[:t], device)
+            wide[:, 0, 1:] = wide[:, 1:, 0] = put(edge[:t], device)
+            gram, linear = wide, np.column_stack([total, linear])
+        extra, own, relation = len(strengths), gram.diagonal(dim1=1, dim2=2), None
+        if prior.relation.nnz:
+            relation = gram.new_zeros(extra + d, extra + d)
+            relation[extra:, extra:] = put(prior.relation.toarray(), device)
+            own = own + relation.diagonal()
+        weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
+        tie = np.concatenate([strengths, prior.epsilon * weights])
+        is_tied = tie.any() and not prior.laplacian.is_zero
+        factor = None
+        if extra:
+            hessian = strengths[0] * prior.laplacian.dense() + np.diag(moments.weight)
+            factor = torch.linalg.cholesky(put(hessian, device))
+        found = cls(
+            gram,
+            put(linear, device),
+            relation,
+            put(tie, device),
+            gram.new_zeros(extra + d),
+            Ties.of(prior.laplacian, device) if is_tied else None,
+            own,
+            2.0 * fit.magnitude,
+            extra,
+            factor,
+        )
+        return found.at_lam(problem)
+
+    def at_lam(self, problem: Problem) -> Self:
+        """Same quadratic with the penalty of a problem that differs in lam only."""
+        rows = problem.lam * problem.penalty.row_weights(problem.shape[0])  # type: ignore[attr-defined]
+        lam = np.concatenate([np.zeros(self.n_intercepts), rows])
+        return replace(self, lam=put(lam, self.gram.device))
+
+    def times(self, x: Tensor) -> Tensor:
+        """Hessian times x, by one pass over the Gram matrices."""
+        if len(self.gram) == 1:
+            product = x @ self.gram[0]
+        else:
+            product = torch.bmm(self.gram, x[:, :, None])[:, :, 0]
+        if self.relation is not None:
+            product = product + x @ self.relation
+        return product if self.ties is None else product + self.tie * self.ties.times(x)
+
+    def best_intercepts(self, Q: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Q and its gradient after the rows of tied intercepts are minimised over."""
+        if not self.n_intercepts:
+            return Q, gradient
+        step = -torch.cholesky_solve(gradient[:, :1], self.intercept_factor)
+        turn = step * self.gram[:, 0]
+        turn[:, :1] += self.tie[0] * self.ties.times(step)  # type: ignore[union-attr]
+        Q = Q.clone()
+        Q[:, :1] += step
+        return Q, gradient + turn
+
+    def curvature(self) -> Tensor:
+        """Mean over tasks of each row's Hessian, ties bounded (k,)."""
+        mean = self.own.mean(0)
+        if self.ties is not None:
+            mean = mean + 2.0 * self.tie * self.ties.degree.mean()
+        return mean + TINY
+
+    def penalty(self, x: Tensor) -> Tensor:
+        return self.lam @ norms(x)
+
+    def measure(self, Q: Tensor, gradient: Tensor) -> tuple[float, float]:
+        """Objective and duality gap, as `Problem.certify` has them.
+
+        Tied intercepts must be at their best.
+        """
+        length = norms(gradient)
+        ratios = torch.where(self.lam > 0, length / (self.lam + TINY), 0.0)
+        sums = [(Q * self.linear).sum(), (Q * gradient).sum(), self.penalty(Q)]
+        along, smooth, penalty, ratio = torch.stack([*sums, ratios.max()]).tolist()
+        value, rise = 0.5 * (smooth - along + self.size), self.size - along
+        scale = min(1.0, 1.0 / ratio) if ratio > 0 else 1.0
+        if value > 0:
+            scale = min(scale, max(0.0, rise / (2.0 * value)))
+        return value + penalty, value + penalty - scale * (rise - scale * value)
+
+
+# The method.
+
+
+class Factors(NamedTuple):
+    """Inverse M⁻¹ of each task's block on some rows, with a diagonal."""
+
+    rows: Tensor
+    bend: Tensor  # (a,) part of the diagonal
+    diagonal: Tensor  # (m, a), or (1, a) where one serves all tasks
+    inverse: Tensor  # (m, a, a), or (1, a, a)
+
+    def solve(self, r: Tensor) -> Tensor:
+        if len(self.inverse) == 1:
+            return r @ self.inverse[0]
+        return torch.bmm(self.inverse, r[:, :, None])[:, :, 0]
+
+    def without(self, unit: Tensor, taken: Tensor) -> Solver | None:
+        """Inverse of M − U diag(taken) Uᵀ, by Woodbury's formula.
+
+        Column j of U is ``unit`` of row j over all tasks, so that UᵀM⁻¹U is a sum over
+        tasks. None if the difference is not positive definite.
+        """
+        if len(self.inverse) == 1:
+            within = self.inverse[0] * (unit.T @ unit)
+        else:
+            half = self.inverse * unit[:, None, :]
+            within = torch.einsum("ij,ijk->jk", unit, half)
+            del half
+        root = torch.sqrt(taken)
+        core = -root[:, None] * within * root
+        core.diagonal().add_(1.0)
+        lower, info = torch.linalg.cholesky_ex(core)
+        if int(info):
+            return None
+        small = torch.cholesky_inverse(lower) * root[:, None] * root
+
+        def solve(r: Tensor) -> Tensor:
+            first = self.solve(r)
+            return first + self.solve(((unit * first).sum(0) @ small) * unit)
+
+        return solve
+
+
+def invert(lower: Tensor) -> Tensor:
+    """Inverses of L Lᵀ, by products where these are what a device does best."""
+    inverse = invert_triangles(lower)
+    return inverse.transpose(1, 2) @ inverse
+
+
+def invert_triangles(lower: Tensor) -> Tensor:
+    """Inverses of lower triangles, by halves."""
+    k = lower.shape[-1]
+    if k <= SMALL_TRIANGLE:
+        eye = torch.eye(k, dtype=lower.dtype, device=lower.device)
+        return torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
+    half = k // 2
+    first = invert_triangles(lower[:, :half, :half])
+    last = invert_triangles(lower[:, half:, half:])
+    found = torch.zeros_like(lower)
+    found[:, :half, :half], found[:, half:, half:] = first, last
+    found[:, half:, :half] = -last @ (lower[:, half:, :half] @ first)
+    return found
+
+
+@dataclass
+class Run:
+    """Q with its gradient, moved until the gap is small enough."""
+
+    quadratic: Quadratic
+    Q: Tensor
+    gradient: Tensor
+    factors: Factors | None = None
+    value: float = field(init=False)
+    gap: float = field(init=False)
+    steps: int = 0
+    caution: float = 1.0  # factor of the curvature by which rows are chosen
+
+    def __post_init__(self) -> None:
+        self._measure()
+
+    def _measure(self) -> None:
+        q = self.quadratic
+        self.Q, self.gradient = q.best_intercepts(self.Q, self.gradient)
+        self.value, self.gap = q.measure(self.Q, self.gradient)
+
+    def minimise(self, goal: float) -> None:
+        """Steps until the gap is at most ``goal``, or nothing falls any more."""
+        for _ in range(MOST_NEWTON_STEPS):
+            if self.gap <= goal:
+                return
+            before, gap = self.value, self.gap
+            if self._newton_step():
+                self.caution = max(1.0, RELAX * self.caution)
+            elif self._proximal_step():
+                self.caution *= TIGHTEN
+            else:
+                return
+            self.steps += 1
+            self._measure()
+            # Near the optimum objectives have no digits left, but the gap has.
+            if not self.value < before and not self.gap < SLOW * gap:
+                return
+
+    def _newton_step(self) -> bool:
+        """Choose rows and take a Newton step on them; whether the objective fell."""
+        q = self.quadratic
+        h, lam = self.caution * q.curvature(), q.lam
+        size = norms(self.Q)
+        shifted = self.Q - self.gradient / h
+        length = norms(shifted)
+        free = lam == 0
+        kept = (length > lam / h) | free
+        # Rows join by and by, the steepest first: then each step is easy to take.
+        new = kept & (size == 0) & ~free
+        steep = torch.where(new, length * h / (lam + TINY), -1.0)
+        most = max(FIRST_ROWS, GROWTH * int((size > 0).sum()))
+        if int(new.sum()) > most:
+            kept = kept & (~new | (steep > torch.sort(steep)[0][-most - 1]))
+        shrunken = shifted * torch.where(kept, 1.0 - lam / h / (length + TINY), 0.0)
+        base = torch.where(kept & ((size > 0) | free), self.Q, shrunken)
+        rows = torch.nonzero(kept)[:, 0]
+        if not len(rows):
+            return False
+        # Rows that change their state turn the gradient, and cost something.
+        move, gradient = base - self.Q, self.gradient
+        cost = move.new_zeros(())
+        if bool((move != 0).any()):
+            turn = q.times(move)
+            cost = (move * (gradient + 0.5 * turn)).sum()
+            cost = cost + q.penalty(base) - q.penalty(self.Q)
+            gradient = gradient + turn
+        step = self._direction(base, gradient, rows)
+        if step is None:
+            return False
+        crosses = (((base + step) * base).sum(0) <= 0) & (lam > 0)
+        clipped = torch.where(crosses, -base, step)
+        any_crosses = bool(crosses.any())
+        if self._move(base, gradient, clipped, cost, halve=not any_crosses):
+            return True
+        return any_crosses and self._move(base, gradient, step, cost, halve=True)
+
+    def _direction(self, base: Tensor, gradient: Tensor, rows: Tensor) -> Tensor | None:
+        """Newton direction on these rows, zero on others."""
+        q, lam = self.quadratic, self.quadratic.lam[rows]
+        x = base[:, rows]
+        length = norms(x)
+        length = torch.where(length > 0, length, 1.0)
+        unit, bend = x / length, lam / length
+        downhill = -(gradient[:, rows] + lam * unit)
+        force = sqrt(float((downhill * downhill).sum() / ((lam * lam).sum() + TINY)))
+        # The penalty has no curvature along a row: rows are damped along themselves,
+        # less and less towards the optimum (as in `block_newton.newton_step`).
+        along = bend * (1.0 - min(MOST_DAMPING, max(LEAST_DAMPING, force)))
+        tol = min(LOOSEST, max(TIGHTEST, 0.3 * sqrt(force)))
+        tie = q.tie[rows]
+        degree = 0.0 if q.ties is None else q.ties.degree
+
+        def straighten(p: Tensor) -> Tensor:
+            return (along * (unit * p).sum(0)) * unit
+
+        modes = self._modes(rows, bend)
+        if modes is not None:
+            block = self._block(rows)
+
+            def multiply(p: Tensor) -> Tensor:
+                product = p @ block[0] if len(block) == 1 else None
+                if product is None:
+                    product = torch.bmm(block, p[:, :, None])[:, :, 0]
+                tied = tie * q.ties.times(p)  # type: ignore[union-attr]
+                return product + bend * p + tied - straighten(p)
+
+            found = conjugate_gradients(modes, multiply, downhill, tol)
+        else:
+            # Intercepts of a task without rows, or rows without data: not singular.
+            ridge = RIDGE * q.own.mean(0)[rows].mean() + TINY
+            factors = self._factorise(rows, bend, ridge + tie * degree)
+            if factors is None:
+                return None
+            # No more is taken from the diagonal than the factors hold of it.
+            taken = along * (factors.bend / bend.clamp(min=TINY)).clamp(max=1.0)
+            solve = factors.without(unit, taken)
+            if solve is None:
+                return None
+            excess = bend + tie * degree - factors.diagonal
+            left = along - taken
+
+            def correct(p: Tensor) -> Tensor:
+                """What the preconditioner leaves out of the Hessian, times p."""
+                rest = excess * p - (left * (unit * p).sum(0)) * unit
+                if q.ties is not None:
+                    rest = rest + tie * (q.ties.times(p) - degree * p)
+                return rest
+
+            found = corrected_gradients(solve, correct, downhill, tol)
+        step = torch.zeros_like(base)
+        step[:, rows] = found
+        return step
+
+    def _block(self, rows: Tensor) -> Tensor:
+        """Gram matrices on these rows, relations added; a copy unless these are all."""
+        q = self.quadratic
+        block = q.gram
+        if len(rows) < block.shape[1]:
+            block = block[:, rows[:, None], rows]
+        if q.relation is not None:
+            block = block + q.relation[rows[:, None], rows]
+        return block
+
+    def _factorise(self, rows: Tensor, bend: Tensor, rest: Tensor) -> Factors | None:
+        """Factors for these rows, with about this diagonal; None if there are none."""
+        q, known = self.quadratic, self.factors
+        diagonal = torch.atleast_2d(bend + rest)
+        if len(q.gram) == 1:
+            diagonal = diagonal.mean(0, keepdim=True)
+        if known is not None and torch.equal(known.rows, rows):
+            ratio = diagonal / known.diagonal
+            if bool(((ratio < ALIKE) & (ratio > 1.0 / ALIKE)).all()):
+                return known
+        self.factors = known = None  # before others take memory
+        block = self._block(rows)
+        if block is q.gram:
+            block = block.clone()
+        block.diagonal(dim1=1, dim2=2).add_(diagonal)
+        lower, info = torch.linalg.cholesky_ex(block)
+        if bool((info != 0).any()):
+            return None
+        del block
+        self.factors = Factors(rows, bend, diagonal, invert(lower))
+        return self.factors
+
+    def _modes(self, rows: Tensor, bend: Tensor) -> Solver | None:
+        """Inverse for the mean block with ties, in modes, if ties dominate.
+
+        With modes of features scaled so that all are tied alike, and those of tasks,
+        it is diagonal (as `layouts.feature_modes`).
+        """
+        q, tie = self.quadratic, self.quadratic.tie[rows]
+        if q.ties is None:
+            return None
+        strong = tie * q.ties.degree.mean() > STRONG_TIES * q.own.mean(0)[rows]
+        if 2 * int(strong.sum()) <= len(rows):
+            return None
+        bent = self._block(rows).mean(0)
+        bent.diagonal().add_(bend)
+        own = bent.diagonal()
+        least = LOOSE_TIE * torch.where(own > 0, own, 1.0)
+        scale = 1.0 / torch.sqrt(torch.maximum(tie, least))
+        stiffness, basis = torch.linalg.eigh(scale[:, None] * bent * scale)
+        stiffness = stiffness.clamp(min=1e-12 * float(stiffness[-1]))
+        basis = scale[:, None] * basis
+        values, vectors = q.ties.modes()
+        total = values[:, None] + stiffness
+        return lambda r: vectors @ ((vectors.T @ r @ basis) / total) @ basis.T
+
+    def _move(
+        self,
+        base: Tensor,
+        gradient: Tensor,
+        step: Tensor,
+        cost: Tensor,
+        *,
+        halve: bool,
+    ) -> bool:
+        """Take as much of a step as lowers the objective, if any does."""
+        q = self.quadratic
+        turn = q.times(step)
+        along, bowl = (step * gradient).sum(), (step * turn).sum()
+        before = q.penalty(base) - cost + ROUNDING * self.value
+        size = 1.0
+        for _ in range(MOST_HALVINGS if halve else 1):
+            change = size * along + 0.5 * size * size * bowl - before
+            if bool(change + q.penalty(base + size * step) < 0.0):
+                self.Q, self.gradient = base + size * step, gradient + size * turn
+                return True
+            size *= 0.5
+        return False
+
+    def _proximal_step(self) -> bool:
+        """Proximal gradient step in the metric of the rows, as long as it can be."""
+        q = self.quadratic
+        h, before, size = q.curvature(), q.penalty(self.Q), 1.0
+        for _ in range(MOST_HALVINGS):
+            target = self.Q - size * self.gradient / h
+            length, least = norms(target), size * q.lam / h
+            share = torch.where(length > least, 1.0 - least / (length + TINY), 0.0)
+            share = torch.where(q.lam > 0, share, 1.0)
+            move = share * target - self.Q
+            turn = q.times(move)
+            change = (move * (self.gradient + 0.5 * turn)).sum() - before
+            if bool(change + q.penalty(self.Q + move) < 0.0):
+                self.Q, self.gradient = self.Q + move, self.gradient + turn
+                return True
+            size *= 0.5
+        return False
+
+
+def conjugate_gradients(
+    solve: Solver, multiply: Solver, rhs: Tensor, tol: float
+) -> Tensor:
+    """Solve H x = rhs to a relative error of ``tol``, preconditioned by ``solve``."""
+    x, rest, z = torch.zeros_like(rhs), rhs, solve(rhs)
+    p, old = z, (rhs * z).sum()
+    goal = tol * tol * float(old)
+    for _ in range(MOST_CG_STEPS):
+        if float(old) <= goal:
+            break
+        product = multiply(p)
+        size = old / (p * product).sum()
+        x, rest = x + size * p, rest - size * product
+        z = solve(rest)
+        new = (rest * z).sum()
+        p, old = z + (new / old) * p, new
+    return x
+
+
+def corrected_gradients(
+    solve: Solver, correct: Solver, rhs: Tensor, tol: float
+) -> Tensor:
+    """Same for H = M + correct, where ``solve`` inverts M.
+
+    M times a direction follows from M times the last one: M is never multiplied.
+    """
+    x, rest, z = torch.zeros_like(rhs), rhs, solve(rhs)
+    p, Mp, old = z, rest, (rhs * z).sum()
+    goal = tol * tol * float(old)
+    for _ in range(MOST_CG_STEPS):
+        if float(old) <= goal:
+            break
+        product = Mp + correct(p)
+        size = old / (p * product).sum()
+        x, rest = x + size * p, rest - size * product
+        z = solve(rest)
+        new = (rest * z).sum()
+        p, Mp, old = z + (new / old) * p, rest + (new / old) * Mp, new
+    return x
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceNewtonState:
+    """State of device Newton."""
+
+    point: Point
+    run: Run | None = None  # what led there: its rows and factors serve again
+
+
+@dataclass(frozen=True)
+class DeviceNewton:
+    """For squared loss with row penalties, on Gram matrices that a device holds.
+
+    The first step closes the gap to what tolerances usually ask for, further ones all
+    but a small share of it.
+    """
+
+    check_every: ClassVar[int] = 1
+    chooses_rows: ClassVar[bool] = True  # paths need not screen
+
+    def start(self, problem: Problem, point: Point) -> DeviceNewtonState:
+        return DeviceNewtonState(point)
+
+    def step(self, problem: Problem, state: DeviceNewtonState) -> DeviceNewtonState:
+        quadratic, factors = _lay_out(problem)
+        first, device = quadratic.n_intercepts, quadratic.gram.device
+        coef = state.point.coef
+        if state.run is not None:
+            run = Run(quadratic, state.run.Q, state.run.gradient, state.run.factors)
+        else:
+            Q = np.ascontiguousarray(coef.T)
+            if first:
+                Q = np.column_stack([problem.fit.intercept(coef), Q])
+                start = put(Q, device)
+                gradient = quadratic.times(start) - quadratic.linear
+            else:
+                start, gradient = put(Q, device), put(state.point.gradient.T, device)
+            run = Run(quadratic, start, gradient, factors)
+        usual = USUAL_TOL * problem.null_objective
+        run.minimise(usual if run.gap > usual else SHARE * run.gap)
+        problem.memo[MEMO][2] = run.factors
+        found = run.Q[:, first:].T.contiguous().cpu().numpy()
+        return DeviceNewtonState(problem.at(found, near=state.point), run)
+
+
+def _lay_out(problem: Problem) -> tuple[Quadratic, Factors | None]:
+    """Quadratic of a problem, laid out once for all lam, and the last factors."""
+    source = problem.fit, problem.prior, problem.penalty
+    known = problem.memo.get(MEMO)
+    if known is None or not all(a is b for a, b in zip(known[0], source, strict=True)):
+        known = [source, Quadratic.of(problem), None]
+        problem.memo[MEMO] = known
+    return known[1].at_lam(problem), known[2]
