@@ -244,3 +244,21 @@ def test_what_a_device_cannot_do_is_said():
 def test_the_device_chooses_the_method():
     posed = priormtl.model.Model(lam=3.0).pose(summarize(X, Y, TASK, device=DEVICE))
     assert priormtl.solvers.default_method(posed.problem) == DeviceNewton()
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        FeaturePrior.near({0: 1.0}),
+        FeaturePrior.nonnegative([0]),
+        FeaturePrior.common([0, 1]),
+    ],
+)
+def test_statements_give_the_same_model_with_a_device(prior):
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(200, 6)), np.repeat(np.arange(10), 20)
+    y = X @ rng.normal(size=6) + rng.normal(size=200)
+    settings = {"feature_prior": prior, "task_prior": "mean", "lam": 2.0, "tol": 1e-10}
+    here = MultiTaskRegressor(**settings).fit(X, y, task=task)
+    there = MultiTaskRegressor(device="cpu", **settings).fit(X, y, task=task)
+    np.testing.assert_allclose(there.coef_, here.coef_, atol=1e-7)
