@@ -57,6 +57,9 @@ def test_uncorrelated_random_effects_are_those_of_statsmodels(seed):
     ours = [model.intercept_sd_, model.task_sd_[0], model.noise_sd_]
     theirs = np.sqrt([*fitted.vcomp, fitted.scale])
     np.testing.assert_allclose(ours, theirs, rtol=5e-3)
+    days = model.summary(level=0.95).features[0]
+    assert days.error == pytest.approx(fitted.bse_fe["days"], rel=5e-3)
+    assert days.between == pytest.approx(model.task_sd_[0], rel=1e-4)
     deviations = np.array([fitted.random_effects[i] for i in range(18)])
     np.testing.assert_allclose(
         model.intercept_ - fixed[0], deviations[:, 0], rtol=1e-2, atol=0.1

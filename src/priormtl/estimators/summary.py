@@ -500,7 +500,7 @@ def _features(
         return tuple(rows)
     d, m = len(found.selected), len(coef)
     place = {int(j): i for i, j in enumerate(found.selected)}
-    variances, between = np.diag(found.mean)[-d:], found.between[-d:]
+    variances, between = np.diag(found.mean)[-d:], found.between
     for number, (row, j) in enumerate(zip(rows, order, strict=True)):
         i = place[int(j)]
         varies = bool(np.isfinite(between[i]))

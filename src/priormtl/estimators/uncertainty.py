@@ -51,7 +51,7 @@ class Covariances(NamedTuple):
     own: Array  # (m, k, k) of each task
     cross: Array  # (m, k, k) of each task and the mean of all
     mean: Array  # (k, k) of the mean of all tasks
-    between: Array  # (k,) variances between tasks; NaN where ties are not to a mean
+    between: Array  # (selected,) of slopes; NaN where ties are not to a mean
     noise_variance: float
     degrees: Array  # (m,) effective degrees of freedom of each task
 
@@ -121,12 +121,13 @@ def covariances(
         rhs[:m] = np.eye(k) / m
         cross = noise * factor.solve(rhs)[:m]
         mean = cross.mean(axis=0)
-    between = np.full(k, np.nan)
+    between = np.full(d, np.nan)
     if prior.laplacian.one_group and prior.epsilon > 0:
-        precision = np.diag(tie) if tie.ndim == 2 else tie
+        # σ² / t_j also where intercepts are tied at zero features: the matrix ``tie``
+        # is about the means of the features, and has more on its diagonal.
         with np.errstate(divide="ignore"):
-            between = noise / (prior.laplacian.one_group * precision)
-        between[extra:][common] = 0.0
+            between = noise / (prior.laplacian.one_group * prior.epsilon * ties)
+        between[common] = 0.0
     return Covariances(kind, selected, own, cross, mean, between, noise, degrees)
 
 
