@@ -313,13 +313,11 @@ def _audit_relations(
     scaled = None
     if targets is not None and prior.target is not None:
         scaled = targets._replace(values=prior.target)
-    largest = max(
-        float(np.linalg.norm(P, axis=1).max(initial=0.0)) for P in (before, fitted.coef)
-    )
+    largest = float(np.linalg.norm(fitted.coef, axis=1).max(initial=0.0))
     return _assemble(
         "feature",
         describe_rows(known.matrix(d), name_features(moments.features, d), targets),
-        before=measure_violations(prior.D, before, scaled, largest),
+        before=np.minimum(measure_violations(prior.D, before, scaled, largest), 1.0),
         after=measure_violations(prior.D, fitted.coef, scaled, largest),
         costs=0.5 * prior.theta * np.sum((prior.D @ fitted.coef - C) ** 2, axis=1),
         tests=_test_relations(weighted, before, C),

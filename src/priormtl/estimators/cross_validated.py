@@ -649,7 +649,7 @@ outlier_tasks_
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = MultiTaskRegressorCV(epsilons=[0.1, 10.0]).fit(X, y, task=task)
     >>> model.structure_["ties"], len(model.cv_results_["params"])
-    ('adaptive', 86)
+    ('adaptive', 26)
     """
 
     _scores_from_statistics = True

@@ -58,6 +58,7 @@ RIDGE = 1e-10  # of curvature, for what no task determines
 NODES = np.linspace(-1.0, 1.0, 33)  # of integrals over σ²
 OUTSIDE = 1e-8  # probability beyond them
 MOST_HALVES = 3
+ROUNDING = 1e-13  # of ties, in sums over tasks
 
 Mask = NDArray[np.bool_]
 
@@ -361,7 +362,9 @@ class Prediction:
         for step in range(steps + 1):
             weight = np.where(own, 1.0, self.stiffness) * graph.weight
             order = replace(self.order, graph=replace(graph, weight=weight))
-            factor = order.factorise(pivots, 1.0 / self.spread)
+            # Strong ties are rounded: no data may be as weak as that.
+            held = ROUNDING * float(weight.max()) / self.spread
+            factor = order.factorise(pivots + np.diag(held), 1.0 / self.spread)
             coef = factor.solve(right)[:, :, 0]
             nodes, edges = factor.selected_inverse()
             if step == steps:
