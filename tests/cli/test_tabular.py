@@ -293,3 +293,21 @@ def test_reports_show_the_linear_part_and_the_share_of_trees(exams, fitted, tmp_
     found = load(fitted[0]).predict(frame.drop(columns=TARGETS))
     r2 = 1 - np.mean((frame["score"] - found) ** 2) / frame["score"].var(ddof=0)
     assert f"R² {r2:.3g} on the given rows" in scored.stdout
+
+
+def test_tasks_that_stand_out_are_named(tmp_path):
+    rng = np.random.default_rng(0)
+    shops = np.repeat([f"shop {k}" for k in range(8)], 12)
+    price = rng.normal(size=96)
+    sales = price + 5.0 * (shops == "shop 3") + rng.normal(size=96)
+    table = tmp_path / "sales.csv"
+    pd.DataFrame({"shop": shops, "price": price, "sales": sales}).to_csv(
+        table, index=False
+    )
+    words = ("--task", "shop", "--target", "sales", "--trees", "none")
+    result = run("fit", table, *words, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    (line,) = (one for one in result.output.splitlines() if "Furthest" in one)
+    assert line.startswith(
+        "Furthest from the mean task, at average features (95 %): shop 3 by "
+    )

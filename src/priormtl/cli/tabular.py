@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 20_000_000  # rows × columns; curves need about ten times the memory
 ERRORS = {False: "root mean squared error", True: "log-loss"}  # by classify
+MOST_TASKS = 3  # that stand out and are named
 
 
 class Frame(NamedTuple):
@@ -206,8 +207,26 @@ def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str
         "gap": certificate.gap,
         "relative_gap": certificate.relative,
         "statements": list_statements(summary),
+        "stand_out": list_far_tasks(linear),
         "strongest": list_effects(summary, wiggles),
     }
+
+
+def list_far_tasks(model: Any) -> list[dict[str, Any]]:
+    """Tasks whose effect at average features is furthest from the mean, for certain.
+
+    Intervals of 95 %; without them (classes, large models) there are no such tasks.
+    """
+    try:
+        tasks = model.summary(level=0.95).tasks
+    except ValueError:
+        return []
+    sure = [one for one in tasks if one.lower is not None and one.lower * one.upper > 0]
+    sure.sort(key=lambda one: -min(abs(one.lower), abs(one.upper)))
+    return [
+        {"task": _plain(one.task), "from": one.lower, "to": one.upper}
+        for one in sure[:MOST_TASKS]
+    ]
 
 
 def held_out_errors(
@@ -277,6 +296,12 @@ def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
     gap, seconds = max(facts["relative_gap"], 0.0), facts["seconds"]
     yield f"Relative duality gap {gap:.1g}; {seconds:.1f} s."
     yield from statement_lines(facts)
+    if facts["stand_out"]:
+        words = ", ".join(
+            f"{one['task']} by {one['from']:.3g} to {one['to']:.3g}"
+            for one in facts["stand_out"]
+        )
+        yield f"Furthest from the mean task, at average features (95 %): {words}."
     if facts["strongest"]:
         part = " of the linear part" if facts["trees"] else ""
         yield f"Strongest effects{part} (of one standard deviation; mean and range):"

@@ -1,8 +1,11 @@
 // Sections in their order; each is opened only where there is something to show.
 
-// Least to largest coefficient as a line, the mean as a dot.
+// Least to largest coefficient as a line, the mean as a dot; per standard deviation,
+// by which features are ranked, where that is known.
 function rangePicture(table) {
-  const [low, high, mean] = ["min", "max", "mean"].map((name) => table.column(name).values);
+  const units = featureUnits();
+  const scaled = (values) => Array.from(values, (value, row) => (units ? value * units[row] : value));
+  const [low, high, mean] = ["min", "max", "mean"].map((name) => scaled(table.column(name).values));
   let limit = 0;
   for (let row = 0; row < table.size; row += 1) limit = Math.max(limit, Math.abs(low[row]), Math.abs(high[row]));
   const place = (value) => 100 + (limit ? (92 * value) / limit : 0);
@@ -56,7 +59,8 @@ function addTable(section, name, pictures) {
 }
 
 const map = new HeatMap(openSection("coefficients"));
-addTable(openSection("features"), "features", { "Least, mean, largest": rangePicture(data.tables.features) });
+const ranges = featureUnits() ? "Least, mean, largest per deviation" : "Least, mean, largest";
+addTable(openSection("features"), "features", { [ranges]: rangePicture(data.tables.features) });
 const charts = [];
 const tasks = openSection("tasks");
 if (data.tables.tasks.size > 1) charts.push(new TaskChart(tasks).chart);
