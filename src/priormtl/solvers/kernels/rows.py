@@ -506,6 +506,14 @@ def right_norm(sign: float, x: Array) -> float:
 
 
 @compiled
+def shrink_called(
+    row: Any, target: Array, length: float, guess: float, work: Array
+) -> float:
+    """``shrink_row`` as a function of its own, compiled once for all rows of a sign."""
+    return shrink_row(row, target, length, guess, work)
+
+
+@compiled
 def shrink_signed_row(
     row: Any, x: Array, target: Array, guess: float, work: Array
 ) -> float:
@@ -530,7 +538,7 @@ def shrink_signed_row(
         length = norm(right)
         if length <= row.lam:
             return -1.0
-        mu = shrink_row(part, right, length, mu, work)
+        mu = shrink_called(part, right, length, mu, work)
         wrong = False
         for i in range(m):
             pulls[i] = target[i]
@@ -562,7 +570,7 @@ def update_signed_row(
         move[:] = 0.0
         return -1.0
     if row.kind != LOOSE:
-        mu = shrink_row(row, target, norm(target), guess, work)
+        mu = shrink_called(row, target, norm(target), guess, work)
         if right_norm(-sign, move) > 0.0:
             mu = shrink_signed_row(row, x, target, guess, work)
         if mu >= 0.0:
@@ -576,7 +584,7 @@ def update_signed_row(
     if length <= row.lam:
         move[:] = 0.0
         return -1.0
-    return shrink_row(loose, target, length, guess, work)
+    return shrink_called(loose, target, length, guess, work)
 
 
 @compiled
