@@ -53,7 +53,6 @@ def test_scikit_learn_checks(estimator, check):
         MultiTaskClassifier(loss="squared"),
         MultiTaskRegressorCV(lams=3, ties="uniform", selection="1se", n_jobs=2),
         MultiTaskClassifierCV(lams=3, cv=3),
-        MultiTaskClassifierCV(lams=3, cv=3, loss="squared"),
     ],
     expected_failed_checks=list_wrong_checks,
 )

@@ -24,7 +24,6 @@ RAW = {"kernels": PUBLISHED, "normalize": False, "fit_intercept": False, "tol": 
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        MKMTL(tol=1e-9),
         MKMTL(variant="shared", p=4.0, standardize=True, tol=1e-9),
         MKMTLClassifier(tol=1e-9),
     ],

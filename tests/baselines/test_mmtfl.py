@@ -22,7 +22,6 @@ BOTH_LOSSES = pytest.mark.parametrize("loss", ["squared", "logistic"])
 @parametrize_with_checks(
     [
         MMTFL(p=1, k=2, standardize=True),
-        MMTFL(1e-3, p=2, k=2, task_weight="mean"),
         MMTFLClassifier(),
     ],
     expected_failed_checks=list_wrong_checks,
