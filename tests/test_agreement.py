@@ -1,4 +1,4 @@
-"""Every method against an independent solver, on hundreds of small problems of all kinds.
+"""Every method against an independent solver, on hundreds of small random problems.
 
 The reference is written in cvxpy from raw rows, with explicit intercepts and explicit
 sums over relations and ties: it shares no matrix and no moment with the library.

@@ -137,7 +137,9 @@ def lay_out_system(
     kind = np.where(blocks.common, COMMON, kind).astype(np.intp)
     steepest = np.max(own + 2.0 * np.outer(blocks.tie, graph.degree), axis=1)
     strengths = blocks.lam, blocks.tie, steepest
-    return System(data, linear, own, *strengths, kind, blocks.sign, graph)
+    # Loops for constraints are compiled only where there are some.
+    sign = blocks.sign if blocks.is_constrained else None
+    return System(data, linear, own, *strengths, kind, sign, graph)
 
 
 def run_sweeps(sweep: Callable[[], float], least: int, limit: float) -> float:
@@ -161,8 +163,10 @@ def penalty(lam: Array, Q: Array) -> float:
     return float(lam @ np.sqrt(np.einsum("ij,ij->i", Q, Q)))
 
 
-def is_outside(sign: Array, Q: Array) -> bool:
+def is_outside(sign: Array | None, Q: Array) -> bool:
     """Whether an extrapolation has led out of the signs of rows."""
+    if sign is None:
+        return False
     signed = np.flatnonzero(sign)
     return bool(np.any(sign[signed, np.newaxis] * Q[signed] < 0))
 

@@ -15,6 +15,8 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
@@ -206,7 +208,7 @@ class Row(NamedTuple):
     tie: float
     lam: float
     steepest: float  # bound on T
-    sign: float  # 1: x ≥ 0, −1: x ≤ 0, 0: any
+    sign: float | None  # 1: x ≥ 0, −1: x ≤ 0, 0: any; None: no row is constrained
 
 
 @compiled
@@ -588,6 +590,47 @@ def update_signed_row(
 
 
 @compiled
+def update_if_constrained(
+    row: Any, x: Array, slope: Array, guess: float, work: Array
+) -> tuple[bool, float]:
+    """New values into ``work`` if x has a sign or is the same in all tasks."""
+    if row.kind == COMMON:
+        return True, update_common_row(row, x, slope, work)
+    if row.sign != 0.0:
+        return True, update_signed_row(row, x, slope, guess, work)
+    return False, -1.0
+
+
+def update_constrained(
+    row: Any, x: Array, slope: Array, guess: float, work: Array
+) -> tuple[bool, float]:
+    """``update_if_constrained``; compiled only for systems that have constraints."""
+    raise NotImplementedError("only compiled loops call it")
+
+
+# The annotations of a chooser and of what it chooses differ: hence strict=False.
+@overload(update_constrained, strict=False)
+def _choose_update(row: Any, x: Any, slope: Any, guess: Any, work: Any) -> Any:
+    if isinstance(row.types[row.fields.index("sign")], types.NoneType):
+        return lambda row, x, slope, guess, work: (False, -1.0)
+    return lambda row, x, slope, guess, work: update_if_constrained(  # noqa: PLW0108
+        row, x, slope, guess, work
+    )
+
+
+def take_sign(sign: Any, j: int) -> Any:
+    """Sign of row ``j``; None where no row is constrained."""
+    raise NotImplementedError("only compiled loops call it")
+
+
+@overload(take_sign, strict=False)
+def _choose_sign(sign: Any, j: Any) -> Any:
+    if isinstance(sign, types.NoneType):
+        return lambda sign, j: None
+    return lambda sign, j: sign[j]
+
+
+@compiled
 def update_row(
     row: Any, x: Array, slope: Array, guess: float, work: Array
 ) -> tuple[float, bool]:
@@ -598,12 +641,9 @@ def update_row(
     """
     if guess < 0.0 and norm(x) == 0.0 and norm(slope) <= row.lam:
         return guess, False
-    move, target, mu = work[0], work[5], -1.0
-    if row.kind == COMMON:
-        mu = update_common_row(row, x, slope, work)
-    elif row.sign != 0.0:
-        mu = update_signed_row(row, x, slope, guess, work)
-    else:
+    move, target = work[0], work[5]
+    done, mu = update_constrained(row, x, slope, guess, work)
+    if not done:
         find_target(row, x, slope, target)
         length = norm(target)
         if length <= row.lam:
@@ -633,7 +673,7 @@ class System(NamedTuple):
     tie: Array  # (k,)
     steepest: Array  # (k,) bound on each row's Hessian, ties counted
     kind: Index  # (k,) how each row sees the graph: as it is, LOOSE, or COMMON
-    sign: Array  # (k,)
+    sign: Array | None  # (k,); None: no row is constrained
     graph: Graph
 
 
@@ -647,7 +687,7 @@ def pick_row(system: Any, j: int) -> Row:
         system.tie[j],
         system.lam[j],
         system.steepest[j],
-        system.sign[j],
+        take_sign(system.sign, j),
     )
 
 
