@@ -20,7 +20,7 @@ from priormtl.solvers import (
     max_iter,
     solve,
 )
-from priormtl.solvers.proximal_newton import _search
+from priormtl.solvers.newton import _search
 
 
 def run(problem, method, tol):

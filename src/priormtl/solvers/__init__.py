@@ -20,10 +20,9 @@ from priormtl.solvers.loop import (
     solve,
     stalled,
 )
-from priormtl.solvers.newton import Newton
+from priormtl.solvers.newton import Newton, ProximalNewton
 from priormtl.solvers.nuclear import NuclearNewton, NuclearSplitting
 from priormtl.solvers.path import lam_grid, solve_path
-from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.row_descent import RowDescent
 from priormtl.solvers.solver import Solver
 from priormtl.solvers.splitting import Splitting

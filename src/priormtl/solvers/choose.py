@@ -11,9 +11,8 @@ from priormtl.solvers.block_newton import BlockNewton
 from priormtl.solvers.blocks import BlockQuadratic
 from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.loop import Method
-from priormtl.solvers.newton import Newton
+from priormtl.solvers.newton import Newton, ProximalNewton
 from priormtl.solvers.nuclear import NuclearNewton, NuclearSplitting
-from priormtl.solvers.proximal_newton import ProximalNewton
 from priormtl.solvers.row_descent import RowDescent
 from priormtl.solvers.splitting import Splitting
 from priormtl.solvers.working_set import WorkingSet
