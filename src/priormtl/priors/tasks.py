@@ -198,8 +198,9 @@ class Nested:
                 )
             if len(path) != depth or not path:
                 raise ValueError(
-                    f"task_prior must name {max(depth, 1)} groups of every task, as "
-                    f"for {tasks[0]!r}: got {path or 'none'} for {task!r}."
+                    "task_prior must name a group for every task, at as many levels "
+                    f"({max(depth, 1)}) as for {tasks[0]!r}: got {path or 'none'} for "
+                    f"{task!r}."
                 )
         groups = {path[:n] for path in paths for n in range(depth + 1)}
         return paths, sorted(
