@@ -17,6 +17,10 @@ gradient step, so that it converges from everywhere. Newton's equations are solv
 conjugate gradients, preconditioned by Cholesky factors of the tasks' own blocks, all at
 once, or, where ties dominate, by modes of the mean block with tasks tied exactly.
 
+From zero, a few accelerated proximal gradient steps come first: each is a tenth of a
+Newton step's operations, and together they find most rows. What is left is bound by the
+time to launch operations wherever Gram matrices are small, so there are few of them.
+
 Everything is in double precision. Arrays are (m, k), tasks first.
 """
 
@@ -27,7 +31,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
 from priormtl.problem import Point, Problem
 
@@ -39,12 +43,15 @@ except ModuleNotFoundError:  # `data.find_device` says so before anything is sol
 MEMO = "layout of device Newton"
 USUAL_TOL = 3e-7  # gap that a first step aims at, per unit of the objective at zero
 SHARE = 1e-3  # of the gap that later steps leave
+FIRST_STEPS = 30  # accelerated ones, from zero
+POWER_STEPS, MARGIN = 12, 1.05  # for the largest eigenvalue, which they underestimate
 MOST_NEWTON_STEPS = 50  # in one step of the method
 MOST_CG_STEPS = 300
 MOST_HALVINGS = 20
 FIRST_ROWS, GROWTH = 64, 2  # rows that join: at first, and per row there is
 MOST_DAMPING, LEAST_DAMPING = 0.3, 1e-8
 LOOSEST, TIGHTEST = 0.3, 1e-6  # relative errors of Newton directions
+FEW_TASKS = 256  # up to here, one product with L is quicker than differences
 RIDGE = 1e-12  # of the mean curvature: pivots that vanish
 SMALL_TRIANGLE = 128  # rows, up to which they are inverted by substitution
 RELAX, TIGHTEN = 0.5, 4.0
@@ -70,14 +77,17 @@ def norms(x: Tensor) -> Tensor:
 class Ties(NamedTuple):
     """L of the tasks, on a device."""
 
-    times: Solver  # L x for x (m, k)
+    times: Solver  # L x for x (m, k), without cancellation
     degree: Tensor  # (m, 1) diagonal of L
+    dense: Tensor | None  # (m, m) L, unless tasks are many
     modes: Callable[[], tuple[Tensor, Tensor]]  # eigenvalues (m,), eigenvectors (m, m)
 
     @classmethod
     def of(cls, laplacian: Laplacian, device: Any) -> Self:
         degree = put(laplacian.degree[:, np.newaxis], device)
         weight = laplacian.one_group or laplacian.chain
+        is_needed = not weight or len(degree) <= FEW_TASKS
+        dense = put(laplacian.dense(), device) if is_needed else None
 
         def modes() -> tuple[Tensor, Tensor]:
             known = laplacian.modes
@@ -102,17 +112,29 @@ class Ties(NamedTuple):
                 return out
 
         else:
-            dense = put(laplacian.dense(), device)
 
             def times(x: Tensor) -> Tensor:
                 return dense @ x
 
-        return cls(times, degree, modes)
+        return cls(times, degree, dense, modes)
+
+    def between(self, x: Tensor) -> Tensor:
+        """Off-diagonal part of L times x, for directions that need not be exact."""
+        product = self.times(x) if self.dense is None else self.dense @ x
+        return torch.addcmul(product, self.degree, x, value=-1.0)
 
 
 def put(values: Array, device: Any) -> Tensor:
     """Copy of an array on a device."""
     return torch.from_numpy(np.array(values, dtype=np.float64)).to(device)
+
+
+class Numbers(NamedTuple):
+    """Numbers of rows (k,) in ordinary memory, where rows are chosen."""
+
+    lam: Array
+    curvature: Array
+    strongly_tied: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +150,10 @@ class Quadratic:
     tie: Tensor  # (k,)
     lam: Tensor  # (k,)
     ties: Ties | None
-    own: Tensor  # (m, k) or (1, k) diagonals of the Hessian, ties not counted
+    own: Tensor  # (k,) diagonal of the Hessian, mean over tasks, ties not counted
+    curvature: Tensor  # (k,) the same with a bound on ties
     size: float  # sum of squared targets: twice the value at Q = 0
+    numbers: Numbers
     n_intercepts: int
     intercept_factor: Tensor | None = None  # (m, m) of the Hessian of their row
 
@@ -164,6 +188,12 @@ class Quadratic:
         weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
         tie = np.concatenate([strengths, prior.epsilon * weights])
         is_tied = tie.any() and not prior.laplacian.is_zero
+        ties = Ties.of(prior.laplacian, device) if is_tied else None
+        own, strength = own.mean(0), put(tie, device)
+        tied = strength * (0.0 if ties is None else ties.degree.mean())
+        curvature = own + 2.0 * tied + TINY
+        strong = (tied > STRONG_TIES * own).cpu().numpy()
+        numbers = Numbers(np.zeros(0), curvature.cpu().numpy(), strong)
         factor = None
         if extra:
             hessian = strengths[0] * prior.laplacian.dense() + np.diag(moments.weight)
@@ -172,11 +202,13 @@ class Quadratic:
             gram,
             put(linear, device),
             relation,
-            put(tie, device),
+            strength,
             gram.new_zeros(extra + d),
-            Ties.of(prior.laplacian, device) if is_tied else None,
+            ties,
             own,
+            curvature,
             2.0 * fit.magnitude,
+            numbers,
             extra,
             factor,
         )
@@ -186,7 +218,8 @@ class Quadratic:
         """Same quadratic with the penalty of a problem that differs in lam only."""
         rows = problem.lam * problem.penalty.row_weights(problem.shape[0])  # type: ignore[attr-defined]
         lam = np.concatenate([np.zeros(self.n_intercepts), rows])
-        return replace(self, lam=put(lam, self.gram.device))
+        there = put(lam, self.gram.device)
+        return replace(self, lam=there, numbers=self.numbers._replace(lam=lam))
 
     def times(self, x: Tensor) -> Tensor:
         """Hessian times x, by one pass over the Gram matrices."""
@@ -209,12 +242,17 @@ class Quadratic:
         Q[:, :1] += step
         return Q, gradient + turn
 
-    def curvature(self) -> Tensor:
-        """Mean over tasks of each row's Hessian, ties bounded (k,)."""
-        mean = self.own.mean(0)
-        if self.ties is not None:
-            mean = mean + 2.0 * self.tie * self.ties.degree.mean()
-        return mean + TINY
+    def shrink(self, x: Tensor, size: Any) -> Tensor:
+        """Proximal operator of the penalty, with steps ``size`` (k,) or a number."""
+        length, least = norms(x), size * self.lam
+        return x * (1.0 - least / (length + TINY)).clamp(min=0.0)
+
+    def largest_eigenvalue(self) -> Tensor:
+        """Of the Hessian, about, by the power method from the largest diagonals."""
+        x = torch.sqrt(self.curvature).expand_as(self.linear)
+        for _ in range(POWER_STEPS):
+            x = self.times(x / torch.linalg.vector_norm(x))
+        return MARGIN * torch.linalg.vector_norm(x)
 
     def penalty(self, x: Tensor) -> Tensor:
         return self.lam @ norms(x)
@@ -241,7 +279,7 @@ class Quadratic:
 class Factors(NamedTuple):
     """Inverse M⁻¹ of each task's block on some rows, with a diagonal."""
 
-    rows: Tensor
+    rows: Index
     bend: Tensor  # (a,) part of the diagonal
     diagonal: Tensor  # (m, a), or (1, a) where one serves all tasks
     inverse: Tensor  # (m, a, a), or (1, a, a)
@@ -269,7 +307,7 @@ class Factors(NamedTuple):
         lower, info = torch.linalg.cholesky_ex(core)
         if int(info):
             return None
-        small = torch.cholesky_inverse(lower) * root[:, None] * root
+        small = invert(lower[None])[0] * root[:, None] * root
 
         def solve(r: Tensor) -> Tensor:
             first = self.solve(r)
@@ -322,6 +360,8 @@ class Run:
 
     def minimise(self, goal: float) -> None:
         """Steps until the gap is at most ``goal``, or nothing falls any more."""
+        if self.gap > goal and not bool(self.Q[:, self.quadratic.n_intercepts :].any()):
+            self._find_rows()
         for _ in range(MOST_NEWTON_STEPS):
             if self.gap <= goal:
                 return
@@ -338,30 +378,48 @@ class Run:
             if not self.value < before and not self.gap < SLOW * gap:
                 return
 
+    def _find_rows(self) -> None:
+        """Accelerated proximal gradient steps (FISTA), if they lower the objective."""
+        q, begin = self.quadratic, (self.Q, self.gradient, self.value, self.gap)
+        reach = 1.0 / q.largest_eigenvalue()
+        ahead, slope, momentum = self.Q, self.gradient, 1.0
+        for _ in range(FIRST_STEPS):
+            last, last_gradient = self.Q, self.gradient
+            self.Q = q.shrink(ahead - reach * slope, reach)
+            self.gradient = q.times(self.Q) - q.linear
+            faster = 0.5 + sqrt(0.25 + momentum * momentum)
+            share, momentum = (momentum - 1.0) / faster, faster
+            ahead = torch.lerp(last, self.Q, 1.0 + share)
+            slope = torch.lerp(last_gradient, self.gradient, 1.0 + share)
+        self._measure()
+        if not self.value < begin[2]:
+            self.Q, self.gradient, self.value, self.gap = begin
+
     def _newton_step(self) -> bool:
         """Choose rows and take a Newton step on them; whether the objective fell."""
         q = self.quadratic
-        h, lam = self.caution * q.curvature(), q.lam
-        size = norms(self.Q)
-        shifted = self.Q - self.gradient / h
-        length = norms(shifted)
+        h, lam = self.caution * q.numbers.curvature, q.numbers.lam
+        shifted = self.Q - self.gradient / (self.caution * q.curvature)
+        size, length = torch.stack([norms(self.Q), norms(shifted)]).cpu().numpy()
         free = lam == 0
-        kept = (length > lam / h) | free
+        kept, stays = (length > lam / h) | free, (size > 0) | free
         # Rows join by and by, the steepest first: then each step is easy to take.
-        new = kept & (size == 0) & ~free
-        steep = torch.where(new, length * h / (lam + TINY), -1.0)
-        most = max(FIRST_ROWS, GROWTH * int((size > 0).sum()))
-        if int(new.sum()) > most:
-            kept = kept & (~new | (steep > torch.sort(steep)[0][-most - 1]))
-        shrunken = shifted * torch.where(kept, 1.0 - lam / h / (length + TINY), 0.0)
-        base = torch.where(kept & ((size > 0) | free), self.Q, shrunken)
-        rows = torch.nonzero(kept)[:, 0]
+        new = np.flatnonzero(kept & ~stays)
+        most = max(FIRST_ROWS, GROWTH * int(np.count_nonzero(size)))
+        if len(new) > most:
+            steep = length[new] * h[new] / lam[new]
+            kept[new[np.argsort(steep)[:-most]]] = False
+        rows = np.flatnonzero(kept)
         if not len(rows):
             return False
-        # Rows that change their state turn the gradient, and cost something.
-        move, gradient = base - self.Q, self.gradient
-        cost = move.new_zeros(())
-        if bool((move != 0).any()):
+        base, gradient, cost = self.Q, self.gradient, self.Q.new_zeros(())
+        if (kept != stays).any():
+            # Rows that change their state turn the gradient, and cost something.
+            shrunken = 1.0 - lam / h / (length + TINY)
+            shares = np.where(kept & stays, 1.0, 0.0), np.where(stays, 0.0, shrunken)
+            old, joining = put(np.stack([shares[0], kept * shares[1]]), base.device)
+            base = old * base + joining * shifted
+            move = base - self.Q
             turn = q.times(move)
             cost = (move * (gradient + 0.5 * turn)).sum()
             cost = cost + q.penalty(base) - q.penalty(self.Q)
@@ -369,17 +427,17 @@ class Run:
         step = self._direction(base, gradient, rows)
         if step is None:
             return False
-        crosses = (((base + step) * base).sum(0) <= 0) & (lam > 0)
+        crosses = (((base + step) * base).sum(0) <= 0) & (q.lam > 0)
         clipped = torch.where(crosses, -base, step)
         any_crosses = bool(crosses.any())
         if self._move(base, gradient, clipped, cost, halve=not any_crosses):
             return True
         return any_crosses and self._move(base, gradient, step, cost, halve=True)
 
-    def _direction(self, base: Tensor, gradient: Tensor, rows: Tensor) -> Tensor | None:
+    def _direction(self, base: Tensor, gradient: Tensor, kept: Index) -> Tensor | None:
         """Newton direction on these rows, zero on others."""
-        q, lam = self.quadratic, self.quadratic.lam[rows]
-        x = base[:, rows]
+        q, rows = self.quadratic, torch.as_tensor(kept, device=base.device)
+        x, lam = base[:, rows], self.quadratic.lam[rows]
         length = norms(x)
         length = torch.where(length > 0, length, 1.0)
         unit, bend = x / length, lam / length
@@ -395,8 +453,9 @@ class Run:
         def straighten(p: Tensor) -> Tensor:
             return (along * (unit * p).sum(0)) * unit
 
-        modes = self._modes(rows, bend)
-        if modes is not None:
+        strong = np.count_nonzero(q.numbers.strongly_tied[kept])
+        if 2 * strong > len(kept):
+            modes = self._modes(rows, bend)
             block = self._block(rows)
 
             def multiply(p: Tensor) -> Tensor:
@@ -409,8 +468,8 @@ class Run:
             found = conjugate_gradients(modes, multiply, downhill, tol)
         else:
             # Intercepts of a task without rows, or rows without data: not singular.
-            ridge = RIDGE * q.own.mean(0)[rows].mean() + TINY
-            factors = self._factorise(rows, bend, ridge + tie * degree)
+            ridge = RIDGE * q.own[rows].mean() + TINY
+            factors = self._factorise(kept, rows, bend, ridge + tie * degree)
             if factors is None:
                 return None
             # No more is taken from the diagonal than the factors hold of it.
@@ -420,13 +479,16 @@ class Run:
                 return None
             excess = bend + tie * degree - factors.diagonal
             left = along - taken
+            is_exact = factors.bend is bend and len(factors.diagonal) > 1
 
-            def correct(p: Tensor) -> Tensor:
-                """What the preconditioner leaves out of the Hessian, times p."""
-                rest = excess * p - (left * (unit * p).sum(0)) * unit
+            def correct(p: Tensor, product: Tensor) -> Tensor:
+                """Hessian times p, from the preconditioner's product."""
                 if q.ties is not None:
-                    rest = rest + tie * (q.ties.times(p) - degree * p)
-                return rest
+                    product = torch.addcmul(product, tie, q.ties.between(p))
+                if not is_exact:
+                    product = torch.addcmul(product, excess, p)
+                    product = product - (left * (unit * p).sum(0)) * unit
+                return product
 
             found = corrected_gradients(solve, correct, downhill, tol)
         step = torch.zeros_like(base)
@@ -443,13 +505,15 @@ class Run:
             block = block + q.relation[rows[:, None], rows]
         return block
 
-    def _factorise(self, rows: Tensor, bend: Tensor, rest: Tensor) -> Factors | None:
+    def _factorise(
+        self, kept: Index, rows: Tensor, bend: Tensor, rest: Tensor
+    ) -> Factors | None:
         """Factors for these rows, with about this diagonal; None if there are none."""
         q, known = self.quadratic, self.factors
         diagonal = torch.atleast_2d(bend + rest)
         if len(q.gram) == 1:
             diagonal = diagonal.mean(0, keepdim=True)
-        if known is not None and torch.equal(known.rows, rows):
+        if known is not None and np.array_equal(known.rows, kept):
             ratio = diagonal / known.diagonal
             if bool(((ratio < ALIKE) & (ratio > 1.0 / ALIKE)).all()):
                 return known
@@ -462,21 +526,16 @@ class Run:
         if bool((info != 0).any()):
             return None
         del block
-        self.factors = Factors(rows, bend, diagonal, invert(lower))
+        self.factors = Factors(kept, bend, diagonal, invert(lower))
         return self.factors
 
-    def _modes(self, rows: Tensor, bend: Tensor) -> Solver | None:
-        """Inverse for the mean block with ties, in modes, if ties dominate.
+    def _modes(self, rows: Tensor, bend: Tensor) -> Solver:
+        """Inverse for the mean block with ties, in modes, where ties dominate.
 
         With modes of features scaled so that all are tied alike, and those of tasks,
         it is diagonal (as `layouts.feature_modes`).
         """
         q, tie = self.quadratic, self.quadratic.tie[rows]
-        if q.ties is None:
-            return None
-        strong = tie * q.ties.degree.mean() > STRONG_TIES * q.own.mean(0)[rows]
-        if 2 * int(strong.sum()) <= len(rows):
-            return None
         bent = self._block(rows).mean(0)
         bent.diagonal().add_(bend)
         own = bent.diagonal()
@@ -485,7 +544,7 @@ class Run:
         stiffness, basis = torch.linalg.eigh(scale[:, None] * bent * scale)
         stiffness = stiffness.clamp(min=1e-12 * float(stiffness[-1]))
         basis = scale[:, None] * basis
-        values, vectors = q.ties.modes()
+        values, vectors = q.ties.modes()  # type: ignore[union-attr]
         total = values[:, None] + stiffness
         return lambda r: vectors @ ((vectors.T @ r @ basis) / total) @ basis.T
 
@@ -515,13 +574,10 @@ class Run:
     def _proximal_step(self) -> bool:
         """Proximal gradient step in the metric of the rows, as long as it can be."""
         q = self.quadratic
-        h, before, size = q.curvature(), q.penalty(self.Q), 1.0
+        before, size = q.penalty(self.Q), 1.0
         for _ in range(MOST_HALVINGS):
-            target = self.Q - size * self.gradient / h
-            length, least = norms(target), size * q.lam / h
-            share = torch.where(length > least, 1.0 - least / (length + TINY), 0.0)
-            share = torch.where(q.lam > 0, share, 1.0)
-            move = share * target - self.Q
+            reach = size / q.curvature
+            move = q.shrink(self.Q - reach * self.gradient, reach) - self.Q
             turn = q.times(move)
             change = (move * (self.gradient + 0.5 * turn)).sum() - before
             if bool(change + q.penalty(self.Q + move) < 0.0):
@@ -531,44 +587,55 @@ class Run:
         return False
 
 
+def dot(x: Tensor, y: Tensor) -> Tensor:
+    """Inner product."""
+    return torch.dot(x.reshape(-1), y.reshape(-1))
+
+
 def conjugate_gradients(
     solve: Solver, multiply: Solver, rhs: Tensor, tol: float
 ) -> Tensor:
     """Solve H x = rhs to a relative error of ``tol``, preconditioned by ``solve``."""
     x, rest, z = torch.zeros_like(rhs), rhs, solve(rhs)
-    p, old = z, (rhs * z).sum()
+    p, old = z, dot(rhs, z)
     goal = tol * tol * float(old)
     for _ in range(MOST_CG_STEPS):
         if float(old) <= goal:
             break
         product = multiply(p)
-        size = old / (p * product).sum()
-        x, rest = x + size * p, rest - size * product
+        size = old / dot(p, product)
+        x = torch.addcmul(x, size, p)
+        rest = torch.addcmul(rest, size, product, value=-1.0)
         z = solve(rest)
-        new = (rest * z).sum()
-        p, old = z + (new / old) * p, new
+        new = dot(rest, z)
+        p, old = torch.addcmul(z, new / old, p), new
     return x
 
 
 def corrected_gradients(
-    solve: Solver, correct: Solver, rhs: Tensor, tol: float
+    solve: Solver,
+    correct: Callable[[Tensor, Tensor], Tensor],
+    rhs: Tensor,
+    tol: float,
 ) -> Tensor:
-    """Same for H = M + correct, where ``solve`` inverts M.
+    """Same where ``solve`` inverts M, and ``correct`` makes H p of p and M p.
 
     M times a direction follows from M times the last one: M is never multiplied.
     """
     x, rest, z = torch.zeros_like(rhs), rhs, solve(rhs)
-    p, Mp, old = z, rest, (rhs * z).sum()
+    p, Mp, old = z, rest, dot(rhs, z)
     goal = tol * tol * float(old)
     for _ in range(MOST_CG_STEPS):
         if float(old) <= goal:
             break
-        product = Mp + correct(p)
-        size = old / (p * product).sum()
-        x, rest = x + size * p, rest - size * product
+        product = correct(p, Mp)
+        size = old / dot(p, product)
+        x = torch.addcmul(x, size, p)
+        rest = torch.addcmul(rest, size, product, value=-1.0)
         z = solve(rest)
-        new = (rest * z).sum()
-        p, Mp, old = z + (new / old) * p, rest + (new / old) * Mp, new
+        new = dot(rest, z)
+        share = new / old
+        p, Mp, old = torch.addcmul(z, share, p), torch.addcmul(rest, share, Mp), new
     return x
 
 
