@@ -43,6 +43,8 @@ CASES = {
     "groups, no intercepts": {"task_prior": GRAPH, "fit_intercept": False},
     "no ties": {"task_prior": None},
     "relations": {"feature_prior": FeaturePrior.similar([(0, 1), (2, 5)])},
+    "known values": {"feature_prior": FeaturePrior.near({0: 0.5, 3: -1.0})},
+    "signs": {"feature_prior": FeaturePrior.nonnegative([0, 1])},
     "standardised": {"standardize": True, "fit_intercept": "tied", "epsilon": 5.0},
     "weights": {"feature_weights": np.linspace(0.5, 2.0, D), "ties": np.arange(D) / D},
     "rigid ties": {"epsilon": 1e5},

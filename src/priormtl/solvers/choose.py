@@ -106,7 +106,7 @@ def _method_for_parts(problem: Problem) -> Method[Any]:
 
 def _is_on_device(problem: Problem) -> bool:
     """Whether a device holds the Gram matrices, and its method knows the problem."""
-    if problem.constraints is not None or problem.prior.target is not None:
+    if problem.constraints is not None:
         return False
     grams = getattr(getattr(problem.fit, "moments", None), "xx", None)
     return hasattr(grams, "tensor") and BlockQuadratic.fits(problem)

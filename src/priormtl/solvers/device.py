@@ -171,6 +171,11 @@ class Quadratic:
             edge = moments.weight[:, np.newaxis] * moments.x_mean
             grams = grams.moved(edge, moments.x_mean)
             linear = linear + moments.x_mean * total[:, np.newaxis]
+        size = 2.0 * fit.magnitude
+        if prior.pull is not None:
+            # Known values are targets of more samples, one for each relation.
+            linear = linear + prior.pull.T
+            size += prior.slack(np.zeros(problem.shape))
         gram = grams.tensor
         device = gram.device
         if fit.ties_means:
@@ -207,7 +212,7 @@ class Quadratic:
             ties,
             own,
             curvature,
-            2.0 * fit.magnitude,
+            size,
             numbers,
             extra,
             factor,
