@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # setting turns on the last of scikit-learn's estimator checks.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
 
-.PHONY: demo test test-all test-slow lint types imports unit test-spark test-gpu docs bench reproduce fix forget clean help
+.PHONY: demo test test-all test-slow lint types imports unit test-spark test-gpu docs dist bench reproduce fix forget clean help
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -52,6 +52,9 @@ test-gpu: $(GPU)/.ready  ## Tests of fits on a device, by PyTorch on the process
 docs: $(VENV)/.docs  ## The documentation, with its gallery: docs/_build/html; warnings are errors
 	OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build/html
 
+dist: $(VENV)/.dev  ## Wheel and source archive in dist, the same bytes each time
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build
+
 bench: $(BENCH)/.ready  ## Ours, the paper's methods and peers side by side; QUICK=1, ONLY=name
 	$(BENCH)/bin/python -m benchmarks.main $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
@@ -66,7 +69,7 @@ forget:  ## Forget compiled loops, after an edit of one that others call
 	find src -name '*.nb[ci]' -delete
 
 clean: forget  ## Forget the environment and all caches
-	rm -rf $(VENV) $(SPARK) $(GPU) .venv-bench docs/_build docs/gallery docs/generated docs/cli.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf dist $(VENV) $(SPARK) $(GPU) .venv-bench docs/_build docs/gallery docs/generated docs/cli.md .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

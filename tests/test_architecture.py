@@ -44,6 +44,7 @@ def loaded_by(code):
         "safetensors",
         "dask",
         "distributed",
+        "onnx",
         "pyspark",
     ]
     report = f"import sys; print(*sorted(set({watched!r}) & set(sys.modules)))"

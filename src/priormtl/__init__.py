@@ -65,6 +65,7 @@ _ROOMS = [
     "baselines",
     "datasets",
     "engines",
+    "export",
     "metrics",
     "plotting",
     "reports",

@@ -1,0 +1,369 @@
+"""Fitted models as ONNX graphs, which run without Python and without priormtl.
+
+A prediction is one line, the score ``x · p_i + b_i`` of a row x in task i, and so is
+its graph: find the row of the task's label in a table, gather that row of the
+coefficients, multiply, and sum. Unseen tasks have rows of their own in the table, the
+models that ``unseen_tasks`` lends them; where it lends none, their row lies outside of
+the table, which is an error of the runtime.
+"""
+
+import json
+from collections.abc import Hashable
+from importlib.metadata import version
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from priormtl._arrays import Array
+from priormtl.checks import check_choice
+from priormtl.data import SEPARATOR, Encoding, RawColumn
+from priormtl.estimators.classifier import ClassificationTasks
+from priormtl.estimators.linear import LinearMultiTask
+from priormtl.estimators.unseen import RowTasks, place_rows
+from priormtl.priors import task_prior_of
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "priormtl.export needs onnx: pip install 'priormtl[onnx]'", name="onnx"
+    ) from error
+
+__all__ = ["to_onnx"]
+
+OPSET = 20  # the first with StringSplit and StringConcat
+ML = "ai.onnx.ml"
+IR_VERSION = 9
+NOBODY = "\0"  # a label that no task has
+DTYPES = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}
+
+
+def to_onnx(model: Any, *, dtype: str = "float64") -> Any:
+    """Convert a fitted model to ONNX.
+
+    Parameters
+    ----------
+    model : MultiTaskRegressor, MultiTaskClassifier or one of their CV variants
+        Fitted model.
+    dtype : {"float64", "float32"}, default="float64"
+        Type of features and results. With "float64", results are those of the model up
+        to rounding.
+
+    Returns
+    -------
+    onnx.ModelProto
+        Write it with ``onnx.save(result, path)``. Inputs and outputs are listed in the
+        notes.
+
+    Raises
+    ------
+    TypeError
+        If the model is no linear model, such as the pipeline of ``tabular_model``.
+    ValueError
+        If ``unseen_tasks="nearest"``, or if two tasks have the same text.
+
+    Notes
+    -----
+    Inputs are ``X`` (n, d), and ``task`` (n,), which is int64 if all labels are whole
+    numbers and text otherwise (as in the property ``tasks`` of the file; "north / 12"
+    for nested tasks). It has the name of the task column if the model has one.
+    A model that was fitted on text columns has one input (n,) for each column instead
+    of X. A model of one task, or of targets (n, m), has no input ``task``.
+
+    Regressors have the output ``prediction``. Classifiers have ``label``, ``score``
+    (the decision function) and, with logistic loss, ``probability``. Shapes are those
+    of ``predict``, ``decision_function`` and ``predict_proba``.
+
+    Tasks that were not seen in training are predicted as ``unseen_tasks`` says; with
+    "error" the runtime stops with an error. A missing number gives NaN, unless the
+    model was fitted with ``missing="mean"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from priormtl import MultiTaskRegressor
+    >>> from priormtl.export import to_onnx
+    >>> X, y, task = np.eye(4), np.arange(4.0), ["a", "a", "b", "b"]
+    >>> graph = to_onnx(MultiTaskRegressor().fit(X, y, task=task)).graph
+    >>> [value.name for value in (*graph.input, *graph.output)]
+    ['X', 'task', 'prediction']
+    """
+    if not isinstance(model, LinearMultiTask):
+        kind = "a pipeline" if isinstance(model, Pipeline) else type(model).__name__
+        raise TypeError(
+            "model must be a MultiTaskRegressor, a MultiTaskClassifier or one of their "
+            f"CV variants: got {kind}; use priormtl.save or joblib for other models."
+        )
+    check_is_fitted(model)
+    check_choice("dtype", dtype, tuple(DTYPES))
+    graph = _Graph(dtype)
+    features = graph.read_features(model)
+    by_column = model._targets_are_columns
+    rows = _lend(model)
+    coef, intercept = model.coef_, model.intercept_
+    if rows.loans is not None:
+        coef = np.vstack([coef, rows.loans.coef(model)])
+        intercept = np.concatenate([intercept, rows.loans.intercept(model)])
+    if by_column:
+        product = graph.add("MatMul", features, graph.number(coef.T))
+        score = graph.add("Add", product, graph.number(intercept))
+        codes = graph.constant(np.arange(len(coef)))
+    else:
+        codes = graph.find_tasks(model, rows)
+        weights = graph.add("Gather", graph.number(coef), codes)
+        terms = graph.add("Mul", features, weights)
+        axis = graph.constant(np.array([1]))
+        total = graph.add("ReduceSum", terms, axis, keepdims=0)
+        level = graph.add("Gather", graph.number(intercept), codes)
+        score = graph.add("Add", total, level)
+    shape = ["n", len(coef)] if by_column else ["n"]
+    if isinstance(model, ClassificationTasks):
+        # Who borrows has the classes of who lends.
+        known = RowTasks(np.arange(len(coef)), rows.loans).known(len(model.tasks_))
+        classes = model._classes[known]
+        graph.classify(score, codes, classes, shape, proba=model.loss == "logistic")
+    else:
+        graph.publish("prediction", score, graph.kind, shape)
+    return graph.build(model)
+
+
+def _lend(model: LinearMultiTask) -> RowTasks:
+    """Rows of unseen tasks: of each group of nested ones, and else one for all."""
+    nothing = RowTasks(np.zeros(0, np.intp), None)
+    if model.unseen_tasks == "error" or not _asks_for_task(model):
+        return nothing
+    if model.unseen_tasks == "nearest" and _groups(model) is None:
+        raise ValueError(
+            'unseen_tasks must be "error" or "shared" in ONNX, which knows no distance '
+            'of labels: got "nearest"; use model.set_params(unseen_tasks="shared").'
+        )
+    groups = _groups(model) or [()]
+    labels = [SEPARATOR.join([*map(str, group), NOBODY]) for group in groups]
+    rows = place_rows(model, model.unseen_tasks, labels, len(labels))
+    try:
+        model._check_loans(rows.loans)  # type: ignore[arg-type]
+    except ValueError:  # classes differ by task: unseen ones are an error
+        return nothing
+    return rows
+
+
+def _groups(model: LinearMultiTask) -> list[tuple[Hashable, ...]] | None:
+    """Groups of nested tasks that labels name, from fine to coarse; None: no such."""
+    prior = task_prior_of(model)
+    tree = None if prior is None else prior.tree()
+    if tree is None or tree.parents is not None:
+        return None if tree is None else [()]
+    return tree.nodes(tuple(model.tasks_.tolist()))[1]
+
+
+def _asks_for_task(model: LinearMultiTask) -> bool:
+    if model._targets_are_columns:
+        return False
+    return len(model.tasks_) > 1 or model.task is not None
+
+
+def _spell_labels(tasks: list[Any]) -> tuple[str, list[Any]]:
+    """Labels as ONNX has them: whole numbers, or text."""
+    plain = [isinstance(task, Real) and not isinstance(task, bool) for task in tasks]
+    if all(plain) and all(float(task).is_integer() for task in tasks):
+        return "int64", [int(task) for task in tasks]
+    texts = [str(task) for task in tasks]
+    if len(set(texts)) < len(texts):
+        raise ValueError(
+            "tasks must differ as text in ONNX: got labels such as 1 and '1'; rename "
+            "them before fit."
+        )
+    return "string", texts
+
+
+class _Graph:
+    """Nodes and constants of a graph that grows from its inputs to its outputs."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+        self.kind = DTYPES[dtype]
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Name of the first result of a new node."""
+        return self.add_pair(operator, *inputs, count=1, **attributes)[0]
+
+    def add_pair(
+        self, operator: str, *inputs: str, count: int = 2, **attributes: Any
+    ) -> list[str]:
+        domain = ML if operator == "LabelEncoder" else ""
+        results = [f"priormtl:{len(self.nodes)}:{k}" for k in range(count)]
+        self.nodes.append(
+            helper.make_node(operator, inputs, results, domain=domain, **attributes)
+        )
+        return results
+
+    def constant(self, values: Any) -> str:
+        name = f"priormtl:constant {len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(values), name))
+        return name
+
+    def number(self, values: Array) -> str:
+        return self.constant(np.ascontiguousarray(values, dtype=self.dtype))
+
+    def accept(self, name: str, kind: int, *shape: Any) -> str:
+        self.inputs.append(helper.make_tensor_value_info(name, kind, ["n", *shape]))
+        return name
+
+    def publish(self, name: str, value: str, kind: int, shape: list[Any]) -> None:
+        while name in {one.name for one in self.inputs}:  # a column of this name
+            name += "_"
+        self.nodes.append(helper.make_node("Identity", [value], [name]))
+        self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
+
+    def read_features(self, model: LinearMultiTask) -> str:
+        """The features (n, d), encoded from columns where a model needs that."""
+        encoding: Encoding | None = getattr(model, "encoding_", None)
+        filled = encoding is not None and encoding.missing == "mean"
+        means = np.full(model.n_features_in_, np.nan)
+        if encoding is not None and filled and encoding.means is not None:
+            means = np.array(encoding.means)
+        columns = () if encoding is None else encoding.columns
+        if all(column.values is None for column in columns):
+            X = self.accept("X", self.kind, model.n_features_in_)
+            return self._fill(X, means) if filled else X
+        parts, start = list[str](), 0
+        for column in columns:
+            end = start + len(column.features)
+            parts.append(self._read_column(column, means[start:end], filled))
+            start = end
+        return self.add("Concat", *parts, axis=1)
+
+    def _read_column(self, column: RawColumn, means: Array, filled: bool) -> str:
+        """Features (n, k) of one raw column."""
+        if column.values is None:
+            name = self.accept(column.name, self.kind)
+            part = self.add("Unsqueeze", name, self.constant(np.array([1])))
+            return self._fill(part, means) if filled else part
+        # Rows of a table: one per category, zeros for others, means for missing ones.
+        k = len(column.values)
+        table = np.vstack([np.eye(k), np.zeros(k), means])
+        keys, rows = [*column.values, ""], [*range(k), k + 1]
+        text = self.accept(column.name, TensorProto.STRING)
+        place = self._look_up(text, "string", keys, rows, k)
+        return self.add("Gather", self.number(table), place)
+
+    def _fill(self, part: str, means: Array) -> str:
+        return self.add("Where", self.add("IsNaN", part), self.number(means), part)
+
+    def _look_up(
+        self, labels: str, kind: str, keys: list[Any], rows: list[int], default: int
+    ) -> str:
+        """Row of each label in a table."""
+        found: dict[str, Any] = {f"keys_{kind}s": keys, "values_int64s": rows}
+        return self.add("LabelEncoder", labels, default_int64=default, **found)
+
+    def find_tasks(self, model: LinearMultiTask, unseen: RowTasks) -> str:
+        """Row of the table that each row of the data gets (n,)."""
+        m = len(model.tasks_)
+        if not _asks_for_task(model):
+            # One task for all rows: as many zeros as there are rows.
+            first = self.inputs[0].name
+            shape = self.add("Shape", first, end=1)
+            zero = helper.make_tensor("value", TensorProto.INT64, [1], [0])
+            return self.add("ConstantOfShape", shape, value=zero)
+        kind, keys = _spell_labels(model.tasks_.tolist())
+        name = model.task if isinstance(model.task, str) else "task"
+        if name in {one.name for one in self.inputs}:
+            name = "task of row"
+        element = TensorProto.INT64 if kind == "int64" else TensorProto.STRING
+        labels = self.accept(name, element)
+        groups = _groups(model)
+        if unseen.loans is None or groups is None or len(groups) == 1:
+            return self._look_up(labels, kind, keys, list(range(m)), m)
+        row_of = dict(zip(groups, unseen.codes.tolist(), strict=True))
+        found = self._look_up(labels, kind, keys, list(range(m)), -1)
+        lent = self._find_groups(labels, row_of)
+        minus = self.constant(np.array(0))
+        return self.add("Where", self.add("Less", found, minus), lent, found)
+
+    def _find_groups(self, labels: str, row_of: dict[Any, int]) -> str:
+        """Row of the finest known group in labels such as "north / 12"."""
+        depth = max(map(len, row_of))
+        # Enough separators, so that each label has a part at each level.
+        tail = self.constant(np.array(SEPARATOR * depth, dtype=object))
+        padded = self.add("StringConcat", labels, tail)
+        parts = self.add_pair("StringSplit", padded, delimiter=SEPARATOR)[0]
+        count = self.add_pair("StringSplit", labels, delimiter=SEPARATOR)[1]
+        row, prefix = self.constant(np.array(row_of[()])), ""
+        between = self.constant(np.array(SEPARATOR, dtype=object))
+        for level in range(1, depth + 1):
+            place = self.constant(np.array(level - 1))
+            part = self.add("Gather", parts, place, axis=1)
+            if prefix:
+                prefix = self.add("StringConcat", prefix, between)
+                part = self.add("StringConcat", prefix, part)
+            prefix = part
+            here = {group: k for group, k in row_of.items() if len(group) == level}
+            keys = [SEPARATOR.join(map(str, group)) for group in here]
+            found = self._look_up(prefix, "string", keys, list(here.values()), -1)
+            known = self.add("GreaterOrEqual", found, self.constant(np.array(0)))
+            inside = self.add("Greater", count, self.constant(np.array(level)))
+            row = self.add("Where", self.add("And", known, inside), found, row)
+        return row
+
+    def classify(
+        self,
+        score: str,
+        codes: str,
+        classes: np.ndarray,
+        shape: list[Any],
+        *,
+        proba: bool,
+    ) -> None:
+        """Publish labels, scores and probabilities; classes (rows, 2)."""
+        positive = self.add("Greater", score, self.number(np.zeros(())))
+        place = self.add(
+            "Add",
+            self.add("Mul", codes, self.constant(np.array(2))),
+            self.add("Cast", positive, to=TensorProto.INT64),
+        )
+        flat = classes.ravel()
+        flat = flat.astype(object) if flat.dtype.kind == "U" else flat
+        label = self.add("Gather", self.constant(flat), place)
+        self.publish("label", label, self.constants[-1].data_type, shape)
+        self.publish("score", score, self.kind, shape)
+        if not proba:
+            return
+        second = self.add("Sigmoid", score)
+        if len(shape) == 2:
+            self.publish("probability", second, self.kind, shape)
+            return
+        first = self.add("Sigmoid", self.add("Neg", score))
+        axis = self.constant(np.array([1]))
+        both = [self.add("Unsqueeze", one, axis) for one in (first, second)]
+        joined = self.add("Concat", *both, axis=1)
+        self.publish("probability", joined, self.kind, ["n", 2])
+
+    def build(self, model: LinearMultiTask) -> Any:
+        """The whole, checked."""
+        name = type(model).__name__
+        graph = helper.make_graph(
+            self.nodes, name, self.inputs, self.outputs, self.constants
+        )
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML, 3)]
+        made = helper.make_model(
+            graph,
+            opset_imports=opsets,
+            ir_version=IR_VERSION,
+            producer_name="priormtl",
+            producer_version=version("priormtl"),
+        )
+        names = getattr(model, "feature_names_in_", ())
+        labels = _spell_labels(model.tasks_.tolist())[1]
+        said = {"tasks": json.dumps(labels), "features": json.dumps(list(names))}
+        helper.set_model_props(made, said)
+        onnx.checker.check_model(made, full_check=True)
+        return made
