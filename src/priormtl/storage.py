@@ -24,6 +24,7 @@ from priormtl.estimators.cross_validated import (
 from priormtl.estimators.intervals import Calibration
 from priormtl.estimators.linear import DEVIATIONS, LinearMultiTask, task_array
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
+from priormtl.estimators.uncertainty import StandardErrors
 from priormtl.exceptions import ModelFileError
 from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
 from priormtl.selection import (
@@ -57,6 +58,8 @@ TREE_ARRAYS = (
     "value",
 )
 
+ERRORS = ("coef", "shared", "between", "effect", "noise")
+MOST_STEPS = 10**10  # multiplications that standard errors may cost in save
 CALIBRATED = ("scale", "knots", "unseen", "coef", "intercept")
 
 KIND = "model"
@@ -125,7 +128,42 @@ def _dump(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if isinstance(model, CrossValidated):
         arrays |= _search_arrays(model)
     _add_calibration(model, settings, arrays, "calibration")
+    _add_errors(model, settings, arrays)
     return settings, arrays
+
+
+def _add_errors(
+    model: Any, settings: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> None:
+    """Add standard errors where they are quickly found, so that summaries have them."""
+    m, d = model.coef_.shape
+    if m * (d + 1) ** 3 > MOST_STEPS:
+        return
+    try:
+        known = model._errors(0.5)
+    except (ValueError, np.linalg.LinAlgError):  # classes, few rows, other penalties
+        return
+    settings["errors"] = known.kind
+    arrays["errors_selected"] = known.selected
+    for name in ERRORS:
+        arrays[f"errors_{name}"] = getattr(known, name).astype(np.float32)
+
+
+def _read_errors(
+    settings: dict[str, Any], arrays: dict[str, np.ndarray], shape: tuple[int, ...]
+) -> dict[str, StandardErrors]:
+    if "errors" not in settings:
+        return {}
+    kind, selected = settings["errors"], arrays["errors_selected"]
+    _demand(kind in ("conditional", "bootstrap"), "kind of standard errors")
+    (m, d), s = shape, len(selected)
+    parts = {name: arrays[f"errors_{name}"].astype(np.float64) for name in ERRORS}
+    shapes = {"coef": (m, s), "shared": (s,), "between": (s,), "noise": (1,)}
+    fits = all(parts[name].shape == wanted for name, wanted in shapes.items())
+    fits &= len(parts["effect"]) in (0, m) and selected.dtype.kind == "i"
+    fits &= bool(np.all((selected >= 0) & (selected < d)))
+    _demand(fits, "standard errors")
+    return {"_saved_errors": StandardErrors(kind, selected, **parts)}
 
 
 def _add_calibration(
@@ -342,8 +380,10 @@ def _restore(
         model.shared_coef_, model.own_coef_ = parts
         model.outlier_tasks_ = model.tasks_[model.own_coef_.any(axis=1)]
         model.outlier_strength_ = float(fitted["outlier_strength"])
-    known = _read_calibration(settings, arrays, "calibration", coef.shape)
-    model.__dict__.update(known)
+    known: dict[str, Any] = _read_calibration(
+        settings, arrays, "calibration", coef.shape
+    )
+    model.__dict__.update(known | _read_errors(settings, arrays, coef.shape))
     return model
 
 

@@ -100,7 +100,7 @@ class FittedModel:
 
 def _summarize(model: Any) -> ModelSummary:
     """Summary, with intervals where the statistics of the fit are at hand."""
-    if isinstance(model, RegressorMixin) and hasattr(model, "statistics_"):
+    if isinstance(model, RegressorMixin) and hasattr(model, "summary"):
         with suppress(ValueError, np.linalg.LinAlgError):  # too large, other penalties
             return model.summary(LEVEL)
     return summarize_model(model)
