@@ -93,6 +93,9 @@ SOMETIMES = (
     "between_",
     "calibration_",
     "_saved_errors",
+    "reliability_",
+    "data_name_",
+    "_target_variance",
     *DEVIATIONS,
 )
 

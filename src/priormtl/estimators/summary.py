@@ -39,6 +39,7 @@ __all__ = [
     "shared_coef",
     "summarize_model",
     "summary_tables",
+    "target_variance",
 ]
 
 
@@ -303,7 +304,7 @@ def summarize_model(
         feature_prior=_feature_prior(model, d),
         task_prior=_task_prior(model),
         outlier_strength=None if strength is None else float(strength),
-        target_variance=_target_variance(model),
+        target_variance=target_variance(model),
         feature_names=names,
         coef=coef,
         own_coef=None if own is None else np.asarray(own, dtype=np.float64),
@@ -451,11 +452,11 @@ def _certificate(model: Any) -> CertificateSummary | None:
     return CertificateSummary(objective, gap, relative, int(model.n_iter_))
 
 
-def _target_variance(model: Any) -> float | None:
+def target_variance(model: Any) -> float | None:
     """Variance of the targets of all tasks together, from the statistics kept."""
     statistics = getattr(model, "statistics_", None)
     if statistics is None or hasattr(model, "classes_"):
-        return None
+        return getattr(model, "_target_variance", None)
     weight = statistics.weight
     total = weight.sum()
     mean = weight @ statistics.y_mean / total

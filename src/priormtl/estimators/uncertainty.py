@@ -80,6 +80,7 @@ class StandardErrors(NamedTuple):
 
     @classmethod
     def of(cls, found: Covariances) -> Self:
+        """Square roots of variances, and of those of differences to the mean."""
         d = len(found.selected)
         own, cross, mean = found.own, found.cross, found.mean
         effect = np.zeros(0)
