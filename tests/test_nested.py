@@ -234,7 +234,7 @@ def test_prior_errors():
     ):
         TaskPrior.nested({"a": "x"}, between=())
     for between in (0.0, -1.0, np.inf):
-        with pytest.raises(ValueError, match="must be positive and finite"):
+        with pytest.raises(ValueError, match="between must be positive and finite"):
             TaskPrior.nested({"a": "x"}, between=between)
     with pytest.raises(ValueError, match="one for each of 1 levels"):
         laplacian(TaskPrior.nested({"a": "x"}, between=(1.0, 2.0)), ["a"])

@@ -12,7 +12,7 @@ n_test/(n_test + n_train) between splits, the expected overlap of their test set
 
 from collections.abc import Hashable, Sequence
 from math import inf, sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,59 @@ LEVEL = 0.95  # coverage of intervals
 
 Average = Literal["pooled", "tasks"] | None
 Labels = Sequence[Hashable] | NDArray[Any]
+
+
+PARTS = 10  # of rows by their prediction
+
+
+class Reliability(NamedTuple):
+    """Rows in ten parts by their prediction, lowest first (parts,).
+
+    In a good model, means of predictions and of targets agree in all parts.
+    """
+
+    predicted: Array  # means: targets, or probabilities of the second class
+    actual: Array  # means: targets, or shares of the second class
+    rows: Array
+    low: Array  # 5 % and 95 % quantiles of residuals; NaN for classes
+    high: Array
+    log_loss: Array  # (1,) over all rows; NaN for numbers
+
+    @classmethod
+    def of(cls, predicted: Array, actual: Array) -> Self:
+        """Of numbers; rows without prediction or target are left out."""
+        predicted, actual = _measured(predicted, actual)
+        parts = _parts(predicted)
+        ends = [np.quantile((actual - predicted)[part], [0.05, 0.95]) for part in parts]
+        low, high = np.reshape(ends, (-1, 2)).T
+        return cls(*_means(parts, predicted, actual), low, high, np.array([np.nan]))
+
+    @classmethod
+    def of_scores(cls, scores: Array, positive: Array) -> Self:
+        """Of log-odds; targets are above zero in the second class."""
+        scores, positive = _measured(scores, positive)
+        second = positive > 0
+        loss = np.mean(np.logaddexp(0.0, np.where(second, -scores, scores)))
+        chances = 1.0 / (1.0 + np.exp(-np.clip(scores, -700.0, 700.0)))
+        parts = _parts(chances)
+        none = np.full(len(parts), np.nan)
+        means = _means(parts, chances, second.astype(np.float64))
+        return cls(*means, none, none, np.array([loss]))
+
+
+def _measured(predicted: Array, actual: Array) -> tuple[Array, Array]:
+    known = ~(np.isnan(predicted) | np.isnan(actual))
+    return predicted[known], actual[known]
+
+
+def _parts(predicted: Array) -> list[Index]:
+    order = np.argsort(predicted, kind="stable")
+    return [part for part in np.array_split(order, PARTS) if len(part)]
+
+
+def _means(parts: list[Index], *columns: Array) -> tuple[Array, Array, Array]:
+    first, second = (np.array([np.mean(x[part]) for part in parts]) for x in columns)
+    return first, second, np.array([float(len(part)) for part in parts])
 
 
 def nmse(

@@ -24,7 +24,10 @@ from priormtl.estimators.cross_validated import (
 from priormtl.estimators.intervals import Calibration
 from priormtl.estimators.linear import DEVIATIONS, LinearMultiTask, task_array
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
+from priormtl.estimators.summary import target_variance
+from priormtl.estimators.uncertainty import StandardErrors
 from priormtl.exceptions import ModelFileError
+from priormtl.metrics import Reliability
 from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
 from priormtl.selection import (
     Grid,
@@ -57,6 +60,8 @@ TREE_ARRAYS = (
     "value",
 )
 
+ERRORS = ("coef", "shared", "between", "effect", "noise")
+MOST_STEPS = 10**10  # multiplications that standard errors may cost in save
 CALIBRATED = ("scale", "knots", "unseen", "coef", "intercept")
 
 KIND = "model"
@@ -125,7 +130,63 @@ def _dump(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if isinstance(model, CrossValidated):
         arrays |= _search_arrays(model)
     _add_calibration(model, settings, arrays, "calibration")
+    _add_errors(model, settings, arrays)
+    _add_reliability(model, arrays, "reliability")
     return settings, arrays
+
+
+def _add_reliability(model: Any, arrays: dict[str, np.ndarray], prefix: str) -> None:
+    known = getattr(model, "reliability_", None)
+    if known is not None:
+        for name, part in known._asdict().items():
+            arrays[f"{prefix}_{name}"] = part
+
+
+def _read_reliability(
+    arrays: dict[str, np.ndarray], prefix: str
+) -> dict[str, Reliability]:
+    if f"{prefix}_rows" not in arrays:
+        return {}
+    known = Reliability(*(arrays[f"{prefix}_{name}"] for name in Reliability._fields))
+    *parts, loss = known
+    alike = len({part.shape for part in parts}) == 1 and parts[0].ndim == 1
+    _demand(alike and loss.shape == (1,), "reliability")
+    _demand(all(part.dtype == np.float64 for part in known), "type of reliability")
+    return {"reliability_": known}
+
+
+def _add_errors(
+    model: Any, settings: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> None:
+    """Add standard errors where they are quickly found, so that summaries have them."""
+    m, d = model.coef_.shape
+    if m * (d + 1) ** 3 > MOST_STEPS:
+        return
+    try:
+        known = model._errors(0.5)
+    except (ValueError, np.linalg.LinAlgError):  # classes, few rows, other penalties
+        return
+    settings["errors"] = known.kind
+    arrays["errors_selected"] = known.selected
+    for name in ERRORS:
+        arrays[f"errors_{name}"] = getattr(known, name).astype(np.float32)
+
+
+def _read_errors(
+    settings: dict[str, Any], arrays: dict[str, np.ndarray], shape: tuple[int, ...]
+) -> dict[str, StandardErrors]:
+    if "errors" not in settings:
+        return {}
+    kind, selected = settings["errors"], arrays["errors_selected"]
+    _demand(kind in ("conditional", "bootstrap"), "kind of standard errors")
+    (m, d), s = shape, len(selected)
+    parts = {name: arrays[f"errors_{name}"].astype(np.float64) for name in ERRORS}
+    shapes = {"coef": (m, s), "shared": (s,), "between": (s,), "noise": (1,)}
+    fits = all(parts[name].shape == wanted for name, wanted in shapes.items())
+    fits &= len(parts["effect"]) in (0, m) and selected.dtype.kind == "i"
+    fits &= bool(np.all((selected >= 0) & (selected < d)))
+    _demand(fits, "standard errors")
+    return {"_saved_errors": StandardErrors(kind, selected, **parts)}
 
 
 def _add_calibration(
@@ -264,6 +325,8 @@ def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
         "intercept_strength": getattr(model, "intercept_strength_", None),
         "outlier_strength": getattr(model, "outlier_strength_", None),
         "between": list(getattr(model, "between_", ())),
+        "target_variance": target_variance(model),
+        "data": getattr(model, "data_name_", None),
         "deviations": {
             name: getattr(model, name)
             for name in ("intercept_sd_", "noise_sd_")
@@ -319,6 +382,10 @@ def _restore(
     model.objective_ = float(fitted["objective"])
     model.dual_gap_ = float(fitted["dual_gap"])
     model.n_iter_ = int(fitted["n_iter"])
+    if fitted.get("data") is not None:  # older files have none
+        model.data_name_ = str(fitted["data"])
+    if fitted.get("target_variance") is not None:
+        model._target_variance = float(fitted["target_variance"])
     model.feature_prior_ = _maybe(FeaturePrior.from_plain, fitted["feature_prior"])
     if isinstance(model, ClassificationTasks):
         model._set_classes(_read_classes(fitted, m))
@@ -342,8 +409,11 @@ def _restore(
         model.shared_coef_, model.own_coef_ = parts
         model.outlier_tasks_ = model.tasks_[model.own_coef_.any(axis=1)]
         model.outlier_strength_ = float(fitted["outlier_strength"])
-    known = _read_calibration(settings, arrays, "calibration", coef.shape)
-    model.__dict__.update(known)
+    known: dict[str, Any] = _read_calibration(
+        settings, arrays, "calibration", coef.shape
+    )
+    known |= _read_errors(settings, arrays, coef.shape)
+    model.__dict__.update(known | _read_reliability(arrays, "reliability"))
     return model
 
 
@@ -456,6 +526,7 @@ def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarra
     saved = {"class": PIPELINE, "table": table, "model": settings}
     if stacked and last.trees_:
         _add_calibration(last, saved, arrays, "stack")
+        _add_reliability(last, arrays, "stack_reliability")
     return saved, arrays
 
 
@@ -497,8 +568,10 @@ def _restore_pipeline(
             parts = {name: arrays[f"{name}_{number}"] for name in TREE_ARRAYS}
             _check_trees(parts, linear.n_features_in_)
             last.trees_.append(Trees(base=float(base), depth=int(depth), **parts))
-        if hasattr(linear, "calibration_"):
-            last.calibration_ = linear.calibration_  # where there are no trees
+        for name in ("calibration_", "reliability_"):  # where there are no trees
+            if hasattr(linear, name):
+                setattr(last, name, getattr(linear, name))
+        last.__dict__.update(_read_reliability(arrays, "stack_reliability"))
         shape = len(linear.tasks_), linear.n_features_in_
         last.__dict__.update(_read_calibration(settings, arrays, "stack", shape))
     return TabularPipeline([("features", features), ("model", last)])

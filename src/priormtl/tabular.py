@@ -46,6 +46,7 @@ from priormtl.estimators.intervals import (
     score_folds,
 )
 from priormtl.exceptions import absent_name, unknown_name
+from priormtl.metrics import Reliability
 from priormtl.priors import FeaturePrior, as_feature_prior
 from priormtl.splines import (
     LEAST_VALUES,
@@ -619,6 +620,8 @@ class _Stacked(BaseEstimator):
             self.trees_ = []
         else:
             self.held_out_ = held_out + self.trees_weight_ * (by_trees - held_out)
+        bins = Reliability.of_scores if classify else Reliability.of
+        self.reliability_ = bins(self.held_out_, targets)
         if isinstance(self, StackedRegressor):
             self._calibrate(X, targets, shares, matrix)
         return self

@@ -82,7 +82,7 @@ def test_intervals_are_two_more_columns(place, tmp_path):
 @pytest.mark.parametrize(
     ("model", "share", "words"),
     [
-        ("mean", "90", "coverage must be a number between 0 and 1"),
+        ("mean", "90", "--interval must be a number between 0 and 1"),
         ("classes", "0.9", "--interval needs a regressor"),
     ],
 )

@@ -35,7 +35,7 @@ def run(*words):
 def test_a_page_is_written_and_the_answers_said(model):
     result = run("exams.model", "--title", "Exams")
     assert result.exit_code == 0, result.output
-    assert "less error.\nWhich features matter?" in result.output
+    assert "explained.\nWhich features matter?" in result.output
     assert result.output.endswith("wrote report.html\n")
     assert "<h1>Exams</h1>" in (model / "report.html").read_text(encoding="utf-8")
 

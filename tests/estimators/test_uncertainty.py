@@ -5,7 +5,13 @@ import pytest
 import statsmodels.api as sm
 from statsmodels.regression.mixed_linear_model import MixedLM, MixedLMParams
 
-from priormtl import MultiTaskClassifier, MultiTaskRegressor, MultiTaskRegressorCV
+from priormtl import (
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    load,
+    save,
+)
 
 
 def rows(m=20, n=12, d=2, seed=0):
@@ -135,6 +141,19 @@ def test_searches_have_errors_and_the_same_objective_again():
     posed = model._known_model().pose(model.statistics_)
     coef = model.coef_.T * model.feature_scale_[:, np.newaxis]
     assert posed.problem.at(coef).value == pytest.approx(model.objective_, rel=1e-6)
+
+
+def test_files_keep_standard_errors(tmp_path):
+    X, y, task = rows(m=6)
+    model = mixed().fit(X, y, task=task)
+    save(model, tmp_path / "model")
+    ours, theirs = model.summary(level=0.9), load(tmp_path / "model").summary(level=0.9)
+    assert theirs.errors == "conditional"
+    assert theirs.coef_error == pytest.approx(ours.coef_error, rel=1e-6)
+    for one, other in zip(ours.tasks, theirs.tasks, strict=True):
+        assert other.lower == pytest.approx(one.lower, rel=1e-5)
+    for one, other in zip(ours.features, theirs.features, strict=True):
+        assert (other.error, other.between) == pytest.approx((one.error, one.between))
 
 
 def test_models_without_statistics_say_what_is_missing():

@@ -130,29 +130,41 @@ def test_categories_are_dots_and_two_of_them_both_have_one():
     assert [t.get_text() for t in ax.get_xticklabels()] == WEEKDAYS
 
 
-def test_the_band_is_a_jackknife_over_folds():
-    model = tabular()
-    ax = plot_effect(model, "price", tasks=["s1"])
+def band_at_the_end(ax):
+    """Where the band ends on the right, and its width there."""
     [band] = [one for one in ax.collections if "errors" in one.get_label()]
     corners = band.get_paths()[0].vertices
     at = corners[:, 0].max()
     low, high = np.sort(corners[corners[:, 0] == at, 1])[[0, -1]]
-    last = model[-1]
+    return at, high - low
+
+
+@pytest.mark.parametrize("tasks", [["s1"], None])
+def test_the_band_has_the_standard_errors_of_the_summary(tasks):
+    at, width = band_at_the_end(plot_effect(tabular(), "price", tasks=tasks))
+    last = tabular()[-1]
     j = list(last.feature_names_in_).index("price")
-    slopes = np.array([coef[1, j] for coef, _ in last._fold_models])
-    away = at - last.statistics_.pooled_means()[j]
-    error = np.sqrt(2 / 3 * np.sum((slopes - slopes.mean()) ** 2)) * away
-    assert high - low == pytest.approx(4.0 * error)
+    away, summary = at - last.statistics_.pooled_means()[j], last.summary(level=0.95)
+    error = summary.coef_error[1, j]
+    if tasks is None:
+        [error] = [one.error for one in summary.features if one.name == "price"]
+    assert width == pytest.approx(4.0 * error * away)
 
 
-def test_loaded_models_have_no_band_but_the_same_lines(tmp_path):
+def test_loaded_models_have_a_jackknife_band_and_the_same_lines(tmp_path):
     save(tabular(), tmp_path / "shop.model")
     loaded = load(tmp_path / "shop.model")
     ours, theirs = plot_effect(tabular(), "age"), plot_effect(loaded, "age")
-    assert not [one for one in theirs.collections if "errors" in one.get_label()]
     for one, other in zip(ours.lines[1:-1], theirs.lines[1:-1], strict=False):
         change = np.ptp(one.get_ydata() - other.get_ydata())
         assert change < 1e-9 or one.get_linestyle() == "None"
+    ax = plot_effect(loaded, "price", tasks=["s1"], values=[4.0, 6.0])
+    at, width = band_at_the_end(ax)
+    last = tabular()[-1]
+    j = list(last.feature_names_in_).index("price")
+    slopes = np.array([coef[1, j] for coef, _ in last._fold_models])
+    error = np.sqrt(2 / 3 * np.sum((slopes - slopes.mean()) ** 2)) * (at - 5.0)
+    assert width == pytest.approx(4.0 * error, rel=1e-4)
 
 
 def test_pipelines_of_splines_are_drawn():

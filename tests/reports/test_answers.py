@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 
-from priormtl import load, report, save
+from priormtl import MultiTaskRegressor, load, report, save
 from priormtl.estimators import SearchSummary, summarize_model
 from priormtl.reports.answers import (
     answer_benefit,
@@ -19,8 +19,13 @@ from priormtl.reports.answers import (
     compare_without,
     far_tasks,
 )
-from priormtl.reports.model import FittedModel, score_training
-from priormtl.reports.tables import feature_table, search_table, sign_agreement
+from priormtl.reports.model import FittedModel, Scores, score_training
+from priormtl.reports.tables import (
+    cut_block,
+    feature_table,
+    search_table,
+    sign_agreement,
+)
 from reported_models import audit_of, drawn_rows, fitted_of, model_of, tuned_model
 
 
@@ -49,6 +54,11 @@ def test_held_out_scores_come_first():
 def test_a_loaded_model_is_compared_with_no_features(tmp_path):
     save(tuned_model(), tmp_path / "m.model")
     model = load(tmp_path / "m.model")
+    whole, answer = (
+        answer_quality(FittedModel.read(one), None) for one in (tuned_model(), model)
+    )
+    assert answer.value == whole.value
+    model._target_variance = None  # as in files that do not tell it
     answer = answer_quality(FittedModel.read(model), None)
     _, y, task, _ = drawn_rows()
     means = pd.Series(y).groupby(task).transform("mean")
@@ -77,6 +87,13 @@ def test_scores_of_tasks_alone_give_the_median_task():
     fitted = fitted_of([[1.0]] * 3, task_r2_=[0.1, 0.4, 0.6], task_weight_=[1, 1, 1])
     answer = answer_quality(fitted, score_training(fitted))
     assert answer.value == "R² 0.4 in the median task"
+
+
+def test_scores_of_tasks_with_few_rows_are_not_told():
+    rows, by_task = np.array([2.0, 12.0, 30.0]), np.array([-40.0, 0.2, 0.4])
+    scores = Scores("R²", "new rows", rows, by_task, 0.3)
+    sentence = answer_quality(fitted_of(np.ones((3, 1))), scores).sentence
+    assert "from 0.2 to 0.4 across the 2 tasks with at least 10 rows" in sentence
 
 
 def test_rows_that_were_given_come_before_the_search():
@@ -124,6 +141,22 @@ def test_answer_names_the_foremost():
         "“b” has the largest coefficients, followed by c."
     )
     assert answer.numbers["selected"] == 2
+
+
+def test_curves_belong_to_their_columns():
+    names = ["age", "age~1", "age~2", "hour~1", "hour~2", "sex"]
+    coef = [[1.0, 2.0, 2.0, 3.0, 4.0, 0.5], [1.0, 2.0, 2.0, 0.0, 0.0, 0.5]]
+    fitted = fitted_of(coef, names, feature_scale_=np.ones(6), standardize=True)
+    answer, table = answer_features(fitted), feature_table(fitted)
+    assert (answer.value, answer.numbers["top"]) == (
+        "3 of 3 features",
+        "hour, age, sex",
+    )
+    assert table["feature"] == ("hour", "age", "sex")
+    assert table["size"] == pytest.approx([5.0, np.sqrt(18.0), np.sqrt(0.5)])
+    assert table["curve"] == pytest.approx([1.0, 8.0 / 9.0, 0.0])
+    assert table["max"].tolist() == [5.0, 1.0, 0.5]
+    assert cut_block(fitted, np.arange(2), [table]).values[0].tolist() == [5.0, 0.0]
 
 
 def test_an_empty_model_says_so():
@@ -284,6 +317,19 @@ def spread(m=20, far=()):
     for i, size in far:
         coef[i] += size
     return coef
+
+
+def test_effects_that_are_certain_are_told_with_their_intervals():
+    rng = np.random.default_rng(0)
+    task, X = np.repeat(np.arange(12), 20), rng.normal(size=(240, 1))
+    y = X[:, 0] + 3.0 * (task == 4) + 0.5 * rng.normal(size=240)
+    settings = {"ties": "adaptive", "fit_intercept": "tied", "task_prior": "mean"}
+    fitted = FittedModel.read(MultiTaskRegressor(0.0, **settings).fit(X, y, task=task))
+    answer = answer_outliers(fitted)
+    assert answer.question == "Which tasks stand out?"
+    assert answer.numbers["far"].startswith("4")
+    one = fitted.summary.tasks[4]
+    assert f"4 by {one.lower:.3g} to {one.upper:.3g}" in answer.sentence
 
 
 def test_planted_tasks_are_named_farthest_first():

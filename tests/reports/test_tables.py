@@ -247,7 +247,8 @@ def test_tables_are_there_where_there_is_something_to_list():
     assert names == ["features", "tasks"]
     content = build_content(FittedModel.read(tuned_model()), None, audit_of(), "Exams")
     names = [table.name for table in content.tables]
-    assert names == ["features", "tasks", "relations", "structures", "search"]
+    first = ["features", "tasks", "calibration"]
+    assert names == [*first, "relations", "structures", "search"]
     assert content.title == "Exams"
 
 
@@ -393,7 +394,9 @@ def test_given_rows_are_compared_with_predictions_part_by_part():
     facts = dict(content.facts)
     assert facts["Data"] == "exams.csv"
     assert facts["Rows scored"] == f"{len(y):,}"
-    assert report(model).content.table("calibration") is None
+    held_out = report(model).content.table("calibration")
+    assert held_out["rows"].sum() == len(y)
+    assert "held-out rows" in held_out.note
 
 
 def test_probabilities_have_a_reliability_curve_and_a_log_loss():

@@ -41,6 +41,10 @@ LEAST_SHARE = 0.5  # of rows that are of tasks which determine a relation alone
 MOST_CELLS = 2**22  # numbers in all tasks' Gram matrices: 32 MB
 
 NO_RELATIONS = "The model has no feature prior, only ties between tasks."
+SINGLE = (
+    "The feature prior relates no features: it holds only statements about single "
+    "features, such as curves, signs and known values."
+)
 NO_PART = "The prior has no effect in this model: its strength theta is 0."
 NO_SPLITS = "No rows were held out: set cv to a number of folds, such as 5."
 NO_ROWS = "No rows were given: pass the X, y and task that the model was fitted on."
@@ -161,7 +165,7 @@ def audit_prior(
     splits: list[Split] = []
     rounds, reason = np.zeros(0), None
     if not prior.D.nnz:
-        reason = NO_RELATIONS
+        reason = SINGLE if has_statements else NO_RELATIONS
     elif prior.theta == 0:
         reason = NO_PART
     elif table is None or cv is None:

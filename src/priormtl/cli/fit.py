@@ -269,6 +269,8 @@ def fit(
             pipeline = tabular.fit_frame(
                 frame, schema, settings, classify=classify, prior=known
             )
+            linear = getattr(pipeline[-1], "model_", pipeline[-1])
+            linear.data_name_ = Path(source.name).name  # named in reports
             save(pipeline, out)
             facts = tabular.describe(pipeline, frame, out, classify=classify)
         else:
@@ -312,6 +314,8 @@ def fit(
                 fitted = fit_classes(source, schema, chosen)
             else:
                 fitted = fit_numbers(source, schema, chosen, key, shards)
+            if not from_stats:
+                fitted.model.data_name_ = Path(source.name).name
             save(fitted.model, out)
             facts = describe(fitted, out)
     facts |= {"reason": reason, "seconds": monotonic() - begin}

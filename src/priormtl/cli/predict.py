@@ -336,7 +336,7 @@ def prepare(
     if task is not None:
         task = join_names(split_names(task))
     if coverage is not None:
-        coverage = check_coverage(coverage)
+        coverage = check_coverage(coverage, "--interval")
         if not hasattr(model, "predict_interval"):
             raise ValueError(f"--interval needs a regressor: {path} is a classifier.")
     if hasattr(model, "steps"):

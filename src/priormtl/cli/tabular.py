@@ -6,7 +6,7 @@ printed with the error of rows that were held out, beside that of the mean of ea
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 20_000_000  # rows × columns; curves need about ten times the memory
 ERRORS = {False: "root mean squared error", True: "log-loss"}  # by classify
+MOST_NAMES = 4  # of columns with curves
 MOST_TASKS = 3  # that stand out and are named
 
 
@@ -308,6 +309,13 @@ def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
         yield from strongest_lines(facts)
 
 
+def _list(names: Sequence[str]) -> str:
+    """Names of a few columns; the first ones, and how many, of many."""
+    if len(names) > MOST_NAMES:
+        return f"{len(names)} columns: {', '.join(names[:MOST_NAMES])}, …"
+    return ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1]
+
+
 def structure_words(facts: Mapping[str, Any]) -> Iterator[str]:
     """What was chosen or given, in plain words."""
     found = facts["structure"]
@@ -325,7 +333,7 @@ def structure_words(facts: Mapping[str, Any]) -> Iterator[str]:
         curves = (
             "one for all tasks" if facts["smooth_effects"] == "common" else "by task"
         )
-        yield f"curves of {' and '.join(facts['smooth'])} ({curves})"
+        yield f"curves of {_list(facts['smooth'])} ({curves})"
     else:
         yield "no curves"
     trees = facts["trees"]

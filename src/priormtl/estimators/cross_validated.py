@@ -68,6 +68,7 @@ from priormtl.estimators.splitting import (
     make_splits,
     read_lams,
 )
+from priormtl.metrics import Reliability
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import as_feature_prior, given_prior, has_nesting, has_order
 from priormtl.selection import (
@@ -348,6 +349,10 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         if codes is not None:
             held = own[np.maximum(folds, 0), np.arange(n)]
             self.held_out_ = np.where(folds >= 0, held, np.nan)
+            if isinstance(self, PredictionIntervals):
+                self.reliability_ = Reliability.of(self.held_out_, table.y)
+            elif getattr(self, "_uses_logistic", False):
+                self.reliability_ = Reliability.of_scores(self.held_out_, table.y)
         if isinstance(self, PredictionIntervals):
             m = len(self.tasks_)
             rows = hold_out(table, codes, folds, own, shared, m)
@@ -609,6 +614,10 @@ class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated)
         ``fit``.
     folds_ : (n,) array
         Fold in which each row was held out, or −1. Only after ``fit``.
+    reliability_ : Reliability
+        Held-out rows in ten parts by their prediction: mean prediction, mean target,
+        and quantiles of residuals, or the log-loss. Only after ``fit``, without
+        squared loss of classes.
     calibration_ : Calibration
         Distribution of held-out residuals, from which ``predict_interval`` is made.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
@@ -773,7 +782,7 @@ unseen_tasks
     Attributes
     ----------
     structure_, lam_, theta_, epsilon_, outlier_strength_, best_score_, best_index_, \
-cv_results_, n_splits_, folds_
+cv_results_, n_splits_, folds_, reliability_
         See :class:`MultiTaskRegressorCV`.
     held_out_ : (n,) array
         Score x p + b of each row by the model fitted without its fold, as returned by

@@ -268,11 +268,11 @@ def _quantile(knots: Array, level: float) -> float:
     return float(np.interp(level, _levels(knots), knots))
 
 
-def check_coverage(coverage: Any) -> float:
+def check_coverage(coverage: Any, name: str = "coverage") -> float:
     """A share of rows between 0 and 1."""
     if not isinstance(coverage, float | np.floating) or not 0.0 < coverage < 1.0:
         raise ValueError(
-            f"coverage must be a number between 0 and 1, such as 0.9: got {coverage!r}."
+            f"{name} must be a number between 0 and 1, such as 0.9: got {coverage!r}."
         )
     return float(coverage)
 

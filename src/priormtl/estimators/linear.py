@@ -39,6 +39,7 @@ from priormtl.estimators.summary import (
 )
 from priormtl.estimators.uncertainty import (
     Covariances,
+    StandardErrors,
     covariances,
     task_errors,
 )
@@ -91,6 +92,10 @@ SOMETIMES = (
     "outlier_strength_",
     "between_",
     "calibration_",
+    "_saved_errors",
+    "reliability_",
+    "data_name_",
+    "_target_variance",
     *DEVIATIONS,
 )
 
@@ -319,8 +324,8 @@ class LinearMultiTask(MultiTaskEstimator):
         ----------
         level : float, optional
             Confidence level, such as 0.95, of intervals of coefficients and of the
-            effects of tasks. Needs a regressor that was fitted in this process; see
-            Notes.
+            effects of tasks. Needs a regressor that was fitted to more rows than
+            features; see Notes.
 
         Returns
         -------
@@ -337,8 +342,13 @@ class LinearMultiTask(MultiTaskEstimator):
         the bias of shrinkage.
         """
         check_is_fitted(self)
-        found = None if level is None else self._covariances(check_level(level))
+        found = None if level is None else self._errors(check_level(level))
         return summarize_model(self, found, level)
+
+    def _errors(self, level: float, **limits: int) -> StandardErrors:
+        """Standard errors, from the statistics of the fit or as they were saved."""
+        saved: StandardErrors | None = getattr(self, "_saved_errors", None)
+        return saved or StandardErrors.of(self._covariances(level, **limits))
 
     def _known_model(self) -> Model:
         """The model of the fit, with all that was estimated."""
@@ -355,8 +365,8 @@ class LinearMultiTask(MultiTaskEstimator):
         if statistics is None or not isinstance(self, RegressorMixin):
             raise ValueError(
                 f"level={level:g} needs the statistics of a fit: got a model without "
-                "them (a classifier, a loaded one, or one of fewer rows than "
-                "features); fit a regressor, or use level=None."
+                "them (a classifier, or one of fewer rows than features); fit a "
+                "regressor, or use level=None."
             )
         if self.penalty != "l21":
             raise ValueError(

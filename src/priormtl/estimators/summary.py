@@ -13,7 +13,7 @@ from priormtl.checks import check_choice
 from priormtl.data import build_frame, find_frame_library, name_features
 from priormtl.estimators.base import chosen
 from priormtl.estimators.statements import StatementSummary, read_statements
-from priormtl.estimators.uncertainty import Covariances
+from priormtl.estimators.uncertainty import StandardErrors
 from priormtl.priors import task_prior_of
 from priormtl.tables import (
     NOTHING,
@@ -39,6 +39,7 @@ __all__ = [
     "shared_coef",
     "summarize_model",
     "summary_tables",
+    "target_variance",
 ]
 
 
@@ -269,7 +270,7 @@ ROUNDING = 1e-14  # of a mean, relative to it
 
 
 def summarize_model(
-    model: Any, found: Covariances | None = None, level: float | None = None
+    model: Any, found: StandardErrors | None = None, level: float | None = None
 ) -> ModelSummary:
     """Read what a fitted linear model learned: any with ``coef_`` and ``tasks_``."""
     z = 0.0 if level is None else float(norm.ppf(0.5 + 0.5 * level))
@@ -303,7 +304,7 @@ def summarize_model(
         feature_prior=_feature_prior(model, d),
         task_prior=_task_prior(model),
         outlier_strength=None if strength is None else float(strength),
-        target_variance=_target_variance(model),
+        target_variance=target_variance(model),
         feature_names=names,
         coef=coef,
         own_coef=None if own is None else np.asarray(own, dtype=np.float64),
@@ -316,18 +317,16 @@ def summarize_model(
         library=getattr(model, "_frame_library", None),
         level=level,
         errors=None if found is None else found.kind,
-        noise=None if found is None else float(np.sqrt(found.noise_variance)),
+        noise=None if found is None else float(found.noise[0]),
         coef_error=None if found is None else _coef_error(model, coef, found),
     )
 
 
-def _coef_error(model: Any, coef: Array, found: Covariances) -> Array:
+def _coef_error(model: Any, coef: Array, found: StandardErrors) -> Array:
     """Standard errors of all coefficients, in the units of X."""
     errors = np.full(coef.shape, np.nan)
-    d = len(found.selected)
-    variances = np.diagonal(found.own, axis1=1, axis2=2)[:, -d:]
     scale = np.broadcast_to(_feature_scale(model), coef.shape[1])[found.selected]
-    errors[:, found.selected] = np.sqrt(variances) / scale
+    errors[:, found.selected] = found.coef / scale
     return errors
 
 
@@ -453,11 +452,11 @@ def _certificate(model: Any) -> CertificateSummary | None:
     return CertificateSummary(objective, gap, relative, int(model.n_iter_))
 
 
-def _target_variance(model: Any) -> float | None:
+def target_variance(model: Any) -> float | None:
     """Variance of the targets of all tasks together, from the statistics kept."""
     statistics = getattr(model, "statistics_", None)
     if statistics is None or hasattr(model, "classes_"):
-        return None
+        return getattr(model, "_target_variance", None)
     weight = statistics.weight
     total = weight.sum()
     mean = weight @ statistics.y_mean / total
@@ -483,7 +482,7 @@ def _features(
     model: Any,
     coef: Array,
     names: tuple[str, ...],
-    found: Covariances | None,
+    found: StandardErrors | None,
     z: float,
 ) -> tuple[FeatureSummary, ...]:
     """Selected features, largest norm first."""
@@ -498,21 +497,18 @@ def _features(
     rows = [FeatureSummary(names[j], *columns[:, j].tolist()) for j in order]
     if found is None:
         return tuple(rows)
-    d, m = len(found.selected), len(coef)
     place = {int(j): i for i, j in enumerate(found.selected)}
-    variances, between = np.diag(found.mean)[-d:], found.between
     for number, (row, j) in enumerate(zip(rows, order, strict=True)):
-        i = place[int(j)]
-        varies = bool(np.isfinite(between[i]))
-        # Given the coefficients of m tasks, what they share is their mean ± τ / √m.
-        drawn = between[i] / m if varies and found.kind == "conditional" else 0.0
-        error = float(np.sqrt(variances[i] + drawn)) / row.scale
+        error, between = (
+            float(part[place[int(j)]]) / row.scale
+            for part in (found.shared, found.between)
+        )
         rows[number] = replace(
             row,
             error=error,
             lower=row.mean - z * error,
             upper=row.mean + z * error,
-            between=float(np.sqrt(between[i])) / row.scale if varies else None,
+            between=between if np.isfinite(between) else None,
         )
     return tuple(rows)
 
@@ -527,7 +523,7 @@ def _tasks(
     model: Any,
     coef: Array,
     outliers: tuple[Hashable, ...],
-    found: Covariances | None,
+    found: StandardErrors | None,
     z: float,
 ) -> tuple[TaskSummary, ...]:
     m = len(coef)
@@ -550,10 +546,8 @@ def _tasks(
         replace(task, effect=effect)
         for task, effect in zip(tasks, effects.tolist(), strict=True)
     ]
-    if found is None or len(found.mean) == len(found.selected):  # no intercepts
+    if found is None or not len(found.effect):  # no intercepts
         return tuple(tasks)
-    variances = found.own[:, 0, 0] - 2.0 * found.cross[:, 0, 0] + found.mean[0, 0]
-    errors = np.sqrt(np.maximum(variances, 0.0)).tolist()
     return tuple(
         replace(
             task,
@@ -561,7 +555,9 @@ def _tasks(
             lower=effect - z * error,
             upper=effect + z * error,
         )
-        for task, effect, error in zip(tasks, effects.tolist(), errors, strict=True)
+        for task, effect, error in zip(
+            tasks, effects.tolist(), found.effect.tolist(), strict=True
+        )
     )
 
 

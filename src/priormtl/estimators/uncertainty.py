@@ -20,7 +20,7 @@ The noise variance is σ² = RSS / (n − tr(H⁻¹ G)), which is REML's where R
 estimated all ties.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from priormtl.losses import SquaredFit
 from priormtl.model import Posed
 from priormtl.problem.elimination import Elimination, TieGraph
 
-__all__ = ["Covariances", "covariances", "task_errors"]
+__all__ = ["Covariances", "StandardErrors", "covariances", "task_errors"]
 
 REPLICATES = 200
 SEED = 0
@@ -54,6 +54,47 @@ class Covariances(NamedTuple):
     between: Array  # (selected,) of slopes; NaN where ties are not to a mean
     noise_variance: float
     degrees: Array  # (m,) effective degrees of freedom of each task
+
+    def shared(self) -> Array:
+        """Covariance (selected, selected) of the effects that tasks share.
+
+        Given the coefficients of m tasks, what they share is their mean ± τ / √m.
+        """
+        d, m = len(self.selected), len(self.own)
+        found = self.mean[-d:, -d:].copy()
+        if self.kind == "conditional":
+            found[range(d), range(d)] += np.nan_to_num(self.between, posinf=0.0) / m
+        return found
+
+
+class StandardErrors(NamedTuple):
+    """What summaries need of the covariances, small enough for files of models."""
+
+    kind: str
+    selected: Index  # features
+    coef: Array  # (m, selected)
+    shared: Array  # (selected,) of the effects that tasks share
+    between: Array  # (selected,) deviations between tasks; NaN: ties to no mean
+    effect: Array  # (m,) of tasks at average features; empty without intercepts
+    noise: Array  # (1,) standard deviation
+
+    @classmethod
+    def of(cls, found: Covariances) -> Self:
+        """Square roots of variances, and of those of differences to the mean."""
+        d = len(found.selected)
+        own, cross, mean = found.own, found.cross, found.mean
+        effect = np.zeros(0)
+        if len(mean) > d:  # the first row is the level of tasks
+            effect = own[:, 0, 0] - 2.0 * cross[:, 0, 0] + mean[0, 0]
+        squares = (
+            np.diagonal(own, axis1=1, axis2=2)[:, -d:],
+            np.diag(found.shared()),
+            found.between,
+            effect,
+            np.array([found.noise_variance]),
+        )
+        roots = (np.sqrt(np.maximum(part, 0.0)) for part in squares)
+        return cls(found.kind, found.selected, *roots)
 
 
 def covariances(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from scipy.stats import norm
 
 from priormtl._arrays import Array, Index
 from priormtl.data import from_plain, name_features, pooled_scale
@@ -256,10 +257,12 @@ def plot_over_tasks(
         Any model with ``coef_`` (m, d). Names are taken from the model.
     features : names or positions, optional
         Features to show. By default, the four with the largest ‖p_j‖ over the tasks.
-    band : pair of (m, d) arrays, or an object with ``low`` and ``high``, optional
-        Lower and upper ends of an interval for each coefficient, in the units of
-        ``coef_``, for example ``resample_coefficients(...).band()``. If it has a
-        ``level``, the title shows it.
+    band : float, pair of (m, d) arrays, or an object with ``low`` and ``high``, \
+optional
+        A level such as 0.95 draws the intervals of ``model.summary(level)``. Otherwise
+        lower and upper ends of an interval for each coefficient, in the units of
+        ``coef_``, for example ``resample_coefficients(...).band()``. If there is a
+        level, the title shows it.
     tasks, per, ax, legend
         See :func:`plot_coefficients`.
 
@@ -277,11 +280,18 @@ def plot_over_tasks(
     >>> ax = plot_over_tasks(model, [0, 2], band=ends)
     >>> [text.get_text() for text in ax.get_legend().texts]
     ['x0', 'x2']
+    >>> plot_over_tasks(model, [0, 2], band=0.95).get_title()
+    '2 of 6 features, with 95 % bands'
     """
     learned = read_model(model, per)
     columns = learned.find_tasks(tasks)
     rows = learned.choose_rows(FEW, features)
     joined = learned.ordered or tasks is not None
+    level = getattr(band, "level", None)
+    if isinstance(band, float):
+        level, found = band, model.summary(band)
+        reach = norm.ppf(0.5 + 0.5 * band) * np.nan_to_num(found.coef_error)
+        band = found.coef - reach, found.coef + reach
     ends = None if band is None else _read_band(band, learned)
     places = np.arange(len(columns))
     with styled():
@@ -307,7 +317,6 @@ def plot_over_tasks(
                 ax.vlines(places, *interval, color=colour, alpha=0.4, linewidth=2.5)
         name_ticks(ax, "x", [learned.tasks[i] for i in columns])
         title = f"{len(rows)} of {count_words(len(learned.P), 'feature')}"
-        level = getattr(band, "level", None)
         if level is not None:
             title = f"{title}, with {100 * level:g} % bands"
         ax.set(xlabel=f"Task ({len(columns)})", title=title)

@@ -6,7 +6,8 @@ subtracted, so that effects of all tasks have the same level.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Effect:
     column: str
     grid: Array  # (k,) of categories 0, 1, …
     lines: Array  # (k, m)
-    folds: Array | None  # (K, k, m), of models fitted without each fold
+    errors: "Errors"
     ticks: Array
     categories: tuple[str, ...] | None
     is_date: bool
@@ -56,13 +57,37 @@ class Effect:
     centre: float  # where lines with these slopes are zero
     words: tuple[str, ...]  # of the other statements
 
-    def error(self, tasks: Index) -> Array | None:
-        """Jackknife standard error of the mean over tasks (k,): K − 1 over K, Σ."""
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Where standard errors of effects come from: covariances, else fold models."""
+
+    basis: Array  # (k, p) features on the grid, minus their means
+    places: Index  # (p,) of these features
+    scale: Array  # (d,) units of the covariances
+    found: Any = None  # Covariances of the fit
+    folds: Array | None = None  # (K, k, m) effects in models without each fold
+
+    def of(self, task: int | None) -> Array | None:
+        """Standard error (k,) of the effect in a task, or of what tasks share."""
+        if self.found is not None:
+            own = self.found.own if task is not None else None
+            d = len(self.found.selected)
+            known = self.found.shared() if own is None else own[task][-d:, -d:]
+            at = {int(j): i for i, j in enumerate(self.found.selected)}
+            used = [i for i, j in enumerate(self.places) if int(j) in at]
+            rows = [at[int(self.places[i])] for i in used]
+            basis = self.basis[:, used] / self.scale[self.places[used]]
+            squares = np.einsum(
+                "ij,jk,ik->i", basis, known[np.ix_(rows, rows)], basis, optimize=True
+            )
+            return np.sqrt(np.maximum(squares, 0.0))
         if self.folds is None:
             return None
-        means = self.folds[:, :, tasks].mean(axis=2)
-        squares = np.sum((means - means.mean(axis=0)) ** 2, axis=0)
-        return np.asarray(np.sqrt((len(means) - 1) / len(means) * squares))
+        # The jackknife: (K − 1) / K times the sum of squares.
+        lines = self.folds.mean(axis=2) if task is None else self.folds[:, :, task]
+        squares = np.sum((lines - lines.mean(axis=0)) ** 2, axis=0)
+        return np.asarray(np.sqrt((len(lines) - 1) / len(lines) * squares))
 
 
 def plot_effect(
@@ -109,10 +134,10 @@ def plot_effect(
 
     Notes
     -----
-    The band has two jackknife standard errors to each side, from the models that
-    cross-validation fitted without each fold, at the selected strengths. It is
-    approximate. There is no band for models without cross-validation, or after
-    ``load``.
+    The band has two standard errors of the thick line to each side. They are those of
+    ``summary(level=...)`` where the model has the statistics of its fit. Otherwise they
+    are jackknife standard errors, from the models that cross-validation fitted without
+    each fold; this is approximate. Models that have neither have no band.
 
     Examples
     --------
@@ -155,11 +180,11 @@ def plot_effect(
             if same or m == 1:
                 label = f"all {count_words(m, 'task')}" if m > 1 else "effect"
                 label += ", nearly equal" if spread > 0 else ""
-            _draw_main(ax, effect, np.arange(m), mean, REFERENCE_STYLE.colour, label)
+            _draw_main(ax, effect, None, mean, REFERENCE_STYLE.colour, label)
         else:
             place = int(shown[0])
             colour = styles[place].colour
-            _draw_main(ax, effect, shown, effect.lines[:, place], colour, None)
+            _draw_main(ax, effect, place, effect.lines[:, place], colour, None)
         _draw_statement(ax, effect, shown)
         known = f" ({', '.join(effect.words)})" if effect.words else ""
         ax.set_title(f"Effect of {shorten(effect.column)}{known}")
@@ -218,17 +243,29 @@ def _read_effect(
         means = np.column_stack(list(at.values())).mean(axis=0)
     basis = basis - means
     P = np.asarray(learned.P)[places]
-    folds = None
-    fitted = getattr(linear, "_fold_models", None) or ()
-    if len(fitted) > 1:
-        folds = np.stack([basis @ coef[:, places].T for coef, _ in fitted])
+    errors = _read_errors(linear, basis, places)
     own = [j for j, feature in zip(places, made, strict=True) if feature == name]
     slopes, words = _read_statements(linear, learned, name, own[0] if own else None)
     centre = float(means[list(made).index(name)]) if own else 0.0
     return Effect(
-        *(name, grid, basis @ P, folds, ticks, categories, found.is_date),
+        *(name, grid, basis @ P, errors, ticks, categories, found.is_date),
         *(slopes, centre, words),
     )
+
+
+def _read_errors(linear: Any, basis: Array, places: Index) -> Errors:
+    d = np.shape(linear.coef_)[1]
+    scale = np.broadcast_to(getattr(linear, "feature_scale_", 1.0), d)
+    known = Errors(basis, places, np.asarray(scale))
+    with suppress(ValueError, AttributeError, np.linalg.LinAlgError):
+        return replace(known, found=linear._covariances(0.95))
+    folds = [coef for coef, _ in getattr(linear, "_fold_models", None) or ()]
+    calibration = getattr(linear, "calibration_", None)
+    if not folds and calibration is not None:  # files keep deviations from the mean
+        folds = list(calibration.coef)
+    if len(folds) < 2:
+        return known
+    return replace(known, folds=np.stack([basis @ c[:, places].T for c in folds]))
 
 
 def _expand_plain(linear: Any, learned: Learned, column: Any, values: Any) -> Expansion:
@@ -330,10 +367,15 @@ def _draw_dots(
 
 
 def _draw_main(
-    ax: Axes, effect: Effect, tasks: Index, line: Array, colour: str, label: str | None
+    ax: Axes,
+    effect: Effect,
+    task: int | None,
+    line: Array,
+    colour: str,
+    label: str | None,
 ) -> None:
     """The mean, or the only line, with its band."""
-    error, grid = effect.error(tasks), _on_axis(effect.grid, effect)
+    error, grid = effect.errors.of(task), _on_axis(effect.grid, effect)
     if effect.categories is not None:
         ax.plot(grid, line, "o", color=colour, markersize=7.0, label=label)
     else:

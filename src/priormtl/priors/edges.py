@@ -75,9 +75,9 @@ def plain_label(label: Any) -> Hashable:
     return value
 
 
-def check_weight(weight: float) -> float:
+def check_weight(weight: float, name: str = "weight") -> float:
     if not np.isfinite(weight) or weight <= 0:
-        raise ValueError(f"weight must be positive and finite: got {weight!r}.")
+        raise ValueError(f"{name} must be positive and finite: got {weight!r}.")
     return float(weight)
 
 

@@ -403,7 +403,7 @@ class TaskPrior:
             labels = (tuple(map(plain_label, path)) for path in paths)
             pairs = tuple(zip(map(plain_label, parents), labels, strict=True))
         several = between if isinstance(between, Sequence | np.ndarray) else [between]
-        ratios = tuple(check_weight(ratio) for ratio in several)
+        ratios = tuple(check_weight(ratio, "between") for ratio in several)
         if not ratios:
             raise ValueError(
                 "between must be a number, or one for each level: got none."

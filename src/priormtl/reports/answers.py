@@ -30,6 +30,7 @@ QUALITY = "How good is it?"
 FEATURES = "Which features matter?"
 BENEFIT = "Did the prior help?"
 OUTLIERS = "Are there outlier tasks?"
+EFFECTS = "Which tasks stand out?"
 CERTIFICATE = "Did the fit converge?"
 
 
@@ -115,8 +116,14 @@ def _answer_search(fitted: FittedModel, search: SearchSummary) -> Finding:
     return Finding("quality", QUALITY, value, sentence, note, numbers)
 
 
+FEWEST_ROWS = 10  # of a task whose score is told
+
+
 def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
-    known = scores.by_task[~np.isnan(scores.by_task)]
+    # Within a few rows targets hardly vary, and R² or AUC says nothing.
+    measured = ~np.isnan(scores.by_task)
+    large = measured & (scores.rows >= FEWEST_ROWS)
+    known = scores.by_task[large if np.any(large) else measured]
     parts = []
     if math.isnan(scores.overall):
         median = float(np.median(known)) if known.size else float("nan")
@@ -124,10 +131,16 @@ def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
     else:
         mean = "on average over tasks" if scores.metric == "AUC" else "over all tasks"
         head = f"{scores.metric} {spell(scores.overall, 3)}"
+        if scores.pooled is not None:
+            mean += f", {spell(scores.pooled)} over all rows together,"
         parts.append(f"is {spell(scores.overall)} {mean}")
     if len(known) > 1:
         low, high = spell(known.min(), 3), spell(known.max(), 3)
-        parts.append(f"ranges from {low} to {high} across tasks")
+        some = "tasks"
+        if 0 < large.sum() < measured.sum():
+            number = count_words(int(large.sum()), "task")
+            some = f"the {number} with at least {FEWEST_ROWS} rows"
+        parts.append(f"ranges from {low} to {high} across {some}")
     said = " and ".join(parts) or "is not defined"
     warning = "If the model was fitted to these rows, the scores are optimistic."
     if scores.where == TRAINING_ROWS:
@@ -137,9 +150,13 @@ def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
         "rows_metric": scores.metric,
         "rows_score": scores.overall,
     }
-    if scores.log_loss is not None:
-        numbers["rows_log_loss"] = scores.log_loss
-        said += f", with log-loss {spell(scores.log_loss)}"
+    if scores.pooled is not None:
+        numbers["rows_pooled_score"] = scores.pooled
+    if scores.reliability is not None:
+        loss = float(scores.reliability.log_loss[0])
+        if not math.isnan(loss):
+            numbers["rows_log_loss"] = loss
+            said += f", with log-loss {spell(loss)}"
     return head, f"On {scores.where}, {scores.metric} {said}.", warning, numbers
 
 
@@ -151,9 +168,9 @@ TOP = 5  # features that the sentence names
 
 def answer_features(fitted: FittedModel) -> Finding:
     """Count the features in use, and name the largest."""
-    d, used = len(fitted.features), int(np.count_nonzero(fitted.norms))
+    d, used = len(fitted.shown), int(np.count_nonzero(fitted.sizes[fitted.shown]))
     order = fitted.ranking[: min(used, TOP)]
-    names = [fitted.features[j] for j in order]
+    names = [fitted.label(j) for j in order]
     numbers: dict[str, Number] = {
         "features": d,
         "selected": used,
@@ -164,7 +181,8 @@ def answer_features(fitted: FittedModel) -> Finding:
         return Finding("features", FEATURES, "None", sentence, "", numbers)
     others = f", followed by {join_names(names[1:], TOP)}" if names[1:] else ""
     sentence = f"“{names[0]}” has the largest coefficients{others}."
-    if len(fitted.tasks) > 1:
+    periodic = [j for j, group in fitted.curves.items() if j == group[0]]
+    if len(fitted.tasks) > 1 and order[0] not in periodic:
         agreement = float(sign_agreement(fitted.coef)[order[0]])
         share = "all" if agreement == 1 else percent(agreement)
         sentence += f" “{names[0]}” has the same sign in {share} of its tasks."
@@ -203,8 +221,13 @@ def answer_benefit(fitted: FittedModel, audit: Any) -> Finding:
     if helped is not None:
         return _answer_audit(helped, len(getattr(audit, "disagreeing", ())))
     summary = fitted.summary
+    # Curves that tabular_model adds by itself are no prior knowledge.
+    curves = all(one.kind == "smooth" for one in summary.statements)
+    stated = summary.feature_prior is not None and not (
+        curves and len(summary.statements) and fitted.pipeline is not None
+    )
     strengths = [
-        *(["theta"] if summary.feature_prior is not None else []),
+        *(["theta"] if stated else []),
         *(["epsilon"] if summary.task_prior not in (None, "none") else []),
     ]
     if summary.n_tasks == 1 and "epsilon" in strengths:
@@ -223,6 +246,12 @@ def answer_benefit(fitted: FittedModel, audit: Any) -> Finding:
     reason = "A single fit does not show how good the model is without the prior."
     if search is not None:
         names = " or ".join(f"{name} = 0" for name in strengths)
+        if summary.ties == "adaptive" and strengths == ["epsilon"]:
+            words = (
+                "No relations between features were stated. How much tasks are alike "
+                "was estimated from the data (REML), feature by feature."
+            )
+            return Finding("prior", BENEFIT, "None was stated", words, "", {})
         reason = f"The search did not try {names}, so there is nothing to compare with."
     return Finding("prior", BENEFIT, "Not measured", reason, TEST_IT, {})
 
@@ -297,6 +326,7 @@ def _answer_pairs(metric: str, pairs: dict[str, Paired]) -> Finding:
 
 FEWEST = 4  # tasks that are needed to identify outliers
 FAR = 5.0  # deviations from the median distance
+TOP_TASKS = 3  # that are named
 TIMES = 2.0  # the median distance, too: with few tasks deviations mean little
 
 
@@ -305,6 +335,8 @@ def answer_outliers(fitted: FittedModel) -> Finding:
     m, found = len(fitted.tasks), fitted.summary.outliers
     if found is not None:
         return _answer_found(fitted, [spell_label(label) for label in found])
+    if m > 1 and all(one.error is not None for one in fitted.summary.tasks):
+        return _answer_effects(fitted)
     if m < FEWEST:
         words = f"Comparing tasks needs at least {FEWEST} of them: there are {m}."
         return Finding("outliers", OUTLIERS, "Too few tasks", words, "", {"far": ""})
@@ -329,6 +361,39 @@ def answer_outliers(fitted: FittedModel) -> Finding:
         sentence += f" {_join_tasks(names[1:], 4)} {verb} also far from it."
     value = f"{count_words(len(names), 'task')} far from the others"
     return Finding("outliers", OUTLIERS, value, sentence, note, numbers)
+
+
+def _answer_effects(fitted: FittedModel) -> Finding:
+    """Tasks whose effect at average features is not zero, furthest first."""
+    summary, m = fitted.summary, len(fitted.tasks)
+    ratios = [(one.effect or 0.0) / (one.error or math.inf) for one in summary.tasks]
+    ends = [(one.lower or 0.0, one.upper or 0.0) for one in summary.tasks]
+    sure = np.array([low > 0.0 or high < 0.0 for low, high in ends])
+    order = [i for i in np.argsort(-np.abs(ratios), kind="stable") if sure[i]]
+    level = f"{100 * (summary.level or 0.0):g} %"
+    numbers: dict[str, Number] = {
+        "far": ", ".join(fitted.tasks[i] for i in order),
+        "count": len(order),
+    }
+    note = (
+        "Effects are predictions at average features, minus the mean of all tasks, "
+        f"with {level} intervals ({summary.errors}). outlier_tasks=True tests whether "
+        "whole tasks follow other rules."
+    )
+    if not order:
+        words = "At average features no task differs from the mean for certain."
+        return Finding("outliers", EFFECTS, "None for certain", words, note, numbers)
+    named = "; ".join(
+        f"{fitted.tasks[i]} by {spell(ends[i][0], 3)} to {spell(ends[i][1], 3)}"
+        for i in order[:TOP_TASKS]
+    )
+    verb = "differs" if len(order) == 1 else "differ"
+    words = (
+        f"At average features {len(order):,} of {count_words(m, 'task')} {verb} from "
+        f"the mean of all tasks for certain. Clearest: {named}."
+    )
+    value = f"{len(order):,} of {count_words(m, 'task')}"
+    return Finding("outliers", EFFECTS, value, words, note, numbers)
 
 
 def far_tasks(fitted: FittedModel) -> Index:

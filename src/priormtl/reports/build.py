@@ -16,6 +16,7 @@ from priormtl.reports import answers
 from priormtl.reports.content import Content, spell, spell_label
 from priormtl.reports.model import (
     GIVEN_ROWS,
+    HELD_OUT_ROWS,
     FittedModel,
     Scores,
     score_rows,
@@ -173,8 +174,11 @@ def build_content(
     features, tasks = feature_table(fitted), task_table(fitted, scores)
     kept = pick_tasks(tasks)
     search = fitted.summary.search
+    shown, where = fitted.reliability, HELD_OUT_ROWS
+    if scores is not None and scores.reliability is not None:
+        shown, where = scores.reliability, scores.where
     others = [
-        calibration_table(scores),
+        calibration_table(shown, where),
         statement_table(fitted),
         relation_table(fitted, audit),
         None if search is None else structure_table(search),
@@ -186,7 +190,7 @@ def build_content(
         *(table.take(pick_rows(table)) for table in others if table is not None),
     )
     if title is None:
-        m, d = len(fitted.tasks), len(fitted.features)
+        m, d = len(fitted.tasks), len(fitted.shown)
         title = f"What {count_words(m, 'task')} share in {count_words(d, 'feature')}"
     return Content(
         spell_label(title),
@@ -220,6 +224,18 @@ def _target(fitted: FittedModel) -> list[tuple[str, str]]:
     return [] if name is None else [("Target", spell_label(name))]
 
 
+def _data(fitted: FittedModel) -> list[tuple[str, str]]:
+    """Name of the file that the model was fitted to, where it remembers it."""
+    name = getattr(fitted.model, "data_name_", None)
+    return [] if name is None else [("Fitted to", spell_label(name))]
+
+
+def _features(fitted: FittedModel) -> str:
+    """Number of features, wiggles of curves aside."""
+    count, curves = f"{len(fitted.shown):,}", len(fitted.curves)
+    return f"{count}, {curves:,} with curves" if curves else count
+
+
 def _rows(weight: float) -> list[tuple[str, str]]:
     """Rows of the fit, where they are known."""
     return [("Rows", f"{weight:,.10g}")] if np.isfinite(weight) else []
@@ -232,9 +248,10 @@ def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
     facts = [
         ("Model", summary.model),
         *_target(fitted),
+        *_data(fitted),
         *_rows(summary.weight),
         ("Tasks", f"{summary.n_tasks:,}"),
-        ("Features", f"{summary.n_features:,}"),
+        ("Features", _features(fitted)),
         *((one.name, spell(one.value) + chosen) for one in summary.strengths),
     ]
     if summary.outlier_strength is not None:
@@ -243,9 +260,11 @@ def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
         facts.append(("Penalty", PENALTIES.get(summary.penalty, str(summary.penalty))))
     if hasattr(model, "feature_prior_"):
         prior = summary.feature_prior
-        facts.append(
-            ("Feature prior", "none" if prior is None else spell_label(prior.words))
-        )
+        words = "none" if prior is None else spell_label(prior.words)
+        kinds = {one.kind for one in summary.statements}
+        if kinds == {"smooth"}:
+            words = "smooth curves"
+        facts.append(("Feature prior", words))
     if summary.task_prior is not None:
         facts.append(("Task prior", spell_label(summary.task_prior)))
     if summary.ties is not None:

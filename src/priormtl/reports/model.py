@@ -19,14 +19,15 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
 from priormtl.data import TaskStatistics, find_labels, pooled_scale
 from priormtl.estimators import ModelSummary, code_classes, summarize_model
-from priormtl.metrics import task_aucs
+from priormtl.metrics import Reliability, task_aucs
 from priormtl.reports.content import spell_label
 from priormtl.selection import validation_errors
+from priormtl.splines import wiggles_of
 
 GIVEN_ROWS = "the given rows"
 TRAINING_ROWS = "the training rows"
 LEVEL = 0.95  # of intervals
-BINS = 10  # of predictions
+HELD_OUT_ROWS = "held-out rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,19 @@ class FittedModel:
         return getattr(self.pipeline and self.pipeline[-1], "trees_weight_", None)
 
     @property
+    def reliability(self) -> Reliability | None:
+        """Predictions of held-out rows beside their targets, if a search kept them."""
+        last = self.model if self.pipeline is None else self.pipeline[-1]
+        return getattr(last, "reliability_", None)
+
+    @cached_property
+    def curves(self) -> dict[int, list[int]]:
+        """Wiggles of each column, by its feature; of periodic ones by the first."""
+        place = {name: j for j, name in enumerate(self.summary.feature_names)}
+        groups = wiggles_of(self.summary.feature_names)
+        return {place.get(name, group[0]): group for name, group in groups.items()}
+
+    @property
     def coef(self) -> Array:
         """Coefficients in the units of X (m, d)."""
         return self.summary.coef
@@ -77,14 +91,48 @@ class FittedModel:
         return hasattr(self.model, "classes_")
 
     @cached_property
+    def shown(self) -> Index:
+        """Features that have a row of their own: all but wiggles."""
+        hidden = {j for group in self.curves.values() for j in group} - {*self.curves}
+        return np.array([j for j in range(len(self.features)) if j not in hidden])
+
+    @cached_property
+    def shown_coef(self) -> Array:
+        """Coefficients (m, d); of periodic columns the size of each task's curve."""
+        coef, scale = self.coef, self._units
+        if any(j == group[0] for j, group in self.curves.items()):
+            coef = coef.copy()
+        for j, group in self.curves.items():
+            if j == group[0]:
+                coef[:, j] = row_norms(self.coef[:, group] * scale[group]) / scale[j]
+        return coef
+
+    @property
+    def _units(self) -> Array:
+        return np.ones(len(self.features)) if self.scale is None else self.scale
+
+    def label(self, j: int) -> str:
+        """Name of the column of a feature."""
+        if j in self.curves and self.curves[j][0] == j:
+            return self.features[j].rpartition("~")[0]
+        return self.features[j]
+
+    @cached_property
     def norms(self) -> Array:
         """Norm of each feature's coefficients over all tasks (d,)."""
-        return row_norms(self.coef.T)
+        return row_norms(self.shown_coef.T)
 
     @cached_property
     def sizes(self) -> Array:
-        """The same per standard deviation: how much a feature matters (d,)."""
-        return self.norms if self.scale is None else self.norms * self.scale
+        """The same per standard deviation, curves included: how much it matters (d,).
+
+        Wiggles are nearly uncorrelated, so squares of their sizes add up.
+        """
+        alone = row_norms(self.coef.T) * self._units
+        sizes = alone.copy()
+        for j, group in self.curves.items():
+            sizes[j] = row_norms(alone[np.newaxis, sorted({j, *group})])[0]
+        return sizes
 
     @cached_property
     def distances(self) -> Array:
@@ -94,13 +142,13 @@ class FittedModel:
 
     @property
     def ranking(self) -> Index:
-        """Features by size, largest first; equal ones stay in order."""
-        return np.argsort(-self.sizes, kind="stable")
+        """Shown features by size, largest first; equal ones stay in order."""
+        return self.shown[np.argsort(-self.sizes[self.shown], kind="stable")]
 
 
 def _summarize(model: Any) -> ModelSummary:
     """Summary, with intervals where the statistics of the fit are at hand."""
-    if isinstance(model, RegressorMixin) and hasattr(model, "statistics_"):
+    if isinstance(model, RegressorMixin) and hasattr(model, "summary"):
         with suppress(ValueError, np.linalg.LinAlgError):  # too large, other penalties
             return model.summary(LEVEL)
     return summarize_model(model)
@@ -149,36 +197,11 @@ class Scores:
     where: str
     rows: Array  # (m,)
     by_task: Array  # (m,)
-    overall: float  # over all tasks; NaN where unknown
+    overall: float  # R² over all rows, mean AUC of tasks; NaN where unknown
     second_metric: str = ""
     second_by_task: Array | None = None  # (m,)
-    bins: "Bins | None" = None  # where rows were given
-    log_loss: float | None = None  # of classes with probabilities
-
-
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """Rows in ten parts by their prediction, lowest first (parts,)."""
-
-    predicted: Array  # means: targets, or probabilities of the second class
-    actual: Array  # means: targets, or shares of the second class
-    rows: Array
-    low: Array  # 5 % and 95 % quantiles of residuals; NaN for classes
-    high: Array
-
-    @classmethod
-    def of(cls, predicted: Array, actual: Array, *, residuals: bool) -> Self:
-        order = np.argsort(predicted, kind="stable")
-        parts = [part for part in np.array_split(order, BINS) if len(part)]
-        ends = np.full((2, len(parts)), np.nan)
-        if residuals:
-            apart = actual - predicted
-            ends = np.stack(
-                [np.quantile(apart[part], [0.05, 0.95]) for part in parts], axis=1
-            )
-        means = [[np.mean(x[part]) for part in parts] for x in (predicted, actual)]
-        counts = np.array([float(len(part)) for part in parts])
-        return cls(np.array(means[0]), np.array(means[1]), counts, ends[0], ends[1])
+    reliability: Reliability | None = None  # where rows were given
+    pooled: float | None = None  # AUC over the rows of all tasks together
 
 
 def score_training(fitted: FittedModel) -> Scores | None:
@@ -239,20 +262,19 @@ def score_rows(fitted: FittedModel, X: Any, y: Any, task: Any) -> Scores:
         mean = float(defined.mean()) if defined.size else float("nan")
         shares = _ratio(right, rows)
         found = Scores("AUC", GIVEN_ROWS, rows, areas, mean, "Accuracy", shares)
+        one = np.zeros(len(code), dtype=np.intp)
+        [pooled] = task_aucs(scores, positive, one, np.ones(len(positive)), 1)
+        found = replace(found, pooled=None if np.isnan(pooled) else float(pooled))
         if not getattr(model, "_uses_logistic", False):
             return found
-        signed = np.where(positive, -scores, scores)
-        loss = float(np.mean(np.logaddexp(0.0, signed)))
-        chances = 1.0 / (1.0 + np.exp(-np.clip(scores, -700.0, 700.0)))
-        bins = Bins.of(chances, positive.astype(np.float64), residuals=False)
-        return replace(found, bins=bins, log_loss=loss)
+        return replace(found, reliability=Reliability.of_scores(scores, target))
     centre = _ratio(np.bincount(code, target, m), rows)
     spread = np.bincount(code, (target - centre[code]) ** 2, m)
     errors = np.bincount(code, (target - scores) ** 2, m)
     total = np.sum((target - target.mean()) ** 2)
     whole = np.sum((target - scores) ** 2)
     found = _r2_scores(GIVEN_ROWS, rows, errors, spread, total, whole)
-    return replace(found, bins=Bins.of(scores, target, residuals=True))
+    return replace(found, reliability=Reliability.of(scores, target))
 
 
 def _targets(fitted: FittedModel, y: Any, codes: Index | None) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.audits import describe_rows
 from priormtl.estimators import SearchSummary, shared_coef
+from priormtl.metrics import Reliability
 from priormtl.priors import Targets, measure_violations
 from priormtl.reports.content import Block, Column, Table, spell_label
 from priormtl.reports.model import FittedModel, Scores, row_norms
@@ -46,22 +47,58 @@ RELATION_NOTE = (
 
 
 def feature_table(fitted: FittedModel) -> Table:
-    """One row per feature, largest first."""
-    coef = fitted.coef
-    columns = [Column("feature", "Feature", fitted.features)]
+    """One row per feature, largest first; curves belong to that of their column."""
+    coef, rows = fitted.shown_coef, fitted.ranking
+    columns = [Column("feature", "Feature", tuple(fitted.label(j) for j in rows))]
     if fitted.scale is not None:
-        columns.append(Column("size", "Size", fitted.sizes))
-    columns += [
-        Column("norm", "Norm", fitted.norms),
-        # Sums of huge numbers would overflow.
-        Column("mean", "Mean", np.sum(coef / len(coef), axis=0)),
-        Column("min", "Min", coef.min(axis=0)),
-        Column("max", "Max", coef.max(axis=0)),
-        Column("same_sign", "Same sign", sign_agreement(coef)),
-        Column("tasks", "Tasks", np.count_nonzero(coef, axis=0).astype(np.float64)),
+        columns.append(Column("size", "Size", fitted.sizes[rows]))
+    if fitted.curves:
+        straight = fitted.norms * (1.0 if fitted.scale is None else fitted.scale)
+        periodic = [j for j, group in fitted.curves.items() if j == group[0]]
+        straight[periodic] = 0.0
+        sizes = np.where(fitted.sizes > 0, fitted.sizes, 1.0)
+        bent = np.maximum(1.0 - (straight / sizes) ** 2, 0.0)
+        bent[fitted.sizes == 0] = 0.0
+        columns.append(Column("curve", "Share of curve", bent[rows]))
+    # Sums of huge numbers would overflow.
+    mean = np.sum(coef / len(coef), axis=0)
+    numbers = [("norm", "Norm", fitted.norms), ("mean", "Mean", mean)]
+    known = {one.name: one for one in fitted.summary.features}
+    if any(one.error is not None for one in known.values()):
+        ends = np.full((3, len(fitted.features)), np.nan)
+        for j, name in enumerate(fitted.summary.feature_names):
+            if name in known and fitted.label(j) == fitted.features[j]:
+                one = known[name]
+                ends[:, j] = [one.lower, one.upper, one.between or np.nan]
+                ends[2, j] = 0.0 if one.between == 0 else ends[2, j]
+        numbers += [
+            ("mean_low", "From", ends[0]),
+            ("mean_high", "To", ends[1]),
+            ("between", "Between tasks", ends[2]),
+        ]
+    numbers += [
+        ("min", "Min", coef.min(axis=0)),
+        ("max", "Max", coef.max(axis=0)),
+        ("same_sign", "Same sign", sign_agreement(coef)),
+        ("tasks", "Tasks", np.count_nonzero(coef, axis=0).astype(np.float64)),
     ]
-    table = Table("features", "Features", tuple(columns), feature_note(fitted))
-    return table.take(fitted.ranking)
+    if fitted.scale is not None:
+        numbers.append(("unit", "Deviation", fitted.scale))
+    columns += [Column(name, label, values[rows]) for name, label, values in numbers]
+    note = feature_note(fitted)
+    if fitted.curves:
+        note += (
+            " Curves count for the size of their column; mean, min and max are those "
+            "of its straight part, or of the size of a periodic curve. plot_effect "
+            "draws curves."
+        )
+    if fitted.summary.level is not None:
+        note += (
+            f" From and To: {100 * fitted.summary.level:g} % interval of the effect "
+            f"that tasks share ({fitted.summary.errors}). Between tasks: standard "
+            "deviation of the coefficients, by REML."
+        )
+    return Table("features", "Features", tuple(columns), note)
 
 
 def feature_note(fitted: FittedModel) -> str:
@@ -109,8 +146,10 @@ def task_table(fitted: FittedModel, scores: Scores | None) -> Table:
             note += f", with {level:g} % intervals ({fitted.summary.errors})"
         columns[1:1] = effects
         note += "."
+    rows = _numbers(known, "weight") if scores is None else scores.rows
+    if not np.isnan(rows).all():
+        columns.append(Column("rows", "Rows", rows))
     if scores is not None:
-        columns.append(Column("rows", "Rows", scores.rows))
         columns.append(Column("score", scores.metric, scores.by_task))
         if scores.second_by_task is not None:
             second = Column("second", scores.second_metric, scores.second_by_task)
@@ -125,33 +164,33 @@ def _numbers(rows: Sequence[Any], name: str) -> Array:
     return np.array([getattr(row, name) for row in rows], dtype=np.float64)
 
 
-def calibration_table(scores: Scores | None) -> Table | None:
-    """Predicted and actual targets of given rows, from the lowest predictions on."""
-    bins = None if scores is None else scores.bins
-    if scores is None or bins is None:
+def calibration_table(known: Reliability | None, where: str) -> Table | None:
+    """Predicted and actual targets of rows, from the lowest predictions on."""
+    if known is None or not len(known.rows):
         return None
-    numbers = np.arange(1.0, len(bins.rows) + 1.0)
-    columns = [Column("part", "Part", numbers), Column("rows", "Rows", bins.rows)]
-    if scores.log_loss is None:
+    numbers = np.arange(1.0, len(known.rows) + 1.0)
+    columns = [Column("part", "Part", numbers), Column("rows", "Rows", known.rows)]
+    loss = float(known.log_loss[0])
+    if np.isnan(loss):
         columns += [
-            Column("predicted", "Mean prediction", bins.predicted),
-            Column("actual", "Mean target", bins.actual),
-            Column("low", "Residuals, 5 %", bins.low),
-            Column("high", "95 %", bins.high),
+            Column("predicted", "Mean prediction", known.predicted),
+            Column("actual", "Mean target", known.actual),
+            Column("low", "Residuals, 5 %", known.low),
+            Column("high", "95 %", known.high),
         ]
         note = (
-            f"Rows of {scores.where} in ten parts by their prediction. In a good model "
-            "means of predictions and targets agree, and residuals lie about zero."
+            f"Rows ({where}) in ten parts by their prediction. In a good model means "
+            "of predictions and targets agree, and residuals lie about zero. Lines "
+            "span nine of ten targets."
         )
     else:
         columns += [
-            Column("predicted", "Mean probability", bins.predicted),
-            Column("actual", "Share of second class", bins.actual),
+            Column("predicted", "Mean probability", known.predicted),
+            Column("actual", "Share of second class", known.actual),
         ]
         note = (
-            f"Reliability: rows of {scores.where} in ten parts by their probability, "
-            "which should be the share of rows of the second class. Log-loss "
-            f"{scores.log_loss:.4g}."
+            f"Reliability: rows ({where}) in ten parts by their probability, which "
+            f"should be the share of rows of the second class. Log-loss {loss:.4g}."
         )
     return Table("calibration", "Predicted and actual", tuple(columns), note)
 
@@ -264,8 +303,11 @@ def structure_table(search: SearchSummary) -> Table | None:
     return Table("structures", "Structures tried", columns, note)
 
 
-def search_table(search: SearchSummary) -> Table:
-    """One row per candidate, best first."""
+def search_table(search: SearchSummary) -> Table | None:
+    """One row per candidate, best first; None where only structures were tried."""
+    several = any(len(np.unique(part)) > 1 for part in search.strengths.values())
+    if not several and len(set(search.structures)) > 1:
+        return None
     means = search.means
     columns = []
     if len(set(search.structures)) > 1:
@@ -309,8 +351,8 @@ def cut_block(fitted: FittedModel, tasks: Index, tables: Sequence[Table]) -> Blo
     spare = MOST_BYTES - FRAME_BYTES - sum(_row_bytes(t).sum() for t in tables)
     listed = fitted.ranking[: len(tables[0])]
     kept = listed[: max(1, int(spare / NUMBER_BYTES / len(tasks)))]
-    values = np.ascontiguousarray(fitted.coef[np.ix_(tasks, kept)].T)
-    used = int(np.count_nonzero(fitted.norms))
+    values = np.ascontiguousarray(fitted.shown_coef[np.ix_(tasks, kept)].T)
+    used = int(np.count_nonzero(fitted.norms[fitted.shown]))
     gone = used - int(np.count_nonzero(fitted.norms[kept]))
     return Block(values, gone, len(fitted.tasks) - len(tasks))
 

@@ -21,7 +21,8 @@ class Chart {
   }
 
   // view: points [{x, y, words, look, chosen}], lines [{points, look}], labels of both axes,
-  // names under the points or null, rule: height of a dashed line or null
+  // names under the points or null, rule: height of a dashed line or null; points may have
+  // an interval from low to high
   show(view) {
     this.view = view;
     this.at = -1;
@@ -33,10 +34,12 @@ class Chart {
     const width = printing ? 660 : this.width;
     if (!this.view || !width) return;
     this.x = scale(this.view.points.map((p) => p.x), [EDGES.left, width - EDGES.right], this.view.logarithmic);
-    this.y = scale(this.view.points.map((p) => p.y), [HEIGHT - EDGES.bottom, EDGES.top], false);
+    const heights = [...this.view.points, ...this.view.lines.flatMap((line) => line.points)];
+    const ends = heights.flatMap((p) => [p.y, p.low, p.high]).filter(Number.isFinite);
+    this.y = scale(ends, [HEIGHT - EDGES.bottom, EDGES.top], false);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     this.ring = draw("circle", { class: "mark", r: 7, visibility: "hidden" });
-    this.svg.replaceChildren(...this.axes(width), ...this.lines(), ...this.dots(), this.ring);
+    this.svg.replaceChildren(...this.axes(width), ...this.intervals(), ...this.lines(), ...this.dots(), this.ring);
     if (this.at >= 0) this.mark();
   }
 
@@ -61,6 +64,12 @@ class Chart {
     const most = Math.floor(room / 7.2);
     if (most < 8) return [];
     return this.view.names.map((name, x) => [x, name.length > most ? `${name.slice(0, most - 1)}…` : name]);
+  }
+
+  intervals() {
+    return this.view.points
+      .filter((p) => Number.isFinite(p.low))
+      .map((p) => draw("line", { class: "interval", x1: this.x(p.x), x2: this.x(p.x), y1: this.y(p.low), y2: this.y(p.high) }));
   }
 
   lines() {
@@ -140,7 +149,7 @@ class TaskChart {
   constructor(section) {
     this.table = data.tables.tasks;
     const numbers = this.table.columns.filter((column) => !column.text);
-    const wanted = this.table.column("score") ? "score" : "distance";
+    const wanted = ["effect", "score", "distance"].find((name) => this.table.column(name));
     const [picker, select] = choice("Show", numbers.map((column) => [column.name, column.label]), () => this.update());
     select.value = wanted;
     this.select = select;
@@ -154,10 +163,34 @@ class TaskChart {
     const names = this.table.column("task").values;
     const rows = [...names.keys()].filter((row) => Number.isFinite(column.values[row]));
     rows.sort((a, b) => column.values[a] - column.values[b]);
-    const points = rows.map((row, x) => ({ x, y: column.values[row], words: `${names[row]}: ${column.label} ${spell(column.values[row])}` }));
+    const [low, high] = ["low", "high"].map((end) => this.table.column(`${column.name}_${end}`));
+    const points = rows.map((row, x) => {
+      const words = `${names[row]}: ${column.label} ${spell(column.values[row])}`;
+      if (!low) return { x, y: column.values[row], words };
+      const ends = { low: low.values[row], high: high.values[row] };
+      return { x, y: column.values[row], words: `${words}, from ${spell(ends.low)} to ${spell(ends.high)}`, ...ends };
+    });
     this.chart.element.hidden = !points.length;
     const middle = points.length ? points[Math.floor(points.length / 2)].y : null;
     this.chart.show({ points, lines: [], rule: middle, names: rows.map((row) => names[row]), yLabel: column.label, xLabel: "Tasks, lowest first; dashed: the median task" });
+  }
+}
+
+// Mean target over mean prediction; on the dashed diagonal both agree.
+class AgreementChart {
+  constructor(section) {
+    const table = data.tables.calibration;
+    const [predicted, actual, low, high] = ["predicted", "actual", "low", "high"].map((name) => table.column(name));
+    const points = Array.from(predicted.values, (x, row) => {
+      const y = actual.values[row];
+      const words = `${predicted.label} ${spell(x)}, ${actual.label.toLowerCase()} ${spell(y)}`;
+      return low ? { x, y, words, low: x + low.values[row], high: x + high.values[row] } : { x, y, words };
+    });
+    const look = ["#7a7f87", "4 2"];
+    const ends = [points[0].x, points[points.length - 1].x].map((x) => ({ x, y: x }));
+    this.chart = new Chart(`${actual.label} over ${predicted.label.toLowerCase()}`);
+    section.append(this.chart.element, this.chart.readout);
+    this.chart.show({ points, lines: [{ points: ends, look }], rule: null, names: null, yLabel: actual.label, xLabel: `${predicted.label}; dashed: equal` });
   }
 }
 

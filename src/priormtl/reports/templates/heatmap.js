@@ -281,9 +281,8 @@ class HeatMap {
 
 // Standard deviation of each feature, where sizes tell it; else null.
 function featureUnits() {
-  const [size, norm] = ["size", "norm"].map((name) => data.tables.features.column(name));
-  if (!size) return null;
-  return size.values.map((value, row) => (norm.values[row] > 0 ? value / norm.values[row] : 1));
+  const unit = data.tables.features.column("unit");
+  return unit ? unit.values.map((value) => (value > 0 ? value : 1)) : null;
 }
 
 function prepare(canvas, width, height) {

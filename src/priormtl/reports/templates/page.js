@@ -37,25 +37,16 @@ function violationPicture(table) {
   };
 }
 
-// Mean prediction as an outline, mean target as a dot, on one axis for all rows.
-function agreementPicture(table) {
-  const [predicted, actual] = ["predicted", "actual"].map((name) => table.column(name).values);
-  const least = Math.min(...predicted, ...actual);
-  const size = Math.max(...predicted, ...actual) - least;
-  const place = (value) => 8 + (size ? (184 * (value - least)) / size : 92);
-  return (row) =>
-    draw(
-      "svg",
-      { class: "bar", viewBox: "0 0 200 20", role: "img", "aria-label": `predicted ${spell(predicted[row])}, actual ${spell(actual[row])}` },
-      draw("line", { class: "range", x1: place(predicted[row]), x2: place(actual[row]), y1: 10, y2: 10 }),
-      draw("circle", { class: "up", cx: place(actual[row]), cy: 10, r: 4 }),
-      draw("circle", { class: "before", cx: place(predicted[row]), cy: 10, r: 6 }),
-    );
+// Tasks that stand out come first: by the size of their effect, in units of its error.
+function taskRank() {
+  const [effect, low, high] = ["effect", "effect_low", "effect_high"].map((name) => data.tables.tasks.column(name));
+  if (!effect) return null;
+  return Array.from(effect.values, (value, row) => Math.abs(value) / (low && high.values[row] > low.values[row] ? high.values[row] - low.values[row] : 1));
 }
 
-function addTable(section, name, pictures) {
+function addTable(section, name, pictures, rank) {
   const table = data.tables[name];
-  section.append(new DataTable(name, table, pictures).element, make("p", { class: "note" }, table.note));
+  section.append(new DataTable(name, table, pictures, rank).element, make("p", { class: "note" }, table.note));
 }
 
 const map = new HeatMap(openSection("coefficients"));
@@ -64,9 +55,11 @@ addTable(openSection("features"), "features", { [ranges]: rangePicture(data.tabl
 const charts = [];
 const tasks = openSection("tasks");
 if (data.tables.tasks.size > 1) charts.push(new TaskChart(tasks).chart);
-addTable(tasks, "tasks");
+addTable(tasks, "tasks", {}, taskRank());
 if (data.tables.calibration) {
-  addTable(openSection("calibration"), "calibration", { "Predicted (○) and actual": agreementPicture(data.tables.calibration) });
+  const calibration = openSection("calibration");
+  charts.push(new AgreementChart(calibration).chart);
+  addTable(calibration, "calibration");
 }
 if (data.tables.statements) addTable(openSection("statements"), "statements");
 if (data.tables.relations) {

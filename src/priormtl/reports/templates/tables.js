@@ -4,12 +4,14 @@ const FIRST_ROWS = 12;
 const MORE_ROWS = 100;
 
 class DataTable {
-  constructor(name, table, pictures = {}) {
+  // rank: numbers of rows by which they are ordered at first, largest first
+  constructor(name, table, pictures = {}, rank = null) {
     this.name = name;
     this.table = table;
     this.pictures = pictures;
     this.shown = FIRST_ROWS;
     this.sorted = null;
+    this.rank = rank;
     this.body = make("tbody");
     this.count = make("span", { class: "note", role: "status" });
     this.grow = make("button", { type: "button", onclick: () => this.more() });
@@ -76,6 +78,7 @@ class DataTable {
   rows() {
     const wanted = this.box.value.trim().toLowerCase();
     const rows = [...this.words.keys()].filter((row) => this.words[row].includes(wanted));
+    if (this.rank && !this.sorted) rows.sort((a, b) => this.rank[b] - this.rank[a]);
     if (this.sorted) {
       const { column, up } = this.sorted;
       rows.sort((a, b) => order(column, a, b, up));
