@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from time import perf_counter
 
 from benchmarks.data import MissingDataError
-from benchmarks.machine import describe_machine
+from benchmarks.machine import describe_commit, describe_machine, load_average
 from benchmarks.report import Bar, Report, write_index, write_report
 from benchmarks.workloads import (
     baselines,
@@ -57,10 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = describe_machine()
     kind = "quick run" if options.quick else "full run"
     for name in options.only or WORKLOADS:
-        begin = perf_counter()
+        begin, load, commit = perf_counter(), load_average(), describe_commit()
         print(f"{name} …", flush=True)
         report = _measure(name, options.quick)
-        write_report(name, report, machine, kind)
+        load = f"{load} before and {load_average()} after"
+        run = {"kind": kind, "commit": commit, "load": load, "machine": machine}
+        write_report(name, report, run)
         print(f"{name}: {perf_counter() - begin:.0f} s", flush=True)
     write_index(list(WORKLOADS), machine)
     return 0

@@ -1,22 +1,53 @@
 """Clocks: CPU time for one thread, wall time where threads or processes matter."""
 
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import exp, isfinite, log
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, Self
 
 LONG_ENOUGH = 4.0  # seconds after which nothing is repeated
 
-
-def cpu_seconds(action: Callable[[], Any], repeats: int) -> float:
-    """Median CPU time of a call; others on the machine do not count."""
-    return _median(action, repeats, process_time)
+Action = Callable[[], Any]
 
 
-def wall_seconds(action: Callable[[], Any], repeats: int) -> float:
-    """Median time of a call by the clock on the wall."""
-    return _median(action, repeats, perf_counter)
+class Seconds(float):
+    """Median of repeated times, all of which it keeps."""
+
+    raw: tuple[float, ...]
+
+    def __new__(cls, raw: Iterable[float]) -> Self:
+        """Take times in the order in which they were measured."""
+        times = tuple(raw)
+        self = super().__new__(cls, statistics.median(times))
+        self.raw = times
+        return self
+
+
+def side_by_side(
+    actions: Mapping[str, Action],
+    repeats: int,
+    clock: Callable[[], float] = process_time,
+) -> dict[str, Seconds]:
+    """Times of calls that take turns: a busy machine slows all of them alike."""
+    times: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(repeats):
+        for name, action in actions.items():
+            if sum(times[name]) < LONG_ENOUGH:
+                begin = clock()
+                action()
+                times[name].append(clock() - begin)
+    return {name: Seconds(raw) for name, raw in times.items()}
+
+
+def cpu_seconds(action: Action, repeats: int) -> Seconds:
+    """CPU time of a call; others on the machine do not count."""
+    return side_by_side({"": action}, repeats)[""]
+
+
+def wall_seconds(action: Action, repeats: int) -> Seconds:
+    """Time of a call by the clock on the wall."""
+    return side_by_side({"": action}, repeats, perf_counter)[""]
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -27,14 +58,3 @@ def geometric_mean(values: Iterable[float]) -> float:
     if min(finite) <= 0:
         return 0.0
     return exp(sum(map(log, finite)) / len(finite))
-
-
-def _median(
-    action: Callable[[], Any], repeats: int, clock: Callable[[], float]
-) -> float:
-    times: list[float] = []
-    while len(times) < repeats and sum(times) < LONG_ENOUGH:
-        begin = clock()
-        action()
-        times.append(clock() - begin)
-    return statistics.median(times)
