@@ -45,13 +45,13 @@ def compete(
     Ours is measured before the first peer and after each, so that its median comes from
     the same hours as those of the others.
     """
-    repeats = 2 if quick else 5
+    repeats = 1 if quick else 3
     contest: Contest = {
         each.name: {OURS: run_ours(each, repeats)} for each in instances
     }
     for peer, names in peers.items():
         chosen = [instance for instance in instances if instance.name in names]
-        runs = run_peer(peer, chosen, repeats, 3.0 if quick else 20.0)
+        runs = run_peer(peer, chosen, 2 * repeats - 1, 3.0 if quick else 20.0)
         for instance in chosen:
             mine = [run for run in runs if run.instance == instance.name]
             for name, result in judge(instance, mine).items():

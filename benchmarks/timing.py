@@ -6,7 +6,7 @@ from math import exp, isfinite, log
 from time import perf_counter, process_time
 from typing import Any, Self
 
-LONG_ENOUGH = 4.0  # seconds after which nothing is repeated
+LONG_ENOUGH = 8.0  # seconds after which nothing is repeated
 
 Action = Callable[[], Any]
 

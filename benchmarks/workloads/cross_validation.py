@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {  # all that MultiTaskRegressorCV would otherwise ch
     "task": 27,  # column
 }
 TIGHT, DEFAULT = 1e-10, 1e-6  # tol
-CELLS = {"fista": 12, "auto": 48}  # of the grid, on which GridSearchCV is run
+CELLS = {"fista": 9, "auto": 45}  # of the grid, on which GridSearchCV is run
 LEAST_RATIO, LEAST_TWO = 50.0, 1.6
 IDLE = 1.5  # load average up to which two workers have a core each
 
@@ -53,10 +53,10 @@ def measure(quick: bool) -> Report:
     rows = np.column_stack([X, task]), y, folds
     grid = FEW if quick else GRID
     load = os.getloadavg()[0]
-    workers = _run_workers(rows, grid, 1 if quick else 5)
+    workers = _run_workers(rows, grid, 1 if quick else 3)
     ours, theirs = {}, {}
     for tol in (TIGHT, DEFAULT):
-        ours[tol], scores = _run_ours(rows, grid, tol, 1 if quick else 5)
+        ours[tol], scores = _run_ours(rows, grid, tol, 1 if quick else 3)
         for solver, count in CELLS.items():
             found = _run_grid_search(
                 rows, scores, solver, tol, count // (1 + 2 * quick)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from benchmarks import tables
 from benchmarks.environments import ROOT
 from benchmarks.ours import minimise, solution_gap
-from benchmarks.report import Bar, Report, Section, Table, times
-from benchmarks.timing import cpu_seconds
+from benchmarks.report import Bar, Report, Section, Table, seconds_of, times
+from benchmarks.timing import Seconds, cpu_seconds
 from priormtl.data import TaskData
 from priormtl.losses import FreeIntercepts, Loss, Squared
 from priormtl.penalties import L21
@@ -47,7 +47,7 @@ class Figures(NamedTuple):
     name: str
     shape: list[int]
     form: str
-    seconds: float
+    seconds: Seconds
     gap: float
     held: int  # bytes of the chosen representation
     peak: int  # bytes at the peak, beyond data and libraries; zero: unknown
@@ -63,7 +63,8 @@ def measure(quick: bool) -> Report:
         "the arrays it was given and the loaded libraries: the representation itself, "
         "and what the solver adds to it."
     )
-    return Report(TITLE, note, _bars(found), [_section(found)])
+    numbers = {figures.name: figures for figures in found}
+    return Report(TITLE, note, _bars(found), [_section(found)], numbers)
 
 
 def grid_problem(data: TaskData, side: int, loss: Loss, share: float = 0.1) -> Problem:
@@ -81,8 +82,11 @@ def _measure_apart(name: str, quick: bool) -> Figures:
     done = subprocess.run(
         command + ["quick"] * quick, cwd=ROOT, stdout=subprocess.PIPE, check=True
     )
-    figures = Figures(**json.loads(done.stdout))
-    print(f"  {name}: {figures.seconds:.3g} s, gap {figures.gap:.1e}", flush=True)
+    found = json.loads(done.stdout)
+    figures = Figures(**found | {"seconds": Seconds(found["seconds"])})
+    print(
+        f"  {name}: {seconds_of(figures.seconds)} s, gap {figures.gap:.1e}", flush=True
+    )
     return figures
 
 
@@ -99,7 +103,7 @@ def measure_here(name: str, quick: bool) -> Figures:
     before = _forget_peak()
     problem, gap = fit()
     peak = max(0, _read_status("VmHWM") - before) if before else 0
-    seconds = cpu_seconds(fit, 1 if quick else 3)
+    seconds = cpu_seconds(fit, 1 if quick else 7)
     form = FORMS[type(problem.fit.moments).__name__]
     held = 8 * problem.fit.moments.size
     return Figures(name, list(data.shape), form, seconds, gap, held, peak)
@@ -141,10 +145,10 @@ def _section(found: list[Figures]) -> Section:
             row.name,
             f"{row.shape[1]} × {row.shape[0]}",
             row.form,
-            f"{row.seconds:.3g}",
+            seconds_of(row.seconds),
             f"{row.gap:.1e}",
-            f"{row.held / 1e6:.1f}",
-            f"{row.peak / 1e6:.1f}",
+            times(row.held / 1e6),
+            times(row.peak / 1e6),
             times(row.peak / row.held),
         ]
         for row in found
@@ -154,4 +158,5 @@ def _section(found: list[Figures]) -> Section:
 
 if __name__ == "__main__":
     figures_found = measure_here(sys.argv[1], "quick" in sys.argv[2:])
-    print(json.dumps(figures_found._asdict()))
+    raw = {"seconds": figures_found.seconds.raw}
+    print(json.dumps(figures_found._asdict() | raw))

@@ -71,7 +71,7 @@ class Comparison(NamedTuple):
 
 def measure(quick: bool) -> Report:
     """Two shapes, slopes that vary alike or very differently, and School."""
-    seeds = 3 if quick else 10
+    seeds = 3 if quick else 6
     found: dict[str, Comparison] = {}
     for name, splits in synthetic(seeds):
         rivals = {
