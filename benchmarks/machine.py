@@ -55,6 +55,14 @@ def load_average() -> str:
     return f"{os.getloadavg()[0]:.1f}"
 
 
+def process_memory(field: str) -> int:
+    """Bytes of this process, now (VmRSS) or at its peak (VmHWM); zero: not known."""
+    for line in _lines("/proc/self/status"):
+        if line.startswith(field):
+            return 1024 * int(line.split()[1])
+    return 0
+
+
 def _processor() -> str:
     for line in _lines("/proc/cpuinfo"):
         if line.startswith("model name"):

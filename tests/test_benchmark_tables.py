@@ -61,7 +61,7 @@ class Mean:
 
 
 def test_both_protocols_are_scored_and_compared(tables, home, monkeypatch):
-    monkeypatch.setattr(tables, "find_model", lambda: Mean)
+    monkeypatch.setattr(tables, "tabular_model", Mean)
     monkeypatch.setattr(Mean, "seen", ())
     report = tables.measure(quick=False)
     assert Mean.seen.count(("regressor", "task", 32)) == 5

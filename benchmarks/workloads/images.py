@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from benchmarks import tables
 from benchmarks.environments import ROOT
+from benchmarks.machine import process_memory
 from benchmarks.ours import minimise, solution_gap
 from benchmarks.report import Bar, Report, Section, Table, seconds_of, times
 from benchmarks.timing import Seconds, cpu_seconds
@@ -23,7 +24,6 @@ from priormtl.problem import Problem, QuadraticPrior
 TITLE = "Images with a grid prior"
 GAP = 1e-6
 THETA = EPSILON = 1.0
-STATUS = Path("/proc/self/status")
 FORMS = {"TaskStatistics": "Gram matrices", "CentredSamples": "samples"}
 
 
@@ -102,7 +102,7 @@ def measure_here(name: str, quick: bool) -> Figures:
     fit()
     before = _forget_peak()
     problem, gap = fit()
-    peak = max(0, _read_status("VmHWM") - before) if before else 0
+    peak = max(0, process_memory("VmHWM") - before) if before else 0
     seconds = cpu_seconds(fit, 1 if quick else 7)
     form = FORMS[type(problem.fit.moments).__name__]
     held = 8 * problem.fit.moments.size
@@ -115,16 +115,9 @@ def _forget_peak() -> int:
     try:
         ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
         Path("/proc/self/clear_refs").write_text("5")
-        return _read_status("VmRSS")
+        return process_memory("VmRSS")
     except (OSError, AttributeError):
         return 0
-
-
-def _read_status(key: str) -> int:
-    """Bytes that the system says this process has."""
-    lines = STATUS.read_text().splitlines()
-    line = next(line for line in lines if line.startswith(key))
-    return 1024 * int(line.split()[1])
 
 
 def _bars(found: list[Figures]) -> list[Bar]:

@@ -17,10 +17,12 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.data import NEARBY, MissingDataError
 from benchmarks.report import Bar, Bars, Report, Section, Table, seconds_of, times
 from benchmarks.timing import Seconds
+from priormtl import tabular_model
 
 TITLE = "Real grouped tables"
 PROTOCOLS = ("four fifths", "one fifth")  # of the rows train
@@ -48,7 +50,6 @@ def measure(quick: bool) -> Report:
     folder = Path(os.environ.get("PRIORMTL_DATA", NEARBY)) / "tables"
     if not (folder / "usual.csv").is_file():
         raise MissingDataError("tables/usual.csv is not in the folder PRIORMTL_DATA")
-    build = find_model()
     usual = read_usual(folder / "usual.csv")
     names = list(dict.fromkeys(name for name, _ in usual))
     ours, sizes = {}, {}
@@ -58,21 +59,12 @@ def measure(quick: bool) -> Report:
         frame = read_table(folder / f"{name}.csv.gz")
         sizes[name] = len(frame)
         for protocol in PROTOCOLS:
-            ours[name, protocol] = run_protocol(build, frame, protocol)
+            ours[name, protocol] = run_protocol(frame, protocol)
             ratio = compare_to_best(ours, usual)[name, protocol]
             words = f"{ours[name, protocol].score:.4g}, {ratio:.3f} of the best other"
             seconds = f"{seconds_of(ours[name, protocol].seconds)} s a fit"
             print(f"  {name}, {protocol}: {words}, {seconds}", flush=True)
     return make_report(ours, usual, sizes)
-
-
-def find_model() -> Any:
-    """Return the function that builds our model."""
-    try:
-        from priormtl import tabular_model  # noqa: PLC0415
-    except ImportError:
-        raise NotImplementedError("priormtl has no tabular_model yet") from None
-    return tabular_model
 
 
 def read_usual(path: Path) -> dict[Key, dict[str, Scored]]:
@@ -89,13 +81,11 @@ def read_usual(path: Path) -> dict[Key, dict[str, Scored]]:
 
 def read_table(path: Path) -> Any:
     """Read a table as a data frame."""
-    import pandas as pd  # noqa: PLC0415
-
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return pd.read_csv(file)
 
 
-def run_protocol(build: Any, frame: Any, protocol: str) -> Scored:
+def run_protocol(frame: Any, protocol: str) -> Scored:
     """Score of all predicted rows, and the CPU seconds of the fits."""
     two = frame["y"].nunique() == 2
     kind = "classifier" if two else "regressor"
@@ -107,7 +97,7 @@ def run_protocol(build: Any, frame: Any, protocol: str) -> Scored:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             begin = process_time()
-            model = build(kind, task="task").fit(X[train], y[train])
+            model = tabular_model(kind, task="task").fit(X[train], y[train])
             seconds.append(process_time() - begin)
             rest = X[~train]
             values = model.predict_proba(rest)[:, 1] if two else model.predict(rest)
