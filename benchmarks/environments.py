@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.instance import Instance
+from benchmarks.timing import Seconds
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".venv-bench"
@@ -44,8 +45,8 @@ def run_peer(
         return [_failed(peer, instance, reason) for instance in instances]
     with tempfile.TemporaryDirectory() as folder:
         job = _write_job(Path(folder), instances, repeats, budget)
-        # A single solve cannot be interrupted from inside: four budgets are the limit.
-        limit = 90.0 + 4.0 * budget * len(instances)
+        # A single solve cannot be interrupted from inside, and budgets are CPU time.
+        limit = 90.0 + 10.0 * budget * len(instances)
         reason = _execute(
             [str(python), "-m", f"benchmarks.peers.{peer}", folder], limit
         )
@@ -130,7 +131,7 @@ def _read_runs(path: Path, peer: str, instance: Instance, reason: str) -> list[R
                 instance.name,
                 peer,
                 row["variant"],
-                row.get("seconds", float("nan")),
+                Seconds(row.get("seconds", [float("nan")])),
                 coefs[row["coef"]] if "coef" in row else None,
                 _without_places(row.get("error", "")),
                 row.get("ended", ""),

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -18,16 +19,48 @@ PACKAGES = (
 )
 
 
-def describe_machine() -> list[tuple[str, str]]:
+def describe_machine() -> dict[str, str]:
     """Names and values, without anything that tells whose machine it is."""
-    return [
-        ("processor", f"{_processor()}, {os.cpu_count()} cores"),
-        ("memory", _memory()),
-        ("system", _system()),
-        ("Python", platform.python_version()),
-        *((name, _version(name)) for name in PACKAGES),
-        ("BLAS", _blas()),
-    ]
+    return {
+        "processor": f"{_processor()}, {os.cpu_count()} cores",
+        "memory": _memory(),
+        "system": _system(),
+        "Python": platform.python_version(),
+        **{name: _version(name) for name in PACKAGES},
+        "BLAS": _blas(),
+    }
+
+
+def describe_commit() -> str:
+    """Commit of the code that is measured; a plus where files differ from it."""
+    asked = ["rev-parse --short=10 HEAD", "status --porcelain -- src benchmarks"]
+    try:
+        commit, changed = (
+            subprocess.run(
+                ["git", *words.split()],
+                cwd=Path(__file__).parent.parent,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.strip()
+            for words in asked
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{commit}{'+' if changed else ''}"
+
+
+def load_average() -> str:
+    """Processes that wanted to run in the last minute; one is the benchmark's own."""
+    return f"{os.getloadavg()[0]:.1f}"
+
+
+def process_memory(field: str) -> int:
+    """Bytes of this process, now (VmRSS) or at its peak (VmHWM); zero: not known."""
+    for line in _lines("/proc/self/status"):
+        if line.startswith(field):
+            return 1024 * int(line.split()[1])
+    return 0
 
 
 def _processor() -> str:

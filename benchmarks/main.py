@@ -4,48 +4,31 @@ import argparse
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from time import perf_counter
 
 from benchmarks.data import MissingDataError
-from benchmarks.machine import describe_machine
+from benchmarks.machine import describe_commit, describe_machine, load_average
 from benchmarks.report import Bar, Report, write_index, write_report
-from benchmarks.workloads import (
-    baselines,
-    calibration,
-    cross_validation,
-    growth,
-    images,
-    intervals,
-    latency,
-    logistic,
-    methods,
-    mixed_model,
-    nuclear,
-    out_of_core,
-    own_x,
-    shared_x,
-    statements,
-    tables,
-)
 
-WORKLOADS = {
-    "methods": methods,
-    "shared_x": shared_x,
-    "own_x": own_x,
-    "images": images,
-    "logistic": logistic,
-    "nuclear": nuclear,
-    "cross_validation": cross_validation,
-    "growth": growth,
-    "latency": latency,
-    "mixed_model": mixed_model,
-    "baselines": baselines,
-    "out_of_core": out_of_core,
-    "tables": tables,
-    "intervals": intervals,
-    "calibration": calibration,
-    "statements": statements,
-}
+WORKLOADS = (
+    "methods",
+    "shared_x",
+    "own_x",
+    "images",
+    "logistic",
+    "nuclear",
+    "cross_validation",
+    "growth",
+    "latency",
+    "mixed_model",
+    "baselines",
+    "out_of_core",
+    "tables",
+    "intervals",
+    "calibration",
+    "statements",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,17 +40,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     machine = describe_machine()
     kind = "quick run" if options.quick else "full run"
     for name in options.only or WORKLOADS:
-        begin = perf_counter()
+        begin, load, commit = perf_counter(), load_average(), describe_commit()
         print(f"{name} …", flush=True)
         report = _measure(name, options.quick)
-        write_report(name, report, machine, kind)
+        load = f"{load} before and {load_average()} after"
+        run = {"kind": kind, "commit": commit, "load": load, "machine": machine}
+        write_report(name, report, run)
         print(f"{name}: {perf_counter() - begin:.0f} s", flush=True)
-    write_index(list(WORKLOADS), machine)
+    write_index(WORKLOADS, machine)
     return 0
 
 
 def _measure(name: str, quick: bool) -> Report:
-    workload = WORKLOADS[name]
+    workload = import_module(f"benchmarks.workloads.{name}")
     try:
         return workload.measure(quick)
     except (MissingDataError, NotImplementedError) as reason:
@@ -86,7 +71,7 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a part, in minutes")
     parser.add_argument(
-        "--only", action="append", choices=list(WORKLOADS), help="one workload"
+        "--only", action="append", choices=WORKLOADS, help="one workload"
     )
     parser.add_argument("--list", action="store_true", help="name the workloads")
     return parser.parse_args(arguments)

@@ -7,7 +7,6 @@ the most memory that a pass took.
 
 import json
 import os
-import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from pyarrow import parquet
 from threadpoolctl import threadpool_limits
 
 from benchmarks.big_table import FEATURES, FILE_ROWS
+from benchmarks.machine import process_memory
 from priormtl import engines
 
 Action = Callable[[], Any]
@@ -88,20 +88,9 @@ def weigh(folder: str) -> dict[str, float]:
     return {
         "rows": rows,
         "seconds": perf_counter() - begin,
-        "peak": peak_memory() / MIB,
+        # Of this program alone; what rusage tells begins with that of its parent.
+        "peak": process_memory("VmHWM") / MIB,
     }
-
-
-def peak_memory() -> int:
-    """Bytes that this program had in memory at most."""
-    status = Path("/proc/self/status")
-    if not status.is_file():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # Of this program alone; what rusage tells begins with that of its parent.
-    for line in status.read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) * 1024
-    raise OSError("the system does not tell how much memory a process had.")
 
 
 def use_all_cores() -> None:

@@ -1,6 +1,7 @@
 """Reports: tables, plots and bars as Markdown pages with an index."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isfinite
@@ -9,6 +10,8 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+
+from benchmarks.timing import Seconds
 
 FOLDER = Path(__file__).parents[1] / "docs" / "benchmarks"
 NEVER = "–"
@@ -83,20 +86,29 @@ class Report:
     numbers: Mapping[str, Any] = field(default_factory=dict)  # for the JSON file
 
 
+def times(value: float) -> str:
+    """Three digits of a ratio or a time, a dash where there is none."""
+    if not isfinite(value):
+        return NEVER
+    return f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 else f"{value:,.0f}"
+
+
+def seconds_of(seconds: float, unit: float = 1.0) -> str:
+    """Median, with the shortest and the longest time where there are several."""
+    raw = getattr(seconds, "raw", ())
+    words = times(unit * seconds)
+    if len(raw) < 2 or not isfinite(max(raw)):
+        return words
+    return f"{words} ({times(unit * min(raw))}–{times(unit * max(raw))})"
+
+
 def milliseconds(seconds: float) -> str:
-    """Three digits, a dash where there is no finite time."""
-    return f"{1e3 * seconds:.3g}" if isfinite(seconds) else NEVER
+    """The same in milliseconds."""
+    return seconds_of(seconds, 1e3)
 
 
-def times(ratio: float) -> str:
-    """A ratio, a dash where there is none."""
-    return f"{ratio:.3g}" if isfinite(ratio) else NEVER
-
-
-def write_report(
-    name: str, report: Report, machine: Sequence[tuple[str, str]], kind: str
-) -> None:
-    """Write a page, its figures and what the index needs to know."""
+def write_report(name: str, report: Report, run: Mapping[str, Any]) -> None:
+    """Write a page, its figures and a JSON file; ``run``: how it was measured."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     parts = [f"# {report.title}", report.note, _bar_table(report.bars).to_markdown()]
     for section in report.sections:
@@ -104,23 +116,43 @@ def write_report(
         for figure in section.figures:
             draw(figure, FOLDER / f"{name}-{figure.name}.svg")
             parts.append(f"![{figure.title}]({name}-{figure.name}.svg)")
-    about = ", ".join(f"{key} {value}" for key, value in machine)
-    parts.append(f"Made by `make bench` ({kind}). Measured on: {about}.")
+    about = ", ".join(f"{key} {value}" for key, value in run["machine"].items())
+    parts.append(
+        f"Made by `make bench` ({run['kind']}) at commit {run['commit']}, load average "
+        f"{run['load']}. Measured on: {about}."
+    )
     page = "\n\n".join(part for part in parts if part)
     (FOLDER / f"{name}.md").write_text(page + "\n", encoding="utf-8")
-    facts: dict[str, Any] = {
+    facts = {
         "title": report.title,
-        "kind": kind,
+        **run,
         "bars": [asdict(bar) for bar in report.bars],
+        "numbers": report.numbers,
     }
-    if report.numbers:
-        facts["numbers"] = report.numbers
-    # Comparisons of NumPy's numbers give its own kind of truth.
-    text = json.dumps(facts, indent=1, ensure_ascii=False, default=bool)
+    text = json.dumps(_plain(facts), indent=1, ensure_ascii=False, allow_nan=False)
+    # Raw times, and other lists of numbers, on one line each.
+    text = re.sub(r"\[[^][{}\"]*\]", lambda found: " ".join(found[0].split()), text)
     (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
-def write_index(names: Sequence[str], machine: Sequence[tuple[str, str]]) -> None:
+def _plain(value: Any) -> Any:
+    """Value as JSON has it: times with all repeats, null for what was not reached."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, Seconds):
+        return {"median": _plain(float(value)), "raw": _plain(value.raw)}
+    if hasattr(value, "tolist"):  # NumPy's arrays, numbers and truth
+        return _plain(value.tolist())
+    if hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if isfinite(value) else None
+    return value
+
+
+def write_index(names: Sequence[str], machine: Mapping[str, str]) -> None:
     """Write the page with all goals, from what every workload left behind."""
     rows = []
     for name in names:
@@ -128,14 +160,18 @@ def write_index(names: Sequence[str], machine: Sequence[tuple[str, str]]) -> Non
         if path.is_file():
             facts = json.loads(path.read_text(encoding="utf-8"))
             rows += _index_rows(name, facts)
-    goals = Table(("workload", "goal", "measured", "met", "run"), rows)
-    about = Table(("machine", ""), machine)
+    goals = Table(("workload", "goal", "measured", "met", "run", "commit"), rows)
+    about = Table(("machine", ""), list(machine.items()))
     page = (
         "# Benchmarks\n\n"
         "Made by `make bench`, or `make bench QUICK=1` for a part; every line is "
-        "computed from the run named in its last column. Times of one thread are CPU "
-        "times, medians of repeats; gaps are duality gaps as a share of the objective "
-        "at P = 0, evaluated by our certificate for everybody.\n\n"
+        "computed from the run and the commit named in its last columns. Times of one "
+        "thread are CPU times: medians of repeats, with the shortest and the longest "
+        "in brackets. Ratios are those of the medians, before rounding. The machine "
+        "has two cores and other work to do: each page gives the load average before "
+        "and after, and what is compared takes turns. The JSON file beside each page "
+        "keeps every repeat. Gaps are duality gaps as a share of the objective at "
+        "P = 0, evaluated by our certificate for everybody.\n\n"
         f"{goals.to_markdown()}\n\n{about.to_markdown()}\n"
     )
     (FOLDER / "README.md").write_text(page, encoding="utf-8")
@@ -189,6 +225,7 @@ def _index_rows(name: str, facts: dict) -> list[tuple[str, ...]]:
             bar["measured"],
             _verdict(bar["met"]),
             facts["kind"],
+            facts.get("commit", "unknown"),
         )
         for bar in facts["bars"]
     ]

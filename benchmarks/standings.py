@@ -40,9 +40,11 @@ def describe_ratios(
 
 def contest_sections(contest: Contest, shapes: Mapping[str, str]) -> list[Section]:
     """One table per instance, and one chart of all."""
-    overview = Section(
-        "All shapes", "Ours, and others as multiples of it.", *_all(contest)
+    note = (
+        "Ours, and others as multiples of it. Tables below: median of repeats, with "
+        "the shortest and the longest."
     )
+    overview = Section("All shapes", note, *_all(contest))
     details = [
         Section(name, shapes[name] + ".", _detail(results))
         for name, results in contest.items()

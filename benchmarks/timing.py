@@ -1,22 +1,61 @@
 """Clocks: CPU time for one thread, wall time where threads or processes matter."""
 
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from math import exp, isfinite, log
 from time import perf_counter, process_time
-from typing import Any
+from typing import Any, Self
 
-LONG_ENOUGH = 4.0  # seconds after which nothing is repeated
+LONG_ENOUGH = 8.0  # seconds after which nothing is repeated
+SHORT, IN_A_TURN = 0.1, 3  # calls under so many seconds are repeated in each turn
 
-
-def cpu_seconds(action: Callable[[], Any], repeats: int) -> float:
-    """Median CPU time of a call; others on the machine do not count."""
-    return _median(action, repeats, process_time)
+Action = Callable[[], Any]
 
 
-def wall_seconds(action: Callable[[], Any], repeats: int) -> float:
-    """Median time of a call by the clock on the wall."""
-    return _median(action, repeats, perf_counter)
+class Seconds(float):
+    """Median of repeated times, all of which it keeps."""
+
+    raw: tuple[float, ...]
+
+    def __new__(cls, raw: Iterable[float]) -> Self:
+        """Take times in the order in which they were measured."""
+        times = tuple(raw)
+        self = super().__new__(cls, statistics.median(times))
+        self.raw = times
+        return self
+
+
+def side_by_side(
+    actions: Mapping[str, Action],
+    repeats: int,
+    clock: Callable[[], float] = process_time,
+) -> dict[str, Seconds]:
+    """Times of calls that take turns: a busy machine slows all of them alike.
+
+    Short calls are repeated in each turn, since the first one finds the caches of the
+    processor full of what the others left there.
+    """
+    times: dict[str, list[float]] = {name: [] for name in actions}
+    for turn, (name, action) in product(range(repeats), actions.items()):
+        raw = times[name]
+        while sum(raw) < LONG_ENOUGH and len(raw) < (turn + 1) * IN_A_TURN:
+            begin = clock()
+            action()
+            raw.append(clock() - begin)
+            if raw[-1] > SHORT:
+                break
+    return {name: Seconds(raw) for name, raw in times.items()}
+
+
+def cpu_seconds(action: Action, repeats: int) -> Seconds:
+    """CPU time of a call; others on the machine do not count."""
+    return side_by_side({"": action}, repeats)[""]
+
+
+def wall_seconds(action: Action, repeats: int) -> Seconds:
+    """Time of a call by the clock on the wall."""
+    return side_by_side({"": action}, repeats, perf_counter)[""]
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -27,14 +66,3 @@ def geometric_mean(values: Iterable[float]) -> float:
     if min(finite) <= 0:
         return 0.0
     return exp(sum(map(log, finite)) / len(finite))
-
-
-def _median(
-    action: Callable[[], Any], repeats: int, clock: Callable[[], float]
-) -> float:
-    times: list[float] = []
-    while len(times) < repeats and sum(times) < LONG_ENOUGH:
-        begin = clock()
-        action()
-        times.append(clock() - begin)
-    return statistics.median(times)

@@ -61,7 +61,7 @@ class Mean:
 
 
 def test_both_protocols_are_scored_and_compared(tables, home, monkeypatch):
-    monkeypatch.setattr(tables, "find_model", lambda: Mean)
+    monkeypatch.setattr(tables, "tabular_model", Mean)
     monkeypatch.setattr(Mean, "seen", ())
     report = tables.measure(quick=False)
     assert Mean.seen.count(("regressor", "task", 32)) == 5
@@ -75,7 +75,7 @@ def test_both_protocols_are_scored_and_compared(tables, home, monkeypatch):
     score = np.sqrt(np.mean(np.concatenate(errors)))
     four = report.sections[0].table.rows[0]
     assert four[:2] == ["lengths", "40"]
-    assert four[2:6] == [f"{score:.4g}", "1", "ridge with task dummies", f"{score:.3f}"]
+    assert four[2:6] == [f"{score:.5g}", "1", "ridge with task dummies", f"{score:.3f}"]
     assert [bar.met for bar in report.bars[-2:]] == [True, True]
     ways = {row[0]: row[1:] for row in report.sections[-1].table.rows}
     assert ways["LightGBM"] == ["2.000", "2.000", "2"] * 2

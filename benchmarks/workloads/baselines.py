@@ -7,8 +7,9 @@ import numpy as np
 from tests.naive_twins import Run, naive_dirty, naive_robust, naive_trace
 
 from benchmarks.data import MissingDataError, Rows, load_school, take_rows
-from benchmarks.report import Bar, Report, Section, Table, milliseconds, times
-from benchmarks.timing import cpu_seconds, geometric_mean
+from benchmarks.duel import GAP, Duel, duel_section
+from benchmarks.report import Bar, Report, milliseconds, times
+from benchmarks.timing import geometric_mean, side_by_side
 from priormtl.data import TaskData, from_labels, summarize_tasks
 from priormtl.losses import NoIntercepts, Squared, SumFit
 from priormtl.penalties import Dirty, Nuclear, Penalty, Robust
@@ -16,7 +17,6 @@ from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import default_method, gap_below, max_iter, solve_path
 
 TITLE = "Compared methods"
-GAP = 1e-6
 SHARES = (0.3, 0.1, 0.03)
 MOST_STEPS = 5000  # of a twin, which then counts as finished
 ROWS_PER_TASK = 20
@@ -35,20 +35,6 @@ class Case(NamedTuple):
     twin: Twin
 
 
-class Duel(NamedTuple):
-    """CPU seconds of both, and where the twin ended."""
-
-    name: str
-    ours: float
-    naive: float
-    gap: float  # of the twin, as a share
-
-    @property
-    def ratio(self) -> float:
-        """How many times as long the twin takes."""
-        return self.naive / self.ours
-
-
 def measure(quick: bool) -> Report:
     """Three methods over strengths, on School or on tasks of its shape."""
     source, rows = _rows()
@@ -57,10 +43,10 @@ def measure(quick: bool) -> Report:
     bars = [bar for name in methods for bar in _bars(name, duels)]
     note = (
         f"{source}, {ROWS_PER_TASK} rows of each of 139 tasks, features scaled, "
-        f"squared loss. CPU time from rows to a relative gap of {GAP:g}; twins that "
-        f"are not there after {MOST_STEPS} steps count as finished."
+        "squared loss. Times include the statistics of the rows."
     )
-    return Report(TITLE, note, bars, [_section(duels)])
+    section = duel_section(duels, "loops", f"{MOST_STEPS} steps")
+    return Report(TITLE, note, bars, [section], {duel.name: duel for duel in duels})
 
 
 def _bars(method: str, duels: list[Duel]) -> list[Bar]:
@@ -130,13 +116,18 @@ def _pose(data: TaskData, penalty: Penalty, lam: float) -> Problem:
 
 def _fight(case: Case, repeats: int) -> Duel:
     _solve(case.pose())  # compiled code is loaded, not timed
-    ours = cpu_seconds(lambda: _solve(case.pose()), repeats)
     ends: list[Run] = []
-    naive = cpu_seconds(lambda: ends.append(case.twin(_reached(case))), 1)
+    found = side_by_side(
+        {
+            "ours": lambda: _solve(case.pose()),
+            "loops": lambda: ends.append(case.twin(_reached(case))),
+        },
+        repeats,
+    )
     gap = _gap(case.certificate, ends[0].blocks)
-    words = f"{milliseconds(ours)} ms, loops {milliseconds(naive)} ms (gap {gap:.0e})"
-    print(f"  {case.name}: {words}", flush=True)
-    return Duel(case.name, ours, naive, gap)
+    words = ", ".join(f"{name} {milliseconds(each)} ms" for name, each in found.items())
+    print(f"  {case.name}: {words} (gap {gap:.0e})", flush=True)
+    return Duel(case.name, found["ours"], found["loops"], gap)
 
 
 def _solve(problem: Problem) -> None:
@@ -181,18 +172,3 @@ def _centred(rows: Rows) -> tuple[list[np.ndarray], list[np.ndarray]]:
     parts = [rows.task == i for i in np.unique(rows.task)]
     tables = [X[part] - X[part].mean(axis=0) for part in parts]
     return tables, [rows.y[part] - rows.y[part].mean() for part in parts]
-
-
-def _section(duels: list[Duel]) -> Section:
-    rows = [
-        [
-            duel.name,
-            milliseconds(duel.ours),
-            milliseconds(duel.naive),
-            f"{duel.gap:.0e}",
-            times(duel.ratio),
-        ]
-        for duel in duels
-    ]
-    head = ["problem", "ours, ms", "loops, ms", "gap of loops", "loops / ours"]
-    return Section("Time of one fit", "", Table(head, rows))

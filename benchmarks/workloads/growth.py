@@ -45,7 +45,7 @@ def measure(quick: bool) -> Report:
         "the same memory, nothing else. Fit: from statistics to a relative gap of 1e-6."
     )
     sections = [_section(name, points) for name, points in curves.items()]
-    return Report(TITLE, note, _bars(curves), sections)
+    return Report(TITLE, note, _bars(curves), sections, curves)
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from benchmarks import tables
 from benchmarks.environments import ROOT
+from benchmarks.machine import process_memory
 from benchmarks.ours import minimise, solution_gap
-from benchmarks.report import Bar, Report, Section, Table, times
-from benchmarks.timing import cpu_seconds
+from benchmarks.report import Bar, Report, Section, Table, seconds_of, times
+from benchmarks.timing import Seconds, cpu_seconds
 from priormtl.data import TaskData
 from priormtl.losses import FreeIntercepts, Loss, Squared
 from priormtl.penalties import L21
@@ -23,7 +24,6 @@ from priormtl.problem import Problem, QuadraticPrior
 TITLE = "Images with a grid prior"
 GAP = 1e-6
 THETA = EPSILON = 1.0
-STATUS = Path("/proc/self/status")
 FORMS = {"TaskStatistics": "Gram matrices", "CentredSamples": "samples"}
 
 
@@ -47,7 +47,7 @@ class Figures(NamedTuple):
     name: str
     shape: list[int]
     form: str
-    seconds: float
+    seconds: Seconds
     gap: float
     held: int  # bytes of the chosen representation
     peak: int  # bytes at the peak, beyond data and libraries; zero: unknown
@@ -63,7 +63,8 @@ def measure(quick: bool) -> Report:
         "the arrays it was given and the loaded libraries: the representation itself, "
         "and what the solver adds to it."
     )
-    return Report(TITLE, note, _bars(found), [_section(found)])
+    numbers = {figures.name: figures for figures in found}
+    return Report(TITLE, note, _bars(found), [_section(found)], numbers)
 
 
 def grid_problem(data: TaskData, side: int, loss: Loss, share: float = 0.1) -> Problem:
@@ -81,8 +82,11 @@ def _measure_apart(name: str, quick: bool) -> Figures:
     done = subprocess.run(
         command + ["quick"] * quick, cwd=ROOT, stdout=subprocess.PIPE, check=True
     )
-    figures = Figures(**json.loads(done.stdout))
-    print(f"  {name}: {figures.seconds:.3g} s, gap {figures.gap:.1e}", flush=True)
+    found = json.loads(done.stdout)
+    figures = Figures(**found | {"seconds": Seconds(found["seconds"])})
+    print(
+        f"  {name}: {seconds_of(figures.seconds)} s, gap {figures.gap:.1e}", flush=True
+    )
     return figures
 
 
@@ -98,8 +102,8 @@ def measure_here(name: str, quick: bool) -> Figures:
     fit()
     before = _forget_peak()
     problem, gap = fit()
-    peak = max(0, _read_status("VmHWM") - before) if before else 0
-    seconds = cpu_seconds(fit, 1 if quick else 3)
+    peak = max(0, process_memory("VmHWM") - before) if before else 0
+    seconds = cpu_seconds(fit, 1 if quick else 7)
     form = FORMS[type(problem.fit.moments).__name__]
     held = 8 * problem.fit.moments.size
     return Figures(name, list(data.shape), form, seconds, gap, held, peak)
@@ -111,16 +115,9 @@ def _forget_peak() -> int:
     try:
         ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system
         Path("/proc/self/clear_refs").write_text("5")
-        return _read_status("VmRSS")
+        return process_memory("VmRSS")
     except (OSError, AttributeError):
         return 0
-
-
-def _read_status(key: str) -> int:
-    """Bytes that the system says this process has."""
-    lines = STATUS.read_text().splitlines()
-    line = next(line for line in lines if line.startswith(key))
-    return 1024 * int(line.split()[1])
 
 
 def _bars(found: list[Figures]) -> list[Bar]:
@@ -141,10 +138,10 @@ def _section(found: list[Figures]) -> Section:
             row.name,
             f"{row.shape[1]} × {row.shape[0]}",
             row.form,
-            f"{row.seconds:.3g}",
+            seconds_of(row.seconds),
             f"{row.gap:.1e}",
-            f"{row.held / 1e6:.1f}",
-            f"{row.peak / 1e6:.1f}",
+            times(row.held / 1e6),
+            times(row.peak / 1e6),
             times(row.peak / row.held),
         ]
         for row in found
@@ -154,4 +151,5 @@ def _section(found: list[Figures]) -> Section:
 
 if __name__ == "__main__":
     figures_found = measure_here(sys.argv[1], "quick" in sys.argv[2:])
-    print(json.dumps(figures_found._asdict()))
+    raw = {"seconds": figures_found.seconds.raw}
+    print(json.dumps(figures_found._asdict() | raw))

@@ -17,7 +17,8 @@ import numpy as np
 
 from benchmarks.data import NEARBY, MissingDataError
 from benchmarks.report import Bar, Bars, Report, Section, Table
-from benchmarks.workloads.tables import find_model, read_table
+from benchmarks.workloads.tables import read_table
+from priormtl import tabular_model
 
 TITLE = "Prediction intervals"
 COVERAGE = 0.9
@@ -59,7 +60,7 @@ def measure(quick: bool) -> Report:
     folder = Path(os.environ.get("PRIORMTL_DATA", NEARBY)) / "tables"
     if not (folder / "radon.csv.gz").is_file():
         raise MissingDataError("tables are not in the folder PRIORMTL_DATA")
-    build, found = find_model(), {}
+    build, found = tabular_model, {}
     for name in QUICK if quick else NAMES:
         found[name] = judge(build, read_table(folder / f"{name}.csv.gz"))
         words = ", ".join(f"{share:.3f}" for share in found[name].by_size)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.environments import ROOT
-from benchmarks.report import Bar, Report, Section, Table, milliseconds
+from benchmarks.report import (
+    Bar,
+    Report,
+    Section,
+    Table,
+    milliseconds,
+    seconds_of,
+    times,
+)
+from benchmarks.timing import Seconds
 from priormtl import MultiTaskRegressor
 
 TITLE = "Latency"
@@ -35,22 +43,24 @@ print(json.dumps([begin, imported, start, look()]))
 """
 
 
+Pair = tuple[float, float]  # CPU and wall
+
+
 class Wait(NamedTuple):
     """Seconds of the processor, and by the clock on the wall."""
 
-    cpu: float
-    wall: float
+    cpu: Seconds
+    wall: Seconds
 
 
 def measure(quick: bool) -> Report:
     """Fresh processes with an empty and a filled cache, then many tiny fits here."""
-    repeats = 3 if quick else 7
+    repeats = 2 if quick else 5
     imports, cold, warm = _first_fits(repeats)
-    stacked, shared = _tiny_fits(50 * repeats)
+    stacked, shared = _tiny_fits(40 * repeats)
     tiny = max(stacked.cpu, shared.cpu)
-    limit = milliseconds(TINY_LIMIT)
     bars = [
-        _bar(f"tiny fit under {limit} ms once warm", tiny, TINY_LIMIT),
+        _bar("tiny fit under 3 ms once warm", tiny, TINY_LIMIT),
         _bar("first fit in a fresh process ≤ 1 s with a warm cache", warm.cpu, 1.0),
         _bar("first fit in a fresh process ≤ 5 s with an empty cache", cold.cpu, 5.0),
     ]
@@ -63,26 +73,32 @@ def measure(quick: bool) -> Report:
     }
     rows = [[name, *map(milliseconds, wait)] for name, wait in waits.items()]
     table = Table(["what", "CPU, ms", "wall, ms"], rows)
-    note = "CPU time counts; on a machine with nothing else to do the wall agrees."
-    return Report(TITLE, note, bars, [Section("Waits", "", table)])
+    note = (
+        "Medians of repeats (shortest–longest). CPU time counts; on a machine with "
+        "nothing else to do the wall agrees."
+    )
+    return Report(TITLE, note, bars, [Section("Waits", "", table)], waits)
 
 
 def _bar(goal: str, seconds: float, limit: float) -> Bar:
-    return Bar(goal, f"{milliseconds(seconds)} ms", seconds <= limit)
+    return Bar(goal, f"{times(1e3 * seconds)} ms", seconds <= limit)
 
 
 def _first_fits(repeats: int) -> tuple[Wait, Wait, Wait]:
     """Import, first fit with an empty cache, first fit with a filled one."""
-    with tempfile.TemporaryDirectory() as cache:
-        _, cold = _fresh_process(cache)
-        runs = [_fresh_process(cache) for _ in range(repeats)]
-    imports, fits = zip(*runs, strict=True)
-    warm = _median(fits)
-    print(f"  first fit: cold {cold.cpu:.2f} s, warm {warm.cpu:.2f} s", flush=True)
-    return _median(imports), cold, warm
+    cold, runs = [], []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as cache:
+            cold.append(_fresh_process(cache)[1])
+            runs += [_fresh_process(cache) for _ in range(2)]
+    imports, warm = zip(*runs, strict=True)
+    found = _join(imports), _join(cold), _join(warm)
+    words = ", ".join(f"{seconds_of(wait.cpu)} s" for wait in found)
+    print(f"  import, cold and warm first fit: {words}", flush=True)
+    return found
 
 
-def _fresh_process(cache: str) -> tuple[Wait, Wait]:
+def _fresh_process(cache: str) -> tuple[Pair, Pair]:
     """Waits for the import and for the first fit."""
     settings = {**os.environ, "NUMBA_CACHE_DIR": cache}
     done = subprocess.run(
@@ -103,26 +119,25 @@ def _tiny_fits(repeats: int) -> tuple[Wait, Wait]:
     task = np.repeat(np.arange(3), 50)
     Y = rng.standard_normal((50, 3))
     model = MultiTaskRegressor()
-    stacked = _median_wait(lambda: model.fit(X, y, task=task), repeats)
-    shared = _median_wait(lambda: model.fit(X[:50], Y), repeats)
+    stacked = _wait(lambda: model.fit(X, y, task=task), repeats)
+    shared = _wait(lambda: model.fit(X[:50], Y), repeats)
     words = f"{milliseconds(stacked.cpu)} and {milliseconds(shared.cpu)} ms"
     print(f"  tiny fits: {words}", flush=True)
     return stacked, shared
 
 
-def _median_wait(fit: Callable[[], Any], repeats: int) -> Wait:
-    waits = []
+def _wait(fit: Callable[[], Any], repeats: int) -> Wait:
+    found = []
     for _ in range(repeats + 3):
         begin = process_time(), perf_counter()
         fit()
-        waits.append(_between(begin, (process_time(), perf_counter())))
-    return _median(waits[3:])
+        found.append(_between(begin, (process_time(), perf_counter())))
+    return _join(found[3:])
 
 
-def _between(begin: Sequence[float], end: Sequence[float]) -> Wait:
-    return Wait(end[0] - begin[0], end[1] - begin[1])
+def _between(begin: Sequence[float], end: Sequence[float]) -> Pair:
+    return end[0] - begin[0], end[1] - begin[1]
 
 
-def _median(waits: Sequence[Wait]) -> Wait:
-    cpu, wall = zip(*waits, strict=True)
-    return Wait(statistics.median(cpu), statistics.median(wall))
+def _join(found: Sequence[Pair]) -> Wait:
+    return Wait(*map(Seconds, zip(*found, strict=True)))

@@ -25,7 +25,8 @@ def measure(quick: bool) -> Report:
         "of digits, grid prior (θ = 1), chain (ε = 1). Free intercepts."
     )
     bars = [duel_bar(goal, duels, 5.0)]
-    return Report(TITLE, note, bars, [duel_section(duels, "fista")])
+    numbers = {duel.name: duel for duel in duels}
+    return Report(TITLE, note, bars, [duel_section(duels, "fista")], numbers)
 
 
 def problems(quick: bool) -> Iterator[tuple[str, Problem]]:

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from math import isfinite
-from statistics import median
 from time import process_time
 from typing import NamedTuple
 
 from benchmarks.data import MissingDataError, Rows, load_school, take_rows
 from benchmarks.report import Bar, Bars, Report, Section, Table, milliseconds, times
-from benchmarks.timing import geometric_mean
+from benchmarks.timing import Seconds, geometric_mean
 from priormtl.data import TaskStatistics, from_labels, pooled_scale, summarize_tasks
 from priormtl.datasets import make_related_tasks
 from priormtl.losses import FreeIntercepts, Squared
@@ -60,7 +59,8 @@ def measure(quick: bool) -> Report:
         "Algorithm 3 does not exist, and `linear` is FISTA with restart."
     )
     school = [cell for cell in cells if cell.table != "synthetic"]
-    return Report(TITLE, note, _bars(school), [_section(cells)])
+    numbers = {cell.name: cell for cell in cells}
+    return Report(TITLE, note, _bars(school), [_section(cells)], numbers)
 
 
 def cases(quick: bool) -> Iterator[tuple[str, str, Problem]]:
@@ -117,7 +117,7 @@ def _measure_cell(table: str, name: str, problem: Problem, quick: bool) -> Cell:
 def _steps_seconds(problem: Problem, name: str, gap: float, repeats: int) -> float:
     """Median CPU seconds in steps; infinite where the gap is not reached."""
     found = [_run_steps(problem, name, gap) for _ in range(repeats)]
-    return median(found)
+    return Seconds(found)
 
 
 def _run_steps(problem: Problem, name: str, gap: float) -> float:

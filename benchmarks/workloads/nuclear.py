@@ -21,7 +21,8 @@ def measure(quick: bool) -> Report:
     goal = "≥ 5× faster than `fista` to 1e-6"
     note = "Squared loss, chain of tasks (ε = 1), free intercepts, features scaled."
     bars = [duel_bar(goal, duels, 5.0)]
-    return Report(TITLE, note, bars, [duel_section(duels, "fista")])
+    numbers = {duel.name: duel for duel in duels}
+    return Report(TITLE, note, bars, [duel_section(duels, "fista")], numbers)
 
 
 def problems(quick: bool) -> Iterator[tuple[str, Problem]]:

@@ -1,14 +1,14 @@
 """Files beyond memory: how fast one pass is, and how little memory it takes."""
 
 import json
-import statistics
 import subprocess
 import sys
 from typing import Any
 
 from benchmarks.big_table import ROW_BYTES, D, M, temporary_folder, write_rows
 from benchmarks.environments import ROOT
-from benchmarks.report import Bar, Report, Section, Table, times
+from benchmarks.report import Bar, Report, Section, Table, seconds_of, times
+from benchmarks.timing import Seconds
 
 TITLE = "Files beyond memory"
 LEAST_RATIO = 0.6
@@ -34,25 +34,24 @@ def measure(quick: bool) -> Report:
         "Plain: the same columns are read into one NumPy matrix by all cores and "
         "multiplied once by BLAS (XᵀX of all rows, whatever their task), file by file, "
         "in memory that is used again. All passes take turns in one process; times are "
-        "medians by the clock on the wall. Files come from the cache of the system, as "
-        "far as it holds them. Here BLAS has all cores, too."
+        "medians by the clock on the wall (shortest–longest). Files come from the "
+        "cache of the system, as far as it holds them. Here BLAS has all cores, too."
     )
     bars = [_speed_bar(seconds), *_memory_bars(weights)]
-    return Report(
-        TITLE, note, bars, [_speed_section(rows, seconds), _memory_section(weights)]
-    )
+    sections = [_speed_section(rows, seconds), _memory_section(weights)]
+    return Report(TITLE, note, bars, sections, {"speed": seconds, "memory": weights})
 
 
-def _time_passes(rows: int, repeats: int) -> dict[str, float]:
+def _time_passes(rows: int, repeats: int) -> dict[str, Seconds]:
     with temporary_folder(2 * rows) as folder:
         write_rows(folder / "shuffled", 0, rows)
         write_rows(folder / "sorted", 0, rows, by_task=True)
         folders = [str(folder / "shuffled"), str(folder / "sorted")]
         found = _run("speed", *folders, str(repeats))
-    medians = {name: statistics.median(values) for name, values in found.items()}
-    words = ", ".join(f"{name} {value:.2f}" for name, value in medians.items())
+    seconds = {name: Seconds(values) for name, values in found.items()}
+    words = ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
     print(f"  seconds of {rows} rows: {words}", flush=True)
-    return medians
+    return seconds
 
 
 def _weigh_passes(sizes: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -79,7 +78,7 @@ def _run(*arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def _speed_bar(seconds: dict[str, float]) -> Bar:
+def _speed_bar(seconds: dict[str, Seconds]) -> Bar:
     ratios = [seconds["double"] / seconds[name] for name in ("numbers", "texts")]
     return Bar(
         "one pass at 0.6 or more of the speed of plain reading and BLAS (float64)",
@@ -103,7 +102,7 @@ def _memory_bars(weights: list[dict[str, Any]]) -> list[Bar]:
     ]
 
 
-def _speed_section(rows: int, seconds: dict[str, float]) -> Section:
+def _speed_section(rows: int, seconds: dict[str, Seconds]) -> Section:
     double, single = seconds["double"], seconds["single"]
     ours = [
         [words, *_speeds(rows, seconds[name]), times(double / seconds[name])]
@@ -124,7 +123,7 @@ def _speed_section(rows: int, seconds: dict[str, float]) -> Section:
 def _speeds(rows: int, seconds: float) -> list[str]:
     used = rows * (ROW_BYTES - 5)  # neither key nor school
     return [
-        f"{seconds:.2f}",
+        seconds_of(seconds),
         f"{rows / seconds / 1e6:.2f}",
         f"{used / seconds / 1e6:.0f}",
     ]

@@ -30,7 +30,8 @@ def measure(quick: bool) -> Report:
         peers["cvxpy"] = ["B"]
     contest = compete(instances, peers, quick)
     shapes = {instance.name: describe(instance) for instance in instances}
-    return Report(TITLE, NOTE, _bars(contest), contest_sections(contest, shapes))
+    sections = contest_sections(contest, shapes)
+    return Report(TITLE, NOTE, _bars(contest), sections, contest)
 
 
 def _bars(contest: Contest) -> list[Bar]:

@@ -21,7 +21,8 @@ def measure(quick: bool) -> Report:
     names = [instance.name for instance in instances]
     contest = compete(instances, dict.fromkeys(PEERS, names), quick)
     shapes = {instance.name: describe(instance) for instance in instances}
-    return Report(TITLE, NOTE, _bars(contest), contest_sections(contest, shapes))
+    sections = contest_sections(contest, shapes)
+    return Report(TITLE, NOTE, _bars(contest), sections, contest)
 
 
 def _bars(contest: Contest) -> list[Bar]:

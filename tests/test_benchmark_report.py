@@ -1,0 +1,67 @@
+"""Reports of benchmarks: what is printed and kept comes from the same repeats."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def report(monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(Path(__file__).parents[1])
+    module = import_module("benchmarks.report")
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    return module
+
+
+def ticking(steps):
+    """Clock that a call advances by the next of its steps."""
+    now = [0.0]
+    left = {name: list(each) for name, each in steps.items()}
+
+    def call(name):
+        now[0] += left[name].pop(0)
+
+    return {name: (lambda name=name: call(name)) for name in steps}, lambda: now[0]
+
+
+def test_calls_take_turns_and_short_ones_repeat_in_each(report):
+    timing = import_module("benchmarks.timing")
+    actions, clock = ticking({"short": [0.03, 0.01, 0.02] * 2, "long": [3.0, 1.0]})
+    found = timing.side_by_side(actions, 2, clock)
+    assert found["short"].raw == pytest.approx((0.03, 0.01, 0.02) * 2)
+    assert found["long"].raw == pytest.approx((3.0, 1.0))
+    assert found["long"] == pytest.approx(2.0)  # median
+
+
+def test_what_takes_too_long_is_not_repeated(report):
+    timing = import_module("benchmarks.timing")
+    actions, clock = ticking({"slow": [timing.LONG_ENOUGH + 1.0, 1.0]})
+    assert len(timing.side_by_side(actions, 2, clock)["slow"].raw) == 1
+
+
+def test_page_shows_spread_and_file_keeps_repeats(report, tmp_path):
+    Seconds = import_module("benchmarks.timing").Seconds
+    seconds = Seconds([0.004, 0.001, 0.002])
+    assert report.milliseconds(seconds) == "2.00 (1.00–4.00)"
+    assert report.milliseconds(Seconds([1.5])) == "1,500"
+    assert report.milliseconds(Seconds([float("inf")])) == report.NEVER
+    numbers = {"a": seconds, "b": np.array([1.0, np.inf]), "c": np.bool_(True)}
+    table = report.Table(["time"], [[report.milliseconds(seconds)]])
+    section = report.Section("Part", "", table)
+    run = {"kind": "full run", "commit": "abc", "load": "1", "machine": {}}
+    page = report.Report(
+        "Title", "", [report.Bar("goal", "1", True)], [section], numbers
+    )
+    report.write_report("page", page, run)
+    kept = json.loads((tmp_path / "page.json").read_text())
+    assert kept["numbers"]["a"] == {"median": 0.002, "raw": [0.004, 0.001, 0.002]}
+    assert kept["numbers"]["b"] == [1.0, None]
+    assert kept["numbers"]["c"] is True
+    assert kept["commit"] == "abc"
+    assert "| 2.00 (1.00–4.00) |" in (tmp_path / "page.md").read_text()
+    report.write_index(["page", "absent"], {})
+    assert "| goal | 1 | yes | full run | abc |" in (tmp_path / "README.md").read_text()
