@@ -6,15 +6,13 @@ import subprocess
 import sys
 
 import numpy as np
-import pyarrow.compute as pc
 import pytest
 from pyarrow import csv
-from sklearn.datasets import load_diabetes
 from typer.testing import CliRunner
 
 from fake_originals import WRITERS
 from priormtl import FeaturePrior
-from priormtl.cli.data import FEATURES, FILES, read_patients
+from priormtl.cli.data import FEATURES, FILES, draw_patients
 from priormtl.cli.main import app
 from priormtl.datasets import SOURCES, load_yale
 from priormtl.datasets.files import read_arrays
@@ -143,28 +141,31 @@ def test_no_traceback_from_the_shell(tmp_path):
     assert result.stderr.startswith(f"Error: {path} is damaged")
 
 
-def test_patients_are_those_of_scikit_learn():
-    table, source = read_patients(), load_diabetes(scaled=False)
-    values = np.column_stack([table[name].to_numpy() for name in FEATURES])
-    np.testing.assert_array_equal(values, source.data[:, 1:])
-    low, high = (
-        np.array([int(label.split("-")[end]) for label in table["age"].to_pylist()])
-        for end in (0, 1)
-    )
-    assert ((low <= source.data[:, 0]) & (source.data[:, 0] <= high)).all()
+def test_draws_repeat_and_differ_by_seed():
+    again, other = (draw_patients(6, seed)[0] for seed in (3, 4))
+    assert draw_patients(6, 3)[0].equals(again)
+    assert not other.equals(again)
 
 
-def test_every_patient_is_in_one_of_the_files(tmp_path):
+def test_the_example_has_few_patients_to_fit_and_many_to_predict(tmp_path):
     result = run("data", "example", "--to", tmp_path / "new", "--json")
     assert result.exit_code == 0, result.output
     files = json.loads(result.stdout)["files"]
     assert [file.rsplit("/")[-1] for file in files] == list(FILES)
     parts = [csv.read_csv(file) for file in files[:2]]
-    assert [part.num_rows for part in parts] == [300, 142]
-    total = sum(pc.sum(part["progression"]).as_py() for part in parts)
-    assert total == pc.sum(read_patients()["progression"]).as_py()
+    assert [part.num_rows for part in parts] == [48, 400]
+    for part in parts:
+        assert part.column_names == ["clinic", *FEATURES, "after"]
+        assert len(part["clinic"].unique()) == 8
     prior = FeaturePrior.from_file(files[2])
-    assert len(prior.table(FEATURES).rows) == 3
+    assert repr(prior) == "FeaturePrior(15 relations + 8 common effects + 1 sign)"
+
+
+def test_the_example_is_said_to_be_simulated_and_names_the_next_commands(tmp_path):
+    said = run("data", "example", "--to", tmp_path).output
+    assert "Simulated patients" in said
+    assert f"--prior {tmp_path / FILES[2]}" in said
+    assert said.count("  priormtl ") == 4
 
 
 def test_files_that_are_there_stay(tmp_path):

@@ -1,9 +1,10 @@
 """priormtl data: list the data sets, convert originals, and write an example.
 
-The example is that of the demonstration: 442 patients of scikit-learn's diabetes data,
-in five age groups, with a table to fit, one to predict, and relations of features.
+The example is that of the demonstration: simulated patients of eight clinics, with a
+table to fit, one to predict, and a file of what is known about their measurements.
 """
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,34 +23,32 @@ if TYPE_CHECKING:
 app = Typer(no_args_is_help=False, **SETTINGS)
 STYLES = {"found": "green", "missing": "yellow", "changed": "red", "damaged": "red"}
 
-PATIENTS, NEW, RELATIONS = "patients.csv", "new-patients.csv", "relations.toml"
-FILES = (PATIENTS, NEW, RELATIONS)
-TRAINING_ROWS = 300
-FEATURES = (
-    "sex",
-    "bmi",
-    "pressure",
-    "cholesterol",
-    "ldl",
-    "hdl",
-    "ratio",
-    "triglycerides",
-    "glucose",
-)
-OLDEST = (35, 45, 55, 65, 79)  # of each age group
-YOUNGEST = (19, *(age + 1 for age in OLDEST[:-1]))
-KNOWN = """\
-# What is known beforehand about the measurements in patients.csv.
+PATIENTS, NEW, KNOWN = "patients.csv", "new-patients.csv", "known.toml"
+FILES = (PATIENTS, NEW, KNOWN)
+TASK, TARGET = "clinic", "after"
+CLINICS, ROWS, NEW_ROWS = 8, 6, 50  # and patients of each to fit and to predict
+DAYS = tuple(f"day{number}" for number in range(1, 7))
+FEATURES = ("age", "weight", "dose", *DAYS)
+STATEMENTS = f"""\
+# What is known beforehand about the measurements in {PATIENTS}.
 
-[[similar]]  # LDL is most of the cholesterol
-features = ["cholesterol", "ldl"]
+[[group]]  # six measurements of the same blood pressure count alike
+name = "before"
+features = {json.dumps(DAYS)}
 
-[[opposite]]  # the ratio is that of cholesterol to HDL
-features = ["hdl", "ratio"]
+[[common]]  # bodies do not differ between clinics
+features = {json.dumps(["age", "weight", *DAYS])}
 
-[[similar]]  # somebody thought so: `priormtl report` shows whether data agree
-features = ["bmi", "pressure"]
+[[nonpositive]]  # no dose raises the pressure; how much it helps may differ
+features = ["dose"]
 """
+NEXT = f"""\
+Simulated patients of {CLINICS} clinics: {CLINICS * ROWS} to fit, {CLINICS * NEW_ROWS} \
+to predict. What is known about them helps:
+  priormtl fit {{0}} --task {TASK} --target {TARGET} --prior {{2}} --out with.model
+  priormtl fit {{0}} --task {TASK} --target {TARGET} --out without.model
+  priormtl report with.model --data {{1}} --out with.html
+  priormtl report without.model --data {{1}} --out without.html"""
 
 
 @app.callback(invoke_without_command=True)
@@ -133,7 +132,10 @@ def example(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write an example to start with: patients by age, and relations of features.
+    """Write an example to start with: patients of clinics, and what is known of them.
+
+    The patients are simulated. Fit them with and without the prior file, and compare
+    the errors on the new patients.
 
     Example: priormtl data example
 
@@ -153,6 +155,7 @@ def example(
         print_json({"files": written})
     else:
         echo(f"wrote {', '.join(written)}")
+        echo(NEXT.format(*written))
 
 
 def _show(place: str, findings: list["Finding"]) -> None:
@@ -184,32 +187,46 @@ def _show(place: str, findings: list["Finding"]) -> None:
             console.print(f"  {way_out}", **plain)
 
 
-def read_patients() -> "pa.Table":
-    """442 patients: age group, nine measurements, and progression after a year."""
+def draw_patients(rows: int, seed: int) -> tuple["pa.Table", "pa.Table"]:
+    """Simulate patients of eight clinics: some to fit, and others to predict.
+
+    The model is that of a multi-centre trial (Brown and Prescott, Applied Mixed Models
+    in Medicine, 2015): clinics differ in their level and in the effect of the dose.
+    Pressure before treatment was measured on six days, each time with an error, so
+    that no single day counts for much.
+    """
     import numpy as np
     import pyarrow as pa
-    from sklearn.datasets import load_diabetes
 
-    found = load_diabetes(scaled=False)
-    age, values = found.data[:, 0], found.data[:, 1:]
-    groups = np.array(
-        [f"{low}-{high}" for low, high in zip(YOUNGEST, OLDEST, strict=True)]
-    )
-    columns = {"age": groups[np.searchsorted(OLDEST, age)]}
-    columns |= dict(zip(FEATURES, values.T, strict=True))
-    return pa.table({**columns, "progression": found.target})
+    rng = np.random.default_rng(seed)
+    total = rows + NEW_ROWS
+    clinic = np.repeat(np.arange(CLINICS), total)
+    n = len(clinic)
+    level = 4.0 * rng.normal(size=CLINICS)
+    effect = -2.0 + 0.8 * rng.normal(size=CLINICS)  # mmHg per mg
+    before = rng.normal(150.0, 12.0, n)
+    columns = {
+        TASK: np.array([f"clinic {number + 1}" for number in clinic]),
+        "age": rng.normal(60.0, 10.0, n).round(),
+        "weight": rng.normal(80.0, 12.0, n).round(),
+        "dose": rng.integers(0, 5, n).astype(float),
+    }
+    columns |= {day: (before + rng.normal(0.0, 10.0, n)).round() for day in DAYS}
+    after = 22.0 + level[clinic] + 0.85 * before + effect[clinic] * columns["dose"]
+    after += 0.2 * (columns["age"] - 60.0) + 0.15 * (columns["weight"] - 80.0)
+    after += rng.normal(0.0, 6.0, n)
+    table = pa.table({**columns, TARGET: after.round()})
+    fitted = np.arange(n) % total < rows
+    return table.filter(pa.array(fitted)), table.filter(pa.array(~fitted))
 
 
 def write_example(folder: Path) -> tuple[Path, ...]:
-    """Write a table to fit, one to predict, and relations; return their paths."""
-    import numpy as np
+    """Write a table to fit, one to predict, and what is known; return their paths."""
     from pyarrow import csv
 
-    table = read_patients()
-    order = np.random.default_rng(0).permutation(table.num_rows)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in ((PATIENTS, order[:TRAINING_ROWS]), (NEW, order[TRAINING_ROWS:])):
+    for name, table in zip((PATIENTS, NEW), draw_patients(ROWS, seed=0), strict=True):
         with write_aside(folder / name) as file:
-            csv.write_csv(table.take(rows), file)
-    write_whole(folder / RELATIONS, KNOWN.encode())
+            csv.write_csv(table, file)
+    write_whole(folder / KNOWN, STATEMENTS.encode())
     return tuple(folder / name for name in FILES)

@@ -2,8 +2,8 @@
 
 Two parts compare cross-validated models with and without priors on rows they have not
 seen: pairs of handwritten digits with a grid of pixels as the feature prior, and
-patients by age with related measurements and neighbouring ages. Then the patients are
-written to files, fitted, audited and reported.
+simulated patients of clinics with what is known about their measurements. Then the
+patients are written to files, fitted, audited and reported.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -31,36 +31,32 @@ from priormtl.priors import FeaturePrior
 from priormtl.reports import report
 from priormtl.storage import save
 
-REPEATS = 3
 FOLDS = 3
 TASK = 0  # task labels are in the first column of X
 # One structure for all models, so that they differ by their priors alone.
 SHARED: dict[str, Any] = {
     "task": TASK,
     "cv": GroupKFold(FOLDS),
-    "task_prior": "chain",
-    "ties": "uniform",
-    "fit_intercept": True,
-    "intercept_strength": 1.0,
-    "standardize": False,
+}
+# Clinics as a mixed model has them: REML says how much they vary.
+MIXED: dict[str, Any] = {
+    "lams": [0.0],
+    "epsilons": [1.0],
+    "task_prior": "mean",
+    "ties": "adaptive",
+    "fit_intercept": "tied",
 }
 
-IMAGES = 3  # of each digit
-SIZES = (8, 12, 20, 35)  # patients of each age group to fit
-PLAIN, BOTH = "no prior", "both"
-NOTHING, STRENGTHS = [0.0], [0.0, 1.0, 10.0, 100.0, 1000.0]
-GRIDS = {  # of theta and epsilon
-    PLAIN: (NOTHING, NOTHING),
-    "related measurements": (STRENGTHS, NOTHING),
-    "neighbouring ages": (NOTHING, STRENGTHS),
-    BOTH: (STRENGTHS, STRENGTHS),
-}
+IMAGES, IMAGE_DRAWS = 3, 3  # of each digit
+SIZES, PATIENT_DRAWS = (5, 8, 12, 20), 12  # patients of each clinic to fit
+PLAIN, KNOWN = "nothing", "all that is known"
+STRENGTHS = [0.0, 1.0, 10.0, 100.0]
 
 MODEL, CURVE, PAGE = "patients.model", "learning-curve", "report.html"
 METHOD = (
     "Models are tuned by cross-validation on their training rows alone and scored on "
-    f"other rows\n(mean ± sd of {REPEATS} draws). The gap is the duality gap, an upper "
-    "bound on the distance to the optimum."
+    "other rows\n(mean ± sd of the draws). The gap is the duality gap, an upper bound "
+    "on the distance to the optimum."
 )
 
 
@@ -81,13 +77,14 @@ class Part(NamedTuple):
     draw: Callable[[int, int], tuple[Rows, Rows]]  # size and seed to rows
     score: Callable[[Any, Rows], float]
     size: int  # training rows of each kind
+    repeats: int  # draws
 
 
 class Result(NamedTuple):
     """One model, tuned and fitted on one draw of the data."""
 
     score: float
-    settings: dict[str, float]
+    theta: float | None  # chosen strength of the prior
     gap: float  # relative to the objective
     seconds: float
 
@@ -97,15 +94,17 @@ def show_demonstration(folder: Path) -> None:
     console = Console(width=None if Console().is_terminal else 100)
     parts = [pose_digits(), pose_patients()]
     for part in parts:
-        _print(console, tabulate(part, _compare(part, console)))
+        results = _compare(part, console)
+        _print(console, tabulate(part, results))
     _print(console, METHOD)
+    _print(console, spell_benefit(results))
     curve = _learning_curve(parts[-1], console)
     table = Table(
-        title="Patients: R² by training patients per age group",
+        title="Patients: error by training patients per clinic",
         title_justify="left",
         title_style="bold",
     )
-    table.add_column("model")
+    table.add_column("stated")
     for size in SIZES:
         table.add_column(str(size), justify="right")
     for name, scores in curve.items():
@@ -114,14 +113,14 @@ def show_demonstration(folder: Path) -> None:
     data.write_example(folder)
     drawn = _draw_curve(folder / CURVE, curve)
     audit = _fit_example(folder)
-    _print(console, str(audit).split("\n\nTies")[0])
-    files = [data.PATIENTS, data.NEW, data.RELATIONS, MODEL]
+    _print(console, str(audit).split("\n\n")[0])
+    files = [*data.FILES, MODEL]
     files += [f"{CURVE}.png", f"{CURVE}.svg"] if drawn else []
     console.print(f"wrote {folder}/: {', '.join([*files, PAGE])}", highlight=False)
     console.print(f"Open {folder / PAGE} in a browser. The same by commands:")
     for command in (
-        f"fit {folder / data.PATIENTS} --task age --target progression "
-        f"--prior {folder / data.RELATIONS} --model linear --out my.model",
+        f"fit {folder / data.PATIENTS} --task {data.TASK} --target {data.TARGET} "
+        f"--prior {folder / data.KNOWN} --out my.model",
         f"predict my.model {folder / data.NEW} --out predictions.csv",
         f"report my.model --data {folder / data.NEW} --out my-report.html",
     ):
@@ -146,7 +145,8 @@ def _bar(console: Console, words: str, total: int) -> Iterator[tuple[Progress, T
 def pose_digits() -> Part:
     """45 pairs of digits with and without a grid of pixels."""
     settings = SHARED | {"lams": [0.1, 0.3, 1.0], "epsilons": [0.0], "tol": 1e-5}
-    settings |= {"scoring": "task_auc"}
+    settings |= {"task_prior": "chain", "ties": "uniform", "fit_intercept": True}
+    settings |= {"scoring": "task_auc", "standardize": False}
     plain = MultiTaskClassifierCV(thetas=[0.0], **settings)
     smooth = MultiTaskClassifierCV(
         thetas=[0.0, 0.3, 1.0, 3.0, 10.0],
@@ -173,41 +173,49 @@ def pose_digits() -> Part:
 
     title = f"Digits: 45 pairs of digits, 64 pixels, {IMAGES} images per digit"
     models = {PLAIN: plain, "pixel grid": smooth}
-    return Part(title, "AUC", models, draw, mean_auc, IMAGES)
+    return Part(title, "AUC", models, draw, mean_auc, IMAGES, IMAGE_DRAWS)
 
 
 def pose_patients() -> Part:
-    """Progression of diabetes in five age groups, with several kinds of priors."""
-
-    def pair(first: str, second: str) -> list[tuple[int, int]]:
-        return [(data.FEATURES.index(first), data.FEATURES.index(second))]
+    """Blood pressure in eight clinics, with what is known stated bit by bit."""
 
     def draw(size: int, seed: int) -> tuple[Rows, Rows]:
-        table = data.read_patients()
-        group = np.unique(table["age"].to_numpy(), return_inverse=True)[1]
-        values = np.column_stack([table[name].to_numpy() for name in data.FEATURES])
-        y = table["progression"].to_numpy()
-        return split(np.column_stack([group, values]), y, group, size, seed)
+        train, test = map(as_rows, data.draw_patients(size, seed))
+        return train, test
 
-    known = FeaturePrior.similar(pair("cholesterol", "ldl"))
-    known += FeaturePrior.opposite(pair("hdl", "ratio"))
-    settings = SHARED | {"fit_intercept": "tied", "standardize": True}
+    def as_rows(table: pa.Table) -> Rows:
+        clinic = np.unique(table[data.TASK].to_numpy(), return_inverse=True)[1]
+        values = [table[name].to_numpy() for name in data.FEATURES]
+        fold = np.arange(len(clinic)) % FOLDS  # sorted by clinic: even within clinics
+        X = np.column_stack([clinic, *values])
+        return Rows(X, table[data.TARGET].to_numpy(), fold)
+
+    def error(model: MultiTaskRegressorCV, test: Rows) -> float:
+        """Root mean squared error."""
+        return float(np.sqrt(np.mean((model.predict(test.X) - test.y) ** 2)))
+
+    def places(*names: str) -> list[int]:
+        return [data.FEATURES.index(name) for name in names]
+
+    alike = FeaturePrior.from_groups({"before": places(*data.DAYS)})
+    common = FeaturePrior.common(places("age", "weight", *data.DAYS))
+    priors = {
+        PLAIN: None,
+        "six days count alike": alike,
+        "common effects": common,
+        KNOWN: alike + common + FeaturePrior.nonpositive(places("dose")),
+    }
     models = {
-        name: MultiTaskRegressorCV(12, *grid, feature_prior=known, **settings)
-        for name, grid in GRIDS.items()
+        name: MultiTaskRegressorCV(
+            thetas=STRENGTHS, feature_prior=prior, **SHARED, **MIXED
+        )
+        for name, prior in priors.items()
     }
     title = (
-        f"Patients: 5 age groups, {len(data.FEATURES)} measurements, {SIZES[1]} "
-        "patients per group"
+        f"Patients (simulated): {data.CLINICS} clinics, {len(data.FEATURES)} "
+        f"measurements, {data.ROWS} patients per clinic"
     )
-    return Part(
-        title,
-        "R²",
-        models,
-        draw,
-        lambda model, test: float(model.score(test.X, test.y)),
-        SIZES[1],
-    )
+    return Part(title, "error", models, draw, error, data.ROWS, PATIENT_DRAWS)
 
 
 def split(
@@ -228,7 +236,7 @@ def split(
 
 
 def _compare(part: Part, console: Console) -> dict[str, list[Result]]:
-    draws = [part.draw(part.size, seed) for seed in range(REPEATS)]
+    draws = [part.draw(part.size, seed) for seed in range(part.repeats)]
     results: dict[str, list[Result]] = {name: [] for name in part.models}
     with _bar(console, "fitting", len(draws) * len(results)) as (bar, task):
         for name, found in results.items():
@@ -243,38 +251,41 @@ def _tune_and_score(part: Part, name: str, rows: tuple[Rows, Rows]) -> Result:
     begin = perf_counter()
     model.fit(train.X, train.y, groups=train.fold)
     seconds = perf_counter() - begin
-    tried = {
-        "theta": (model.thetas, model.theta_),
-        "epsilon": (model.epsilons, model.epsilon_),
-    }
-    settings = {name: best for name, (grid, best) in tried.items() if len(grid) > 1}
+    theta = model.theta_ if model.feature_prior is not None else None
     gap = model.dual_gap_ / model.objective_
-    return Result(part.score(model, test), settings, gap, seconds)
+    return Result(part.score(model, test), theta, gap, seconds)
 
 
 def tabulate(part: Part, results: dict[str, list[Result]]) -> Table:
     """Scores, chosen strengths, gaps and seconds of every model."""
     table = Table(title=part.title, title_justify="left", title_style="bold")
-    table.add_column("model")
-    for column in (part.metric, "theta", "epsilon", "relative gap", "seconds"):
+    table.add_column("stated")
+    for column in (part.metric, "theta", "relative gap", "seconds"):
         table.add_column(column, justify="right")
     for name, found in results.items():
-        # Chosen values draw by draw; a dash where there was no choice.
-        chosen = [
-            ", ".join(
-                f"{one.settings[setting]:g}" if setting in one.settings else "–"
-                for one in found
-            )
-            for setting in ("theta", "epsilon")
-        ]
+        chosen = sorted({one.theta for one in found if one.theta is not None})
         table.add_row(
             name,
             spell_scores(one.score for one in found),
-            *chosen,
+            ", ".join(f"{theta:g}" for theta in chosen) or "–",
             f"{max(one.gap for one in found):.0e}",
             f"{sum(one.seconds for one in found):.1f}",
         )
     return table
+
+
+def spell_benefit(results: dict[str, list[Result]]) -> str:
+    """What the whole prior is worth: errors with and without it, paired by draw."""
+    plain, known = (
+        np.array([one.score for one in results[name]]) for name in (PLAIN, KNOWN)
+    )
+    change = 100.0 * (known / plain - 1.0)
+    spread = change.std(ddof=1) / np.sqrt(len(change))
+    return (
+        f"What is known changes the error on new patients by {change.mean():+.1f} ± "
+        f"{spread:.1f} % (mean and standard\nerror of {len(change)} draws): "
+        f"{plain.mean():.2f} mmHg without, {known.mean():.2f} with."
+    )
 
 
 def spell_scores(scores: Iterable[float]) -> str:
@@ -284,10 +295,10 @@ def spell_scores(scores: Iterable[float]) -> str:
 
 def _learning_curve(part: Part, console: Console) -> dict[str, Array]:
     """Scores (sizes, repeats) with and without prior."""
-    names = (PLAIN, BOTH)
-    scores = {name: np.empty((len(SIZES), REPEATS)) for name in names}
-    with _bar(console, "learning curve", len(SIZES) * REPEATS) as (bar, task):
-        for place in np.ndindex(len(SIZES), REPEATS):
+    names, shape = (PLAIN, KNOWN), (len(SIZES), part.repeats)
+    scores = {name: np.empty(shape) for name in names}
+    with _bar(console, "learning curve", shape[0] * shape[1]) as (bar, task):
+        for place in np.ndindex(shape):
             draw = part.draw(SIZES[place[0]], place[1])
             for name in names:
                 scores[name][place] = _tune_and_score(part, name, draw).score
@@ -301,7 +312,7 @@ def _draw_curve(path: Path, curve: dict[str, Array]) -> bool:
     except ImportError:
         return False
     figure, ((ax,),) = plotting.new_figure(1, 1, width=6.0, height=3.6)
-    score, size = "R² on other patients", "Patients per age group"
+    score, size = "Error on new patients (mmHg)", "Patients per clinic"
     plotting.plot_learning_curve(SIZES, curve, score=score, size=size, ax=ax)
     plotting.save_figure(figure, path)
     return True
@@ -310,21 +321,15 @@ def _draw_curve(path: Path, curve: dict[str, Array]) -> bool:
 def _fit_example(folder: Path) -> PriorAudit:
     def read(file: str) -> tuple[pa.Table, pa.ChunkedArray]:
         table = csv.read_csv(folder / file)
-        return table.drop_columns(["progression"]), table["progression"]
+        return table.drop_columns([data.TARGET]), table[data.TARGET]
 
     X, y = read(data.PATIENTS)
+    known = FeaturePrior.from_file(folder / data.KNOWN)
     model = MultiTaskRegressorCV(
-        thetas=STRENGTHS,
-        epsilons=STRENGTHS,
-        feature_prior=FeaturePrior.from_file(folder / data.RELATIONS),
-        task_prior="chain",
-        ties="uniform",
-        fit_intercept="tied",
-        intercept_strength=1.0,
-        task="age",
+        thetas=STRENGTHS, feature_prior=known, task=data.TASK, **MIXED
     )
     audit = audit_prior(model.fit(X, y), X, y)
     save(model, folder / MODEL)
-    page = report(model, *read(data.NEW), audit=audit, title="Patients by age")
+    page = report(model, *read(data.NEW), audit=audit, title="Patients by clinic")
     page.save(folder / PAGE)
     return audit
