@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from priormtl.storage import load, save
     from priormtl.tabular import tabular_model
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CopyFeatures",
