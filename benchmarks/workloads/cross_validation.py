@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {  # all that MultiTaskRegressorCV would otherwise ch
     "task": 27,  # column
 }
 TIGHT, DEFAULT = 1e-10, 1e-6  # tol
-CELLS = {"fista": 9, "auto": 45}  # of the grid, on which GridSearchCV is run
+CELLS = {"fista": 12, "auto": 45}  # of the grid, on which GridSearchCV is run
 LEAST_RATIO, LEAST_TWO = 50.0, 1.6
 IDLE = 1.5  # load average up to which two workers have a core each
 

@@ -11,6 +11,7 @@ import gzip
 import os
 import warnings
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import mean, median
 from time import process_time
@@ -36,13 +37,15 @@ QUICK = ("radon", "oxboys", "guimmun")
 
 
 class Scored(NamedTuple):
-    """A way on a table: its score and the seconds of a fit."""
+    """Ours on a table: its score and the seconds of the fits."""
 
     score: float
-    seconds: float  # ours: median of the folds
+    seconds: Seconds
 
 
 Key = tuple[str, str]  # table and protocol
+Scores = dict[Key, dict[str, float]]  # by way
+OURS = "**ours**"
 
 
 def measure(quick: bool) -> Report:
@@ -51,31 +54,28 @@ def measure(quick: bool) -> Report:
     if not (folder / "usual.csv").is_file():
         raise MissingDataError("tables/usual.csv is not in the folder PRIORMTL_DATA")
     usual = read_usual(folder / "usual.csv")
-    names = list(dict.fromkeys(name for name, _ in usual))
     ours, sizes = {}, {}
-    for name in names:
+    for name in dict.fromkeys(name for name, _ in usual):
         if quick and name not in QUICK:
             continue
         frame = read_table(folder / f"{name}.csv.gz")
         sizes[name] = len(frame)
         for protocol in PROTOCOLS:
-            ours[name, protocol] = run_protocol(frame, protocol)
-            ratio = compare_to_best(ours, usual)[name, protocol]
-            words = f"{ours[name, protocol].score:.4g}, {ratio:.3f} of the best other"
-            seconds = f"{seconds_of(ours[name, protocol].seconds)} s a fit"
+            found = ours[name, protocol] = run_protocol(frame, protocol)
+            ratio = found.score / min(usual[name, protocol].values())
+            words = f"{found.score:.4g}, {ratio:.3f} of the best other"
+            seconds = f"{seconds_of(found.seconds)} s a fit"
             print(f"  {name}, {protocol}: {words}, {seconds}", flush=True)
     return make_report(ours, usual, sizes)
 
 
-def read_usual(path: Path) -> dict[Key, dict[str, Scored]]:
-    """Results of the usual ways by table and protocol."""
-    found: dict[Key, dict[str, Scored]] = {}
+def read_usual(path: Path) -> Scores:
+    """Scores of the usual ways by table and protocol."""
+    found: Scores = {}
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            key = row["table"], row["training_rows"]
-            seconds = float(row["seconds"] or "nan")
-            scored = Scored(float(row["score"]), seconds)
-            found.setdefault(key, {})[row["method"]] = scored
+            ways = found.setdefault((row["table"], row["training_rows"]), {})
+            ways[row["method"]] = float(row["score"])
     return found
 
 
@@ -114,39 +114,18 @@ def measure_errors(y: np.ndarray, values: np.ndarray, *, two: bool) -> np.ndarra
     return -np.log(np.where(y == np.max(y), share, 1.0 - share))
 
 
-def compare_to_best(
-    ours: dict[Key, Scored], usual: dict[Key, dict[str, Scored]]
-) -> dict[Key, float]:
-    """Our score divided by the best of the usual ways."""
-    return {
-        key: found.score / min(way.score for way in usual[key].values())
-        for key, found in ours.items()
-    }
-
-
-def ratios_of(
-    way: str, protocol: str, usual: dict[Key, dict[str, Scored]], names: Sequence[str]
-) -> list[float]:
-    """Scores of a usual way divided by the best of all, where it was run."""
-    found = []
-    for name in names:
-        ways = usual[name, protocol]
-        if way in ways:
-            best = min(each.score for each in ways.values())
-            found.append(ways[way].score / best)
-    return found
-
-
 def make_report(
-    ours: dict[Key, Scored],
-    usual: dict[Key, dict[str, Scored]],
-    sizes: dict[str, int],
+    ours: dict[Key, Scored], usual: Scores, sizes: dict[str, int]
 ) -> Report:
     """Bars, one table per protocol, and the ways beside each other."""
-    ratios = compare_to_best(ours, usual)
+    ratios: Scores = {}  # to the best of the usual ways
+    for key, found in ours.items():
+        best = min(usual[key].values())
+        ways = {OURS: found.score, **usual[key]}
+        ratios[key] = {way: score / best for way, score in ways.items()}
     bars, sections = [], []
     for protocol in PROTOCOLS:
-        own = {name: ratios[name, protocol] for name in sizes}
+        own = {name: ratios[name, protocol][OURS] for name in sizes}
         lowest, *_, worst = sorted(own, key=lambda name: own[name])
         limit, average = LARGEST_MEANS[protocol], mean(own.values())
         words = f"{average:.3f}, median {median(own.values()):.3f}"
@@ -168,7 +147,7 @@ def make_report(
     for kind, (take, limit) in limits.items():
         goal = f"{kind} time of a tuned fit at most {limit:g} s"
         bars.append(Bar(goal, f"{times(take(spent))} s", take(spent) <= limit))
-    sections.append(_ways_section(ratios, usual, list(sizes)))
+    sections.append(_ways_section(ratios, list(sizes)))
     note = (
         'Ours is plain `tabular_model(kind, task="task")`. The others are the usual '
         "ways on the same folds, with results as supplied with the tables. Score: RMSE "
@@ -182,7 +161,7 @@ def make_report(
     numbers = {
         name: {
             protocol: {
-                "ratio": ratios[name, protocol],
+                "ratio": ratios[name, protocol][OURS],
                 **ours[name, protocol]._asdict(),
             }
             for protocol in PROTOCOLS
@@ -195,70 +174,44 @@ def make_report(
 def _protocol_section(
     protocol: str,
     ours: dict[Key, Scored],
-    usual: dict[Key, dict[str, Scored]],
-    ratios: dict[Key, float],
+    usual: Scores,
+    ratios: Scores,
     sizes: dict[str, int],
 ) -> Section:
     rows = []
     for name, size in sizes.items():
-        ways = usual[name, protocol]
-        best = min(ways, key=lambda way: ways[way].score)
-        found = ours[name, protocol]
-        rows.append(
-            [
-                name,
-                f"{size}",
-                f"{found.score:.5g}",
-                f"{ways[best].score:.5g}",
-                best,
-                f"{ratios[name, protocol]:.3f}",
-                seconds_of(found.seconds),
-            ]
-        )
+        key = name, protocol
+        best = min(usual[key], key=usual[key].__getitem__)
+        scores = [f"{ours[key].score:.5g}", f"{usual[key][best]:.5g}", best]
+        rest = [f"{ratios[key][OURS]:.3f}", seconds_of(ours[key].seconds)]
+        rows.append([name, f"{size}", *scores, *rest])
     head = ["table", "rows", "ours", "best other", "which", "ratio", "seconds"]
-    values = {"ours": [ratios[name, protocol] for name in sizes]}
-    for way in ("LightGBM", "ridge with task dummies", "MixedLM intercepts"):
-        values[way] = [
-            usual[name, protocol][way].score
-            * ratios[name, protocol]
-            / ours[name, protocol].score
-            for name in sizes
-        ]
+    shown = (OURS, "LightGBM", "ridge with task dummies", "MixedLM intercepts")
+    values = {
+        way.strip("*"): [ratios[name, protocol][way] for name in sizes] for way in shown
+    }
     title = f"Score divided by the best other, {protocol}"
-    short = protocol.replace(" ", "-")
-    figure = Bars(short, title, "ratio", list(sizes), values)
+    figure = Bars(protocol.replace(" ", "-"), title, "ratio", list(sizes), values)
     return Section(protocol.capitalize(), "", Table(head, rows), [figure])
 
 
-def _ways_section(
-    ratios: dict[Key, float],
-    usual: dict[Key, dict[str, Scored]],
-    names: Sequence[str],
-) -> Section:
+def _ways_section(ratios: Scores, names: Sequence[str]) -> Section:
     """Mean and worst ratio of every way to the best of the usual ones."""
-    ways = dict.fromkeys(way for key in usual for way in usual[key])
-    lines = {"**ours**": {p: [ratios[name, p] for name in names] for p in PROTOCOLS}}
-    for way in ways:
-        lines[way] = {p: ratios_of(way, p, usual, names) for p in PROTOCOLS}
     rows = []
-    for way, found in lines.items():
-        if not any(found.values()):
-            continue
+    for way in dict.fromkeys(way for ways in ratios.values() for way in ways):
         cells = [way]
         for protocol in PROTOCOLS:
-            values = found[protocol]
-            if values:
-                cells += [f"{mean(values):.3f}", f"{max(values):.3f}"]
-                cells.append(str(len(values)))
-            else:
-                cells += ["–", "–", "0"]
+            found = [ratios[name, protocol] for name in names]
+            values = [ways[way] for ways in found if way in ways]
+            ends = (mean(values), max(values)) if values else ()
+            cells += [f"{value:.3f}" for value in ends] or ["–", "–"]
+            cells.append(str(len(values)))
         rows.append(cells)
     rows.sort(key=lambda cells: (cells[1] == "–", cells[1]))
-    head = ["way"]
-    for protocol in PROTOCOLS:
-        head += [f"{protocol}: mean", "worst", "tables"]
+    head = [f"{p}: mean | worst | tables".split(" | ") for p in PROTOCOLS]
     note = (
         "Score divided by the best of the usual ways on each table, over the tables on "
         "which a way was run."
     )
-    return Section("Each way beside the best", note, Table(head, rows))
+    table = Table(["way", *chain(*head)], rows)
+    return Section("Each way beside the best", note, table)
