@@ -71,17 +71,16 @@ def plot_curves(
         ax = new_axes(ax)
         for number, curve in enumerate(curves):
             colour, line, marker = styles[curve.name]
-            places = curve.places
+            at = curve.places
             if interval == "band":
-                band = places, curve.low, curve.high
+                band = at, curve.low, curve.high
                 ax.fill_between(*band, color=colour, alpha=0.18, linewidth=0)
             elif interval == "bars":
                 offset = number - (len(curves) - 1) / 2.0
                 span = float(np.ptp(np.concatenate([c.places for c in curves])))
-                factor, shift = 1.06**offset, 0.02 * span * offset
-                places = np.multiply(places, factor) if log else np.add(places, shift)
-                ax.vlines(places, curve.low, curve.high, color=colour, linewidth=1.0)
-            (drawn,) = ax.plot(places, curve.values, label=curve.name)
+                at = at * 1.06**offset if log else at + 0.02 * span * offset
+                ax.vlines(at, curve.low, curve.high, color=colour, linewidth=1.0)
+            (drawn,) = ax.plot(at, curve.values, label=curve.name)
             drawn.set(color=colour, linestyle=line, marker=marker)
         if log:
             places = sorted({float(place) for c in curves for place in c.places})

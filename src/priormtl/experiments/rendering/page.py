@@ -313,6 +313,26 @@ def describe_choice(measurements: Measurements) -> list[str]:
     ]
 
 
+def describe_kernel_range(measurements: Measurements) -> list[str]:
+    """How often MKMTL chose the largest C it may try, 1000 per row."""
+    largest, total = {}, 0
+    for name in measurements.datasets():
+        chosen = measurements.strengths.get(Setting(name, "mkmtl"), {}).values()
+        total += len(chosen)
+        # C is divided by the mean weight of a row, which is nearly one.
+        count = sum(found.get("C", 0.0) > 900.0 for found in chosen)
+        if count:
+            largest[DATASETS[name]] = count
+    if not largest:
+        return []
+    where = ", ".join(f"{name} {count}" for name, count in largest.items())
+    return [
+        f"MKMTL chose the largest C of its range in {sum(largest.values())} of {total} "
+        f"searches ({where}). A wider range was not tried: there, its figures may be "
+        "too low."
+    ]
+
+
 def describe_robustness(measurements: Measurements) -> list[str]:
     # The setting of each robustness curve with the largest share of wrong relations.
     order = list(DATASETS)
@@ -507,6 +527,7 @@ def results_page(results: Results, facts: Facts) -> str:
             to_markdown(grid_table(facts.grids)),
         ]
         parts += _show(chosen_table(measurements, facts.grids))
+        parts += describe_kernel_range(measurements)
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
