@@ -132,8 +132,9 @@ def convergence_rows(problems=("synthetic", "school")):
         cost = 2e-4 if name == "auto" else 5e-4
         for k in range(1, steps + 1):
             excess = 1e3 * rate**k
-            rows.append((problem, name, k, cost * k, excess, 1e3))
+            rows.append((problem, name, k, cost * k, excess, 1e3, 0.5, 20.0))
     names = ("problem", "algorithm", "iteration", "seconds", "excess", "start")
+    names += ("sigma", "smoothness")
     return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
 

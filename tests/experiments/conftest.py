@@ -6,17 +6,18 @@ import pytest
 
 from priormtl import datasets
 from priormtl.experiments.protocol import load_rows
-from priormtl.experiments.reproduction import overlap
+from priormtl.experiments.reproduction import split_ratio
+from priormtl.experiments.units import fit_unit
 from small_tasks import MAKERS, small_pairs
 
 
 @pytest.fixture
 def fresh_sets():
     """Nothing that was read in other tests is used here, nor the other way."""
-    for cached in (load_rows, overlap):
+    for cached in (load_rows, split_ratio, fit_unit):
         cached.cache_clear()
     yield
-    for cached in (load_rows, overlap):
+    for cached in (load_rows, split_ratio, fit_unit):
         cached.cache_clear()
 
 

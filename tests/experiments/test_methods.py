@@ -1,6 +1,7 @@
 """Methods: one interface, one budget, and every one of them fits what it applies to."""
 
 import json
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -16,17 +17,20 @@ from priormtl.baselines import (
 )
 from priormtl.data import centre_samples, to_tasks
 from priormtl.datasets import Rows
+from priormtl.estimators import CopyFeatures
 from priormtl.experiments.methods import (
     COMPARED,
     LABELS,
     METHODS,
     MOST_SETTINGS,
+    OURS,
     PRIORS,
     Method,
     Ours,
     SharedLasso,
     Training,
     build_compared,
+    contradict_prior,
     corrupt_prior,
     expert_prior,
     fit_method,
@@ -52,13 +56,12 @@ CASES = [
     if method.applies(MAKERS[dataset]())
 ]
 # Variants of ours that differ in their task prior and intercepts are built alike, see
-# test_a_name_says_what_is_built: two stand for all. Letter is as Yale to the others.
-FEW = {*PRIORS, "natural-mean-tied", "adaptive", *COMPARED, "fedem-mlp", "mixed"}
-FEW |= {"ridge-single", "ridge-pooled", "multitask-lasso"}
+# test_a_name_says_what_is_built: one stands for all. Letter is as Yale to the others.
 FITTED = [
     (dataset, name)
     for dataset, name in CASES
-    if name in FEW and (dataset != "letter" or name == "expert")
+    if name not in {"none-mean", "none-chain-tied", "contradictory"}
+    and (dataset != "letter" or name == "expert")
 ]
 # One class against the rest: no component can be of use to several tasks.
 NOTHING_SHARED = ("orl", "fedem")
@@ -71,6 +74,7 @@ def prepare(dataset, *, budget=None, wrong=0.0, seed=0):
     split = make_split(PROTOCOLS[dataset], data, 0)
     chosen = budget or protocol.budget
     options = {"tol": protocol.tol, "seed": seed, "wrong": wrong}
+    options["n_settings"] = chosen.settings
     return split, Training(data, split.train, split.folds, chosen, **options)
 
 
@@ -94,21 +98,18 @@ def test_labels_are_distinct_and_complete():
 
 
 def test_the_names_agreed_on_are_there():
-    variants = {
-        f"{prior}{suffix}"
-        for prior in PRIORS
-        for suffix in ("", "-chain-tied", "-mean", "-mean-tied")
-    }
-    simple = {"ridge-single", "ridge-pooled", "mixed", "multitask-lasso"}
-    assert set(METHODS) == variants | simple | set(COMPARED) | {"adaptive", "fedem-mlp"}
+    ours = {*PRIORS, "none-chain-tied", "none-mean", "none-mean-tied", "adaptive"}
+    simple = {"ridge-single", "ridge-pooled", "mixed", "multitask-lasso", "fedem-mlp"}
+    assert set(OURS) == ours | {"contradictory"}
+    assert set(METHODS) == {*OURS, *simple, *COMPARED}
 
 
-@pytest.mark.parametrize("prior", PRIORS)
-def test_a_name_says_what_is_built(prior):
-    assert METHODS[prior].build == Ours(prior, "chain", True)
-    assert METHODS[f"{prior}-chain-tied"].build == Ours(prior, "chain", "tied")
-    assert METHODS[f"{prior}-mean"].build == Ours(prior, "mean", True)
-    assert METHODS[f"{prior}-mean-tied"].build == Ours(prior, "mean", "tied")
+def test_a_name_says_what_is_built():
+    for prior in (*PRIORS, "contradictory"):
+        assert METHODS[prior].build == Ours(prior, "chain", True)
+    assert METHODS["none-chain-tied"].build == Ours("none", "chain", "tied")
+    assert METHODS["none-mean"].build == Ours("none", "mean", True)
+    assert METHODS["none-mean-tied"].build == Ours("none", "mean", "tied")
 
 
 def test_methods_apply_where_they_can():
@@ -119,7 +120,7 @@ def test_methods_apply_where_they_can():
     assert places["mixed"] == {"school"}
     assert places["multitask-lasso"] == {"sarcos", "orl"}
     assert places["adaptive"] == {"school", "sarcos"}
-    assert places["expert"] == places["expert-mean-tied"] == set(KINDS) - {"sarcos"}
+    assert places["expert"] == places["contradictory"] == set(KINDS) - {"sarcos"}
     assert places["ridge-pooled"] == set(KINDS) - {"orl"}
     for name in ("none", "natural", "artificial", "ridge-single"):
         assert places[name] == set(KINDS)
@@ -162,13 +163,20 @@ def test_adaptive_ties_are_searched_around_what_was_estimated():
     np.testing.assert_allclose(model.epsilons, [0.1, 10.0])
 
 
-def test_without_prior_lam_is_searched_more_finely_over_the_same_range():
+def test_a_prior_and_none_differ_in_theta_alone():
     _, training = prepare("school", budget=BUDGET)
-    model = Ours("none")(training)
-    assert len(model.lams) == len(BUDGET.lams) * len(BUDGET.thetas)
-    ends = np.array([BUDGET.lams[0], BUDGET.lams[-1]]) * training.lam_max
-    np.testing.assert_allclose(np.asarray(model.lams)[[0, -1]], ends)
-    np.testing.assert_array_equal(model.thetas, [0.0])
+    none, prior = (METHODS[name].build(training) for name in ("none", "natural"))
+    np.testing.assert_array_equal(none.lams, prior.lams)
+    np.testing.assert_array_equal(none.epsilons, prior.epsilons)
+    np.testing.assert_array_equal(none.thetas, [0.0])
+    assert 0.0 in prior.thetas
+    assert all(0.0 in protocol.budget.thetas for protocol in PROTOCOLS.values())
+
+
+def test_our_model_may_be_tuned_on_fewer_of_the_folds():
+    training = replace(prepare("school")[1], held_out=2)
+    assert len(Ours("natural")(training).cv) == 2
+    np.testing.assert_array_equal(Ours()(training).cv[1][1], training.splits[1][1])
 
 
 # The budget.
@@ -180,17 +188,6 @@ def count_settings(model):
     if hasattr(searching, "cv_results_"):
         return len(searching.cv_results_["params"])
     return len(model.alphas)
-
-
-@pytest.mark.parametrize("name", PROTOCOLS)
-@pytest.mark.parametrize("quick", [False, True])
-def test_full_and_quick_budgets_are_kept_too(name, quick):
-    budget = find_protocol(name, quick=quick).budget
-    _, training = prepare("school", budget=budget)
-    for build in (Ours("none"), Ours("natural"), Ours("none", "mean", True)):
-        model = build(training)
-        grid = len(model.lams) * len(model.thetas) * len(model.epsilons)
-        assert grid == budget.settings
 
 
 @pytest.mark.parametrize("name", ["none", "natural", "ridge-single", "multitask-lasso"])
@@ -227,8 +224,11 @@ def test_every_method_tries_its_settings_and_does_better_than_nothing(dataset, n
 
     scores, strengths = fit_method(Method(name, build), training, split)
     if name not in {"mixed", "fedem-mlp"}:
-        most = training.budget.settings
+        most = training.n_settings
         tried = count_settings(built[0])
+        if name in OURS:  # theta = 0 alone without a prior
+            most //= len(training.budget.thetas)
+            most *= len(METHODS[name].build.thetas(training.budget))
         # A method with ratios beside its strength cannot always use up the budget.
         assert tried == most or (name in COMPARED and 1 < tried < most)
     assert scores.shape == split.test.y.shape
@@ -245,6 +245,13 @@ def test_every_method_tries_its_settings_and_does_better_than_nothing(dataset, n
         "ridge-pooled": {"lam"},
         "multitask-lasso": {"alpha"},
     }.get(name, {"lam", "theta", "epsilon"})
+
+
+def test_strengths_are_told_in_units_of_the_grid_too():
+    split, training = prepare("school", budget=BUDGET)
+    _, found = fit_method(METHODS["natural"], training, split)
+    for name, grid in asdict(BUDGET).items():
+        assert found[f"relative_{name.removesuffix('s')}"] in grid
 
 
 def test_one_against_the_rest_leaves_nothing_to_a_pooled_model():
@@ -484,6 +491,36 @@ def test_corrupting_depends_on_the_seed_alone():
     assert not np.array_equal(corrupted("school", 0.5)[1], other)
 
 
+def test_reversed_relations_have_the_other_sign():
+    data = MAKERS["yale"]()
+    moments = centre_samples(to_tasks(*data))
+    prior = expert_prior(data)
+    before = relations(prior, moments)
+    for share in (0.5, 1.0):
+        rng = np.random.default_rng(0)
+        after = relations(contradict_prior(prior, moments, share, rng), moments)
+        assert changed_rows(before, after) == round(share * len(before))
+        np.testing.assert_array_equal(np.abs(before), np.abs(after))
+    assert np.all(after.sum(axis=1) != 0)  # p_i close to −p_j
+
+
+def test_theta_changes_no_prediction_of_the_artificial_prior():
+    """Copies share their effect equally for any theta: docs/mathematics.md."""
+    X, y, task = prepare("school")[1].rows
+    copies = CopyFeatures(0.2, random_state=0)
+    wide = copies.fit_transform(X)
+
+    def predict(theta, X, prior=None):
+        model = MultiTaskRegressor(
+            5.0, theta, 3.0, feature_prior=prior, standardize=False, tol=1e-12
+        )
+        return model.fit(X, y, task=task).predict(X, task=task)
+
+    found = [predict(theta, wide, copies.prior_) for theta in (1e-2, 1.0, 1e4)]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-4)
+    np.testing.assert_allclose(found[0], found[2], atol=1e-4)
+
+
 # Simple methods, against scikit-learn and statsmodels.
 
 
@@ -574,13 +611,10 @@ def test_misfit_is_counted_as_ours_where_there_is_a_choice(name):
     assert method.tol == (1e-3 if name == "fedem" else 1e-2)
 
 
-def test_no_method_may_try_more_settings_than_the_budget():
-    large = Budget(tuple(np.geomspace(1, 1e-3, 50)), (0.0,), (0.0,))
-    assert build_compared("mtrl", prepare("school", budget=large)[1]).n_settings == (
-        MOST_SETTINGS
-    )
-    small = Budget((0.1, 0.01), (0.0,), (0.0, 1.0))
-    assert build_compared("mtrl", prepare("school", budget=small)[1]).n_settings == 4
+@pytest.mark.parametrize(("allowed", "tried"), [(50, MOST_SETTINGS), (4, 4)])
+def test_no_method_may_try_more_settings_than_it_is_allowed(allowed, tried):
+    training = replace(prepare("school")[1], n_settings=allowed)
+    assert build_compared("mtrl", training).n_settings == tried
 
 
 def test_folds_are_those_of_every_method():

@@ -325,7 +325,6 @@ def test_classification_is_scored_by_the_area_of_each_task(name):
 def test_settings_are_json_and_tell_all_that_results_depend_on(name):
     protocol = find_protocol(name)
     changes = (
-        {"budget": Budget((1.0,), (0.0,), (0.0,))},
         {"tol": 1e-7},
         {"version": 2},
         {"most": 4},
@@ -348,8 +347,7 @@ def test_quick_is_smaller(name):
     full, quick = find_protocol(name), find_protocol(name, quick=True)
     assert quick.budget.settings < full.budget.settings
     assert quick.tol >= full.tol
-    assert set(quick.sizes) < set(full.sizes)
-    assert quick.settings() != full.settings()
+    assert set(quick.sizes) <= set(full.sizes)
 
 
 def test_quick_takes_three_images_per_class():

@@ -26,7 +26,7 @@ from priormtl.experiments.reproduction import (
     WRONG_SIZES,
     describe_protocol,
     needed_sets,
-    overlap,
+    split_ratio,
 )
 from priormtl.experiments.units import (
     KINDS,
@@ -102,7 +102,8 @@ def test_the_papers_cells_are_planned_ten_times():
 
 @on_small_sets
 def test_every_method_is_in_a_table():
-    assert {unit.method for unit in scores("table1")} == set(METHODS) - {"fedem-mlp"}
+    shown = set(METHODS) - {"fedem-mlp", "contradictory"}
+    assert {unit.method for unit in scores("table1")} == shown
 
 
 @on_small_sets
@@ -133,16 +134,17 @@ def test_curves_compare_all_priors_at_every_size():
 def test_wrong_relations_are_compared_with_none_at_the_same_size(quick):
     units = scores("curves", quick=quick)
     wrong = [unit for unit in units if unit.wrong is not None]
-    assert {unit.method for unit in wrong} == {"expert"}
+    assert {unit.method for unit in wrong} == {"expert", "contradictory"}
     costly = {"yale", "mnist", "orl"} if quick else set()
     assert {unit.dataset for unit in wrong} == set(WRONG_SIZES) - costly
     if not quick:
         cells = {(unit.dataset, unit.size, unit.wrong) for unit in wrong}
         assert cells == {(*cell, w) for cell in WRONG_SIZES.items() for w in WRONG}
     places = {(unit.dataset, unit.repeat, unit.size) for unit in wrong}
-    none = [unit for unit in units if unit.method == "none"]
     assert places
-    assert places <= {(unit.dataset, unit.repeat, unit.size) for unit in none}
+    for method in ("none", "expert"):  # no relations, and none wrong
+        right = [u for u in units if u.method == method and u.wrong is None]
+        assert places <= {(unit.dataset, unit.repeat, unit.size) for unit in right}
 
 
 @on_small_sets
@@ -265,10 +267,10 @@ def test_everything_can_be_shown_before_anything_is_computed(tmp_path):
 
 
 @pytest.mark.usefixtures("real_sets")
-def test_splits_of_sixty_to_forty_overlap_most():
-    assert overlap("yale", None) == pytest.approx(2 / 3, abs=0.1)
-    assert overlap("school", None) < overlap("yale", None)
-    assert overlap("letter", 2) < 0.01
+def test_ratios_are_test_rows_over_training_rows():
+    assert split_ratio("yale", None) == pytest.approx(2 / 3, abs=0.1)
+    assert split_ratio("school", None) == pytest.approx(4.5, abs=0.1)
+    assert split_ratio("sarcos", None) == 1900 / 50
 
 
 @pytest.mark.parametrize("quick", [False, True])

@@ -2,14 +2,13 @@
 
 A method builds an estimator for a training set. The runner asks nothing more of it than
 ``fit(X, y, task=)`` and ``decision_function`` or ``predict``, so that any estimator can
-join. Every method is tuned on the same folds, with the same number of settings.
+join. Every method is tuned on folds of the same training rows.
 """
 
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -32,7 +31,7 @@ from priormtl.estimators import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
-from priormtl.experiments.protocol import Budget, Split
+from priormtl.experiments.protocol import MOST_FOLDS, Budget, Split
 from priormtl.priors import FeaturePrior, difference_matrix
 from priormtl.selection import split_by_fold
 
@@ -47,10 +46,12 @@ class Training:
     data: TaskSet  # names and notes, not rows
     rows: Rows
     folds: Index
-    budget: Budget
+    budget: Budget  # of our model
+    n_settings: int  # of other methods, at most
     tol: float
     seed: int
-    wrong: float = 0.0  # share of the relations that are replaced by random ones
+    wrong: float = 0.0  # share of the relations that are made wrong
+    held_out: int = MOST_FOLDS  # folds on which our model is tuned
 
     @property
     def classify(self) -> bool:
@@ -110,6 +111,12 @@ def fit_method(method: Method, training: Training, split: Split) -> Fitted:
         for name, value in chosen.items()
         if isinstance(value, int | float)
     }
+    if isinstance(method.build, Ours) and method.build.ties == "uniform":
+        # In units of the grid too.
+        n = training.rows_per_task
+        units = {"lam": training.lam_max, "theta": n, "epsilon": n}
+        relative = {f"relative_{k}": strengths[k] / unit for k, unit in units.items()}
+        strengths |= {name: float(f"{x:.6g}") for name, x in relative.items()}
     return Fitted(scores * split.unit, strengths)
 
 
@@ -122,6 +129,7 @@ def _score_rows(model: Any, X: Array, task: np.ndarray | None) -> Array:
 # The paper's model.
 
 COPIED_SHARE = 0.05
+ARTIFICIAL_THETAS = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -138,19 +146,22 @@ class Ours:
             return _WithCopies(self, training)
         return self.search(training, _feature_prior(self.prior, training))
 
+    def thetas(self, budget: Budget) -> tuple[float, ...]:
+        """Candidates of theta: those of the budget if it matters, 0 always."""
+        if self.prior == "none":
+            return (0.0,)
+        # Copies share their effect equally for any theta: see docs/mathematics.md.
+        return ARTIFICIAL_THETAS if self.prior == "artificial" else budget.thetas
+
     def search(self, training: Training, prior: FeaturePrior | None) -> Any:
         budget, n = training.budget, training.rows_per_task
-        lams, thetas = np.array(budget.lams), np.array(budget.thetas)
-        if prior is None:
-            # Settings that theta does not need make the grid of lam finer.
-            lams = np.geomspace(lams[0], lams[-1], len(lams) * len(thetas))
-            thetas = np.zeros(1)
+        lams, thetas = np.array(budget.lams), np.array(self.thetas(budget))
         epsilons = np.array(budget.epsilons) * n
         if self.ties == "adaptive":  # factors of the estimated strengths
             epsilons = np.geomspace(0.1, 10.0, len(epsilons))
         grids = lams * training.lam_max, thetas * n, epsilons
         settings: dict[str, Any] = {
-            "cv": training.splits,
+            "cv": training.splits[: training.held_out],
             "feature_prior": prior,
             "task_prior": self.task_prior,
             "fit_intercept": self.intercepts,
@@ -187,11 +198,13 @@ class _WithCopies:
 def _feature_prior(name: str, training: Training) -> FeaturePrior | None:
     if name == "natural":
         return FeaturePrior.from_correlation(strongest=training.rows.X.shape[1])
-    prior = expert_prior(training.data) if name == "expert" else None
+    if name not in WRONG_KINDS:
+        return None
+    prior = expert_prior(training.data)
     if prior is not None and training.wrong:
         rng = np.random.default_rng(training.seed)
         moments = centre_samples(to_tasks(*training.rows))
-        return corrupt_prior(prior, moments, training.wrong, rng)
+        return WRONG_KINDS[name](prior, moments, training.wrong, rng)
     return prior
 
 
@@ -243,6 +256,20 @@ def corrupt_prior(
     return FeaturePrior.from_matrix(csr_array(D.tocsr()))
 
 
+def contradict_prior(
+    prior: FeaturePrior, moments: Moments, share: float, rng: np.random.Generator
+) -> FeaturePrior:
+    """Reverse a share of the relations: similar features become opposite ones."""
+    D = difference_matrix(prior, moments).tocsr()
+    for row in rng.permutation(D.shape[0])[: round(share * D.shape[0])]:
+        D.data[D.indptr[row + 1] - 1] *= -1.0
+    return FeaturePrior.from_matrix(csr_array(D))
+
+
+# Kinds of wrong relations, by the prior that has them.
+WRONG_KINDS = {"expert": corrupt_prior, "contradictory": contradict_prior}
+
+
 # The paper's eight compared methods: our implementations and our tuning, since the
 # paper gives no grids, intercepts or weights. The loss is squared, as in the paper's
 # own model, where a method has the choice.
@@ -266,7 +293,7 @@ def build_compared(name: str, training: Training) -> Any:
     return tuned(
         name,
         classify=training.classify,
-        n_settings=min(training.budget.settings, MOST_SETTINGS),
+        n_settings=min(training.n_settings, MOST_SETTINGS),
         cv=training.splits,
         **fixed,
     )
@@ -293,7 +320,7 @@ def _tolerance(name: str, tol: float) -> float:
 
 
 def _build_ridge(name: str, training: Training) -> Any:
-    relative = np.geomspace(1e-3, 1e3, training.budget.settings)
+    relative = np.geomspace(1e-3, 1e3, training.n_settings)
     return tuned(
         name,
         classify=training.classify,
@@ -327,28 +354,11 @@ class SharedLasso(RegressorMixin, BaseEstimator):
 def _build_shared_lasso(training: Training) -> SharedLasso:
     # scikit-learn divides the squared error by the number of rows.
     largest = training.lam_max / len(training.rows.y)
-    alphas = largest * np.geomspace(1.0, 1e-3, training.budget.settings)
+    alphas = largest * np.geomspace(1.0, 1e-3, training.n_settings)
     return SharedLasso(alphas, training.folds)
 
 
 # All methods.
-
-
-def _variants() -> Mapping[str, Method]:
-    """Our model with every prior, task prior and kind of intercepts."""
-    methods = {}
-    kinds: tuple[bool | str, ...] = (True, "tied")
-    for task_prior, intercepts, prior in product(("chain", "mean"), kinds, PRIORS):
-        name, label = prior, "ours, without prior"
-        if prior != "none":
-            label = f"ours, {prior} prior"
-        kind = "tied" if intercepts == "tied" else "free"
-        if (task_prior, kind) != ("chain", "free"):
-            name = f"{prior}-{task_prior}{'-tied' if kind == 'tied' else ''}"
-            label = f"{label}, {task_prior} of tasks, {kind} intercepts"
-        applies = _has_expert if prior == "expert" else lambda data: True
-        methods[name] = Method(label, Ours(prior, task_prior, intercepts), applies)
-    return methods
 
 
 def _has_expert(data: TaskSet) -> bool:
@@ -356,7 +366,25 @@ def _has_expert(data: TaskSet) -> bool:
 
 
 METHODS: Mapping[str, Method] = {
-    **_variants(),
+    "none": Method("ours, without prior", Ours()),
+    "natural": Method("ours, natural prior", Ours("natural")),
+    "artificial": Method("ours, artificial prior", Ours("artificial")),
+    "expert": Method("ours, expert prior", Ours("expert"), _has_expert),
+    "contradictory": Method(
+        "ours, expert prior, relations reversed", Ours("contradictory"), _has_expert
+    ),
+    # Other structures of the tasks than the paper's chain with free intercepts.
+    "none-chain-tied": Method(
+        "ours, without prior, chain of tasks, tied intercepts",
+        Ours(intercepts="tied"),
+    ),
+    "none-mean": Method(
+        "ours, without prior, mean of tasks, free intercepts", Ours(task_prior="mean")
+    ),
+    "none-mean-tied": Method(
+        "ours, without prior, mean of tasks, tied intercepts",
+        Ours(task_prior="mean", intercepts="tied"),
+    ),
     "adaptive": Method(
         "ours, adaptive ties to the mean, tied intercepts",
         Ours("none", "mean", "tied", "adaptive"),
@@ -390,4 +418,5 @@ METHODS: Mapping[str, Method] = {
         lambda data: data.code is None,
     ),
 }
+OURS = tuple(name for name, method in METHODS.items() if isinstance(method.build, Ours))
 LABELS = {name: method.label for name, method in METHODS.items()}

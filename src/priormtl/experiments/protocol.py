@@ -6,7 +6,7 @@ that belongs to several tasks is on one side, and in one fold, in all of them.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -32,10 +32,12 @@ Draw = Callable[[TaskSet, np.random.Generator, int | None], tuple[Index, Index]]
 
 @dataclass(frozen=True)
 class Budget:
-    """Grid of strengths that each method may try: lams × thetas × epsilons.
+    """Grid of strengths of our model: lams × thetas × epsilons.
 
-    Strengths are relative: lam to lam_max, at which all coefficients vanish, theta and
-    epsilon to the number of training rows per task, since features have variance one.
+    Grids with and without a prior are nested: theta = 0, "no prior", is a candidate of
+    every prior, and lam and epsilon have the same values. Strengths are relative: lam
+    to lam_max, at which all coefficients vanish, theta and epsilon to the number of
+    training rows per task, since features have variance one.
     """
 
     lams: tuple[float, ...]
@@ -54,17 +56,19 @@ class Protocol:
     dataset: str
     draw: Draw
     sizes: tuple[int, ...]  # of the learning curve: rows per task, images per class
-    budget: Budget
+    budget: Budget  # of our model
+    n_settings: int  # of the other methods, at most
     tol: float
+    held_out: int = MOST_FOLDS  # folds on which our model is tuned; others: all
     most: int | None = None  # images per class that the paper's split is cut to
     version: int = 1  # to be raised when splits or scales change
 
     def settings(self) -> dict[str, Any]:
+        """What scores depend on, besides the method and its grid."""
         source = datasets.SOURCES[self.dataset]
         return {
             "dataset": self.dataset,
             "data": {name: array.digest for name, array in source.arrays.items()},
-            "budget": asdict(self.budget),
             "tol": self.tol,
             "most": self.most,
             "protocol": self.version,
@@ -204,26 +208,30 @@ def _by_task(metric: str, data: TaskSet, values: Array) -> list[Score]:
     return [Score(metric, name, float(value)) for name, value in named]
 
 
-COARSE = (0.0, 0.1, 1.0, 10.0)
-TABLES = Budget((0.3, 0.1, 0.03, 0.01, 0.001), COARSE, (0.0, 1.0, 10.0, 100.0, 1000.0))
+RELATIONS = (0.0, 0.1, 1.0, 10.0)
+CHAIN = (0.0, 100.0, 1e3, 1e4, 1e5, 1e6)
+SIX = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+SCHOOL = Budget(SIX, RELATIONS, CHAIN)
+SARCOS = Budget((0.3, *SIX[:5]), RELATIONS, (0.0, 0.01, 0.1, 1.0, 10.0))
+FACES = Budget((0.3, 0.1, 0.03, 0.01), (0.0, 1.0, 10.0), (0.01, 0.1, 1.0, 10.0))
+DIGITS = Budget((0.01, 0.001), (0.0, 1.0, 10.0), (0.1,))
+WORDS = Budget((0.1, 0.01, 0.001), (0.0, 1.0, 10.0, 100.0), (0.0, 0.1, 1.0))
+LETTERS = Budget((0.3, *SIX), (0.0, 0.1, 1.0, 10.0, 100.0), (0.0, 0.1, 1.0, 10.0))
 QUICK = Budget((0.03, 0.003), (0.0, 1.0), (1.0,))
 QUICK_IMAGES = 3  # per class
-LETTERS = Budget((0.1, 0.01, 0.001), (0.0, 1.0, 10.0, 100.0), (0.0, 0.1, 1.0))
-IMAGES = Budget((0.01, 0.001), (0.0, 1.0, 10.0), (0.1, 1.0))
-LARGE = Budget((0.01, 0.001), (0.0, 1.0, 10.0), (0.1,))
-SCHOOL_SIZES = (3, 5, 10, 20, 50, 100)
-SARCOS_SIZES = (5, 10, 20, 50, 100)
+SCHOOL_SIZES = (3, 5, 10, 50)
+SARCOS_SIZES = (5, 10, 20, 100)
 IMAGE_SIZES = (2, 5, 10, 20, 50)
 PROTOCOLS = {
     protocol.dataset: protocol
     for protocol in (
-        Protocol("school", draw_per_task, SCHOOL_SIZES, TABLES, 1e-5),
-        Protocol("sarcos", draw_shared, SARCOS_SIZES, TABLES, 1e-5),
-        Protocol("yale", draw_images, (2, 3, 4, 5, 6), IMAGES, 1e-2),
-        Protocol("mnist", draw_images, IMAGE_SIZES, LARGE, 1e-2),
-        Protocol("letter", draw_images, IMAGE_SIZES, LETTERS, 1e-2),
-        Protocol("letter_uci", draw_images, IMAGE_SIZES, LETTERS, 1e-2),
-        Protocol("orl", draw_images, (2, 3, 4, 5), IMAGES, 1e-2),
+        Protocol("school", draw_per_task, SCHOOL_SIZES, SCHOOL, 100, 1e-5),
+        Protocol("sarcos", draw_shared, SARCOS_SIZES, SARCOS, 100, 1e-5),
+        Protocol("yale", draw_images, (2, 4), FACES, 12, 1e-2),
+        Protocol("mnist", draw_images, IMAGE_SIZES, DIGITS, 6, 1e-2),
+        Protocol("letter", draw_images, IMAGE_SIZES, WORDS, 36, 1e-2),
+        Protocol("letter_uci", draw_images, (2, 5, 20), LETTERS, 36, 1e-2),
+        Protocol("orl", draw_images, (2,), FACES, 12, 1e-2, held_out=2),
     )
 }
 
@@ -235,7 +243,14 @@ def find_protocol(dataset: str, *, quick: bool = False) -> Protocol:
         return protocol
     most = QUICK_IMAGES if protocol.draw is draw_images else None
     sizes = protocol.sizes[: len(protocol.sizes) // 2 + 1 : 2]
-    return replace(protocol, budget=QUICK, tol=1e-2, sizes=sizes, most=most)
+    return replace(
+        protocol,
+        budget=QUICK,
+        n_settings=QUICK.settings,
+        tol=1e-2,
+        sizes=sizes,
+        most=most,
+    )
 
 
 @cache

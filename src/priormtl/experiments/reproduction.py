@@ -7,7 +7,7 @@ those that are not stored yet and writes rows, tables, figures and the page of r
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from itertools import chain, product
@@ -26,6 +26,7 @@ from priormtl.experiments.methods import (
     LABELS,
     METHODS,
     MOST_SETTINGS,
+    OURS,
     PRIORS,
 )
 from priormtl.experiments.protocol import (
@@ -56,14 +57,10 @@ REGRESSION = ("school", "sarcos")
 CLASSIFICATION = ("yale", "mnist", "letter", "letter_uci", "orl")
 ROC_SETS = ("yale", "mnist", "orl")
 SURFACE_SETS = ("school", "yale", "orl")
-# Sets of many pixels, where a search takes half a minute, get fewer variants of ours.
+# Sets of many pixels, where a search takes long, have no variants of ours.
 COSTLY = ("yale", "mnist", "orl")
-FEW_VARIANTS = (
-    *PRIORS,
-    "none-mean",
-    "none-mean-tied",
-    *(name for name in METHODS if not name.startswith(PRIORS)),
-)
+IN_TABLES = tuple(name for name in METHODS if name != "contradictory")
+VARIANTS = tuple(name for name in OURS if name not in PRIORS)
 QUICK_METHODS = (
     *PRIORS,
     "none-mean-tied",
@@ -73,9 +70,9 @@ QUICK_METHODS = (
     "mixed",
 )
 # Training rows per task, or images per class, at which relations are made wrong.
-WRONG_SIZES = {"school": 5, "yale": 3, "mnist": 5, "letter": 5, "orl": 2}
-WRONG = (0.0, 0.25, 0.5, 0.75, 1.0)
-QUICK_WRONG = (0.0, 1.0)
+WRONG_SIZES = {"school": 5, "yale": 2, "mnist": 5, "letter": 5}
+WRONG_METHODS = ("expert", "contradictory")  # random relations, and reversed ones
+WRONG = (0.5, 1.0)  # share of relations
 
 
 class Plan(NamedTuple):
@@ -95,8 +92,11 @@ def plan(
         for dataset in part.datasets
         if dataset not in without
     )
-    # One repeat after the other: early results cover all data sets.
-    return sorted(dict.fromkeys(units), key=lambda unit: getattr(unit, "repeat", 0))
+    # One repeat after the other: early results cover all data sets. Scores and ROC
+    # curves of one fit, which are of one family, follow each other.
+    return sorted(
+        dict.fromkeys(units), key=lambda unit: (getattr(unit, "repeat", 0), unit.family)
+    )
 
 
 def needed_sets(what: str) -> tuple[str, ...]:
@@ -111,8 +111,9 @@ def _find_plans(what: str) -> Iterable[Plan]:
 
 
 def _plan_table(dataset: str, quick: bool) -> Iterator[runner.Unit]:
-    wanted = FEW_VARIANTS if dataset in COSTLY else tuple(METHODS)
-    wanted = QUICK_METHODS if quick else wanted
+    wanted = QUICK_METHODS if quick else IN_TABLES
+    if dataset in COSTLY and not quick:
+        wanted = tuple(name for name in wanted if name not in VARIANTS)
     data = load_rows(dataset)
     methods = [name for name in wanted if METHODS[name].applies(data)]
     for repeat, method in product(range(_repeats(quick)), methods):
@@ -120,7 +121,7 @@ def _plan_table(dataset: str, quick: bool) -> Iterator[runner.Unit]:
 
 
 def _plan_curves(dataset: str, quick: bool) -> Iterator[runner.Unit]:
-    """Learning curves of all priors; wrong relations, and none at the same size."""
+    """Learning curves of all priors; wrong relations, none wrong, and no prior."""
     repeats = range(_repeats(quick))
     data = load_rows(dataset)
     priors = [name for name in PRIORS if METHODS[name].applies(data)]
@@ -132,8 +133,10 @@ def _plan_curves(dataset: str, quick: bool) -> Iterator[runner.Unit]:
     size = WRONG_SIZES[dataset]
     for repeat in repeats:
         yield ScoreUnit(dataset, "none", repeat, size, quick=quick)
-        for wrong in QUICK_WRONG if quick else WRONG:
-            yield ScoreUnit(dataset, "expert", repeat, size, wrong, quick)
+        yield ScoreUnit(dataset, "expert", repeat, size, quick=quick)
+        shares = WRONG[-1:] if quick else WRONG
+        for method, wrong in product(WRONG_METHODS, shares):
+            yield ScoreUnit(dataset, method, repeat, size, wrong, quick)
 
 
 def _repeats(quick: bool) -> int:
@@ -146,8 +149,18 @@ PLANS: Mapping[str, Plan] = {
     "figure1": Plan(
         ("synthetic", "school"), lambda name, quick: [ConvergenceUnit(name, quick)]
     ),
-    "figure2": Plan(ROC_SETS, lambda name, quick: [RocUnit(name, quick=quick)]),
-    "figure3": Plan(SURFACE_SETS, lambda name, quick: [SurfaceUnit(name, quick=quick)]),
+    "figure2": Plan(
+        ROC_SETS,
+        lambda name, quick: [
+            RocUnit(name, repeat=k, quick=quick) for k in range(_repeats(quick))
+        ],
+    ),
+    "figure3": Plan(
+        SURFACE_SETS,
+        lambda name, quick: [
+            SurfaceUnit(name, k, quick) for k in range(_repeats(quick))
+        ],
+    ),
     "curves": Plan(tuple(PROTOCOLS), _plan_curves),
 }
 EVERYTHING = (*PLANS, "all")
@@ -229,7 +242,7 @@ def reproduce(
         if isinstance(unit, ScoreUnit)
     ]
     measurements = rendering.Measurements.of(
-        rows["scores"], test_to_train=overlap, labels=LABELS, planned=planned
+        rows["scores"], test_to_train=split_ratio, labels=LABELS, planned=planned
     )
     others = (rows[kind] for kind in ("convergence", "roc", "surfaces"))
     results = rendering.Results(measurements, *others)
@@ -266,10 +279,10 @@ def _missing_sets(request: Request) -> tuple[str, ...]:
 
 
 @cache
-def overlap(dataset: str, size: int | None) -> float:
+def split_ratio(dataset: str, size: int | None) -> float:
     protocol = PROTOCOLS[dataset]
     train, test = protocol.draw(load_rows(dataset), np.random.default_rng(0), size)
-    return rendering.overlap_ratio(len(train), len(test))
+    return len(test) / len(train)
 
 
 # The page of results.
@@ -279,7 +292,7 @@ PACKAGES = ("priormtl", "numpy", "scipy", "scikit-learn", "statsmodels", "pyarro
 
 def _facts(request: Request) -> rendering.Facts:
     school = check_source(SOURCES["school"]).state == "found"
-    pooled, with_effects = school_in_sample() if school else (None, None)
+    explained = school_in_sample() if school else None
     elapsed = runner.read_elapsed(request.out)
     system = f"{platform.system()} {platform.machine()}"
     python = f"Python {platform.python_version()}"
@@ -291,8 +304,17 @@ def _facts(request: Request) -> rendering.Facts:
         n_repeats=_repeats(request.quick),
         protocol=describe_protocol(quick=request.quick),
         n_jobs=elapsed.jobs,
-        in_sample_pooled=pooled,
-        in_sample_effects=with_effects,
+        note=elapsed.note,
+        school_in_sample=explained,
+        grids={
+            name: {
+                strength.removesuffix("s"): values
+                for strength, values in asdict(
+                    find_protocol(name, quick=request.quick).budget
+                ).items()
+            }
+            for name in PROTOCOLS
+        },
     )
 
 
@@ -301,6 +323,10 @@ def describe_protocol(*, quick: bool) -> str:
     most = {p.most for p in protocols if p.most is not None}
     cut = f" (cut to {max(most)} per class in this quick run)" if most else ""
     budgets = [f"{p.budget.settings} ({p.dataset})" for p in protocols]
+    others = [f"{p.n_settings} ({p.dataset})" for p in protocols]
+    fewer = [
+        f"{p.held_out} ({p.dataset})" for p in protocols if p.held_out < MOST_FOLDS
+    ]
     template = Path(__file__).with_name("protocol.md").read_text("utf-8")
     return Template(template.rstrip()).substitute(
         school_rows=SCHOOL_ROWS,
@@ -310,6 +336,9 @@ def describe_protocol(*, quick: bool) -> str:
         cut=cut,
         folds=MOST_FOLDS,
         budgets=rendering.join_words(budgets),
+        others=rendering.join_words(others),
+        fewer=rendering.join_words(fewer),
+        sarcos_tests=SARCOS_ROWS - max(PROTOCOLS["sarcos"].sizes),
         accuracy=rendering.join_words(_describe_accuracy(protocols)),
         most_settings=MOST_SETTINGS,
     )

@@ -263,6 +263,7 @@ class Elapsed(NamedTuple):
 
     seconds: float = 0.0
     jobs: int = 1
+    note: str = ""  # about rows that come from an earlier run
 
 
 def read_elapsed(folder: Path) -> Elapsed:
@@ -270,7 +271,7 @@ def read_elapsed(folder: Path) -> Elapsed:
         noted = json.loads((folder / CLOCK_FILE).read_text())
     except FileNotFoundError:
         return Elapsed()
-    return Elapsed(float(noted["seconds"]), int(noted["jobs"]))
+    return Elapsed(float(noted["seconds"]), int(noted["jobs"]), noted.get("note", ""))
 
 
 @dataclass
@@ -284,12 +285,13 @@ class Clock:
     def __post_init__(self) -> None:
         remove_leftovers(self.folder)  # of a run that was killed while it noted
         before = read_elapsed(self.folder)
-        self._before, self._most = before.seconds, max(before.jobs, self.jobs)
+        self._before, self._most = before, max(before.jobs, self.jobs)
         self._last = self.begin
 
     def note(self) -> None:
         self._last = time.monotonic()
-        elapsed = Elapsed(self._before + self._last - self.begin, self._most)
+        seconds = self._before.seconds + self._last - self.begin
+        elapsed = Elapsed(seconds, self._most, self._before.note)
         self.folder.mkdir(parents=True, exist_ok=True)
         write_whole(self.folder / CLOCK_FILE, json.dumps(elapsed._asdict()).encode())
 

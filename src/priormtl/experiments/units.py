@@ -7,8 +7,10 @@ change them unless the rows change.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import product
+from math import sqrt
 from time import process_time
 from typing import Any
 
@@ -19,9 +21,9 @@ from sklearn.metrics import roc_curve
 import priormtl
 from priormtl._arrays import Array
 from priormtl.data import pooled_scale, summarize_tasks, to_tasks
-from priormtl.datasets import SOURCES, TaskSet, make_related_tasks
+from priormtl.datasets import SOURCES, Rows, TaskSet, make_related_tasks
 from priormtl.estimators import regularization_path
-from priormtl.experiments.methods import METHODS, Training, fit_method
+from priormtl.experiments.methods import METHODS, OURS, Fitted, Training, fit_method
 from priormtl.experiments.protocol import (
     Split,
     find_protocol,
@@ -33,9 +35,9 @@ from priormtl.losses import FreeIntercepts, Squared
 from priormtl.metrics import auc
 from priormtl.penalties import L21
 from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
-from priormtl.problem import Problem, QuadraticPrior
+from priormtl.problem import Problem, QuadraticPrior, exact_constants, paper_constants
 from priormtl.solvers import METHODS as SOLVERS
-from priormtl.solvers import gap_below, iterate, method_by_name, solve, stalled
+from priormtl.solvers import Linear, gap_below, iterate, method_by_name, solve, stalled
 
 # Scores.
 
@@ -81,6 +83,10 @@ class ScoreUnit:
         return (self.dataset, self.method, str(self.size))
 
     def settings(self) -> dict[str, Any]:
+        protocol = find_protocol(self.dataset, quick=self.quick)
+        grid: dict[str, Any] = {"n_settings": protocol.n_settings}
+        if self.method in OURS:
+            grid = {"budget": asdict(protocol.budget), "held_out": protocol.held_out}
         return {
             "kind": "scores",
             "method": self.method,
@@ -88,21 +94,29 @@ class ScoreUnit:
             "repeat": self.repeat,
             "size": self.size,
             "wrong": self.wrong,
-            **find_protocol(self.dataset, quick=self.quick).settings(),
+            **grid,
+            **protocol.settings(),
         }
 
     def prepare(self) -> tuple[TaskSet, Split, Training]:
         protocol = find_protocol(self.dataset, quick=self.quick)
         data = load_rows(self.dataset)
         split = make_split(protocol, data, self.repeat, self.size)
-        allowed = protocol.budget, protocol.tol, self.repeat, self.wrong or 0.0
-        return data, split, Training(data, split.train, split.folds, *allowed)
+        training = Training(
+            data,
+            split.train,
+            split.folds,
+            budget=protocol.budget,
+            n_settings=protocol.n_settings,
+            tol=protocol.tol,
+            seed=self.repeat,
+            wrong=self.wrong or 0.0,
+            held_out=protocol.held_out,
+        )
+        return data, split, training
 
     def compute(self) -> pa.Table:
-        data, split, training = self.prepare()
-        begin = process_time()
-        fitted = fit_method(METHODS[self.method], training, split)
-        seconds = process_time() - begin
+        test, fitted, seconds = fit_unit(self)
         common = {
             "dataset": self.dataset,
             "method": self.method,
@@ -113,9 +127,22 @@ class ScoreUnit:
             "strengths": json.dumps(fitted.strengths, sort_keys=True),
             "version": priormtl.__version__,
         }
-        scores = score_tasks(data, split.test, fitted.scores)
+        scores = score_tasks(load_rows(self.dataset), test, fitted.scores)
         rows = [{**common, **score._asdict()} for score in scores]
         return pa.Table.from_pylist(rows, schema=SCORES)
+
+
+@lru_cache(maxsize=1)
+def fit_unit(unit: ScoreUnit) -> tuple[Rows, Fitted, float]:
+    """Targets and scores of the test rows, and CPU seconds of tuning and fit.
+
+    The last one is kept: scores and ROC curves of a method need the same fit.
+    """
+    _, split, training = unit.prepare()
+    begin = process_time()
+    fitted = fit_method(METHODS[unit.method], training, split)
+    seconds = process_time() - begin
+    return split.test._replace(X=split.test.X[:0]), fitted, seconds
 
 
 # ROC curves.
@@ -135,7 +162,7 @@ class RocUnit:
 
     @property
     def label(self) -> str:
-        return f"{self.dataset}, ROC curves of {self.method}"
+        return f"{self.dataset}, ROC curves of {self.method}, repeat {self.repeat}"
 
     @property
     def family(self) -> tuple[str, ...]:
@@ -149,9 +176,8 @@ class RocUnit:
         return self._scores.settings() | {"kind": "roc", "points": POINTS}
 
     def compute(self) -> pa.Table:
-        data, split, training = self._scores.prepare()
-        scores = fit_method(METHODS[self.method], training, split).scores
-        y, task = split.test.y, split.test.task
+        (_, y, task), fitted, _ = fit_unit(self._scores)
+        data, scores = load_rows(self.dataset), fitted.scores
         areas = np.asarray(auc(y, scores, task=task, average=None))
         grid = np.linspace(0.0, 1.0, POINTS)
         rows = []
@@ -172,7 +198,7 @@ SURFACES = _schema(
 )
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 FEW_STRENGTHS = (1.0, 10.0, 100.0)
-SURFACE_TOL = 1e-4
+SURFACE_TOL = 1e-3
 SHOWN = ("auc", "ve_pooled", "nmse_pooled")
 
 
@@ -250,11 +276,17 @@ def _predict(split: Split, tasks: np.ndarray, coef: Array, intercept: Array) -> 
 
 # Convergence.
 
-# excess: objective minus optimum; start: the same at P = 0.
+# excess: objective minus optimum; start: the same at P = 0. sigma, smoothness: extreme
+# eigenvalues of the Hessian. The theorem of Algorithm 3 is a row too: its bound of the
+# excess with the constants that `linear` uses, and with those that the paper states.
 CONVERGENCE = _schema(
-    "problem algorithm iteration:int seconds:float excess:float start:float"
+    "problem algorithm iteration:int seconds:float excess:float start:float "
+    "sigma:float smoothness:float"
 )
-ALGORITHMS = (*SOLVERS, "auto")
+PAPER = "linear, paper's constants"
+BOUNDS = {"linear": "theorem", PAPER: "theorem, paper's constants"}
+BOUND_2 = "theorem, Algorithm 2"
+ALGORITHMS = (*SOLVERS, PAPER, "auto")
 OPTIMUM = 1e-13  # gap at which the optimum is taken, relative to the start
 REACHED = 1e-10  # excess at which a curve ends, relative to the start
 RUNS = 3  # of each algorithm; the least time of each iteration counts
@@ -269,7 +301,7 @@ class ConvergenceUnit:
 
     problem: str  # "synthetic" or "school"
     quick: bool = False
-    version: int = 1
+    version: int = 2
 
     @property
     def label(self) -> str:
@@ -302,8 +334,12 @@ class ConvergenceUnit:
         # The optimum is that of the default solver, to the last digits.
         method = method_by_name("auto", problem)
         rules = (gap_below(OPTIMUM, method.check_every), stalled())
-        optimum = solve(problem, method, stop=rules).certificate.primal
+        solution = solve(problem, method, stop=rules)
+        optimum = solution.certificate.primal
         start = problem.null_objective - optimum
+        exact = exact_constants(problem)
+        common = {"problem": self.problem, "start": start}
+        common |= {"sigma": exact.strong_convexity, "smoothness": exact.smoothness}
         rows = []
         for name in ALGORITHMS:
             runs = [
@@ -312,8 +348,22 @@ class ConvergenceUnit:
             # Runs differ in their times only, not in their iterations.
             for same in zip(*runs, strict=True):
                 least = min(point["seconds"] for point in same)
-                common = {"problem": self.problem, "algorithm": name, "start": start}
-                rows.append(common | same[0] | {"seconds": least})
+                row = common | {"algorithm": name} | same[0] | {"seconds": least}
+                rows.append(row)
+        # V_k ≤ (1 − √(σ/L))^k (V_0 + σ/2 ‖P_0 − P*‖²), the paper's theorem, P_0 = 0.
+        distance = float(np.sum(solution.coef**2))
+        constants = {"linear": exact, PAPER: paper_constants(problem)}
+        kept, bounds = np.array(_kept(self._most)), {}
+        for name, (sigma, largest) in constants.items():
+            rate, first = 1.0 - sqrt(sigma / largest), start + sigma / 2.0 * distance
+            bounds[BOUNDS[name]] = first * rate**kept
+        # V_k ≤ L/(2k) ‖P_0 − P*‖² (Beck and Teboulle 2009, theorem 3.1).
+        bounds[BOUND_2] = exact.smoothness * distance / (2.0 * kept)
+        for name, values in bounds.items():
+            for k, value in zip(kept.tolist(), values.tolist(), strict=True):
+                if value >= REACHED * start:
+                    bound = {"algorithm": name, "iteration": k, "excess": value}
+                    rows.append(common | bound)
         return pa.Table.from_pylist(rows, schema=CONVERGENCE)
 
 
@@ -342,8 +392,10 @@ def _trace(
     """Points of a run, until it is near the optimum or at its last iteration."""
     problem.memo.clear()  # of what an earlier run has computed
     enough = REACHED * (problem.null_objective - optimum)
-    kept = set(np.unique(np.geomspace(1, most, KEPT).round().astype(int)).tolist())
-    for progress in iterate(problem, method_by_name(name, problem)):
+    kept = set(_kept(most))
+    papers = Linear(paper_constants)
+    method = papers if name == PAPER else method_by_name(name, problem)
+    for progress in iterate(problem, method):
         excess = max(progress.objective - optimum, 0.0)
         last = excess <= enough or progress.n_iter >= most
         if last or progress.n_iter in kept:
@@ -353,22 +405,30 @@ def _trace(
             return
 
 
+def _kept(most: int) -> list[int]:
+    return np.unique(np.geomspace(1, most, KEPT).round().astype(int)).tolist()
+
+
 KINDS = {"scores": SCORES, "convergence": CONVERGENCE, "roc": ROC, "surfaces": SURFACES}
 
 # A bound on what linear models can reach on School.
 
 
-def school_in_sample() -> tuple[float, float]:
+def school_in_sample() -> tuple[float, float, float]:
     """Variance explained by least squares on all pupils of School, its training data.
 
-    Without and with an effect (an intercept) of each school.
+    Without and with an effect (an intercept) of each school, and with slopes of each.
     """
     X, y, task = load_rows("school")
     schools = (task[:, np.newaxis] == np.unique(task)).astype(np.float64)
-    explained = []
-    for intercepts in (np.ones((len(y), 1)), schools):
-        design = np.hstack([intercepts, X])
-        coef, *_ = np.linalg.lstsq(design, y, rcond=None)
-        errors = np.sum((y - design @ coef) ** 2)
-        explained.append(1.0 - float(errors / np.sum((y - y.mean()) ** 2)))
-    return explained[0], explained[1]
+
+    def error(intercepts: Array, rows: Array | slice = slice(None)) -> float:
+        design = np.hstack([intercepts[rows], X[rows]])
+        coef, *_ = np.linalg.lstsq(design, y[rows], rcond=None)
+        return float(np.sum((y[rows] - design @ coef) ** 2))
+
+    constant = np.ones((len(y), 1))
+    slopes = sum(error(constant, task == name) for name in np.unique(task))
+    total = float(np.sum((y - y.mean()) ** 2))
+    pooled, effects = error(constant), error(schools)
+    return 1.0 - pooled / total, 1.0 - effects / total, 1.0 - slopes / total

@@ -9,6 +9,7 @@ from priormtl.plotting.coefficients import plot_coefficients, plot_over_tasks
 from priormtl.plotting.curves import (
     Curve,
     Descent,
+    IntervalStyle,
     plot_convergence,
     plot_curves,
     plot_learning_curve,
@@ -36,6 +37,7 @@ __all__ = [
     "Descent",
     "Figure",
     "FitTrace",
+    "IntervalStyle",
     "choose_styles",
     "new_figure",
     "plot_coefficients",

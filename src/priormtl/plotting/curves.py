@@ -26,7 +26,9 @@ from priormtl.plotting.style import (
 )
 from priormtl.tables import count_words
 
-# Values with bands.
+# Values with intervals.
+
+IntervalStyle = Literal["band", "bars", "none"]
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,17 @@ def plot_curves(
     curves: Sequence[Curve],
     *,
     styles: Mapping[str, LineStyle] | None = None,
+    interval: IntervalStyle = "band",
     log: bool = False,
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Plot curves with markers and bands.
+    """Plot curves with markers and intervals.
 
     ``styles`` maps names to line styles, so that a method looks the same in several
-    panels. With ``log``, the horizontal axis is logarithmic with ticks at the places.
+    panels. ``interval`` draws low and high as a "band", as "bars" of which those at
+    one place stand side by side, or not at all ("none"). With ``log``, the horizontal
+    axis is logarithmic with ticks at the places.
     """
     if not isinstance(curves, Sequence) or not all(
         isinstance(curve, Curve) for curve in curves
@@ -64,11 +69,18 @@ def plot_curves(
         styles = choose_styles([curve.name for curve in curves])
     with styled():
         ax = new_axes(ax)
-        for curve in curves:
+        for number, curve in enumerate(curves):
             colour, line, marker = styles[curve.name]
-            band = curve.places, curve.low, curve.high
-            ax.fill_between(*band, color=colour, alpha=0.18, linewidth=0)
-            (drawn,) = ax.plot(curve.places, curve.values, label=curve.name)
+            at = curve.places
+            if interval == "band":
+                band = at, curve.low, curve.high
+                ax.fill_between(*band, color=colour, alpha=0.18, linewidth=0)
+            elif interval == "bars":
+                offset = number - (len(curves) - 1) / 2.0
+                span = float(np.ptp(np.concatenate([c.places for c in curves])))
+                at = at * 1.06**offset if log else at + 0.02 * span * offset
+                ax.vlines(at, curve.low, curve.high, color=colour, linewidth=1.0)
+            (drawn,) = ax.plot(at, curve.values, label=curve.name)
             drawn.set(color=colour, linestyle=line, marker=marker)
         if log:
             places = sorted({float(place) for c in curves for place in c.places})

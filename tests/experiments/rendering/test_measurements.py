@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from priormtl.experiments.rendering.measurements import (
     Counts,
     Progress,
     Setting,
     Verdict,
+    adjust_by_holm,
     compare_repeats,
     count_verdicts,
     overlap_ratio,
@@ -29,6 +31,9 @@ def test_repeats_are_those_of_the_setting_only():
     assert found.repeats(Setting("school", "none"), "ve_pooled") == {0: 0.3, 1: 0.4}
     assert found.repeats(Setting("school", "none", 5), "ve_pooled") == {0: 0.2}
     assert found.repeats(Setting("school", "none"), "nmse_tasks") == {}
+    assert found.repeats(Setting("school", "none"), "ve_median") == pytest.approx(
+        {0: 0.3}
+    )
     assert found.sizes("school", ["none"]) == [5]
 
 
@@ -207,9 +212,31 @@ def test_intervals_cover_on_real_splits_and_are_not_far_too_long(n_train):
     def ends(ratio):
         return np.array([corrected_interval(row, ratio)[:2] for row in differences])
 
-    low, high = ends(overlap_ratio(n_train, 200 - n_train)).T
+    low, high = ends(overlap_ratio((200 - n_train) / n_train)).T
     assert np.mean((low <= truth) & (truth <= high)) > 0.92
     plain = np.diff(ends((200 - n_train) / n_train), axis=1).mean()
     assert (high - low).mean() <= plain * (1 + 1e-12)
     if n_train < 100:
         assert (high - low).mean() < 0.4 * plain
+
+
+def test_holm_adjusts_as_statsmodels_does():
+    values = np.random.default_rng(0).uniform(size=12) ** 3
+    expected = multipletests(values, method="holm")[1]
+    assert adjust_by_holm(values.tolist()) == pytest.approx(expected.tolist())
+    assert adjust_by_holm([]) == []
+
+
+def test_the_usual_interval_is_longer_where_tests_are_the_larger_part():
+    rows = [
+        row("school", name, k, "ve_pooled", 0.3 + 0.01 * k * (name == "natural"))
+        for name in ("natural", "none")
+        for k in range(4)
+    ]
+    pair = Setting("school", "natural"), Setting("school", "none")
+    for ratio, same in ((4.0, False), (0.5, True)):
+        found = measure(rows, ratio=ratio)
+        low, high = (found.compare(*pair, "ve_pooled", usual=u) for u in (False, True))
+        assert low.mean == high.mean
+        assert (low.interval == high.interval) == same
+        assert low.interval.high <= high.interval.high

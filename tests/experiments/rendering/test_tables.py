@@ -1,7 +1,10 @@
 """Tables: bold is the best, counts add up, gaps are told, definitions are printed."""
 
+import json
+
 import numpy as np
 import pytest
+from scipy import stats
 
 import result_rows
 from priormtl.experiments.rendering.measurements import (
@@ -24,13 +27,17 @@ from priormtl.experiments.rendering.paper import (
 from priormtl.experiments.rendering.tables import (
     DifferenceCell,
     ScoreCell,
+    chosen_table,
     cost_table,
     count_table,
     difference_table,
+    interval_table,
+    mean_ranks,
     measured_table,
     paper_table_1,
     paper_table_2,
     prior_table,
+    rank_table,
     score_table,
     table_1,
     table_2,
@@ -94,7 +101,7 @@ def test_the_papers_methods_have_rows_though_not_measured(full):
 def every_table(measurements):
     sets = measurements.datasets()
     differences = [difference_table(measurements, name) for name in sets]
-    scores = *table_1(measurements), table_2(measurements)
+    scores = table_1(measurements), table_2(measurements)
     return [*scores, *differences, count_table(measurements, sets)]
 
 
@@ -151,13 +158,13 @@ def test_a_full_table_has_no_gap_and_a_partial_one_counts_its_runs(full, partial
 
 
 def test_metrics_of_one_run_count_once(full):
-    # School has six methods, Sarcos five; four columns.
-    assert table_1(full)[0].progress == (110, 110)
+    # School has six methods, Sarcos five; six columns.
+    assert table_1(full).progress == (110, 110)
 
 
 def test_nothing_measured_gives_the_papers_figures_alone():
-    tables = [*table_1(measure([])), table_2(measure([]))]
-    assert len(tables[2].rows) == len(PAPER_LABELS)
+    tables = [table_1(measure([])), table_2(measure([]))]
+    assert len(tables[1].rows) == len(PAPER_LABELS)
     assert not any(
         cell.ours for table in tables for row in table.rows for cell in row.cells
     )
@@ -299,7 +306,9 @@ def test_every_row_has_all_ten_columns_in_per_cent():
 
 def test_names_of_data_sets_and_metrics_are_ours():
     assert {dataset for dataset, _ in ROWS} <= set(DATASETS)
-    assert {figure for _, figure in ROWS} == {m.figure for m in METRICS.values()}
+    # The median is ours alone.
+    figures = {m.figure for m in METRICS.values()}
+    assert {figure for _, figure in ROWS} == figures - {""}
     assert set(MAIN_METRICS) == set(DATASETS)
     assert set(MAIN_METRICS.values()) <= set(METRICS)
 
@@ -349,3 +358,47 @@ def test_metrics_and_tasks_do_not_count_twice():
 
 def test_nothing_run_is_no_table():
     assert cost_table(measure([])) is None
+
+
+def test_ranks_are_those_of_scipy_and_the_papers_own_methods_lead_its_tables():
+    values = [3.0, 1.0, 2.0, 1.0, 5.0]
+    assert mean_ranks(values) == stats.rankdata(values).tolist()
+    assert rank_table(measure([])) is None
+    rows = [
+        result_rows.row("yale", method, k, "auc", 0.9 + 0.001 * place)
+        for place, method in enumerate(PAPER_LABELS)
+        for k in range(2)
+    ]
+    table = rank_table(measure(rows))
+    assert table.columns == ("Method", "Yale", "mean rank")
+    assert [r.cells[0].text for r in table.rows] == [str(k) for k in range(10, 0, -1)]
+    assert table.rows[-1].cells[0].asides == ("1.5",)
+
+
+def test_chosen_strengths_at_an_end_of_their_grid_are_counted():
+    chosen = [(0.1, 0.0, 1.0), (0.1, 1.0, 10.0), (0.01, 0.0, 10.0)]
+    rows = []
+    for k, values in enumerate(chosen):
+        names = ("relative_lam", "relative_theta", "relative_epsilon")
+        strengths = json.dumps(dict(zip(names, values, strict=True)))
+        made = result_rows.row("yale", "natural", k, "auc", 0.9)
+        rows.append(made | {"strengths": strengths})
+    grid = {"lam": (0.1, 0.03, 0.01), "theta": (0.0, 1.0), "epsilon": (0.1, 1.0, 10.0)}
+    (line,) = chosen_table(measure(rows), {"yale": grid}).rows
+    assert [cell.text for cell in line.cells] == [
+        "3",
+        "2",
+        "0.1 (1↓, 2↑)",
+        "0 (1↑)",
+        "10 (2↑)",
+    ]
+    assert chosen_table(measure(), {"yale": grid}) is None
+
+
+def test_usual_and_adjusted_intervals_find_no_more_than_ours(full):
+    for line in interval_table(full).rows:
+        ours, ours_holm, usual, usual_holm = map(counts, line.cells[1:])
+        assert sum(ours) == int(line.cells[0].text)
+        assert ours.ties <= ours_holm.ties <= usual_holm.ties
+        assert ours.ties <= usual.ties <= usual_holm.ties
+    assert interval_table(measure([])) is None

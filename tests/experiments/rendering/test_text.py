@@ -62,20 +62,20 @@ def test_nothing_measured_agrees_with_nothing():
 
 
 def test_the_ceiling_depends_on_the_fits():
-    (above,) = describe_ceiling(measure(), 0.340, 0.387)
-    assert "34.0 %" in above
-    assert "38.7 %" in above
-    assert "above both" in above
-    (below,) = describe_ceiling(measure(), 0.340, 0.45)
+    (above,) = describe_ceiling(measure(), (0.340, 0.387, 0.471))
+    for share in ("34.0 %", "38.7 %", "47.1 %"):
+        assert share in above
+    assert "above the first two" in above
+    (below,) = describe_ceiling(measure(), (0.340, 0.45, 0.47))
     assert "is not above" in below
-    assert not describe_ceiling(measure(), None, 0.387)
+    assert not describe_ceiling(measure(), None)
 
 
 def test_our_figure_stands_beside_the_ceiling_when_there_is_one():
     mean = measure().estimate(Setting("school", "natural"), "ve_pooled").mean
-    (sentence,) = describe_ceiling(measure(), 0.340, 0.387)
+    (sentence,) = describe_ceiling(measure(), (0.340, 0.387, 0.471))
     assert sentence.endswith(f"We measure {mean:.1f} %.")
-    (sentence,) = describe_ceiling(measure([]), 0.340, 0.387)
+    (sentence,) = describe_ceiling(measure([]), (0.340, 0.387, 0.471))
     assert "We measure" not in sentence
 
 
@@ -128,7 +128,7 @@ def test_no_rows_no_sentences():
     ("prior", "words"),
     [
         (LOW, "significantly worse than no prior on 1 of 1 data set (Yale)"),
-        (HIGH, "on none of 1 data set significantly worse"),
+        (HIGH, "significantly worse than no prior on none of 1 data set"),
     ],
 )
 def test_harm_of_wrong_priors_is_told(prior, words):
@@ -140,7 +140,7 @@ def test_harm_of_wrong_priors_is_told(prior, words):
     ]
     (sentence,) = describe_robustness(measure(rows))
     assert words in sentence
-    assert "(80 %)" in sentence
+    assert "With 80 % random relations" in sentence
 
 
 # Compared methods.

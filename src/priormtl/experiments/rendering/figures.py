@@ -1,7 +1,7 @@
 """Figures of results; a data set that is missing gives a panel that says so."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple, Self
 
@@ -17,11 +17,11 @@ from priormtl.plotting import (
     Curve,
     Descent,
     Figure,
+    IntervalStyle,
     choose_styles,
     new_figure,
     plot_convergence,
     plot_curves,
-    plot_level,
     plot_roc_curves,
     plot_surface,
     share_legend,
@@ -33,7 +33,11 @@ NOT_MEASURED = "not measured"
 
 CAPTIONS: Mapping[str, str] = {
     "figure1": "Objective minus optimum against iterations and against time, the "
-    "paper's five algorithms and ours; both axes logarithmic. Times are the least of "
+    "paper's five algorithms and ours; both axes logarithmic. `linear` is the paper's "
+    "Algorithm 3 with the extreme eigenvalues σ and L of the Hessian; where σ = 0 it "
+    "would be FISTA with restart, and the legend says so. Dotted: the bound of the "
+    "paper's theorem, with these constants and with those that the paper states. "
+    "Times are the least of "
     "three runs and include what a method finds out first: `gd`, `linear` and "
     "`ista-reverse` need the extreme eigenvalues of the Hessian. One iteration of "
     "`auto` is several sweeps and a Newton step.",
@@ -41,18 +45,23 @@ CAPTIONS: Mapping[str, str] = {
     "repeats), mean (black), ±1 standard deviation over tasks; inset: the corner.",
     "figure3": "The metric, per cent, over two strengths, the third at its value in "
     "the best combination; mean over repeats; one scale of colours per row.",
-    "learning": "Metric, per cent, against training rows per task; mean and its 95 % "
-    "interval over repeats.",
+    "learning": "Metric, per cent, against training rows per task; mean over repeats. "
+    "The next figure shows how sure the differences are.",
     "learning-differences": "Paired difference to the model without prior, in points "
-    "for the better, with its 95 % interval (corrected resampled t).",
-    "robustness": "Metric, per cent, against the share of wrong relations in the "
-    "prior, theta tuned; dashed: no prior. Mean and its 95 % interval over repeats.",
+    "for the better, with its 95 % interval (corrected resampled t). Points of one "
+    "size are drawn side by side.",
+    "robustness": "Paired difference of the expert prior to the model without prior, "
+    "in points for the better, with its 95 % interval (corrected resampled t), against "
+    "the share of its relations that are wrong; theta tuned. Random: between features "
+    "drawn at random; reversed: similar features are said to be opposite.",
 }
 
 
 # Figure 1: convergence.
 
 ALGORITHMS = ("gd", "ista", "ista-reverse", "fista", "linear", "auto")
+BOUNDS = ("theorem", "theorem, paper's constants")
+VANISHING = 1e-10  # σ/L below which `linear` is FISTA with restart
 
 
 def convergence_figure(rows: Any) -> Figure:
@@ -64,10 +73,16 @@ def convergence_figure(rows: Any) -> Figure:
             for ax in axes.flat:
                 show_missing(ax, NOT_MEASURED)
         for problem, (left, right) in zip(problems, axes, strict=False):
-            descents = _read_descents(rows.filter(pc.field("problem") == problem))
+            found = rows.filter(pc.field("problem") == problem)
+            descents = _read_descents(found)
             plot_convergence(descents, ax=left, legend=False)
             plot_convergence(descents, against="seconds", ax=right, legend=False)
-            left.set_title(f"{problem.capitalize()}, by iteration")
+            _draw_bounds(left, found)
+            constants = ""
+            if "sigma" in found.column_names:
+                sigma, largest = (found[k][0].as_py() for k in ("sigma", "smoothness"))
+                constants = f" (σ = {sigma:.2g}, L = {largest:.3g})"
+            left.set_title(f"{problem.capitalize()}{constants}, by iteration")
             right.set_title(f"{problem.capitalize()}, by time")
             right.set_ylabel("")
         share_legend(figure)
@@ -75,14 +90,31 @@ def convergence_figure(rows: Any) -> Figure:
 
 
 def _read_descents(rows: Any) -> list[Descent]:
+    """Runs of the solvers; `linear` is named after what it is on this problem."""
     present = set(rows["algorithm"].to_pylist())
-    order = [name for name in ALGORITHMS if name in present]
     descents = []
-    for name in [*order, *sorted(present - set(ALGORITHMS))]:
+    for name in [name for name in ALGORITHMS if name in present]:
         run = rows.filter(pc.field("algorithm") == name).sort_by("iteration")
         columns = (run[key].to_numpy() for key in ("iteration", "seconds", "excess"))
-        descents.append(Descent(name, *(column.astype(float) for column in columns)))
+        label = name
+        if name == "linear" and "sigma" in run.column_names:
+            sigma, largest = run["sigma"][0].as_py(), run["smoothness"][0].as_py()
+            strong = sigma > VANISHING * largest
+            kind = "Algorithm 3" if strong else "σ = 0: FISTA with restart"
+            label = f"linear ({kind})"
+        descents.append(Descent(label, *(column.astype(float) for column in columns)))
     return descents
+
+
+def _draw_bounds(ax: Axes, rows: Any) -> None:
+    """Bounds of the paper's theorem, without changing the limits of the panel."""
+    limits = ax.get_xlim(), ax.get_ylim()
+    for name, colour in zip(BOUNDS, ("0.2", "0.6"), strict=True):
+        bound = rows.filter(pc.field("algorithm") == name).sort_by("iteration")
+        if bound.num_rows:
+            points = (bound[key].to_numpy() for key in ("iteration", "excess"))
+            ax.plot(*points, color=colour, linestyle=":", label=name)
+    ax.set(xlim=limits[0], ylim=limits[1])
 
 
 # Figure 2: ROC curves.
@@ -230,7 +262,7 @@ def _draw_surface(figure: Figure, surface: Surface, axes: Sequence[Axes]) -> Non
             ax=ax,
         )
         at = surface.axes[third][surface.best[third]]
-        ax.set_title(f"{STRENGTHS[third]} = {at:.3g}")
+        ax.set_title(f"{DATASETS[surface.dataset]}, {STRENGTHS[third]} = {at:.3g}")
     label = f"{surface.title} (%)"
     figure.colorbar(axes[-1].images[0], ax=list(axes), label=label)
 
@@ -274,7 +306,7 @@ def learning_figure(
             method: _mean_curve(panel, method, _along_sizes(panel, method, methods))
             for method in methods
         }
-        _draw_curves(panel, curves, methods, log=True)
+        _draw_curves(panel, curves, methods, interval="none", log=True)
         title = f"{METRICS[panel.metric].title} (%)"
         panel.ax.set(xlabel=panel.size_title, ylabel=title)
 
@@ -295,15 +327,18 @@ def learning_difference_figure(
         }
         panel.ax.axhline(0.0, color="black", linewidth=0.8)
         # The reference keeps the first style: methods look as in the learning curves.
-        _draw_curves(panel, curves, [reference, *methods], log=True)
+        _draw_curves(panel, curves, [reference, *methods], interval="bars", log=True)
         title = METRICS[panel.metric].title
         panel.ax.set(xlabel=panel.size_title, ylabel=f"Gain in {title} (points)")
 
     return _draw_panels(measurements, _is_learning, draw)
 
 
+WRONG_LABELS = {"expert": "random relations", "contradictory": "reversed relations"}
+
+
 def robustness_figure(measurements: Measurements, reference: str = "none") -> Figure:
-    """Metric against the share of wrong relations, and the reference as a level."""
+    """Gain over no prior against the share of wrong relations, for each kind."""
 
     def draw(panel: Panel) -> None:
         settings = sorted(
@@ -312,24 +347,30 @@ def robustness_figure(measurements: Measurements, reference: str = "none") -> Fi
                 for s in measurements.settings
                 if s.dataset == panel.dataset and s.wrong is not None
             ),
-            key=lambda s: (s.method, s.size or 0, s.wrong),
+            key=lambda s: (s.size or 0, s.wrong),
         )
-        groups = dict.fromkeys((s.method, s.size) for s in settings)
         size = settings[0].size
-        if len({size for _, size in groups}) == 1:
-            level = Setting(panel.dataset, reference, size)
-            band = mean_band(measurements.repeats(level, panel.metric))
-            if band is not None:
-                plot_level(measurements.label(reference), *band, ax=panel.ax)
-        curves = {
-            method: _mean_curve(
-                panel, method, [s for s in settings if s[1:3] == (method, size)]
-            )
-            for method, size in groups
-        }
-        _draw_curves(panel, curves, PRIORS)
-        title = f"{METRICS[panel.metric].title} (%)"
-        panel.ax.set(xlabel="Wrong relations (%)", ylabel=title)
+        present = {s.method for s in settings}
+        methods = [name for name in WRONG_LABELS if name in present]
+        methods += sorted(present - set(methods))
+        curves: list[Curve] = []
+        for method in methods:
+            # Without wrong relations it is the prior of the learning curves.
+            first = "expert" if method == "contradictory" else method
+            right = Setting(panel.dataset, first, size)
+            places = [right, *(s for s in settings if s[1:3] == (method, size))]
+            curve = _difference_curve(panel, method, places, reference)
+            if curve is not None:
+                name = WRONG_LABELS.get(method, curve.name)
+                curves.append(replace(curve, name=name))
+        if not curves:
+            show_missing(panel.ax, f"{DATASETS[panel.dataset]}: {NOT_MEASURED}")
+            return
+        panel.ax.axhline(0.0, color="black", linewidth=0.8)
+        styles = choose_styles([curve.name for curve in curves])
+        plot_curves(curves, styles=styles, interval="bars", ax=panel.ax, legend=False)
+        title = METRICS[panel.metric].title
+        panel.ax.set(xlabel="Wrong relations (%)", ylabel=f"Gain in {title} (points)")
         if size is not None:
             unit = panel.size_title.removeprefix("Training ")
             panel.ax.set_title(f"{DATASETS[panel.dataset]}, {size} {unit}")
@@ -406,7 +447,8 @@ def _join_bands(name: str, bands: Mapping[Setting, Band | None]) -> Curve | None
     found = {s: band for s, band in bands.items() if band is not None}
     if not found:
         return None
-    places = [float(s.size or 0) if s.wrong is None else 100.0 * s.wrong for s in found]
+    shares = any(s.wrong is not None for s in found)
+    places = [100.0 * (s.wrong or 0.0) if shares else float(s.size or 0) for s in found]
     return Curve(name, np.array(places), *np.array(list(found.values())).T)
 
 
@@ -415,6 +457,7 @@ def _draw_curves(
     curves: Mapping[str, Curve | None],
     methods: Sequence[str],
     *,
+    interval: IntervalStyle = "band",
     log: bool = False,
 ) -> None:
     measurements, dataset, ax = panel
@@ -424,4 +467,4 @@ def _draw_curves(
         return
     names = dict.fromkeys([*methods, *curves])
     styles = choose_styles([measurements.label(method) for method in names])
-    plot_curves(found, styles=styles, log=log, ax=ax, legend=False)
+    plot_curves(found, styles=styles, interval=interval, log=log, ax=ax, legend=False)

@@ -5,11 +5,13 @@ same splits for both. The interval is the corrected resampled t interval of Nade
 Bengio (2003), see :mod:`priormtl.metrics`, since splits of one data set overlap.
 """
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import isfinite, nan
+from statistics import median
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -68,14 +70,24 @@ class PairedDifference:
         return Verdict.BETTER if (self.mean > 0) == higher_is_better else Verdict.WORSE
 
 
-def overlap_ratio(n_train: float, n_test: float) -> float:
+def overlap_ratio(test_to_train: float) -> float:
     """n_test/n_train, or its inverse where the test set is the larger one.
 
     The inverse is a correlation n_train/(n_train + n_test), the expected overlap of
     training sets. On simulated splits with few training rows it covers at about the
     nominal rate, while n_test/n_train gives intervals many times too long.
     """
-    return min(n_test / n_train, n_train / n_test)
+    return min(test_to_train, 1.0 / test_to_train)
+
+
+def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for all comparisons of a family (Holm 1979)."""
+    adjusted, largest = [1.0] * len(p_values), 0.0
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    for rank, k in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[k]))
+        adjusted[k] = largest
+    return adjusted
 
 
 def compare_repeats(
@@ -140,6 +152,10 @@ class Measurements:
     labels: Mapping[str, str]  # of methods, in the order in which they appear
     test_to_train: TestToTrain
     seconds: Mapping[Setting, Repeats] = field(default_factory=dict)  # CPU time
+    # Strengths that were chosen, by repeat.
+    strengths: Mapping[Setting, Mapping[int, Mapping[str, float]]] = field(
+        default_factory=dict
+    )
 
     @classmethod
     def of(
@@ -150,15 +166,22 @@ class Measurements:
         labels: Mapping[str, str],
         planned: Iterable[Planned] = (),
     ) -> Self:
-        """Read rows of scores (a pyarrow table); scores of single tasks are skipped."""
+        """Read rows of scores (a pyarrow table).
+
+        Of the scores of single tasks, the median of VE is kept.
+        """
         rows = scores.filter(pc.is_null(scores["task"]))
-        columns = [*KEYS, "metric", "repeat", "value", "seconds"]
+        columns = [*KEYS, "metric", "repeat", "value", "seconds", "strengths"]
         values: dict[tuple[Setting, str], dict[int, float]] = defaultdict(dict)
         seconds: dict[Setting, dict[int, float]] = defaultdict(dict)
+        strengths: dict[Setting, dict[int, dict[str, float]]] = defaultdict(dict)
+        for (setting, repeat), errors in _errors_of_tasks(scores).items():
+            values[setting, "ve_median"][repeat] = 1.0 - median(errors)
         for row in rows.select(columns).to_pylist():
             setting = Setting(*(row[key] for key in KEYS))
             repeats = values[setting, row["metric"]]
             seconds[setting][row["repeat"]] = row["seconds"]
+            strengths[setting][row["repeat"]] = json.loads(row["strengths"])
             if row["repeat"] in repeats:
                 raise ValueError(
                     f"scores must hold each repeat once: got repeat {row['repeat']} of "
@@ -167,7 +190,9 @@ class Measurements:
             if row["value"] is not None and isfinite(row["value"]):
                 repeats[row["repeat"]] = row["value"]
         counts = Counter(Setting(*cell[:4]) for cell in set(planned))
-        return cls(dict(values), counts, labels, test_to_train, dict(seconds))
+        return cls(
+            dict(values), counts, labels, test_to_train, dict(seconds), dict(strengths)
+        )
 
     @cached_property
     def settings(self) -> frozenset[Setting]:
@@ -229,13 +254,29 @@ class Measurements:
         return float(np.mean(times)) if times else None
 
     def compare(
-        self, setting: Setting, reference: Setting, metric: str
+        self, setting: Setting, reference: Setting, metric: str, *, usual: bool = False
     ) -> PairedDifference:
-        """Difference of two settings of one data set, as a fraction."""
+        """Difference of two settings of one data set, as a fraction.
+
+        The interval's correction is :func:`overlap_ratio`; ``usual``: n_test/n_train,
+        as Nadeau and Bengio have it.
+        """
         ratio = self.test_to_train(setting.dataset, setting.size)
+        ratio = ratio if usual else overlap_ratio(ratio)
         values = self.repeats(setting, metric), self.repeats(reference, metric)
         return compare_repeats(*values, test_to_train=ratio)
 
     def judge(self, setting: Setting, reference: Setting, metric: str) -> Verdict:
         difference = self.compare(setting, reference, metric)
         return difference.verdict(higher_is_better=METRICS[metric].higher_is_better)
+
+
+def _errors_of_tasks(scores: Any) -> dict[tuple[Setting, int], list[float]]:
+    """Normalised errors of all tasks, by setting and repeat."""
+    single = pc.and_(pc.is_valid(scores["task"]), pc.is_finite(scores["value"]))
+    rows = scores.filter(pc.and_(single, pc.equal(scores["metric"], "nmse_tasks")))
+    found: dict[tuple[Setting, int], list[float]] = defaultdict(list)
+    columns = [rows[key].to_pylist() for key in (*KEYS, "repeat", "value")]
+    for *place, repeat, value in zip(*columns, strict=True):
+        found[Setting(*place), repeat].append(value)
+    return found

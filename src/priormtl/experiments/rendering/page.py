@@ -1,7 +1,7 @@
 """Files of results: tables, figures, and the page that shows them all.
 
-The page opens with sentences computed from the rows: where results agree with the
-paper, how methods compare, and when priors helped.
+The page opens with the paper's claims and sentences computed from the rows: where
+results agree with the paper, how methods compare, and when priors helped.
 """
 
 import os
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from priormtl._files import write_whole
 from priormtl.experiments.rendering import figures
+from priormtl.experiments.rendering.claims import Evidence, claims_table
 from priormtl.experiments.rendering.measurements import Measurements, Setting, Verdict
 from priormtl.experiments.rendering.paper import (
     DATASETS,
@@ -29,14 +30,19 @@ from priormtl.experiments.rendering.tables import (
     NONE,
     PRIORS,
     REFERENCE,
+    Grids,
     Table,
+    chosen_table,
     compare_with_none,
     cost_table,
     count_table,
     difference_table,
+    grid_table,
+    interval_table,
     paper_table_1,
     paper_table_2,
     prior_table,
+    rank_table,
     table_1,
     table_2,
 )
@@ -110,31 +116,43 @@ def describe_agreement(measurements: Measurements) -> list[str]:
             f"{sum(pair.agrees for pair in column)} of {len(column)} agree; ours minus "
             f"the paper's: {' to '.join(dict.fromkeys(ends))} points."
         )
+    distinct = {
+        (pair.dataset, METRICS[pair.metric].figure, pair.method) for pair in pairs
+    }
+    total += (
+        f" They are {count_words(len(distinct), 'number')} of the paper: those of "
+        "regression stand beside two averages of ours."
+    )
     return [total, "\n".join(lines)]
 
 
 def describe_ceiling(
-    measurements: Measurements, pooled: float | None, effects: float | None
+    measurements: Measurements, in_sample: tuple[float, float, float] | None
 ) -> list[str]:
     """Say whether a linear model can reach the paper's number on School.
 
-    ``pooled`` and ``effects`` are fractions of the variance that least squares
-    explains on its own training data, without and with an effect per school.
+    ``in_sample`` has the fractions of the variance that least squares explains on its
+    own training data: without and with an effect per school, and with slopes of each.
     """
     claimed = paper_estimate("school", "ve_pooled", "natural")
-    if pooled is None or effects is None or claimed is None:
+    if in_sample is None or claimed is None:
         return []
+    pooled, effects, slopes = in_sample
     fits = (
         f"Least squares on all pupils explains {100 * pooled:.1f} % of the variance of "
         f"the very scores it was fitted to, {100 * effects:.1f} % with an effect for "
-        "each school."
+        f"each school. Slopes of each school explain {100 * slopes:.1f} % in sample, "
+        "but with 27 slopes from about 110 pupils each this measures overfitting: the "
+        "ridge per task, which has such slopes, is the weakest of the simple methods "
+        "on other pupils."
     )
     if claimed.mean <= 100 * max(pooled, effects):
         return [f"{fits} The paper's {claimed.mean:.1f} % is not above that."]
     verdict = (
         f"The paper's {claimed.mean:.1f} % on pupils not seen, from 20 per school, is "
-        "above both, so that under the usual definition, pooled over pupils, a linear "
-        "model cannot be expected to reach it."
+        "above the first two, so that under the usual definition, pooled over pupils, "
+        "a linear model with common slopes cannot reach it, and one with slopes of "
+        "each school cannot be expected to."
     )
     ours = measurements.estimate(Setting("school", "natural"), "ve_pooled")
     if ours is None:
@@ -275,6 +293,46 @@ def _name_points(points: Sequence[tuple[str, int]]) -> str:
     return f"{len(points)} ({named})"
 
 
+def describe_choice(measurements: Measurements) -> list[str]:
+    """How often cross-validation chose theta = 0, the model without prior."""
+    words = []
+    for prior in PRIORS:
+        thetas = [
+            found["theta"]
+            for name in measurements.datasets()
+            for found in measurements.strengths.get(Setting(name, prior), {}).values()
+            if "theta" in found
+        ]
+        if thetas:
+            words.append(f"{sum(t == 0.0 for t in thetas)} of {len(thetas)} ({prior})")
+    if not words:
+        return []
+    return [
+        "At the paper's splits, cross-validation chose theta = 0, no prior, in "
+        f"{join_words(words)} searches; the appendix has the strengths."
+    ]
+
+
+def describe_kernel_range(measurements: Measurements) -> list[str]:
+    """How often MKMTL chose the largest C it may try, 1000 per row."""
+    largest, total = {}, 0
+    for name in measurements.datasets():
+        chosen = measurements.strengths.get(Setting(name, "mkmtl"), {}).values()
+        total += len(chosen)
+        # C is divided by the mean weight of a row, which is nearly one.
+        count = sum(found.get("C", 0.0) > 900.0 for found in chosen)
+        if count:
+            largest[DATASETS[name]] = count
+    if not largest:
+        return []
+    where = ", ".join(f"{name} {count}" for name, count in largest.items())
+    return [
+        f"MKMTL chose the largest C of its range in {sum(largest.values())} of {total} "
+        f"searches ({where}). A wider range was not tried: there, its figures may be "
+        "too low."
+    ]
+
+
 def describe_robustness(measurements: Measurements) -> list[str]:
     # The setting of each robustness curve with the largest share of wrong relations.
     order = list(DATASETS)
@@ -283,33 +341,36 @@ def describe_robustness(measurements: Measurements) -> list[str]:
         key=lambda s: (order.index(s.dataset), s.method, s.size or 0, s.wrong),
     )
     most = {setting[:3]: setting for setting in wrong}
-    verdicts = _known(
-        {
-            setting: measurements.judge(
-                setting,
-                Setting(setting.dataset, NONE, setting.size),
-                MAIN_METRICS[setting.dataset],
-            )
-            for setting in most.values()
-        }
-    )
-    if not verdicts:
-        return []
-    shares = sorted({100 * (setting.wrong or 0.0) for setting in verdicts})
-    ends = [f"{share:.0f}" for share in dict.fromkeys((shares[0], shares[-1]))]
-    opening = (
-        f"With the most wrong relations ({' to '.join(ends)} %) and theta tuned, the "
-        "prior is"
-    )
-    total = count_words(len(verdicts), "data set")
-    _, harmed = _select(verdicts)
-    if not harmed:
-        return [f"{opening} on none of {total} significantly worse than no prior."]
-    names = join_words(DATASETS[setting.dataset] for setting in harmed)
-    return [
-        f"{opening} significantly worse than no prior on {len(harmed)} of {total} "
-        f"({names})."
-    ]
+    lines = []
+    for method in dict.fromkeys(setting.method for setting in most.values()):
+        verdicts = _known(
+            {
+                setting: measurements.judge(
+                    setting,
+                    Setting(setting.dataset, NONE, setting.size),
+                    MAIN_METRICS[setting.dataset],
+                )
+                for setting in most.values()
+                if setting.method == method
+            }
+        )
+        if not verdicts:
+            continue
+        shares = sorted({100 * (setting.wrong or 0.0) for setting in verdicts})
+        ends = [f"{share:.0f}" for share in dict.fromkeys((shares[0], shares[-1]))]
+        kind = "reversed" if method == "contradictory" else "random"
+        opening = (
+            f"With {' to '.join(ends)} % {kind} relations and theta tuned, the prior is"
+        )
+        total = count_words(len(verdicts), "data set")
+        _, harmed = _select(verdicts)
+        if harmed:
+            names = join_words(DATASETS[setting.dataset] for setting in harmed)
+            harm = f"on {len(harmed)} of {total} ({names})"
+        else:
+            harm = f"on none of {total}"
+        lines.append(f"{opening} significantly worse than no prior {harm}.")
+    return lines
 
 
 REGRESSION = ("school", "sarcos")
@@ -351,7 +412,7 @@ def render(what: str, results: Results, out: Path) -> list[Path]:
 def _list_tables(measurements: Measurements, *, regression: bool) -> Sequence[Table]:
     shown = [paper_table_2(measurements), table_2(measurements)]
     if regression:
-        shown = [paper_table_1(measurements), *table_1(measurements)]
+        shown = [paper_table_1(measurements), table_1(measurements)]
     known = _with_reference(measurements)
     datasets = [name for name in known if (name in REGRESSION) == regression]
     return (*shown, *_difference_tables(measurements, datasets))
@@ -414,8 +475,10 @@ class Facts:
     n_repeats: int
     protocol: str  # description of what was done
     n_jobs: int
-    in_sample_pooled: float | None = None  # School, least squares on all pupils
-    in_sample_effects: float | None = None  # the same with an effect per school
+    note: str = ""  # about rows of earlier runs
+    # School, least squares on all pupils: pooled, with effects, with slopes by school.
+    school_in_sample: tuple[float, float, float] | None = None
+    grids: Grids = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)  # name → link to the SVG
 
 
@@ -425,43 +488,51 @@ def render_page(results: Results, facts: Facts, out: Path, page: Path) -> Path:
         name: Path(os.path.relpath(out / f"{name}.svg", page.parent)).as_posix()
         for name in FIGURES
     }
-    text = results_page(
-        results.measurements, results.surfaces, replace(facts, links=links)
-    )
+    text = results_page(results, replace(facts, links=links))
     write_whole(page, text.encode())
     return page
 
 
-def results_page(measurements: Measurements, surfaces: Any, facts: Facts) -> str:
-    """Markdown from measurements, rows of surfaces (or None) and facts."""
+def results_page(results: Results, facts: Facts) -> str:
+    """Markdown from results and facts."""
+    measurements = results.measurements
+    claims = claims_table(Evidence(measurements, results.convergence, results.surfaces))
     parts = [
         "# Results",
         f"Written by `{facts.command}`; do not edit.",
+        "## The paper's claims, one by one",
+        to_markdown(claims),
         "## In short",
         *_summarize(measurements, facts),
         "## How it was measured",
         _describe_run(facts),
+        facts.note,
         facts.protocol,
         "## The paper's tables",
         *map(to_markdown, (paper_table_1(measurements), paper_table_2(measurements))),
+        *_show(rank_table(measurements)),
         "## All methods",
-        *map(to_markdown, (*table_1(measurements), table_2(measurements))),
+        *map(to_markdown, (table_1(measurements), table_2(measurements))),
     ]
     datasets = _with_reference(measurements)
     if datasets:
-        *each, counts = _difference_tables(measurements, datasets)
+        counts = to_markdown(count_table(measurements, datasets))
+        parts += ["## Method against method", counts]
+    parts += _show(interval_table(measurements), "## How sure: intervals")
+    parts += _show(cost_table(measurements), "## What it costs")
+    parts += _link_figures(facts, results.surfaces)
+    if facts.grids:
         parts += [
-            "## Method against method",
-            to_markdown(counts),
-            "<details><summary>Data set by data set</summary>",
-            *map(to_markdown, each),
-            "</details>",
+            "## Appendix: grids and strengths",
+            to_markdown(grid_table(facts.grids)),
         ]
-    costs = cost_table(measurements)
-    if costs is not None:
-        parts += ["## What it costs", to_markdown(costs)]
-    parts += _link_figures(facts, surfaces)
-    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+        parts += _show(chosen_table(measurements, facts.grids))
+        parts += describe_kernel_range(measurements)
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _show(table: Table | None, *title: str) -> list[str]:
+    return [] if table is None else [*title, to_markdown(table)]
 
 
 def _summarize(measurements: Measurements, facts: Facts) -> Iterable[str]:
@@ -471,13 +542,15 @@ def _summarize(measurements: Measurements, facts: Facts) -> Iterable[str]:
     if compared:
         yield "### How the compared methods stand against ours"
         yield from compared
-    ceiling = describe_ceiling(
-        measurements, facts.in_sample_pooled, facts.in_sample_effects
-    )
+    ceiling = describe_ceiling(measurements, facts.school_in_sample)
     if ceiling:
         yield "### What a linear model can reach on School"
         yield from ceiling
-    priors = [*describe_priors(measurements), *describe_robustness(measurements)]
+    priors = [
+        *describe_priors(measurements),
+        *describe_choice(measurements),
+        *describe_robustness(measurements),
+    ]
     table = prior_table(measurements)
     if priors or table:
         yield "### When priors helped"

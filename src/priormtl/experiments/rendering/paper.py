@@ -48,6 +48,13 @@ METRICS: Mapping[str, Metric] = {
         )
         for key, (how, what) in ERRORS.items()
     },
+    "ve_median": Metric(
+        "VE, median task",
+        "",
+        "VE, median task: the median over tasks in place of the mean, which a few "
+        "tasks with hardly any test rows can carry far away.",
+        True,
+    ),
     "auc": Metric(
         "AUC",
         "AUC",
