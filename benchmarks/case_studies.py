@@ -50,12 +50,11 @@ def main() -> None:
     model = MultiTaskRegressor(task="county", feature_prior=common, **MIXED).fit(X, y)
     summary = model.summary(level=0.95)
     for one in summary.features:
-        print(f"  {one}")
-    print("  counties", model.intercept_sd_, "houses", model.noise_sd_)
-    low = [one for one in summary.tasks if one.upper < 0]
-    high = [one for one in summary.tasks if one.lower > 0]
-    print(f"  above the average: {[one.task for one in high]}")
-    print(f"  below the average: {[one.task for one in low]}")
+        print(f"  {one.name}: {one.mean:.2f} ({one.lower:.2f} to {one.upper:.2f})")
+    spread = f"{model.intercept_sd_:.3f} between counties, {model.noise_sd_:.3f} within"
+    print(f"  standard deviations: {spread}")
+    print(f"  counties above: {[one.task for one in summary.tasks if one.lower > 0]}")
+    print(f"  counties below: {[one.task for one in summary.tasks if one.upper < 0]}")
 
     print("Boys: held-out error, four fifths and one fifth of the rows to fit")
     compare(
@@ -65,13 +64,15 @@ def main() -> None:
             "never shrink": lambda: tabular_model(
                 "regressor", task="subject", feature_prior=rises
             ),
+            "never shrink, curves": lambda: tabular_model(
+                "regressor", task="subject", feature_prior=rises, smooth=["age"]
+            ),
             "straight lines": lambda: MultiTaskRegressor(task="subject", **MIXED),
         },
     )
     X, y = boys.drop(columns=["fold", "y"]), boys["y"]
     train = (boys["fold"] != 0).to_numpy()
     curves = tabular_model("regressor", task="subject").fit(X[train], y[train])
-    print("  structure", curves[-1].structure_)
     low_end, high_end = curves.predict_interval(X[~train], coverage=0.9).T
     inside = (y[~train] >= low_end) & (y[~train] <= high_end)
     width = np.mean(high_end - low_end)

@@ -31,7 +31,9 @@ OURS, OTHERS = "#0072b2", "#d55e00"
 
 def main() -> None:
     """Draw one dot per table and way, and the mean of each way."""
-    numbers = json.loads((FOLDER / "tables.json").read_text(encoding="utf-8"))["numbers"]
+    numbers = json.loads((FOLDER / "tables.json").read_text(encoding="utf-8"))[
+        "numbers"
+    ]
     home = Path(os.environ.get("PRIORMTL_DATA", NEARBY))
     usual = read_usual(home / "tables" / "usual.csv")
     figure, (axes,) = plotting.new_figure(1, 2, width=4.5, height=2.9)

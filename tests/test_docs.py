@@ -40,7 +40,7 @@ PAGES = [
     if find_steps(page) and not MADE & set(page.relative_to(ROOT).parts)
 ]
 NEEDS_DATA = {"datasets.md"}
-LONG = {"scaling.md", "tutorial.md"}
+LONG = {"scale.md", "tutorial.md"}
 
 
 @pytest.fixture

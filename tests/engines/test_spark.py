@@ -170,7 +170,7 @@ def test_partitions_may_have_no_rows(session):
 
 def test_the_page_on_scaling_runs_as_written(session, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    first, *others = find_examples(DOCS / "scaling.md")
+    first, *others = find_examples(DOCS / "guide" / "scale.md")
     exec(first, {})
     (code,) = [block for block in others if "pyspark" in block]
     run_python(code.replace('"exams"', f'"{tmp_path}/exams"'), {}, capsys)

@@ -146,7 +146,7 @@ def test_files_state_all_that_is_known(write):
 
 
 def test_files_of_the_documentation_can_be_read(write):
-    page = Path(__file__).parents[2] / "docs" / "howto" / "choose-a-prior.md"
+    page = Path(__file__).parents[2] / "docs" / "guide" / "priors.md"
     blocks = re.findall(r"```(toml)?\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     texts = {kind or "csv": text for kind, text in blocks if "similar" in text}
     found = {
