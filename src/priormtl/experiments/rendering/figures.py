@@ -37,8 +37,8 @@ CAPTIONS: Mapping[str, str] = {
     "Algorithm 3 with the extreme eigenvalues σ and L of the Hessian; where σ = 0 it "
     "would be FISTA with restart, and the legend says so. Dotted: the bound of the "
     "paper's theorem, with these constants and with those that the paper states. "
-    "Times are the least of "
-    "three runs and include what a method finds out first: `gd`, `linear` and "
+    "Times are CPU seconds, the least of three runs, and include what a method finds "
+    "out first: `gd`, `linear` and "
     "`ista-reverse` need the extreme eigenvalues of the Hessian. One iteration of "
     "`auto` is several sweeps and a Newton step.",
     "figure2": "ROC curves with the natural prior: every task (thin, mean over "
