@@ -82,7 +82,7 @@ DISTINCT = [
     ScoreUnit("yale", "natural", 0),
     *(SurfaceUnit(*one) for one in product(SETS, (0, 1), (False, True))),
     *(ConvergenceUnit(*one) for one in product(("synthetic", "school"), (0, 1))),
-    ConvergenceUnit("school", version=3),
+    ConvergenceUnit("school", version=4),
 ]
 
 
@@ -98,7 +98,7 @@ def test_settings_are_json_and_tell_units_apart():
 def test_labels_tell_units_apart_and_families_join_repeats():
     # Labels leave out what people do not need: quick and versions.
     shown = [u for u in DISTINCT if not getattr(u, "quick", 0)]
-    labels = [unit.label for unit in shown if getattr(unit, "version", 2) == 2]
+    labels = [unit.label for unit in shown if getattr(unit, "version", 3) == 3]
     assert len(set(labels)) == len(labels)
     for unit in (UNIT, RocUnit("yale"), SurfaceUnit("yale")):
         assert replace(unit, repeat=9).family == unit.family

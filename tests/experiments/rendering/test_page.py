@@ -63,7 +63,7 @@ def test_figures_are_linked_with_words_and_caption(page, name):
 
 
 def test_tables_and_account_are_there(page):
-    for head in ("Table 1. Regression", "Table 2.", "Grids", "The paper's claims"):
+    for head in ("Table 1. Regression", "Table 2.", "Grids", "Claims and verdicts"):
         assert f"**{head}" in page
     for part in ("### Where we agree", "### What a linear", "### When priors helped"):
         assert part in page

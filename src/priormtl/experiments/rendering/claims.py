@@ -5,6 +5,7 @@ missing, so that a page can be written at any stage of a run.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,7 +140,7 @@ def _judge_constants(evidence: Evidence) -> Finding | None:
         FAILED,
         "The paper's σ contains epsilon = 10; the smallest eigenvalue is "
         f"{', '.join(parts)} at epsilon = 10. Its L is no bound from three tasks on. "
-        "`tests/test_errata.py` has the counterexamples, also on Yale and School.",
+        "The tests of the errata have counterexamples, also on Yale and School.",
     )
 
 
@@ -327,10 +328,10 @@ CLAIMS: Mapping[str, Callable[[Evidence], Finding | None]] = {
         lambda e: _judge_rate(e, "ista-reverse", "theorem, Algorithm 2")
     ),
     "Algorithms 1 and 2 decrease the objective in every step": _judge_descent,
-    "Algorithm 2 (`ista-reverse`) converges faster than ISTA": (
+    "Algorithm 2 (ista-reverse) converges faster than ISTA": (
         lambda e: _judge_race(e, "ista-reverse", "ista")
     ),
-    "Algorithm 3 (`linear`) generally converges faster than FISTA": (
+    "Algorithm 3 (linear) generally converges faster than FISTA": (
         lambda e: _judge_race(e, "linear", "fista")
     ),
     "Best of ten methods on all data sets (Tables 1 and 2)": _judge_best,
@@ -369,4 +370,5 @@ def claims_table(evidence: Evidence) -> Table:
         f"{INSENSITIVE:g} points.",
     )
     heads = ("The paper's claim", "Verdict", "Figures")
-    return measured_table("The paper's claims", heads, rows, notes, NO_RUNS)
+    table = measured_table("Claims and verdicts", heads, rows, notes, NO_RUNS)
+    return replace(table, alignment="lll")
