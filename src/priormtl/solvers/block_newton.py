@@ -44,6 +44,8 @@ ANDERSON_RIDGE = 1e-10
 MOST_DAMPING, LEAST_DAMPING = 0.1, 1e-8
 LOOSEST, TIGHTEST = 0.1, 1e-6  # relative errors of Newton directions
 TIE_RIDGE = 16.0 * float(np.finfo(np.float64).eps)
+TINY = 1e-300
+MOST_HALVINGS, ROUNDING = 30, 1e-15
 RIDGE = 50.0 * float(np.finfo(np.float64).eps)  # relative, times 10 + rows
 
 
@@ -247,20 +249,22 @@ def newton_step(layout: "Layout", Q: Array, gradient: Array) -> None:
     rows have no curvature but a few rounding errors: a ridge of that size,
     bend (I − keep² u uᵀ) + ridge I = bend' (I − u' u'ᵀ), keeps them from running away.
     """
-    from priormtl.solvers.kernels import newton  # noqa: PLC0415
     from priormtl.solvers.layouts import ActiveRows  # noqa: PLC0415
 
     lam = layout.system.lam
-    place, bend, unit = newton.find_rows(lam, Q)
+    place, bend, unit = find_rows(lam, Q)
     if not len(place):
         return
-    downhill, slope = newton.descent_direction(lam, place, unit, gradient)
+    # The negative gradient of the whole objective, and its size against lam.
+    weight = lam[place]
+    downhill = -(gradient[place] + weight[:, np.newaxis] * unit)
+    slope = sqrt(float(np.vdot(downhill, downhill)) / (float(weight @ weight) + TINY))
     held = None
     if layout.blocks.is_constrained:
         from priormtl.solvers.held import Held, move_held  # noqa: PLC0415
 
         held = Held.at(layout.blocks, place, Q)
-        downhill, slope = held.descent(lam[place], downhill)
+        downhill, slope = held.descent(weight, downhill)
     rows = ActiveRows(place, bend, unit, layout.system.tie[place])
     ridge = RIDGE * (10 + len(place)) * layout.curvature[place]
     ridge = ridge + TIE_RIDGE * rows.tie * layout.graph.degree.mean()
@@ -271,7 +275,37 @@ def newton_step(layout: "Layout", Q: Array, gradient: Array) -> None:
     tol = min(LOOSEST, max(TIGHTEST, 0.3 * sqrt(slope)))
     if held is None:
         step = layout.direction(damped, downhill, tol)
-        newton.move_rows(lam, place, Q, gradient, step, layout.multiply(rows, step))
+        move_rows(lam, place, Q, gradient, step, layout.multiply(rows, step))
     else:
         step = held.direction(layout, damped, downhill, tol)
         move_held(layout, rows, held, Q, gradient, step)
+
+
+def find_rows(lam: Array, Q: Array) -> tuple[Index, Array, Array]:
+    """Rows that are not zero or not penalised, their bend, and their unit vectors."""
+    size = np.sqrt(np.einsum("ij,ij->i", Q, Q))
+    place = np.flatnonzero((size > 0.0) | (lam == 0.0))
+    length = np.where(size[place] > 0.0, size[place], 1.0)
+    return place, lam[place] / length, Q[place] / length[:, np.newaxis]
+
+
+def move_rows(
+    lam: Array, place: Index, Q: Array, gradient: Array, step: Array, product: Array
+) -> None:
+    """Take the largest halving of a step that lowers the objective, if any does.
+
+    ``product`` is the Hessian of the quadratic part times the step.
+    """
+    before, weight = Q[place], lam[place]
+    along = float(np.vdot(gradient[place], step))
+    bowl = float(np.vdot(step, product))
+    old = np.sqrt(np.einsum("ij,ij->i", before, before))
+    size = 1.0
+    for _ in range(MOST_HALVINGS):
+        after = before + size * step
+        new = np.sqrt(np.einsum("ij,ij->i", after, after))
+        change = size * along + 0.5 * size**2 * bowl + float(weight @ (new - old))
+        if change < -ROUNDING * (abs(size * along) + size**2 * bowl):
+            Q[place] = after
+            return
+        size *= 0.5

@@ -17,7 +17,6 @@ Numba: only `block_newton` imports it, when a fit needs it.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -127,9 +126,7 @@ def at_other_lam(layout: L, blocks: BlockQuadratic) -> L:
 # What layouts share.
 
 
-def lay_out_system(
-    blocks: BlockQuadratic, data: Array, linear: Array, own: Array
-) -> System:
+def lay_out_system(blocks: BlockQuadratic, data: Array, own: Array) -> System:
     """Arrays for sweeps; weak ties are only bounded there."""
     graph = lay_out_graph(blocks.laplacian)
     weak = blocks.tie * graph.degree.mean() <= WEAK_TIES * own.mean(axis=1)
@@ -139,7 +136,7 @@ def lay_out_system(
     strengths = blocks.lam, blocks.tie, steepest
     # Loops for constraints are compiled only where there are some.
     sign = blocks.sign if blocks.is_constrained else None
-    return System(data, linear, own, *strengths, kind, sign, graph)
+    return System(data, own, *strengths, kind, sign, graph)
 
 
 def run_sweeps(sweep: Callable[[], float], least: int, limit: float) -> float:
@@ -214,16 +211,16 @@ def conjugate_gradients(
 # Gram matrices: sweeps keep the gradient.
 
 
-@dataclass(eq=False)
 class GramDescent:
     """Sweeps where one Gram matrix serves all tasks."""
 
-    system: System
-    trail: tuple[Array, Array]  # Q and its gradient
-    mu: Array
+    def __init__(self, layout: Layout, Q: Array, gradient: Array, mu: Array) -> None:
+        self.trail = Q, gradient
+        self._system, self._linear = layout.system, layout.blocks.linear
+        self._arrays = Q, gradient, mu, np.empty((6, Q.shape[1]))
 
     def sweep(self) -> float:
-        return row_kernels.shared_sweep(self.system, *self.trail, self.mu)
+        return row_kernels.shared_sweep(self._system, *self._arrays)
 
     def run(self, least: int, limit: float) -> float:
         return run_sweeps(self.sweep, least, limit)
@@ -231,10 +228,10 @@ class GramDescent:
     def value(self) -> float:
         """½ ⟨Q, gradient − linear⟩ + penalty."""
         Q, gradient = self.trail
-        if is_outside(self.system.sign, Q):
+        if is_outside(self._system.sign, Q):
             return np.inf
-        smooth = 0.5 * float(np.vdot(Q, gradient) - np.vdot(Q, self.system.linear))
-        return smooth + penalty(self.system.lam, Q)
+        smooth = 0.5 * float(np.vdot(Q, gradient) - np.vdot(Q, self._linear))
+        return smooth + penalty(self._system.lam, Q)
 
     def gradient(self) -> Array:
         return self.trail[1]
@@ -244,10 +241,11 @@ class TaskDescent(GramDescent):
     """Sweeps on a Gram matrix per task, in one compiled loop."""
 
     def sweep(self) -> float:
-        return row_kernels.sweep(self.system, *self.trail, self.mu)
+        return row_kernels.descend(self._system, *self._arrays, (1, 1, 0.0))[0]
 
     def run(self, least: int, limit: float) -> float:
-        return row_kernels.descend(self.system, *self.trail, self.mu, least, limit)
+        limits = (MOST_SWEEPS, least, limit)
+        return row_kernels.descend(self._system, *self._arrays, limits)[1]
 
 
 class TaskBlocks:
@@ -257,7 +255,7 @@ class TaskBlocks:
         gram = np.ascontiguousarray(blocks.gram.transpose(1, 2, 0))
         own = np.ascontiguousarray(np.einsum("jji->ji", gram))
         self.blocks = blocks
-        self.system = lay_out_system(blocks, gram, blocks.linear, own)
+        self.system = lay_out_system(blocks, gram, own)
         self.graph = self.system.graph
         self.curvature = own.mean(axis=1)
         tied = blocks.tie * float(self.graph.degree.mean())
@@ -266,31 +264,51 @@ class TaskBlocks:
         self._rigidly_tied = tied > RIGID_TIES * self.curvature.mean()
 
     def gradient(self, Q: Array) -> Array:
-        return row_kernels.full_gradient(self.system, Q)
+        place, out = np.flatnonzero(Q.any(axis=1)), -self.blocks.linear
+        if len(place):
+            lam, tie = self.system.lam[place], self.system.tie[place]
+            rows = self._rows(ActiveRows(place, lam, Q, tie))
+            newton.curve(rows, np.arange(len(Q)), place, Q[place], out)
+        return out
 
     def descend(self, Q: Array, gradient: Array, mu: Array) -> TaskDescent:
-        return TaskDescent(self.system, (Q, gradient), mu)
+        return TaskDescent(self, Q, gradient, mu)
 
     def multiply(self, rows: ActiveRows, x: Array) -> Array:
-        return newton.curve(newton.Rows(self.system.gram, *rows, self.graph), x)
+        out = np.zeros(x.shape)
+        newton.curve(self._rows(rows), rows.place, np.arange(len(x)), x, out)
+        return out
 
     def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
         """Conjugate gradients, preconditioned by blocks of tasks or by modes."""
-        layout = newton.Rows(self.system.gram, *rows, self.graph)
-        modes = self._modes(rows)
+        modes, (a, m) = self._modes(rows), downhill.shape
+        factor, layout = None, self._rows(rows)
         if modes is None:
-            return newton.solve_by_tasks(layout, downhill, tol, MOST_STEPS)
-        return newton.solve_by_modes(layout, modes, downhill, tol, MOST_STEPS)
+            factor = np.empty((a, a, m))
+            newton.factor_tasks(layout, factor, np.empty(m))
+        work, rest = np.zeros((5, a, m)), downhill.copy()
+        newton.solve_newton(layout, factor, modes, rest, tol, MOST_STEPS, work)
+        return work[0]
 
     def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Solver:
         """By modes where ties dominate, else by blocks of tasks."""
-        modes = self._modes(rows)
-        if modes is not None:
-            return lambda r: newton.solve_modes(self.graph, modes, r)
-        factor = newton.factor_free(
-            newton.Rows(self.system.gram, *rows, self.graph), free
-        )
-        return lambda r: newton.solve_tasks(factor, r)
+        modes, (a, m) = self._modes(rows), rows.unit.shape
+
+        def solve(r: Array) -> Array:
+            out = np.empty((a, m))
+            if modes is None:
+                newton.solve_tasks(factor, r, out)
+            else:
+                newton.solve_modes(self.graph, modes, r, np.empty((a, m)), out)
+            return out
+
+        if modes is None:
+            factor = np.empty((a, a, m))
+            newton.factor_free(self._rows(rows), free, factor, np.empty(m))
+        return solve
+
+    def _rows(self, rows: ActiveRows) -> newton.Rows:
+        return newton.Rows(self.system.gram, *rows, self.graph)
 
     @cached_property
     def _mean_block(self) -> Array:
@@ -309,15 +327,15 @@ class TaskBlocks:
             return None
         mean = self._mean_block[rows.place[:, np.newaxis], rows.place]
         own, basis = feature_modes(mean, rows)
-        parts = np.empty((len(own), 3, rows.unit.shape[1]))
-        left = np.ones(len(own))
-        vectors = np.zeros((0, 0))
-        if modes is None:
-            newton.factor_modes(self.graph, 1.0, own, parts, left)
-        else:
+        a, m = rows.unit.shape
+        parts, left, number = np.empty((a, 3, m)), np.ones(a), np.arange(a)
+        if modes is not None:
             parts[:, 0] = 1.0 / (own[:, np.newaxis] + modes[0])
-            vectors = modes[1]
-        return newton.Modes(basis, 1.0, parts, left, vectors)
+            # A copy: compiled code would take read-only arrays for another type.
+            return newton.Modes(basis, 1.0, parts, left, modes[1].copy(), number)
+        found = newton.Modes(basis, 1.0, parts, left, None, number)
+        newton.factor_modes(self.graph, own, found, np.zeros(m))
+        return found
 
 
 class SharedBlock:
@@ -328,18 +346,18 @@ class SharedBlock:
         self.gram = np.require(blocks.gram[0], requirements=["C", "W"])
         linear = blocks.linear
         own = np.repeat(self.gram.diagonal()[:, np.newaxis], linear.shape[1], axis=1)
-        self.system = lay_out_system(blocks, self.gram, linear, own)
+        self.system = lay_out_system(blocks, self.gram, own)
         self.graph = self.system.graph
         self.curvature = own.mean(axis=1)
         self.has_ties = not blocks.laplacian.is_zero and bool(blocks.tie.any())
 
     def gradient(self, Q: Array) -> Array:
         used = Q.any(axis=1)
-        product = self.gram[:, used] @ Q[used] - self.system.linear
+        product = self.gram[:, used] @ Q[used] - self.blocks.linear
         return product + self._tied(self.blocks.tie, Q)
 
     def descend(self, Q: Array, gradient: Array, mu: Array) -> GramDescent:
-        return GramDescent(self.system, (Q, gradient), mu)
+        return GramDescent(self, Q, gradient, mu)
 
     def multiply(self, rows: ActiveRows, x: Array) -> Array:
         return self._block(rows) @ x + self._tied(rows.tie, x)
@@ -434,7 +452,7 @@ class Samples(ABC):
             np.zeros((0, 0)) if blocks.pull is None else blocks.pull,
         )
         own = self._squares() + relation.diagonal()[:, np.newaxis]
-        self.system = lay_out_system(blocks, form.rows, np.zeros((0, 0)), own)
+        self.system = lay_out_system(blocks, form.rows, own)
         self.graph = self.system.graph
         self.degree = self.graph.degree  # diagonal of L as the inverse sees it
         self.curvature = own.mean(axis=1)
@@ -532,7 +550,8 @@ class TaskSamples(Samples):
         return sums
 
     def sweep(self, rest: Array, Q: Array, gradient: Array, mu: Array) -> float:
-        arrays: Any = self.relation, self.starts, rest, Q, gradient, mu
+        work = np.empty((6, Q.shape[1]))
+        arrays: Any = self.relation, self.starts, rest, Q, gradient, mu, work
         return samples.sample_sweep(self.system, *arrays)
 
     def _inverse(self, rows: Array, weight: Array) -> Solver:
@@ -564,7 +583,8 @@ class SharedSamples(Samples):
         return rows @ rest.T
 
     def sweep(self, rest: Array, Q: Array, gradient: Array, mu: Array) -> float:
-        arrays: Any = self.relation, self._neighbours, rest, Q, gradient, mu
+        work = np.empty((6, Q.shape[1]))
+        arrays: Any = self.relation, self._neighbours, rest, Q, gradient, mu, work
         return samples.shared_sample_sweep(self.system, *arrays)
 
     @cached_property

@@ -393,7 +393,7 @@ def lay_out(problem: Problem) -> Quadratic:
     weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
     tie = np.zeros(d) if prior.laplacian.is_zero else prior.epsilon * weights
     gram = np.require(gram, requirements=["C", "W"])
-    graph_arrays = lay_out_graph(prior.laplacian)
+    graph_arrays = lay_out_graph(prior.laplacian, sparse=True)
     layout = _load().Quadratic(gram, tie, graph_arrays, means, coupling)
     return Quadratic(layout, prior.laplacian)
 

@@ -46,7 +46,7 @@ def test_ties_are_those_of_the_laplacian(name):
     laplacian, _ = KINDS[name]
     x = np.random.default_rng(0).standard_normal(5)
     out = np.ones(5)
-    kernels.add_ties(kernels.lay_out_graph(laplacian), 0.3, x, out)
+    kernels.add_ties(*kernels.lay_out_graph(laplacian), 0.3, x, out)
     assert out == pytest.approx(1.0 + 0.3 * laplacian.dense() @ x, abs=1e-13)
 
 
@@ -79,7 +79,8 @@ def one_row(laplacian, tie, own, lam):
     """System of a row, not bounded."""
     graph = lay_out_graph(laplacian)
     steepest = float(np.max(own + 2.0 * tie * graph.degree))
-    return kernels.Row(own, graph.band, graph.kind, tie, lam, steepest, 0.0)
+    layout = graph.band, graph.tree, graph.kind
+    return kernels.Row(own, *layout, tie, lam, steepest, 0.0)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -140,8 +141,8 @@ def test_rows_are_solved_exactly(name, tie):
     rng = np.random.default_rng(1)
     own, rhs = rng.random(5), rng.standard_normal(5)
     parts, out = np.empty((3, 5)), np.empty(5)
-    left = kernels.factor_row(graph.kind, graph.band, tie, own, 0.2, parts)
-    kernels.solve_row(graph.kind, graph.band, tie, parts, left, rhs, out)
+    left = kernels.factor_row(*graph[:3], tie, own, 0.2, parts)
+    kernels.solve_row(*graph[:3], tie, parts, left, rhs, out)
     matrix = np.diag(own + 0.2) + tie * laplacian.dense()
     assert out == pytest.approx(np.linalg.solve(matrix, rhs), rel=1e-6, abs=1e-9)
 
@@ -151,7 +152,7 @@ def test_loose_rows_are_bounded(name):
     laplacian, _ = KINDS[name]
     graph = lay_out_graph(laplacian)
     own, parts = np.arange(5.0), np.empty((3, 5))
-    kernels.factor_row(graph.kind, graph.band, 0.4, own, 0.1, parts)
+    kernels.factor_row(*graph[:3], 0.4, own, 0.1, parts)
     bound = np.diag(1.0 / parts[0])
     exact = np.diag(own + 0.1) + 0.4 * laplacian.dense()
     assert np.linalg.eigvalsh(bound - exact).min() >= -1e-12
@@ -160,10 +161,8 @@ def test_loose_rows_are_bounded(name):
 def test_a_pivot_that_vanishes_is_left_out():
     graph = lay_out_graph(Laplacian.empty(2))
     parts, out = np.empty((3, 2)), np.empty(2)
-    left = kernels.factor_row(
-        graph.kind, graph.band, 0.0, np.array([0.0, 2.0]), 0.0, parts
-    )
-    kernels.solve_row(graph.kind, graph.band, 0.0, parts, left, np.ones(2), out)
+    left = kernels.factor_row(*graph[:3], 0.0, np.array([0.0, 2.0]), 0.0, parts)
+    kernels.solve_row(*graph[:3], 0.0, parts, left, np.ones(2), out)
     assert out.tolist() == [0.0, 0.5]
 
 

@@ -20,21 +20,30 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+def compiled(
+    function: Callable[..., Any], *, allocates: bool = True, **options: Any
+) -> Callable[..., Any]:
     """Compile at the first call; cache the machine code on disk if possible.
 
     Sums may be reordered for speed, in the same way at every call.
     """
+    # References to arrays are counted only where new ones are made.
+    options = OPTIONS | options | {"_nrt": allocates}
     try:
-        return numba.njit(cache=True, **OPTIONS, **options)(function)
+        return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no folder for the cache can be written
-        return numba.njit(**OPTIONS, **options)(function)
+        return numba.njit(**options)(function)
+
+
+def in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Same for loops that allocate nothing.
+
+    Counting references would take a large part of the machine code, of the time to
+    compile it, and of that of short loops.
+    """
+    return compiled(function, allocates=False)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Same for steps of compiled loops, which become part of their callers.
-
-    A call would increment and decrement the reference count of every array of a tuple,
-    and callers would be optimised together with it once more.
-    """
-    return compiled(function, inline="always")
+    """Same for steps of such loops, which become part of their callers."""
+    return compiled(function, allocates=False, inline="always")

@@ -81,7 +81,7 @@ def add_band(quadratic: Any, x: Array, out: Array) -> None:
 def add_ties(quadratic: Any, x: Array, out: Array) -> None:
     """Add tie · L x."""
     m, d = x.shape
-    graph, tie = quadratic.graph, quadratic.tie
+    graph, tie = quadratic.graph.loose, quadratic.tie
     add_band(quadratic, x, out)
     sums = np.zeros((graph.n_groups, d))
     for i in range(m):

@@ -20,11 +20,11 @@ from numba.extending import overload
 
 from priormtl._arrays import Array, Index
 from priormtl.graphs import Laplacian
-from priormtl.solvers.kernels import compiled, inlined
+from priormtl.solvers.kernels import compiled, in_place, inlined
 
 LOOSE, CHAIN, GROUP, TREE, COMMON = 0, 1, 2, 3, 4
 MAIN, OFF, DEGREE, TOGETHER = 0, 1, 2, 3  # what the rows of a band hold
-PARENT, UP, ABOVE, PIVOT = 4, 5, 6, 7  # and further ones of a tree
+PARENT, UP, ABOVE, PIVOT = 0, 1, 2, 3  # and those of a tree
 MOST_SECULAR_STEPS = 60
 ROUNDING, NEARLY = 1e-14, 1e-4  # relative errors of lam/‖x‖
 TINY = 1e-300  # a pivot that vanishes
@@ -36,13 +36,9 @@ HELD = 1e200  # curvature of an entry that stays at zero
 # Task graphs.
 
 
-class Graph(NamedTuple):
-    """L = a tridiagonal band + other edges − U Uᵀ, the last two sparse by rows."""
+class Loose(NamedTuple):
+    """Edges off the band, and U of groups, both sparse by rows."""
 
-    kind: int  # what one row's system is: CHAIN, GROUP, TREE, or LOOSE: only bounded
-    band: Array  # (4, m) its diagonal, its entries (i, i + 1) and a last zero; the
-    #              diagonal of L; U of one group of all tasks; rows of `lay_out_tree`
-    degree: Array  # (m,) diagonal of L
     edge_start: Index  # (m + 1,)
     edge_task: Index
     edge_value: Array
@@ -52,9 +48,27 @@ class Graph(NamedTuple):
     n_groups: int
 
 
+class Graph(NamedTuple):
+    """L = a tridiagonal band + other edges − U Uᵀ, or a tree.
+
+    Loops for trees and for loose graphs are compiled only where there is one.
+    """
+
+    kind: int  # what one row's system is: CHAIN, GROUP, TREE, or LOOSE: only bounded
+    band: Array  # (4, m) its diagonal, its entries (i, i + 1) and a last zero; the
+    #              diagonal of L; U of one group of all tasks
+    tree: Array | None  # rows of `lay_out_tree`
+    loose: Loose | None
+
+    @property
+    def degree(self) -> Array:
+        """Diagonal of L (m,)."""
+        return self.band[DEGREE]
+
+
 @lru_cache(maxsize=8)
-def lay_out_graph(laplacian: Laplacian) -> Graph:
-    """A task graph as plain arrays, laid out once."""
+def lay_out_graph(laplacian: Laplacian, *, sparse: bool = False) -> Graph:
+    """A task graph as plain arrays, laid out once; ``sparse``: none as a tree."""
     laplacian = laplacian.contracted()
     m, groups, degree = laplacian.m, laplacian.latent, laplacian.degree
     first, second, value = laplacian.first, laplacian.second, -laplacian.weight
@@ -65,7 +79,7 @@ def lay_out_graph(laplacian: Laplacian) -> Graph:
     tail = np.concatenate([first[rest], second[rest]])
     head = np.concatenate([second[rest], first[rest]])
     order = np.argsort(tail, kind="stable")
-    kind, tree = LOOSE, np.zeros((0, m))
+    kind, tree = LOOSE, None
     if laplacian.one_group:
         kind = GROUP
     elif off.any() and not rest.any() and not groups.nnz:
@@ -73,10 +87,10 @@ def lay_out_graph(laplacian: Laplacian) -> Graph:
     elif laplacian.is_tree:
         kind, tree = TREE, lay_out_tree(laplacian)
     together = groups.data if kind == GROUP else np.zeros(m)
-    return Graph(
-        kind,
-        np.vstack([laplacian.diagonal, off, degree, together, tree]),
-        degree,
+    band = np.vstack([laplacian.diagonal, off, degree, together])
+    if not sparse and (kind != LOOSE or not (rest.any() or groups.nnz)):
+        return Graph(kind, band, tree, None)
+    loose = Loose(
         np.append(0, np.cumsum(np.bincount(tail, minlength=m))).astype(np.intp),
         head[order].astype(np.intp),
         np.tile(value[rest], 2)[order],
@@ -85,10 +99,11 @@ def lay_out_graph(laplacian: Laplacian) -> Graph:
         groups.data,
         int(groups.shape[1]),
     )
+    return Graph(kind, band, None, loose)
 
 
 def lay_out_tree(laplacian: Laplacian) -> Array:
-    """Tasks tied to one latent node each, as further rows of a band (4, m).
+    """Tasks tied to one latent node each, as rows (4, m).
 
     The latent node of each task (−1: none), the parent of each latent node (−1: none),
     the weight of the edge to it, and its pivot (`graphs.Forest`), which is zero after
@@ -103,58 +118,51 @@ def lay_out_tree(laplacian: Laplacian) -> Array:
     return tree
 
 
-@inlined
-def add_edges(graph: Any, tie: float, x: Array, out: Array) -> None:
-    """Add what edges off the band contribute."""
-    for i in range(len(x)):
-        for k in range(graph.edge_start[i], graph.edge_start[i + 1]):
-            out[i] += tie * graph.edge_value[k] * x[graph.edge_task[k]]
-
-
-@inlined
-def add_groups(graph: Any, tie: float, x: Array, out: Array) -> None:
-    """Subtract tie · U Uᵀ x."""
-    sums = np.zeros(graph.n_groups)
-    for i in range(len(x)):
-        for k in range(graph.group_start[i], graph.group_start[i + 1]):
-            sums[graph.group_number[k]] += graph.group_value[k] * x[i]
-    for i in range(len(x)):
-        for k in range(graph.group_start[i], graph.group_start[i + 1]):
-            out[i] -= tie * graph.group_value[k] * sums[graph.group_number[k]]
-
-
-@compiled
-def add_band(band: Array, tie: float, x: Array, out: Array) -> None:
-    """Add what the band contributes to tie · L x."""
-    main, off, m = band[MAIN], band[OFF], len(x)
-    for i in range(m):
-        out[i] += tie * main[i] * x[i]
-    for i in range(m - 1):
-        out[i] += tie * off[i] * x[i + 1]
-    for i in range(m - 1):
-        out[i + 1] += tie * off[i] * x[i]
+@in_place
+def add_ties(
+    kind: int, band: Array, tree: Any, loose: Any, tie: float, x: Array, out: Array
+) -> None:
+    """Add tie · L x."""
+    if tree is not None:
+        add_tree(band, tree, tie, x, out)
+    else:
+        main, off, m = band[MAIN], band[OFF], len(x)
+        for i in range(m):
+            out[i] += tie * main[i] * x[i]
+        for i in range(m - 1):
+            out[i] += tie * off[i] * x[i + 1]
+        for i in range(m - 1):
+            out[i + 1] += tie * off[i] * x[i]
+        if kind == GROUP:
+            together, along = band[TOGETHER], 0.0
+            for i in range(m):
+                along += together[i] * x[i]
+            for i in range(m):
+                out[i] -= tie * along * together[i]
+    if loose is not None:
+        add_loose_ties(loose, tie, x, out)
 
 
 @compiled
-def add_row_ties(kind: int, band: Array, tie: float, x: Array, out: Array) -> None:
-    """Add tie · L x for a chain, one group of all, or a tree."""
-    if kind == TREE:
-        add_tree(band, tie, x, out)
-        return
-    add_band(band, tie, x, out)
-    if kind == GROUP:
-        together, along = band[TOGETHER], 0.0
-        for i in range(len(x)):
-            along += together[i] * x[i]
-        for i in range(len(x)):
-            out[i] -= tie * along * together[i]
+def add_loose_ties(loose: Any, tie: float, x: Array, out: Array) -> None:
+    """Add what edges off the band contribute, and subtract tie · U Uᵀ x."""
+    for i in range(len(x)):
+        for k in range(loose.edge_start[i], loose.edge_start[i + 1]):
+            out[i] += tie * loose.edge_value[k] * x[loose.edge_task[k]]
+    sums = np.zeros(loose.n_groups)
+    for i in range(len(x)):
+        for k in range(loose.group_start[i], loose.group_start[i + 1]):
+            sums[loose.group_number[k]] += loose.group_value[k] * x[i]
+    for i in range(len(x)):
+        for k in range(loose.group_start[i], loose.group_start[i + 1]):
+            out[i] -= tie * loose.group_value[k] * sums[loose.group_number[k]]
 
 
 @compiled
-def add_tree(band: Array, tie: float, x: Array, out: Array) -> None:
+def add_tree(band: Array, tree: Array, tie: float, x: Array, out: Array) -> None:
     """Add tie · L x for a tree: weights times differences from latent nodes."""
-    main, parent, m = band[MAIN], band[PARENT], len(x)
-    up, above, pivot = band[UP], band[ABOVE], band[PIVOT]
+    main, parent, m = band[MAIN], tree[PARENT], len(x)
+    up, above, pivot = tree[UP], tree[ABOVE], tree[PIVOT]
     q, k = np.zeros(m), 0
     for i in range(m):
         if parent[i] >= 0.0:
@@ -172,37 +180,15 @@ def add_tree(band: Array, tie: float, x: Array, out: Array) -> None:
             out[i] += tie * main[i] * (x[i] - q[int(parent[i])])
 
 
-@compiled
-def add_loose_ties(graph: Any, tie: float, x: Array, out: Array) -> None:
-    """Add tie · L x for any graph."""
-    add_band(graph.band, tie, x, out)
-    if len(graph.edge_task) > 0:
-        add_edges(graph, tie, x, out)
-    if graph.n_groups > 0:
-        add_groups(graph, tie, x, out)
-
-
-@inlined
-def add_ties(graph: Any, tie: float, x: Array, out: Array) -> None:
-    """Add tie · L x."""
-    if graph.kind == LOOSE:
-        add_loose_ties(graph, tie, x, out)
-    else:
-        add_row_ties(graph.kind, graph.band, tie, x, out)
-
-
 # One row.
 
 
 class Row(NamedTuple):
-    """What one row's minimum depends on: T = diag(own) + tie · L, or a bound on it.
-
-    Few arrays: a call counts the references to each, which may take longer than a
-    row's arithmetic.
-    """
+    """What one row's minimum depends on: T = diag(own) + tie · L, or a bound on it."""
 
     own: Array  # (m,)
     band: Array  # (4, m) of the graph
+    tree: Array | None  # (4, m) of the graph
     # The graph's; or LOOSE: ties count twice their diagonal; or COMMON: one number.
     kind: int
     tie: float
@@ -211,7 +197,7 @@ class Row(NamedTuple):
     sign: float | None  # 1: x ≥ 0, −1: x ≤ 0, 0: any; None: no row is constrained
 
 
-@compiled
+@in_place
 def norm(x: Array) -> float:
     """Euclidean length."""
     total = 0.0
@@ -258,7 +244,7 @@ def factor_chain(
         inner[i] = pivot[i] * tie * off[i - 1] if i > 0 else 0.0
 
 
-@compiled
+@in_place
 def solve_chain(parts: Array, rhs: Array, out: Array) -> None:
     """Solve by the factors of ``factor_chain``: inwards, then outwards."""
     pivot, outer, inner = parts[0], parts[1], parts[2]
@@ -285,17 +271,17 @@ def solve_chain(parts: Array, rhs: Array, out: Array) -> None:
             out[j] = bottom
 
 
-@compiled
+@in_place
 def factor_tree(
-    band: Array, tie: float, own: Array, shift: float, parts: Array
+    band: Array, tree: Array, tie: float, own: Array, shift: float, parts: Array
 ) -> None:
     """Eliminate tasks, then latent nodes from the leaves to the roots.
 
     A node with the diagonal a below an edge w hands on w a / (a + w): nothing cancels.
     Parts: inverted pivots of tasks and of latent nodes; the last is for `solve_tree`.
     """
-    main, parent, m = band[MAIN], band[PARENT], len(own)
-    up, above, last = band[UP], band[ABOVE], band[PIVOT]
+    main, parent, m = band[MAIN], tree[PARENT], len(own)
+    up, above, last = tree[UP], tree[ABOVE], tree[PIVOT]
     pivot, latent = parts[0], parts[1]
     for i in range(m):
         value = own[i] + shift + tie * main[i]
@@ -315,11 +301,13 @@ def factor_tree(
         k += 1
 
 
-@compiled
-def solve_tree(band: Array, tie: float, parts: Array, rhs: Array, out: Array) -> None:
+@in_place
+def solve_tree(
+    band: Array, tree: Array, tie: float, parts: Array, rhs: Array, out: Array
+) -> None:
     """Solve by the factors of ``factor_tree``: to the roots, and back to the leaves."""
-    main, parent, m = band[MAIN], band[PARENT], len(rhs)
-    up, above, last = band[UP], band[ABOVE], band[PIVOT]
+    main, parent, m = band[MAIN], tree[PARENT], len(rhs)
+    up, above, last = tree[UP], tree[ABOVE], tree[PIVOT]
     pivot, latent, q = parts[0], parts[1], parts[2]
     for i in range(m):
         out[i] = rhs[i] * pivot[i]
@@ -341,9 +329,15 @@ def solve_tree(band: Array, tie: float, parts: Array, rhs: Array, out: Array) ->
             out[i] += pivot[i] * tie * main[i] * q[int(parent[i])]
 
 
-@compiled
+@in_place
 def factor_row(
-    kind: int, band: Array, tie: float, own: Array, shift: float, parts: Array
+    kind: int,
+    band: Array,
+    tree: Any,
+    tie: float,
+    own: Array,
+    shift: float,
+    parts: Array,
 ) -> float:
     """Factorise diag(own + shift) + tie · L, or a bound on it, into ``parts`` (3, m).
 
@@ -355,8 +349,8 @@ def factor_row(
     if kind == CHAIN and tie > 0.0:
         factor_chain(band, tie, own, shift, parts)
         return 1.0
-    if kind == TREE and tie > 0.0:
-        factor_tree(band, tie, own, shift, parts)
+    if tree is not None and kind == TREE and tie > 0.0:
+        factor_tree(band, tree, tie, own, shift, parts)
         return 1.0
     diagonal, factor = band[MAIN], tie
     if kind == LOOSE:
@@ -370,22 +364,23 @@ def factor_row(
     return left / m
 
 
-@compiled
+@in_place
 def solve_row(
     kind: int,
     band: Array,
+    tree: Any,
     tie: float,
     parts: Array,
     left: float,
     rhs: Array,
     out: Array,
 ) -> None:
-    """Solve by the factors of ``factor_row``."""
+    """Solve by the factors of ``factor_row``; ``out`` may be ``rhs``."""
     if kind == CHAIN and tie > 0.0:
         solve_chain(parts, rhs, out)
         return
-    if kind == TREE and tie > 0.0:
-        solve_tree(band, tie, parts, rhs, out)
+    if tree is not None and kind == TREE and tie > 0.0:
+        solve_tree(band, tree, tie, parts, rhs, out)
         return
     m, pivot = len(rhs), parts[0]
     for i in range(m):
@@ -421,11 +416,11 @@ def probe_row(row: Any, mu: float, target: Array, work: Array) -> tuple[float, f
     """x = (T + mu)⁻¹ target and (T + mu)⁻¹ x into ``work``; ‖x‖² and their product."""
     if row.kind == LOOSE:
         return probe_loose_row(row, mu, target, work)
-    kind, band, tie = row.kind, row.band, row.tie
+    kind, band, tree, tie = row.kind, row.band, row.tree, row.tie
     x, turned, parts = work[0], work[1], work[2:5]
-    left = factor_row(kind, band, tie, row.own, mu, parts)
-    solve_row(kind, band, tie, parts, left, target, x)
-    solve_row(kind, band, tie, parts, left, x, turned)
+    left = factor_row(kind, band, tree, tie, row.own, mu, parts)
+    solve_row(kind, band, tree, tie, parts, left, target, x)
+    solve_row(kind, band, tree, tie, parts, left, x, turned)
     size, slope = 0.0, 0.0
     for i in range(len(x)):
         size += x[i] * x[i]
@@ -476,7 +471,7 @@ def find_target(row: Any, x: Array, slope: Array, target: Array) -> None:
         return
     for i in range(len(x)):
         target[i] = own[i] * x[i] - slope[i]
-    add_row_ties(row.kind, row.band, row.tie, x, target)
+    add_ties(row.kind, row.band, row.tree, None, row.tie, x, target)
 
 
 @inlined
@@ -507,7 +502,7 @@ def right_norm(sign: float, x: Array) -> float:
     return sqrt(total)
 
 
-@compiled
+@in_place
 def shrink_called(
     row: Any, target: Array, length: float, guess: float, work: Array
 ) -> float:
@@ -536,7 +531,8 @@ def shrink_signed_row(
                 free = True
             own[i] = row.own[i] if free else HELD
             right[i] = target[i] if free else 0.0
-        part = Row(own, row.band, row.kind, row.tie, row.lam, row.steepest, sign)
+        tie, lam, steepest = row.tie, row.lam, row.steepest
+        part = Row(own, row.band, row.tree, row.kind, tie, lam, steepest, sign)
         length = norm(right)
         if length <= row.lam:
             return -1.0
@@ -552,7 +548,7 @@ def shrink_signed_row(
         if wrong:
             continue
         # What pulls the entries that are held: target − tie · L x.
-        add_row_ties(row.kind, row.band, -row.tie, move, pulls)
+        add_ties(row.kind, row.band, row.tree, None, -row.tie, move, pulls)
         for i in range(m):
             if own[i] == HELD and sign * pulls[i] > 0.0:
                 own[i], wrong = 0.0, True
@@ -561,7 +557,7 @@ def shrink_signed_row(
     return -1.0
 
 
-@compiled
+@in_place
 def update_signed_row(
     row: Any, x: Array, slope: Array, guess: float, work: Array
 ) -> float:
@@ -577,7 +573,8 @@ def update_signed_row(
             mu = shrink_signed_row(row, x, target, guess, work)
         if mu >= 0.0:
             return mu
-    loose = Row(row.own, row.band, LOOSE, row.tie, row.lam, row.steepest, sign)
+    own, tie, lam, steepest = row.own, row.tie, row.lam, row.steepest
+    loose = Row(own, row.band, row.tree, LOOSE, tie, lam, steepest, sign)
     find_target(loose, x, slope, target)
     for i in range(len(x)):
         if sign * target[i] < 0.0:
@@ -589,7 +586,7 @@ def update_signed_row(
     return shrink_called(loose, target, length, guess, work)
 
 
-@compiled
+@in_place
 def update_if_constrained(
     row: Any, x: Array, slope: Array, guess: float, work: Array
 ) -> tuple[bool, float]:
@@ -630,7 +627,7 @@ def _choose_sign(sign: Any, j: Any) -> Any:
     return lambda sign, j: sign[j]
 
 
-@compiled
+@inlined
 def update_row(
     row: Any, x: Array, slope: Array, guess: float, work: Array
 ) -> tuple[float, bool]:
@@ -667,7 +664,6 @@ class System(NamedTuple):
     """A block quadratic with row penalties, laid out for the loops."""
 
     gram: Array  # (k, k, m), or (k, k) where one serves all tasks
-    linear: Array  # (k, m)
     own: Array  # (k, m) diagonal of each row's Hessian, ties not counted
     lam: Array  # (k,)
     tie: Array  # (k,)
@@ -683,6 +679,7 @@ def pick_row(system: Any, j: int) -> Row:
     return Row(
         system.own[j],
         system.graph.band,
+        system.graph.tree,
         system.kind[j],
         system.tie[j],
         system.lam[j],
@@ -691,81 +688,75 @@ def pick_row(system: Any, j: int) -> Row:
     )
 
 
-@compiled
-def full_gradient(system: Any, Q: Array) -> Array:
-    """Gradient of the quadratic part at Q (k, m)."""
-    out = np.empty(Q.shape)
-    for j in range(len(Q)):
-        for i in range(Q.shape[1]):
-            out[j, i] = -system.linear[j, i]
-    for j in range(len(Q)):
-        if norm(Q[j]) > 0.0:
-            spread_move(system.gram[j], Q[j], out)
-            add_ties(system.graph, system.tie[j], Q[j], out[j])
-    return out
-
-
 @inlined
-def spread_move(blocks: Array, move: Array, gradient: Array) -> None:
-    """Change of all rows' gradients, when a row moves."""
-    for r in range(len(gradient)):
-        block, here = blocks[r], gradient[r]
-        for i in range(len(move)):
-            here[i] += block[i] * move[i]
-
-
-@inlined
-def sweep(system: Any, Q: Array, gradient: Array, mu: Array) -> float:
+def sweep(system: Any, Q: Array, gradient: Array, mu: Array, work: Array) -> float:
     """Minimise over one row after the other; how far all rows moved, squared."""
-    work, moved = np.empty((6, Q.shape[1])), 0.0
-    move = work[0]
+    graph, move, moved = system.graph, work[0], 0.0
     for j in range(len(Q)):
         row = pick_row(system, j)
         mu[j], moves = update_row(row, Q[j], gradient[j], mu[j], work)
         if moves:
-            spread_move(system.gram[j], move, gradient)
-            if row.tie > 0.0:
-                add_ties(system.graph, row.tie, move, gradient[j])
-            moved += squared_size(row.own, move)
-    return moved
-
-
-@compiled
-def shared_sweep(system: Any, Q: Array, gradient: Array, mu: Array) -> float:
-    """Same where one Gram matrix (k, k) serves all tasks."""
-    work, moved = np.empty((6, Q.shape[1])), 0.0
-    move = work[0]
-    for j in range(len(Q)):
-        row = pick_row(system, j)
-        mu[j], moves = update_row(row, Q[j], gradient[j], mu[j], work)
-        if moves:
+            blocks = system.gram[j]
             for r in range(len(Q)):
-                factor = system.gram[j, r]
+                block, here = blocks[r], gradient[r]
                 for i in range(len(move)):
-                    gradient[r, i] += factor * move[i]
+                    here[i] += block[i] * move[i]
             if row.tie > 0.0:
-                add_ties(system.graph, row.tie, move, gradient[j])
+                tree, loose, here = graph.tree, graph.loose, gradient[j]
+                add_ties(graph.kind, graph.band, tree, loose, row.tie, move, here)
             moved += squared_size(row.own, move)
     return moved
 
 
-@compiled
+@in_place
 def descend(
-    system: Any, Q: Array, gradient: Array, mu: Array, least: int, limit: float
-) -> float:
-    """Sweep at least so often, and on while moves shrink faster than ``limit``."""
+    system: Any,
+    Q: Array,
+    gradient: Array,
+    mu: Array,
+    work: Array,
+    limits: tuple[int, int, float],
+) -> tuple[float, float]:
+    """Sweep at least so often, and on while moves shrink faster than a limit.
+
+    ``limits``: the most and the fewest sweeps, and that limit. Returns how far rows
+    moved in the last sweep, squared, and by what factor moves shrank; 1 where nothing
+    moves any more.
+    """
     first, last, rate = 0.0, 0.0, 1.0
-    for count in range(MOST_SWEEPS):
-        last = sweep(system, Q, gradient, mu)
+    most, least, limit = limits
+    for count in range(most):
+        last = sweep(system, Q, gradient, mu, work)
         if last == 0.0:
-            return 1.0
+            return last, 1.0
         if count == 0:
             first = last
         else:
             rate = (last / first) ** (0.5 / count)
         if count + 1 >= least and rate > limit:
             break
-    return rate
+    return last, rate
+
+
+@in_place
+def shared_sweep(
+    system: Any, Q: Array, gradient: Array, mu: Array, work: Array
+) -> float:
+    """Same where one Gram matrix (k, k) serves all tasks."""
+    graph, move, moved = system.graph, work[0], 0.0
+    for j in range(len(Q)):
+        row = pick_row(system, j)
+        mu[j], moves = update_row(row, Q[j], gradient[j], mu[j], work)
+        if moves:
+            for r in range(len(Q)):
+                factor, here = system.gram[j, r], gradient[r]
+                for i in range(len(move)):
+                    here[i] += factor * move[i]
+            if row.tie > 0.0:
+                tree, loose, here = graph.tree, graph.loose, gradient[j]
+                add_ties(graph.kind, graph.band, tree, loose, row.tie, move, here)
+            moved += squared_size(row.own, move)
+    return moved
 
 
 @inlined

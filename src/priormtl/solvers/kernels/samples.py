@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.solvers.kernels import compiled
+from priormtl.solvers.kernels import compiled, in_place
 from priormtl.solvers.kernels.rows import add_ties, pick_row, squared_size, update_row
 
 BLOCK = 32  # rows between two products with the residuals
@@ -20,7 +20,7 @@ class Relation(NamedTuple):
     pull: Array  # (k, m), or empty where C = 0
 
 
-@compiled
+@in_place
 def add_relation(relation: Any, j: int, Q: Array, out: Array) -> None:
     """Add row ``j`` of the feature prior times Q."""
     for k in range(relation.start[j], relation.start[j + 1]):
@@ -29,18 +29,18 @@ def add_relation(relation: Any, j: int, Q: Array, out: Array) -> None:
             out[i] += factor * row[i]
 
 
-@compiled
+@in_place
 def prior_slope(system: Any, relation: Any, j: int, Q: Array, out: Array) -> None:
     """Gradient of both priors in row ``j``."""
-    out[:] = 0.0
-    if len(relation.pull) > 0:
-        out -= relation.pull[j]
+    for i in range(len(out)):
+        out[i] = -relation.pull[j, i] if len(relation.pull) > 0 else 0.0
     add_relation(relation, j, Q, out)
     if system.tie[j] > 0.0:
-        add_ties(system.graph, system.tie[j], Q[j], out)
+        graph, tie = system.graph, system.tie[j]
+        add_ties(graph.kind, graph.band, graph.tree, graph.loose, tie, Q[j], out)
 
 
-@compiled
+@in_place
 def sample_sweep(
     system: Any,
     relation: Any,
@@ -49,14 +49,13 @@ def sample_sweep(
     Q: Array,
     gradient: Array,
     mu: Array,
+    work: Array,
 ) -> float:
     """Minimise over one row after the other; ``rest`` (n,) are fitted − target.
 
     ``system.gram`` holds the samples (k, n), features first, task after task.
     """
-    m = Q.shape[1]
-    work, moved = np.empty((6, m)), 0.0
-    move = work[0]
+    m, move, moved = Q.shape[1], work[0], 0.0
     for j in range(len(Q)):
         values, slope = system.gram[j], gradient[j]
         prior_slope(system, relation, j, Q, slope)
@@ -95,15 +94,14 @@ def shared_sample_sweep(
     Q: Array,
     gradient: Array,
     mu: Array,
+    work: Array,
 ) -> float:
     """Same where all tasks share the samples; ``rest`` is (m, n).
 
     Blocks of rows read the residuals once: inside a block their products with each
     other (``neighbours``) keep the slopes up to date.
     """
-    k, m = Q.shape
-    work, moved = np.empty((6, m)), 0.0
-    move = work[0]
+    (k, m), move, moved = Q.shape, work[0], 0.0
     for start in range(0, k, BLOCK):
         end = min(start + BLOCK, k)
         slopes = np.dot(system.gram[start:end], rest.T)
