@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from statsmodels.regression.mixed_linear_model import MixedLM
 
 from instances import kind_of_intercepts, plain_rows, random_tasks, with_signs
+from priormtl import MultiTaskRegressor
 from priormtl.data import condense, from_columns, from_labels, summarize_tasks
 from priormtl.losses import (
     FreeIntercepts,
@@ -849,3 +850,14 @@ def test_separable_classes_have_finite_ties():
     L = laplacian(TaskPrior.mean(), data.tasks)
     found = estimate_logistic_ties(Logistic().bind(data, TiedIntercepts(L, 1.0)), L)
     assert np.all(np.isfinite(all_weights(found)))
+
+
+@pytest.mark.parametrize(("m", "n", "d"), [(30, 3, 12), (6, 12, 40)])
+def test_noise_is_not_zero_where_coefficients_could_explain_all_rows(m, n, d):
+    rng = np.random.default_rng(0)
+    task, X = np.repeat(np.arange(m), n), rng.normal(size=(m * n, d))
+    coef = 1.0 + 0.5 * rng.normal(size=(m, d))
+    y = np.einsum("ij,ij->i", X, coef[task]) + 0.5 * rng.normal(size=m * n)
+    settings = {"ties": "adaptive", "fit_intercept": "tied", "task_prior": "mean"}
+    model = MultiTaskRegressor(0.0, **settings).fit(X, y, task=task)
+    assert 0.2 < model.noise_sd_ < 1.0

@@ -24,6 +24,7 @@ from priormtl import (
     load,
     one_vs_one,
     save,
+    tabular_model,
 )
 from priormtl.datasets import make_related_tasks
 from priormtl.exceptions import ModelFileError
@@ -278,3 +279,19 @@ def test_forged_searches_are_refused(path, name):
     forge(path, SEARCH_FORGERIES[name])
     with pytest.raises(ModelFileError, match="does not hold a model"):
         load(path)
+
+
+@pytest.mark.parametrize("classify", [False, True])
+def test_files_keep_how_held_out_predictions_agree_with_targets(tmp_path, classify):
+    table = pd.DataFrame(DATA.X, columns=list("abcd")).assign(t=DATA.task)
+    y = DATA.y > np.median(DATA.y) if classify else DATA.y
+    kind = "classifier" if classify else "regressor"
+    model = tabular_model(kind, task="t", smooth="none", trees="none", cv=3)
+    model.fit(table, y)
+    save(model, tmp_path / "model")
+    ours, theirs = model[-1].reliability_, load(tmp_path / "model")[-1].reliability_
+    assert ours.rows.sum() == len(y)
+    assert np.average(ours.actual, weights=ours.rows) == pytest.approx(np.mean(y))
+    assert np.isnan(ours.log_loss[0]) != classify
+    for one, other in zip(ours, theirs, strict=True):
+        assert np.array_equal(one, other, equal_nan=True)

@@ -62,7 +62,7 @@ TREE_ARRAYS = (
 
 ERRORS = ("coef", "shared", "between", "effect", "noise")
 MOST_STEPS = 10**10  # multiplications that standard errors may cost in save
-CALIBRATED = ("scale", "knots", "unseen", "coef", "intercept")
+CALIBRATED = ("scale", "places", "factors", "knots", "unseen", "coef", "intercept")
 
 KIND = "model"
 PIPELINE = "tabular_model"
@@ -212,14 +212,15 @@ def _read_calibration(
     kind = settings[prefix]
     _demand(kind in ("cv+", "normal"), "kind of intervals")
     parts = [arrays[f"{prefix}_{name}"] for name in CALIBRATED]
-    scale, knots, unseen, coef, intercept = parts
+    scale, places, factors, knots, unseen, coef, intercept = parts
     m, d = shape
     folds = len(coef)
     fits = scale.shape == (m,) and knots.ndim == unseen.ndim == 1
     fits &= len(knots) > 1 and len(unseen) > 1
+    fits &= places.ndim == 1 and places.shape == factors.shape
     fits &= coef.shape == (folds, m, d) and intercept.shape == (folds, m)
     fits &= all(part.dtype.kind == "f" for part in parts)
-    _demand(fits and bool(np.all(scale > 0)), "intervals")
+    _demand(fits and bool(np.all(scale > 0) and np.all(factors > 0)), "intervals")
     return {"calibration_": Calibration(kind, *parts)}
 
 

@@ -109,13 +109,38 @@ def test_targets_in_columns_have_an_interval_each():
 def test_weights_count_as_repetitions_and_zero_as_absence():
     rng = np.random.default_rng(1)
     codes, size = np.arange(300) % 5, rng.exponential(size=300)
-    parts = codes, np.ones(300), size, 2.0 * size, 0.1 * size
+    parts = codes, np.ones(300), rng.normal(size=300), size, 2.0 * size, 0.1 * size
     alone = Calibration.of(HeldOut(*parts), None, 5, 5)
     absent = HeldOut(*(np.concatenate([part, part[:7]]) for part in parts))
     absent.weight[300:], absent.residual[300:] = 0.0, 1e6
     found = Calibration.of(absent, None, 5, 5)
     assert np.allclose(found.scale, alone.scale)
     assert np.allclose(found.knots, alone.knots)
+
+
+def test_scales_are_common_unless_noise_differs_for_certain():
+    rng = np.random.default_rng(2)
+    codes, prediction = np.arange(800) % 20, rng.uniform(1.0, 5.0, size=800)
+    noise = rng.normal(size=800)
+
+    def learn(residual):
+        parts = codes, np.ones(800), prediction, residual, residual, np.zeros(800)
+        return Calibration.of(HeldOut(*parts), None, 20, 5)
+
+    alike = learn(noise)
+    assert np.ptp(alike.scale) == 0
+    assert len(alike.places) == 0
+    by_task = learn(noise * np.where(codes < 5, 4.0, 1.0))
+    assert by_task.scale[:5].min() > 2.0 * by_task.scale[5:].max()
+    assert len(by_task.places) == 0
+    by_size = learn(noise * prediction**2)
+    assert np.ptp(by_size.scale) == 0
+    new = rng.uniform(1.0, 5.0, size=4000)
+    none = np.zeros((0, 4000)), np.zeros(4000, int), np.zeros(4000, bool)
+    ends = by_size.interval(new, *none, 0.9)
+    inside = covered(new + new**2 * rng.normal(size=4000), ends)
+    assert abs(inside[new < 2.0].mean() - 0.9) < 0.06
+    assert abs(inside[new > 4.0].mean() - 0.9) < 0.06
 
 
 def test_saved_models_give_the_same_intervals(tmp_path):

@@ -1,10 +1,11 @@
-"""Prediction intervals from held-out residuals: CV+ with noise scales of tasks.
+"""Prediction intervals from held-out residuals: CV+ with noise scales.
 
-Each row i was held out once, by the model μ_k of its fold. With noise scales s_t of the
-tasks, R_i = |y_i − μ_k(i)(x_i)| / s_t(i), and with μ fitted to all rows, the interval
-of a row x of task t is made of quantiles of
+Each row i was held out once, by the model μ_k of its fold. With noise scales s of
+tasks and of the size of predictions, s(x) = s_t · g(μ(x)), with residuals
+R_i = |y_i − μ_k(i)(x_i)| / s(x_i), and with μ fitted to all rows, the interval of a row
+x of task t is made of quantiles of
 
-    μ(x) + (μ_k(x) − mean of all μ_k(x)) ± c s_t R_i
+    μ(x) + (μ_k(x) − mean of all μ_k(x)) ± c s(x) R_i
 
 over folds k and residuals i (CV+: Barber, Candès, Ramdas, Tibshirani, "Predictive
 inference with the jackknife+", Annals of Statistics 2021). Two things differ from the
@@ -13,12 +14,16 @@ of the final one. The factor c corrects for their smaller training parts: the sq
 error of a model of K − 1 of K folds exceeds that of the final model by v / (K − 1),
 where v is the jackknife variance, which the differences between fold models tell.
 
-The scale of a task is its mean absolute residual, shrunk towards that of all tasks, on
-a logarithmic axis, as if d more rows with the common one had been seen. d is four times
-that of a linear Bayes estimate (Bühlmann's credibility), the relative variance of
-absolute residuals within tasks over that of scales between tasks; four times, since the
-spread of scales is itself an estimate, and wide intervals cost more than narrow ones
-gain. R_i uses the scale without i.
+**Scales.** First g: rows are divided into eight groups by their prediction, and the
+scale of a group is its mean absolute residual; between groups g is interpolated. Then
+the same for tasks, on residuals that are divided by g. Scales of groups are shrunk
+towards the common one, on a logarithmic axis, as if d more rows with the common one had
+been seen. For a linear Bayes estimate (Bühlmann's credibility), d is the relative
+variance of absolute residuals within groups over that of scales between groups. The
+latter is replaced by its lower 95 % limit, from a jackknife over groups, and d is
+doubled: scales that differ for no reason make intervals wide. Where groups do not
+differ for certain, d is infinite, and all have the common scale. R_i uses scales
+without i.
 
 Tasks that were not seen get quantiles of leave-one-task-out residuals: those of the
 mean of the other tasks in the model of the fold.
@@ -56,9 +61,12 @@ MOST_FOLDS = 10  # models of more folds hardly differ
 MOST_KNOTS = 400  # of a distribution that is kept
 BINS = 4096  # of a distribution, where it is looked up
 STEPS = 9  # of bisection, in units of the differences between fold models
-CAUTION = 4.0  # factor of the rows that the common scale counts for
+CAUTION = 2.0  # factor of the rows that the common scale counts for
+LIMIT = 1.645  # standard errors below the estimated variance between scales
+MOST_GROUPS = 8  # of rows by their prediction
+LEAST_ROWS = 5  # of such a group
 MIXED = 1.25  # times the correction for smaller training parts
-MOST_CORRECTION = 0.5  # of squared residuals
+MOST_CORRECTION = 0.3  # of squared residuals; see ``Calibration.of``
 LEAST_SCALE = 1e-3  # of a task, relative to the common one
 
 
@@ -67,7 +75,8 @@ class HeldOut(NamedTuple):
 
     codes: Index  # (n,) tasks
     weight: Array  # (n,)
-    residual: Array  # (n,) of the model without the fold of the row
+    prediction: Array  # (n,) of the model without the fold of the row
+    residual: Array  # (n,) of the same
     unseen: Array  # (n,) of the mean of the other tasks in that model
     spread: Array  # (n,) mean squared difference to the other fold models
 
@@ -77,6 +86,8 @@ class Calibration(NamedTuple):
 
     kind: str  # "cv+", or "normal" where only statistics were at hand
     scale: Array  # (m,) noise scale of each task
+    places: Array  # predictions where their factor of the scale is known; may be none
+    factors: Array  # these factors
     knots: Array  # quantiles of scaled absolute residuals
     unseen: Array  # quantiles of absolute residuals of tasks that are not seen
     coef: Array  # (folds, m, d) of fold models, minus their mean
@@ -90,21 +101,17 @@ class Calibration(NamedTuple):
         kept = ~np.isnan(rows.residual) & (rows.weight > 0)
         codes, weight, spread = (rows.codes[kept], rows.weight[kept], rows.spread[kept])
         size, unseen = np.abs(rows.residual[kept]), np.abs(rows.unseen[kept])
-        total = float(weight.sum())
-        if total == 0:
+        if weight.sum() == 0:
             raise ValueError(
                 "intervals need held-out rows: got none; use a cv that holds rows out."
             )
-        count = np.asarray(np.bincount(codes, weight, n_tasks), np.float64)
-        sums = np.asarray(np.bincount(codes, weight * size, n_tasks), np.float64)
-        common = sums.sum() / total or 1.0
-        extra = _prior_rows(size, weight, codes, n_tasks)
-        scale = _shrink(sums, count, common, extra)
-        # Without the row itself, as for a new row.
-        rest = sums[codes] - weight * size, count[codes] - weight
-        own = _shrink(*rest, common, extra)
+        prediction = rows.prediction[kept]
+        places, factors, by_size = _scale_by_size(prediction, size, weight)
+        scale, by_task = _scales(size / by_size, weight, codes, n_tasks)
+        own = by_size * by_task
         # (K − 1)² / 2K times the mean squared difference of two fold models is the
-        # jackknife variance v. Their differences at x widen intervals, too.
+        # jackknife variance v. Their differences at x widen intervals, too. Models that
+        # fit their rows closely differ less at new rows, hence the bound.
         excess = MIXED * (n_folds - 1) / (2 * n_folds) * float(weight @ spread)
         squares = float(weight @ size**2)
         share = min(excess / squares, MOST_CORRECTION) if squares > 0 else 0.0
@@ -119,14 +126,15 @@ class Calibration(NamedTuple):
         wider = 1.0 + 1.0 / max(n_tasks, 2)
         beyond = wider * _quantiles(unseen, weight)
         knots = _quantiles(scaled, weight)
-        return cls("cv+", scale, knots, beyond, *deviations)
+        return cls("cv+", scale, places, factors, knots, beyond, *deviations)
 
     @classmethod
     def normal(cls, scale: Array, unseen: float, d: int) -> Self:
         """Normal distributions with these deviations, of tasks and of new ones."""
         knots = norm.ppf(0.5 + 0.5 * _levels(np.empty(MOST_KNOTS)))
         none = _no_deviations(len(scale), d)
-        return cls("normal", scale, knots, unseen * knots, *none)
+        empty = np.zeros(0)
+        return cls("normal", scale, empty, empty, knots, unseen * knots, *none)
 
     def interval(
         self,
@@ -142,6 +150,8 @@ class Calibration(NamedTuple):
         """
         half = np.empty((len(prediction), 2))
         scale = self.scale[codes]
+        if len(self.places):
+            scale = scale * np.interp(prediction, self.places, self.factors)
         q = _quantile(self.knots, coverage)
         half[:] = q
         if len(deviations) and q > 0:
@@ -185,20 +195,60 @@ def _no_deviations(m: int, d: int) -> tuple[Array, Array]:
     return np.zeros((0, m, d), np.float32), np.zeros((0, m), np.float32)
 
 
+def _scale_by_size(
+    prediction: Array, size: Array, weight: Array
+) -> tuple[Array, Array, Array]:
+    """Factors of the scale at some predictions, and of rows without themselves."""
+    number, one = min(MOST_GROUPS, len(size) // LEAST_ROWS), np.ones(len(size))
+    if number < 3:
+        return np.zeros(0), np.zeros(0), one
+    edges = np.quantile(prediction, np.arange(1, number) / number)
+    groups = np.searchsorted(edges, prediction)
+    scale, own = _scales(size, weight, groups, number)
+    if np.ptp(scale) == 0:
+        return np.zeros(0), np.zeros(0), one
+    used = np.unique(groups)
+    places = np.array([np.median(prediction[groups == k]) for k in used])
+    factors = scale[used] / np.average(scale[groups], weights=weight)
+    here = np.interp(prediction, places, factors)
+    return places, factors, here * own / scale[groups]
+
+
+def _scales(size: Array, weight: Array, codes: Index, m: int) -> tuple[Array, Array]:
+    """Scales of groups (m,), and of the group of each row without the row itself."""
+    count = np.asarray(np.bincount(codes, weight, m), np.float64)
+    sums = np.asarray(np.bincount(codes, weight * size, m), np.float64)
+    common = sums.sum() / count.sum() or 1.0
+    extra = _prior_rows(size, weight, codes, m)
+    rest = sums[codes] - weight * size, count[codes] - weight
+    return _shrink(sums, count, common, extra), _shrink(*rest, common, extra)
+
+
 def _prior_rows(size: Array, weight: Array, codes: Index, m: int) -> float:
     """Rows that the common scale counts for; infinite where scales do not differ.
 
-    Products of two rows of a task tell the mean of squared scales of tasks, squares of
-    single rows tell the same times 1 + the relative variance within a task.
+    Products of two rows of a group tell the mean of squared scales, squares of single
+    rows tell the same times 1 + the relative variance within a group.
     """
-    count, sums = (np.bincount(codes, w, m) for w in (weight, weight * size))
-    pairs = float(np.sum(count**2) - np.sum(weight**2))
-    products = float(np.sum(sums**2) - np.sum((weight * size) ** 2))
-    squares = float(np.sum(weight * (count[codes] - weight) * size**2))
-    mean = float(sums.sum()) / float(count.sum())
-    if products <= 0 or pairs <= 0:
+    count, sums, squares, weights = (
+        np.bincount(codes, part, m)
+        for part in (weight, weight * size, (weight * size) ** 2, weight**2)
+    )
+    inner = np.bincount(codes, weight * (count[codes] - weight) * size**2, m)
+    parts = np.stack([sums**2 - squares, count**2 - weights, sums, count])
+    total = parts.sum(axis=1)
+    if total[0] <= 0 or total[1] <= 0:
         return np.inf
-    within, between = squares / products - 1.0, products / pairs / mean**2 - 1.0
+    # Delete one group after the other: a jackknife of the variance between scales.
+    products, pairs, summed, rows = total[:, np.newaxis] - parts
+    known = (products > 0) & (pairs > 0) & (count > 0)
+    if known.sum() < 3:
+        return np.inf
+    without = products[known] / pairs[known] / (summed[known] / rows[known]) ** 2
+    k = len(without)
+    error = np.sqrt((k - 1) / k * np.sum((without - without.mean()) ** 2))
+    within = float(inner.sum()) / total[0] - 1.0
+    between = total[0] / total[1] / (total[2] / total[3]) ** 2 - 1.0 - LIMIT * error
     return CAUTION * max(within, 0.0) / between if between > 1e-9 else np.inf
 
 
@@ -236,7 +286,7 @@ def from_errors(count: Array, sums: Array, unseen: Array, d: int) -> Calibration
     seen = count > 0
     means = sums[seen] / count[seen] / common
     between = float(count[seen] @ (means - 1.0) ** 2 - 2.0 * seen.sum()) / total
-    extra = CAUTION * 2.0 / between if between > 1e-9 else np.inf
+    extra = 2.0 * CAUTION * 2.0 / between if between > 1e-9 else np.inf
     scale = _shrink(sums, count, common, extra)
     wider = 1.0 + 1.0 / max(len(count), 2)
     deviation = np.sqrt(float(unseen.sum()) / total)
@@ -314,7 +364,8 @@ def hold_out(
     spread = np.sum((own - held) ** 2, axis=0) / max(len(own) - 1, 1)
     if m > 1:
         shared = (m * shared - held) / (m - 1)
-    return HeldOut(codes, weight, y.ravel() - held, y.ravel() - shared, spread)
+    residuals = y.ravel() - held, y.ravel() - shared
+    return HeldOut(codes, weight, held, *residuals, spread)
 
 
 class Spread(NamedTuple):

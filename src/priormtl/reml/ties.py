@@ -59,6 +59,7 @@ LONGEST_STEP = 4.0  # in log t
 SETTLED = 3e-4  # promised gain in twice the log-likelihood
 SETTLED_PER_TASK = 1e-6  # the same, where it is more
 TINY = 1e-12
+SATURATED = 0.1  # share of observations that is left for the noise
 SHORTER, LONGER = 0.2, 0.7  # gains, of the promise, that ask for other steps
 MOST_STEPS = 60
 ENTRIES = 4  # sizes that are tried of a variance that comes back
@@ -200,6 +201,21 @@ class Evidence:
     def used(self) -> Array:
         """Degrees of freedom that each family takes beyond fixed effects."""
         return self.theta[self.varying] * self._here.traces
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether variances leave next to no observations for the noise."""
+        return self.freedom - float(self.used.sum()) < SATURATED * self.freedom
+
+    def without_zero_noise(self) -> Self:
+        """Same data, with log σ added to the log-likelihood: σ = 0 is impossible.
+
+        A gamma prior of σ with shape 2 and a rate near zero, which moves estimates by
+        less than a standard error (Chung, Rabe-Hesketh, Dorie, Gelman, Liu, "A
+        nondegenerate penalized likelihood estimator for variance parameters in
+        multilevel models", Psychometrika 2013). It takes one degree of freedom.
+        """
+        return replace(self, freedom=max(self.freedom - 1.0, 1.0))
 
     @property
     def slope(self) -> Array:
@@ -569,6 +585,9 @@ def _estimate(
     if not _can_be_told(whole):
         return unknown
     best = _maximise(whole, unit, allowed, tolerance)
+    if noise is None and best.is_saturated:
+        # Coefficients explain all rows, and the likelihood is flat in the noise.
+        best = _maximise(best.without_zero_noise(), unit, allowed, tolerance)
 
     varying = components.theta(best.theta)
     tied_rows = varying > 0
