@@ -11,6 +11,7 @@ from priormtl import (
     MultiTaskRegressorCV,
     load,
     save,
+    summarize,
 )
 
 
@@ -154,6 +155,22 @@ def test_files_keep_standard_errors(tmp_path):
         assert other.lower == pytest.approx(one.lower, rel=1e-5)
     for one, other in zip(ours.features, theirs.features, strict=True):
         assert (other.error, other.between) == pytest.approx((one.error, one.between))
+
+
+def test_fits_to_rows_have_the_errors_of_fits_to_statistics():
+    X, y, task = rows(m=8, n=10, d=12)
+    by_rows = mixed().fit(X, y, task=task)
+    assert not hasattr(by_rows, "statistics_")
+    known = {"ties": by_rows.tie_weights_}
+    known["intercept_strength"] = by_rows.intercept_strength_
+    ours, theirs = (
+        one.summary(level=0.9)
+        for one in (by_rows, mixed(**known).fit_statistics(summarize(X, y, task)))
+    )
+    assert ours.coef_error == pytest.approx(theirs.coef_error, rel=1e-3)
+    assert ours.target_variance == pytest.approx(np.var(y))
+    for one, other in zip(ours.tasks, theirs.tasks, strict=True):
+        assert one.error == pytest.approx(other.error, rel=1e-3)
 
 
 def test_models_without_statistics_say_what_is_missing():

@@ -6,6 +6,7 @@ and those that search for them derive from this class.
 """
 
 import warnings
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ from priormtl.estimators.summary import (
     ModelSummary,
     feature_names,
     plain_labels,
+    pooled_target_variance,
     summarize_model,
     summary_tables,
 )
@@ -81,6 +83,7 @@ DESCRIBED = (
     "device",
 )
 # Standard deviations that REML estimates.
+MOST_STEPS = 10**8  # multiplications of standard errors in a fit
 DEVIATIONS = ("task_sd_", "intercept_sd_", "noise_sd_")
 # Attributes that not every fit has.
 SOMETIMES = (
@@ -270,11 +273,24 @@ class LinearMultiTask(MultiTaskEstimator):
                 self.statistics_ = learned
         if isinstance(self, RegressorMixin):
             self.task_r2_ = training_r2(posed.moments, self.coef_, self.intercept_)
+            if not hasattr(self, "statistics_"):
+                self._keep_errors(posed, solution)
         if has_outliers:
             self.shared_coef_ = np.ascontiguousarray((solution.coef / scale).T)
             self.own_coef_ = self.coef_ - self.shared_coef_
             self.outlier_tasks_ = self.tasks_[self.own_coef_.any(axis=1)]
             self.outlier_strength_ = posed.outlier_strength
+
+    def _keep_errors(self, posed: Posed, solution: Solution) -> None:
+        """Standard errors of a fit to rows, which are not kept, if quickly found."""
+        self._target_variance = pooled_target_variance(posed.moments)
+        m, k = len(self.tasks_), int(self.coef_.any(axis=0).sum()) + 1
+        if self.penalty != "l21" or m * k**3 > MOST_STEPS:
+            return
+        errors = task_errors(posed.moments, self.coef_, self.intercept_)
+        with suppress(ValueError, np.linalg.LinAlgError):  # too large, or singular
+            found = covariances(posed, solution.coef, errors)
+            self._saved_errors = StandardErrors.of(found)
 
     def _adopt_between(self, between: tuple[float, ...]) -> None:
         """Publish how strongly groups of nested tasks are coupled, against tasks."""

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
-from priormtl.data import build_frame, find_frame_library, name_features
+from priormtl.data import Moments, build_frame, find_frame_library, name_features
 from priormtl.estimators.base import chosen
 from priormtl.estimators.statements import StatementSummary, read_statements
 from priormtl.estimators.uncertainty import StandardErrors
@@ -36,6 +36,7 @@ __all__ = [
     "TaskSummary",
     "feature_names",
     "plain_labels",
+    "pooled_target_variance",
     "shared_coef",
     "summarize_model",
     "summary_tables",
@@ -453,15 +454,20 @@ def _certificate(model: Any) -> CertificateSummary | None:
 
 
 def target_variance(model: Any) -> float | None:
-    """Variance of the targets of all tasks together, from the statistics kept."""
+    """Variance of the targets of all tasks together; None where it is not known."""
     statistics = getattr(model, "statistics_", None)
     if statistics is None or hasattr(model, "classes_"):
         return getattr(model, "_target_variance", None)
-    weight = statistics.weight
+    return pooled_target_variance(statistics)
+
+
+def pooled_target_variance(moments: Moments) -> float:
+    """Variance of the targets of all tasks together."""
+    weight = moments.weight
     total = weight.sum()
-    mean = weight @ statistics.y_mean / total
-    between = weight @ (statistics.y_mean - mean) ** 2
-    variance = float((statistics.yy.sum() + between) / total)
+    mean = weight @ moments.y_mean / total
+    between = weight @ (moments.y_mean - mean) ** 2
+    variance = float((moments.yy.sum() + between) / total)
     # Targets that are all equal differ from their mean by rounding.
     return variance if variance > (ROUNDING * mean) ** 2 else 0.0
 

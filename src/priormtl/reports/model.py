@@ -123,16 +123,42 @@ class FittedModel:
         return row_norms(self.shown_coef.T)
 
     @cached_property
-    def sizes(self) -> Array:
-        """The same per standard deviation, curves included: how much it matters (d,).
+    def parts(self) -> Array:
+        """Sizes (2, d) of the straight part and of the curve of each feature.
 
-        Wiggles are nearly uncorrelated, so squares of their sizes add up.
+        A size is the norm over tasks of the effect of one standard deviation. Curves
+        are measured at the deciles of their column, where the pipeline knows them;
+        otherwise squares of sizes of wiggles are added, as if these were uncorrelated.
         """
         alone = row_norms(self.coef.T) * self._units
-        sizes = alone.copy()
+        parts = np.stack([alone, np.zeros(len(alone))])
         for j, group in self.curves.items():
-            sizes[j] = row_norms(alone[np.newaxis, sorted({j, *group})])[0]
-        return sizes
+            if j == group[0]:
+                parts[0, j] = 0.0
+            parts[1, j] = row_norms(alone[np.newaxis, group])[0]
+            basis = self._at_deciles(self.label(j), group)
+            if basis is not None:
+                curves = basis @ self.coef[:, group].T
+                parts[1, j] = row_norms(curves.T.reshape(1, -1))[0]
+        return parts
+
+    def _at_deciles(self, column: str, group: list[int]) -> Array | None:
+        """Wiggles at inner deciles of their column, centred, over √ their number."""
+        find = getattr(self.pipeline and self.pipeline[0], "expansion_of", None)
+        found = None if find is None else find(column)
+        if found is None or isinstance(found.ticks, tuple) or len(found.ticks) < 4:
+            return None
+        made = found.expand(np.asarray(found.ticks, dtype=np.float64)[1:-1])
+        names = [self.summary.feature_names[j] for j in group]
+        if not all(name in made for name in names):
+            return None
+        basis = np.column_stack([made[name] for name in names])
+        return np.asarray((basis - basis.mean(axis=0)) / np.sqrt(len(basis)))
+
+    @cached_property
+    def sizes(self) -> Array:
+        """How much features matter (d,): straight part and curve together."""
+        return row_norms(self.parts.T)
 
     @cached_property
     def distances(self) -> Array:

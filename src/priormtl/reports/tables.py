@@ -31,6 +31,7 @@ TABLE_BYTES = {
 }
 FRAME_BYTES = 100_000  # of all that is not data, answers included
 
+STRAIGHT = 1e-3  # share of a curve that is none
 CHUNK = 1000  # relations measured at a time
 RELATION_NUMBERS = {  # of an audit, and their labels
     "weight": "Weight",
@@ -53,12 +54,9 @@ def feature_table(fitted: FittedModel) -> Table:
     if fitted.scale is not None:
         columns.append(Column("size", "Size", fitted.sizes[rows]))
     if fitted.curves:
-        straight = fitted.norms * (1.0 if fitted.scale is None else fitted.scale)
-        periodic = [j for j, group in fitted.curves.items() if j == group[0]]
-        straight[periodic] = 0.0
-        sizes = np.where(fitted.sizes > 0, fitted.sizes, 1.0)
-        bent = np.maximum(1.0 - (straight / sizes) ** 2, 0.0)
-        bent[fitted.sizes == 0] = 0.0
+        whole = np.where(fitted.sizes > 0, fitted.sizes, 1.0)
+        bent = (fitted.parts[1] / whole) ** 2
+        bent[bent < STRAIGHT] = 0.0
         columns.append(Column("curve", "Share of curve", bent[rows]))
     # Sums of huge numbers would overflow.
     mean = np.sum(coef / len(coef), axis=0)
