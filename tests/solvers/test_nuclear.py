@@ -160,6 +160,18 @@ def test_above_lam_max_nothing_is_left_and_just_below_one_direction():
     assert np.linalg.matrix_rank(below, tol=1e-12) == 1
 
 
+def test_zero_is_left_by_the_best_step():
+    problem = at_share(nuclear_problem(6, 5, epsilon=0.5), 0.4)
+    state = nuclear._leave_zero(
+        problem, NuclearNewton().start(problem, problem.null_point)
+    )
+    P, norm = state.point.coef, float(state.factors.s.sum())
+    assert norm == pytest.approx(Nuclear().value(P))
+    # Along P the objective has its minimum here.
+    slope = float(np.vdot(state.point.gradient, P)) + problem.lam * norm
+    assert abs(slope) <= 1e-10 * problem.lam * norm
+
+
 def test_targets_of_zero_need_no_step():
     data = sine_tasks(4, 5)
     problem = build_problem(replace(data, y=0.0 * data.y), lam=0.5, penalty=Nuclear())

@@ -104,18 +104,14 @@ class NuclearNewton:
             )
         d, m = problem.shape
         factors, lam = Factors(np.zeros((d, 0)), np.zeros(0), np.zeros((m, 0))), 0.0
+        curvature = 0.0  # the first step from zero finds it
         if point.coef.any():
             factors = _decompose(problem, point.coef, 0.0)
+            curvature = initial_curvature(problem, point)
         else:
             lam = DECREASE * problem.lam_max
-        return NuclearNewtonState(
-            point,
-            factors,
-            lay_out(problem),
-            max(problem.lam, lam),
-            initial_curvature(problem, point),
-            settled=False,
-        )
+        quadratic, lam = lay_out(problem), max(problem.lam, lam)
+        return NuclearNewtonState(point, factors, quadratic, lam, curvature, False)
 
     def step(self, problem: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
         """Step until checking the gap is worthwhile: once, near the optimum."""
@@ -126,7 +122,7 @@ class NuclearNewton:
             if len(state.factors.s):
                 state, finished = _newton_step(stage, state)
             else:
-                state = _proximal_step(stage, state)
+                state = _leave_zero(stage, state)
                 finished = len(state.factors.s) == 0
                 state = replace(state, settled=True) if finished else state
             if finished:
@@ -144,6 +140,25 @@ def _decompose(problem: Problem, P: Array, step: float) -> Factors:
     return Factors(
         np.ascontiguousarray(U[:, kept]), s[kept], np.ascontiguousarray(V[:, kept])
     )
+
+
+def _leave_zero(stage: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
+    """Proximal gradient step from P = 0 with the best step length.
+
+    From zero all steps lead the same way, D = U diag(σ − lam) Vᵀ of the gradient's
+    singular values σ above lam; along it the objective falls by t ‖D‖² − ½ t² ⟨D, HD⟩.
+    """
+    U, s, V = _decompose(stage, -state.point.gradient, stage.lam)
+    if not len(s):
+        return replace(state, factors=Factors(U, s, V))
+    along = (U * s) @ V.T
+    curvature = float(np.vdot(along, state.quadratic.multiply(along)) / (s @ s))
+    curvature = curvature if curvature > 0 else state.quadratic.curvature_bound
+    factors = Factors(U, s / curvature, V)
+    norm = float(factors.s.sum())
+    point = stage.at(along / curvature, near=state.point, norm=norm)
+    curvature = max(curvature, state.curvature)
+    return replace(state, point=point, factors=factors, curvature=curvature)
 
 
 def _proximal_step(

@@ -56,6 +56,9 @@ def test_kinds_and_degrees(name):
     graph = kernels.lay_out_graph(laplacian)
     assert graph.kind == kind
     assert graph.degree == pytest.approx(np.diag(laplacian.dense()))
+    # Loops for trees and loose graphs are compiled only where there is one.
+    assert (graph.tree is not None) == (kind == kernels.TREE)
+    assert (graph.loose is not None) == (name in {"groups", "ring"})
 
 
 SEEDS = st.integers(0, 2**32 - 1)
