@@ -48,9 +48,11 @@ print(f"objective {model.objective_:.0f}, duality gap {model.dual_gap_:.1e}")
 # coefficient of sex changes most with age.
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_coefficients(model, per="deviation", ax=ax)
+ax.set_title("Diabetes: effects by age group")
 
 # %%
 # Compute intervals by a bootstrap over rows.
 resampled = resample_coefficients(model, X, y, task=age, n_resamples=40)
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_over_tasks(model, ["bmi", "pressure"], band=resampled.band(0.9), ax=ax)
+ax.set_title("Diabetes: two effects by age group, with 90 % bands")

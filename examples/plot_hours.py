@@ -70,3 +70,4 @@ for hours in (5, 10, 40):
 X, y, train = make_hires(10, 0)
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_effect(fit(X[train], y[train], 24.0), "hour", ax=ax)
+ax.set_title("Simulated hires: effect of the hour at ten stations")

@@ -33,4 +33,4 @@ figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 names = "coupled", "with outlier"
 for ax, model, name in zip(axes, (plain, robust), names, strict=True):
     plot_coefficients(model, features=list(range(8)), ax=ax)
-    ax.set_title(name)
+    ax.set_title(f"Simulated sites, {name}")

@@ -22,3 +22,4 @@ print("number of features:", entered[::10])
 # %%
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_path(path, top=6, ax=ax)
+ax.set_title("Simulated tasks: features enter for all tasks at once")

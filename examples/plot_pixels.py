@@ -37,7 +37,7 @@ for ax, model, name in zip(axes, (plain, smooth), ("no prior", "grid"), strict=T
     image = model.coef_[pair].reshape(8, 8)
     limit = abs(image).max()
     ax.imshow(image, cmap="cividis", vmin=-limit, vmax=limit)
-    ax.set(title=f"{name}: {model.tasks_[pair]}", xticks=[], yticks=[])
+    ax.set(title=f"Digits {model.tasks_[pair]}, {name}", xticks=[], yticks=[])
 
 # %%
 # ROC curves on test images:
@@ -45,4 +45,4 @@ figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 X, y, task = one_vs_one(pixels[test] / 16, digit[test])
 for ax, model, name in zip(axes, (plain, smooth), ("no prior", "grid"), strict=True):
     plot_roc(model, X, y, task=task, ax=ax, legend=False)
-    ax.set_title(f"{name}: {ax.get_title()}")
+    ax.set_title(f"Digits, {name}: {ax.get_title()}")

@@ -71,4 +71,4 @@ figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=T
 for ax, name in zip(axes, ("none", "true"), strict=True):
     model = fit(X[train], y[train], priors[name])
     plot_effect(model, "price", values=X["price"], ax=ax, legend=False)
-    ax.set_title(f"statement: {name}")
+    ax.set_title(f"Simulated shops, statement: {name}")

@@ -87,5 +87,5 @@ names = [str(label).split(" / ")[0] for label in model.tasks_]
 means = y[train].groupby([X["district"][train], X["school"][train]]).mean()
 ax.plot(names, means, "o", color="0.7", label="mean of four pupils")
 ax.plot(names, model.intercept_, "o", label="estimated level")
-ax.set_ylabel("score")
+ax.set(ylabel="score", title="Simulated schools are pulled to their district")
 ax.legend()

@@ -36,3 +36,4 @@ print(f"best: lam {model.lam_:.3g}, theta {model.theta_:g}, epsilon {model.epsil
 # The grid includes zero, so the figure also shows the benefit of the prior.
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_search(model, ax=ax)
+ax.set_title(f"Simulated tasks: scores at {ax.get_title()}")

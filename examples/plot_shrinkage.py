@@ -30,13 +30,11 @@ for name, model in {"separate": alone, "adaptive": tied}.items():
     print(f"{name}: root mean squared error of slopes {error.round(2)}")
 
 # %%
-figure, axes = plt.subplots(
-    1, 2, figsize=(9, 4.4), sharex=True, sharey=True, layout="constrained"
-)
+figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
 for j, ax in enumerate(axes):
     ax.axline((0, 0), slope=1, color="0.7", linewidth=1, zorder=0)
     ax.scatter(slopes[:, j], alone.coef_[:, j], marker="x", color="#d55e00", s=24)
     ax.scatter(slopes[:, j], tied.coef_[:, j], marker="o", color="#0072b2", s=20)
-    ax.set(xlabel="true slope of a group", title=f"feature {j}")
+    ax.set(xlabel="true slope of a group", title=f"Simulated groups, feature {j}")
 axes[0].set_ylabel("estimated slope")
 axes[0].legend(["true slope", "separate", "adaptive coupling"], frameon=False)

@@ -33,3 +33,4 @@ print(audit.helped.sentence)
 # Lines are relations. The relation that the data contradict is crossed out.
 figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
 plot_prior(model, audit=audit, ax=ax)
+ax.set_title("Simulated tasks: the wrong relation is crossed out")
