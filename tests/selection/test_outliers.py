@@ -71,6 +71,16 @@ def test_noisy_tasks_are_no_outliers():
         assert find(X, y + sigma * noise, task, task_prior="mean") == []
 
 
+def test_one_feature_that_varies_makes_no_outliers_of_five_tasks():
+    named = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y, task = draw(seed, 0.0, (40, 80), m=5)
+        y = y + 0.3 * X[:, 0] * rng.normal(size=5)[task]
+        named += bool(find(X, y, task, task_prior="mean"))
+    assert named <= 1
+
+
 def test_drifting_chains_have_no_outliers_but_jumps():
     rng = np.random.default_rng(4)
     X, y, task = draw(4, 0.0, (30, 60), m=40, d=3)
