@@ -45,13 +45,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines on logarithmic axes."""
+    """Lines, on logarithmic axes unless ``scale`` is "linear"."""
 
     name: str
     title: str
     x_label: str
     y_label: str
     series: Series
+    scale: str = "log"
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ def draw(figure: Plot | Bars, path: Path) -> None:
         _draw_bars(axes, figure)
     axes.set_title(figure.title)
     axes.set_ylabel(figure.y_label)
-    axes.set_yscale("log")
+    axes.set_yscale(figure.scale if isinstance(figure, Plot) else "log")
     axes.grid(axis="y", alpha=0.3)
     handles = axes.get_legend_handles_labels()
     # Below the axes: inside, it would cover bars.
@@ -205,7 +206,7 @@ def _draw_lines(axes: "mpl.axes.Axes", plot: Plot) -> None:
     for colour, (label, (x, y)) in zip(COLOURS, plot.series.items(), strict=False):
         axes.plot(x, y, "o-", label=label, color=colour)
     axes.set_xlabel(plot.x_label)
-    axes.set_xscale("log")
+    axes.set_xscale(plot.scale)
 
 
 def _draw_bars(axes: "mpl.axes.Axes", bars: Bars) -> None:

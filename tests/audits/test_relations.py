@@ -29,7 +29,7 @@ def draw(seed, m, rows, wrong=0.0, noise="normal"):
 
 def read(X, y, task, **settings):
     fit = Squared().bind(from_labels(X, y, task), FreeIntercepts())
-    return Tasks.of(fit, None, caution=0.5, **settings), np.array(fit.moments.weight)
+    return Tasks.of(fit, None, **settings), np.array(fit.moments.weight)
 
 
 def judge_row(tasks, weight):

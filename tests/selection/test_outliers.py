@@ -33,14 +33,14 @@ def variances(spread, free, m=200, seed=0):
 
 
 def test_equal_noise_is_pooled_and_unequal_noise_is_not():
-    alike, apart = (usual_variance(*variances(spread, 8)) for spread in (0.0, 1.5))
+    alike, apart = (usual_variance(*variances(spread, 8), 0.5) for spread in (0.0, 1.5))
     assert alike[0] == pytest.approx(1.0, rel=0.1)
     assert alike[1] > 50.0
     assert apart[1] < 4.0
 
 
 def test_few_tasks_say_little_about_each_other():
-    degrees = [usual_variance(*variances(0.0, 4, m))[1] for m in (3, 20, 500)]
+    degrees = [usual_variance(*variances(0.0, 4, m), 0.5)[1] for m in (3, 20, 500)]
     assert degrees[0] < degrees[1] < degrees[2]
     assert degrees[0] < 8.0
 
@@ -69,6 +69,16 @@ def test_noisy_tasks_are_no_outliers():
     sigma = np.exp(rng.uniform(-1.5, 1.5, size=100))[task]
     for noise in (rng.normal(size=len(y)), rng.standard_t(3, size=len(y))):
         assert find(X, y + sigma * noise, task, task_prior="mean") == []
+
+
+def test_one_feature_that_varies_makes_no_outliers_of_five_tasks():
+    named = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, y, task = draw(seed, 0.0, (40, 80), m=5)
+        y = y + 0.3 * X[:, 0] * rng.normal(size=5)[task]
+        named += bool(find(X, y, task, task_prior="mean"))
+    assert named <= 1
 
 
 def test_drifting_chains_have_no_outliers_but_jumps():

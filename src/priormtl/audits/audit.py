@@ -352,7 +352,7 @@ def _test_relations(
         fit = weighted.problem.fit.restrict(features)
         weight = np.array(fit.moments.weight)
         weight[weighted.outliers] = 0.0
-        tasks = Tasks.of(fit, None, judged=weight > 0, caution=0.5)
+        tasks = Tasks.of(fit, None, judged=weight > 0)
         if tasks.told:
             part = csr_array(D[inside][:, features])
             found = relation_tests(part, C[inside], tasks, weight, LEAST_SHARE)

@@ -3,10 +3,10 @@
 A statement is about numbers v_i = dᵀ p_i, one per task: a relation says that all are
 zero. Least squares on the rows of task i alone estimate v_i without any bias of prior,
 penalty or ties, with variance σ_i² dᵀ G_i⁻¹ d. σ_i² is the task's own, shrunken towards
-the others' as far as these are alike, with ν_i degrees of freedom (Smyth 2004; see
-``selection.outlier_test``), so that tasks may be as noisy as they like. Then
+the others' with ν degrees of freedom (Smyth 2004). How far these are alike is not
+known, so that there are several s_i and ν, with weights w (``selection.outlier_test``):
 
-    t_i = v̂_i / (s_i √(dᵀ G_i⁻¹ d)) ~ T_ν,    z_i = Φ⁻¹(T_ν(t_i)) ~ N(0, 1).
+    t_i = v̂_i / (s_i √(dᵀ G_i⁻¹ d)) ~ T_ν,    z_i = Φ⁻¹(Σ w T_ν(t_i)) ~ N(0, 1).
 
 A form of statements is a function from these scores to a ``StatementTest``: statistic,
 degrees of freedom, p-value. A relation can fail in all tasks alike or in each in its
@@ -67,15 +67,15 @@ def own_scores(
     known = (unknown <= OUTSIDE_ROWS * float(row @ row)) & (weight > 0)
     part = inside[known] / unit[known]
     found = np.sum(part * tasks.target[known], axis=1) - target[known]
-    errors = np.sqrt(np.sum(part**2, axis=1) * tasks.noise[known])
-    degrees = tasks.degrees[known]
+    noise, size = tasks.noise, np.sum(part**2, axis=1)
     # By the lower tail, which has digits where the upper one is 1.
-    t = np.abs(found) / errors
-    lower = ndtri(stdtr(degrees, -t))
+    t = np.abs(found) / np.sqrt(size * noise.variances[:, known])
+    lower = ndtri(noise.weights @ stdtr(noise.degrees[:, known], -t))
     # Where tails are zero, t stands for z, which it then is but for a factor.
-    z = np.sign(found) * np.where(np.isfinite(lower), -lower, t)
+    z = np.sign(found) * np.where(np.isfinite(lower), -lower, t[0])
     share = float(weight[known].sum() / max(weight.sum(), 1.0))
-    return Scores(z, 1.0 / errors, share, tasks.shared_degrees)
+    weights = 1.0 / np.sqrt(size * noise.variance[known])
+    return Scores(z, weights, share, noise.shared_degrees)
 
 
 def relation_test(scores: Scores) -> StatementTest:

@@ -11,11 +11,13 @@ the task's Gram matrix, G = Uᵀ U and z = U p + noise, the test statistic is
 Nothing in it is known, and each estimate counts with its degrees of freedom:
 
 - σ_i² is that of the task's own residuals, shrunken towards the others' as far as
-  these are alike: s_i² ~ s₀² F(f_i, d₀) (Smyth 2004). A cautious d₀ keeps tasks of
-  noisy rows, or of rows with heavy tails, from being named. p-values are averages
-  over σ_i².
-- τ² and κ are estimated by REML (Fellner 1986), τ² of features partly pooled and kept
-  from zero (Chung et al. 2013); their error turns χ² into F.
+  these are alike: s_i² ~ s₀² F(f_i, d₀) (Smyth 2004). Few tasks cannot tell d₀, so
+  that p-values are averages over its posterior, and over σ_i² given d₀.
+- τ² and κ are estimated by REML (Fellner 1986) without the task in question. Features
+  may vary differently: their τ² are moderated like the noise of tasks. On each axis of
+  Q the residual over its deviation is then Student's t, whose degrees of freedom are
+  those of τ² where it is all that varies, and more where noise does (Satterthwaite
+  1946). It enters Q as the normal variable with the same p-value (Wallace 1959).
 - Outliers hide each other. So tasks are first held against the closer half of tasks;
   those that then look apart go back one after the other, the closest first, until all
   that are left out differ from those that are in (outward testing: Rosner 1983).
@@ -45,17 +47,20 @@ MOST_BLOCK_STEPS = 10**6  # of eliminations over a graph
 COMMON = 1e3  # ties, in units of curvature, under which tasks have all in common
 
 # d₀: degrees of freedom of what tasks know about each other's noise.
-PRIOR_DEGREES = 2.0 ** np.arange(0.0, 8.5, 0.5)  # the last one: all alike
-CAUTION = 0.1  # quantile of d₀ that is used
+PRIOR_DEGREES = 2.0 ** np.arange(0.0, 9.0)  # the last one: all alike
+NEGLIGIBLE = 1e-4  # weight in the posterior of d₀
 KNOWN = 1e6  # degrees of freedom of a noise that is known
 
-POOLING = 5.0  # tasks that the mean variation of all features counts for
+CAUTION = 0.1  # quantile of d₀ of features
+NUDGE = 0.1  # of log τ², for a derivative
+LEAST = 0.01  # of a feature's τ², over that of all
 AWAY_FROM_ZERO = 1.0  # degrees of freedom taken from τ²: a prior density ∝ τ
-FIRST_STEPS, MORE_STEPS = 12, 6
+FIRST_STEPS, MORE_STEPS = 12, 8
 SETTLED = 0.02  # change of log τ²
 STRETCH = 1.5  # of steps in log τ², which are too short
 RIDGE = 1e-10  # of curvature, for what no task determines
-NODES = np.linspace(-1.0, 1.0, 33)  # of integrals over σ²
+LOOSE = 0.1  # p-value below which a task of the outer half is looked at again
+NODES = np.linspace(-1.0, 1.0, 17)  # of integrals over σ²
 OUTSIDE = 1e-8  # probability beyond them
 MOST_HALVES = 3
 ROUNDING = 1e-13  # of ties, in sums over tasks
@@ -100,7 +105,7 @@ def find_outliers(problem: Problem, solver: Solver) -> OutlierTest | None:
         if np.array_equal(last, out):
             break
         p = test(out, MORE_STEPS)
-    out = out & (p < limit)
+    out = out & (p < LOOSE)
     while True:
         p = test(out, MORE_STEPS)
         back = np.flatnonzero(out & (p >= limit))
@@ -108,7 +113,7 @@ def find_outliers(problem: Problem, solver: Solver) -> OutlierTest | None:
             break
         # Half of them at once, else many tasks would take many rounds.
         out[back[np.argsort(-p[back])][: (len(back) + 1) // 2]] = False
-    return OutlierTest(out, float(np.sqrt(prediction.tasks.usual_noise)), p)
+    return OutlierTest(out, float(np.sqrt(prediction.tasks.noise.usual)), p)
 
 
 def _minority(p: Array, label: Index) -> Mask:
@@ -150,32 +155,24 @@ def _squared_fit(problem: Problem, solver: Solver) -> tuple[SquaredFit, float | 
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """Least squares of each task: z = U p + noise, and an estimate of its noise."""
+    """Least squares of each task: z = U p + noise, and what is known of its noise."""
 
     root: Array  # U (m, r, d), zero where an axis is flat
     target: Array  # z (m, r)
     rank: Index  # (m,)
     unit: Array  # (d,) reciprocal variances of features
-    noise: Array  # (m,) variances σ²
-    degrees: Array  # (m,) degrees of freedom of these
-    usual_noise: float  # variance of a usual task
-    told: bool  # whether rows tell the noise; if not, what tasks leave stands for it
-    # Degrees of freedom of what all tasks' estimates of noise have in common, s₀².
-    shared_degrees: float = KNOWN
+    noise: "Noise"
+    told: bool = (
+        True  # whether rows tell the noise; else what tasks leave stands for it
+    )
 
     @classmethod
     def of(
-        cls,
-        fit: SquaredFit,
-        noise: float | None,
-        *,
-        judged: Mask | None = None,
-        caution: float = CAUTION,
+        cls, fit: SquaredFit, noise: float | None, *, judged: Mask | None = None
     ) -> Self:
         """Tied intercepts are taken as free: tasks are judged by coefficients.
 
-        ``judged`` are the tasks whose noise counts for the others, by default all;
-        ``caution`` is the quantile of d₀.
+        ``judged`` are the tasks whose noise counts for the others, by default all.
         """
         if fit.ties_means:
             fit = replace(fit, intercepts=FreeIntercepts())
@@ -193,60 +190,69 @@ class Tasks:
         turned = np.einsum("mdr,dm->mr", vectors, scale[:, np.newaxis] * linear)
         target = np.where(seen, turned / sizes, 0.0)
         root = np.where(seen, sizes, 0.0)[:, :, np.newaxis] * vectors.swapaxes(1, 2)
-        root = root / scale
         rank = seen.sum(axis=1)
+        known = Noise.known(1.0 if noise is None else noise, m)
+        tasks = cls(root / scale, target, rank, unit, known)
+        if noise is not None:
+            return tasks
         weight, squares = moments.weight, moments.yy
         if not fit.means_are_free:
             squares = squares + weight * moments.y_mean**2
         rest = np.maximum(squares - np.sum(target**2, axis=1), 0.0)
         free = np.maximum(weight - rank - float(fit.means_are_free), 0.0)
-        spread = np.trace(gram, axis1=1, axis2=2)
-        known = np.ones(m)
-        tasks = cls(root, target, rank, unit, known, KNOWN * known, 1.0, told=True)
-        if noise is not None:
-            return replace(tasks, noise=noise * known, usual_noise=noise)
-        usable = (free > 0) & (spread > 0) & (True if judged is None else judged)
+        usable = (free > 0) & (np.trace(gram, axis1=1, axis2=2) > 0)
+        if judged is not None:
+            usable &= judged
         if free[usable].sum() < FEWEST_FREE or not rest[usable].any():
             return replace(tasks, told=False)
+        return replace(tasks, noise=Noise.of(rest, free, usable))
+
+
+class Noise(NamedTuple):
+    """Variances of tasks' noise: a mixture of k scaled inverse χ² distributions."""
+
+    weights: Array  # (k,)
+    variances: Array  # (k, m)
+    degrees: Array  # (k, m)
+    usual: float  # variance of a usual task
+    shared_degrees: float  # of what all tasks' variances have in common, s₀²
+
+    @property
+    def variance(self) -> Array:
+        """One number per task: reciprocal mean precision (m,)."""
+        return np.asarray(1.0 / (self.weights @ (1.0 / self.variances)))
+
+    @classmethod
+    def known(cls, variance: float, m: int) -> Self:
+        """The same for all tasks."""
+        one = np.ones((1, m))
+        return cls(np.ones(1), variance * one, KNOWN * one, variance, KNOWN)
+
+    @classmethod
+    def of(cls, rest: Array, free: Array, usable: Mask) -> Self:
+        """From residual sums of squares and their degrees of freedom."""
         if usable.sum() == 1:  # there is no other task to learn from
-            own = np.where(usable, rest / np.maximum(free, 1.0), 1.0)
-            usual = float(own[usable][0])
-            return replace(
-                tasks, noise=own, degrees=np.maximum(free, 1.0), usual_noise=usual
-            )
-        usual, degrees = usual_variance(rest[usable], free[usable], caution)
-        shrunk = (degrees * usual + rest) / (degrees + free)
-        part = float(np.mean(degrees / (degrees + free[usable])))
-        return replace(
-            tasks,
-            noise=shrunk,
-            degrees=degrees + free,
-            usual_noise=usual,
-            shared_degrees=float(free[usable].sum()) / part**2,
-        )
-
-    def with_leftover_noise(self, squares: Array, kept: Mask) -> Self:
-        """Noise by what common coefficients leave of tasks: squares (m,)."""
-        seen = kept & (self.rank > 0)
-        usual, degrees = usual_variance(
-            squares[seen], self.rank[seen].astype(np.float64)
-        )
-        m = len(self.rank)
-        noise, free = np.full(m, usual), np.full(m, degrees)
-        return replace(self, noise=noise, degrees=free, usual_noise=usual)
+            degrees = np.maximum(free, 1.0)[np.newaxis]
+            own = np.where(usable, rest / degrees, 1.0)
+            return cls(np.ones(1), own, degrees, float(own[0, usable][0]), KNOWN)
+        weights, usual, d0 = variance_prior(rest[usable], free[usable])
+        degrees = d0[:, np.newaxis] + free
+        shrunk = ((d0 * usual)[:, np.newaxis] + rest) / degrees
+        part = float(weights @ np.mean(d0[:, np.newaxis] / degrees[:, usable], axis=1))
+        shared = float(free[usable].sum()) / part**2
+        return cls(weights, shrunk, degrees, float(weights @ usual), shared)
 
 
-def usual_variance(
-    squares: Array, free: Array, caution: float = CAUTION
-) -> tuple[float, float]:
-    """Fit s² ~ s₀² F(f, d₀) to variances s² = squares / free of tasks: s₀² and d₀.
+def variance_prior(squares: Array, free: Array) -> tuple[Array, Array, Array]:
+    """Fit s² ~ s₀² F(f, d₀) to variances s² = squares / free: weights, s₀² and d₀.
 
-    d₀ is a low quantile of its posterior, with a prior that is flat in its logarithm:
-    infinity says that all have the same variance, and small numbers that a task's own
-    variance is all that is known about it.
+    Large d₀ say that all have the same variance, and small ones that a variance of its
+    own is all that is known about each. The weights are the posterior of d₀ on a grid,
+    with a prior that is flat in 1/d₀, half the variance of log σ². Those that hardly
+    count are left out.
     """
-    usual = max(float(squares.sum() / free.sum()), np.finfo(float).tiny)
-    logs = np.log(np.maximum(squares / free, 1e-12 * usual))
+    least = 1e-12 * max(float(squares.sum() / free.sum()), np.finfo(float).tiny)
+    logs = np.log(np.maximum(squares / free, least))
     d0 = PRIOR_DEGREES[:, np.newaxis]
     mean = digamma(free / 2) - np.log(free / 2) - digamma(d0 / 2) + np.log(d0 / 2)
     precision = 1.0 / (polygamma(1, free / 2) + polygamma(1, d0 / 2))
@@ -255,13 +261,32 @@ def usual_variance(
     density = gammaln((free + d0) / 2) - gammaln(free / 2) - gammaln(d0 / 2)
     density += 0.5 * free * (np.log(free / d0) + x)
     density -= 0.5 * (free + d0) * np.log1p(free / d0 * np.exp(x))
-    likelihood = density.sum(axis=1)
-    posterior = np.exp(likelihood - likelihood.max())
-    place = int(np.searchsorted(np.cumsum(posterior) / posterior.sum(), caution))
-    return float(np.exp(centre[place])), float(PRIOR_DEGREES[place])
+    posterior = density.sum(axis=1) - np.log(PRIOR_DEGREES)
+    weights = np.exp(posterior - posterior.max())
+    counts = weights > NEGLIGIBLE * weights.sum()
+    weights = weights[counts] / weights[counts].sum()
+    return weights, np.exp(centre[counts]), PRIOR_DEGREES[counts]
+
+
+def usual_variance(squares: Array, free: Array, quantile: float) -> tuple[float, float]:
+    """s₀² and d₀ of ``variance_prior`` at a quantile of d₀."""
+    weights, usual, d0 = variance_prior(squares, free)
+    place = min(int(np.searchsorted(np.cumsum(weights), quantile)), len(d0) - 1)
+    return float(usual[place]), float(d0[place])
 
 
 # What the other tasks predict.
+
+
+class Spread(NamedTuple):
+    """What is known about the variation between tasks."""
+
+    coef: Array  # (m, d) means of coefficients given the rows that count
+    covariance: Array  # (m, d, d) of these
+    variance: Array  # τ² (d,)
+    share: Array  # (d,) of τ² in the variance of a usual task's own estimates
+    degrees: Array  # (d,) of freedom of that variance
+    shared_degrees: float  # of what they have in common
 
 
 @dataclass(eq=False)
@@ -272,14 +297,12 @@ class Prediction:
     order: Elimination  # of tasks, then what is smooth over them
     own: Mask  # edges with variance τ²; the others are those of a walk
     walk_rank: int  # of the Laplacian of the others
-    spread: Array  # τ² (d,)
+    scale: float = 0.0  # τ² of features of variance 1
     stiffness: float = 1.0  # κ
-    freedom: float = 1.0  # degrees of freedom of τ² and κ
 
     @classmethod
     def of(cls, tasks: Tasks, laplacian: Laplacian) -> Self:
         """Start from a variation as large as noise."""
-        start = np.zeros(len(tasks.unit))
         graph = TieGraph.of(laplacian)
         m = laplacian.m
         if laplacian.pairs():
@@ -292,7 +315,7 @@ class Prediction:
             order = Elimination.plan(walks, MOST_BLOCK_STEPS)
             if order is not None:
                 own = np.arange(len(weight)) < m
-                return cls(tasks, order, own, graph.rank, start)
+                return cls(tasks, order, own, graph.rank)
             # Too dense a graph to follow: all its tasks are alike.
             label = laplacian.components
             members = [np.flatnonzero(label == k) for k in range(label.max() + 1)]
@@ -300,124 +323,185 @@ class Prediction:
         order = Elimination.plan(graph, MOST_BLOCK_STEPS)
         if order is None:
             raise RuntimeError("a star of tasks could not be eliminated")
-        return cls(tasks, order, np.ones(len(graph.weight), bool), 0, start)
+        return cls(tasks, order, np.ones(len(graph.weight), bool), 0)
 
     def p_values(self, out: Mask, steps: int) -> Array:
         """P-value of each task against all others that are not ``out``."""
         if not self.tasks.told:
-            # Variation and noise cannot be told apart: common coefficients.
-            even = np.ones(len(out))
-            self.tasks = replace(self.tasks, noise=even)
-            self.spread = 1e-6 * self._noise_spread()
-            squares = self._residuals(out, *self._solve(out, 0))[0].sum(axis=1)
-            self.tasks = self.tasks.with_leftover_noise(squares, ~out)
+            self._take_leftovers_for_noise(out)
             steps = 0
-        if not self.spread.any():
-            self.spread = self._noise_spread()
-        squares, predicted = self._residuals(out, *self._solve(out, steps))
-        # Average over σ² / s² ~ ν / χ²_ν, on a grid of its logarithm.
-        tasks, nu = self.tasks, self.tasks.degrees[:, np.newaxis]
-        low, high = (np.log(nu / chdtri(nu, q)) for q in (OUTSIDE, 1.0 - OUTSIDE))
-        log = 0.5 * (low + high) + 0.5 * (high - low) * NODES
-        density = -0.5 * nu * (log + np.exp(-log))
-        weights = np.exp(density - density.max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
-        total = np.exp(log)[:, :, np.newaxis] + predicted[:, np.newaxis, :]
-        statistic = np.sum(squares[:, np.newaxis, :] / total, axis=2)
-        # τ² has `freedom` degrees where it is all that varies, 1/share as many else.
-        rank = np.maximum(tasks.rank, 1)[:, np.newaxis]
-        varied = np.sum(tasks.root**2 @ self.spread, axis=1)[:, np.newaxis]
-        varied /= rank * tasks.noise[:, np.newaxis]
-        share = np.minimum(rank * varied / total.sum(axis=2), 1.0)
-        usual = float(np.median(varied / (1.0 + varied)))
-        error = np.maximum(share, 1e-3) ** 2 / (self.freedom * max(usual, 1e-3))
-        tails = fdtrc(rank, 1.0 / error, statistic / rank)
-        return np.asarray(np.sum(weights * tails, axis=1))
+        if not self.scale:
+            self.scale = self._noise_scale()
+        spread, noise = self._solve(out, steps), self.tasks.noise
+        residuals = self._residuals(out, spread)
+        p = np.zeros(len(out))
+        for weight, variance, degrees in zip(*noise[:3], strict=True):
+            ratio = np.log(variance / noise.variance)[:, np.newaxis]
+            nu = 1.0 / (1.0 / degrees[:, np.newaxis] + 1.0 / noise.shared_degrees)
+            # Average over σ² / s² ~ ν / χ²_ν, on a grid of its logarithm.
+            low, high = (np.log(nu / chdtri(nu, q)) for q in (OUTSIDE, 1.0 - OUTSIDE))
+            log = 0.5 * (low + high) + 0.5 * (high - low) * NODES
+            density = -0.5 * nu * (log + np.exp(-log))
+            density = np.exp(density - density.max(axis=1, keepdims=True))
+            tails = self._tails(np.exp(log + ratio), residuals, spread)
+            p += weight * np.sum(density * tails, axis=1) / density.sum(axis=1)
+        return p
 
-    def _noise_spread(self) -> Array:
-        """Variances of coefficients, as those of estimates from a task's rows (d,)."""
+    def _tails(
+        self, noise: Array, residuals: tuple[Array, ...], spread: "Spread"
+    ) -> Array:
+        """P-values for each of k variances of noise, over those of ``tasks`` (m, k)."""
+        squares, predicted, ways = residuals
+        total = noise[:, :, np.newaxis] + predicted[:, np.newaxis, :]
+        # A usual task's estimate would differ from its prediction by `usual`, which
+        # is known with `degrees` (Satterthwaite 1946 where features mix).
+        parts = ways * (spread.variance / spread.share)
+        usual = predicted + parts.sum(axis=2) - ways @ spread.variance
+        parts /= np.maximum(parts.sum(axis=2, keepdims=True), np.finfo(float).tiny)
+        error = usual**2 * np.sum(parts**2 / spread.degrees, axis=2)
+        nu = 1.0 / np.maximum(error[:, np.newaxis, :] / total**2, 1.0 / KNOWN)
+        # Squares of Student's t as those of normal variables (Wallace 1959).
+        t2 = squares[:, np.newaxis, :] / total
+        z2 = ((8.0 * nu + 1.0) / (8.0 * nu + 3.0)) ** 2 * nu * np.log1p(t2 / nu)
+        # What all variances have in common is wrong by the same factor for all axes.
+        rank = np.maximum(self.tasks.rank, 1)[:, np.newaxis]
+        share = np.sum(usual[:, np.newaxis, :] / total, axis=2) / rank
+        shared = spread.shared_degrees / np.maximum(share, 1e-3) ** 2
+        return np.asarray(fdtrc(rank, shared, z2.sum(axis=2) / rank))
+
+    def _take_leftovers_for_noise(self, out: Mask) -> None:
+        """Take what common coefficients leave of tasks as their noise.
+
+        For rows that cannot tell variation and noise apart.
+        """
+        m, rank = len(out), self.tasks.rank
+        self.tasks = replace(self.tasks, noise=Noise.known(1.0, m))
+        self.scale = 1e-6 * self._noise_scale()
+        squares = self._residuals(out, self._solve(out, 0))[0].sum(axis=1)
+        seen = ~out & (rank > 0)
+        prior = variance_prior(squares[seen], rank[seen].astype(np.float64))
+        weights, usual, d0 = (np.asarray(part) for part in prior)
+        every = np.ones(m)
+        noise = Noise(
+            weights,
+            np.outer(usual, every),
+            np.outer(d0, every),
+            float(weights @ usual),
+            KNOWN,
+        )
+        self.tasks = replace(self.tasks, noise=noise)
+
+    def _noise_scale(self) -> float:
+        """τ² as large as variances of estimates from a usual task's rows."""
         tasks = self.tasks
-        curvature = np.einsum("mrd,d->m", tasks.root**2, tasks.unit) / tasks.noise
+        curvature = np.einsum("mrd,d->m", tasks.root**2, tasks.unit)
+        curvature = curvature / tasks.noise.variance
         usual = curvature[curvature > 0] / len(tasks.unit)
-        return tasks.unit / (float(np.median(usual)) if len(usual) else 1.0)
+        return 1.0 / float(np.median(usual)) if len(usual) else 1.0
 
-    def _solve(self, out: Mask, steps: int) -> tuple[Array, Array]:
-        """Coefficients (m, d) and their covariances (m, d, d), rows of ``out`` unused.
+    def _solve(self, out: Mask, steps: int) -> Spread:
+        """Coefficients and how they vary, rows of ``out`` unused.
 
         Steps of Fellner and Schall: a variance is its energy over its degrees of
-        freedom, those of its edges less what is not known about them.
+        freedom, those of its edges less what is not known about them. First τ² is the
+        same for all features, in units of their variances. Then features whose
+        estimates vary more or less than that get one of their own, moderated like the
+        noise of tasks.
         """
-        tasks, graph = self.tasks, self.order.graph
+        tasks, own = self.tasks, self.own
         m, d = len(tasks.rank), len(tasks.unit)
-        root = tasks.root / np.sqrt(tasks.noise)[:, np.newaxis, np.newaxis]
+        n_nodes, rank = self.order.graph.n_nodes, self.order.graph.rank
+        deviation = np.sqrt(tasks.noise.variance)[:, np.newaxis]
+        root = tasks.root / deviation[:, :, np.newaxis]
         root[out] = 0.0
-        pivots = np.zeros((graph.n_nodes, d, d))
+        pivots = np.zeros((n_nodes, d, d))
         pivots[:m] = root.swapaxes(1, 2) @ root
         ridge = np.einsum("mdd->d", pivots) / max(1, m)
         pivots += RIDGE * np.diag(np.where(ridge > 0, ridge, 1.0))
-        right = np.zeros((graph.n_nodes, d, 1))
-        scaled = tasks.target / np.sqrt(tasks.noise)[:, np.newaxis]
-        right[:m, :, 0] = np.einsum("mrd,mr->md", root, scaled)
-        own, start = self.own, self._noise_spread()
-        for step in range(steps + 1):
+        right = np.zeros((n_nodes, d, 1))
+        right[:m, :, 0] = np.einsum("mrd,mr->md", root, tasks.target / deviation)
+
+        def eliminate(spread: Array) -> tuple[Array, Array, Array, Array]:
+            """Coefficients, covariances; energy and unknown part of edges, over τ²."""
+            graph = self.order.graph
             weight = np.where(own, 1.0, self.stiffness) * graph.weight
             order = replace(self.order, graph=replace(graph, weight=weight))
             # Strong ties are rounded: no data may be as weak as that.
-            held = ROUNDING * float(weight.max()) / self.spread
-            factor = order.factorise(pivots + np.diag(held), 1.0 / self.spread)
+            held = ROUNDING * float(weight.max()) / spread
+            factor = order.factorise(pivots + np.diag(held), 1.0 / spread)
             coef = factor.solve(right)[:, :, 0]
             nodes, edges = factor.selected_inverse()
-            if step == steps:
-                break
             kept = np.diagonal(edges[: len(weight)], axis1=1, axis2=2)
-            ends = [
-                np.diagonal(nodes[e], axis1=1, axis2=2)
-                for e in (graph.first, graph.second)
-            ]
-            unknown = weight[:, np.newaxis] * (ends[0] + ends[1] - 2.0 * kept)
-            energy = (
-                weight[:, np.newaxis] * (coef[graph.first] - coef[graph.second]) ** 2
-            )
-            known = graph.rank - self.walk_rank - unknown[own].sum(axis=0) / self.spread
-            known = np.maximum(known, 1e-6)
-            total = energy[own].sum(axis=0) / tasks.unit
-            left = max(known.sum() - AWAY_FROM_ZERO, 0.3 * known.sum())
-            pooled = total.sum() / left
-            ratio = (POOLING * pooled + total) / (POOLING + known)
-            ratio = ratio * tasks.unit / self.spread
-            # Degrees of freedom of Σ τ²: fewer where few features vary (Satterthwaite).
-            parts = ratio * self.spread / tasks.unit
-            freedom = float(parts.sum() ** 2 / np.sum(parts**2 / known))
-            change = float(np.abs(np.log(ratio)).max())
-            spread = np.clip(self.spread * ratio**STRETCH, 1e-5 * start, 1e8 * start)
+            sides = (nodes[graph.first], nodes[graph.second])
+            ends = sum(np.diagonal(side, axis1=1, axis2=2) for side in sides)
+            over = weight[:, np.newaxis] / spread
+            energy = over * (coef[graph.first] - coef[graph.second]) ** 2
+            return coef[:m], nodes[:m], energy, over * (ends - 2.0 * kept)
+
+        start = self._noise_scale()
+        for _ in range(steps):
+            *_, energy, unknown = eliminate(self.scale * tasks.unit)
+            known = d * (rank - self.walk_rank) - float(unknown[own].sum())
+            stretch = STRETCH
+            if self.walk_rank:
+                known = max(known - AWAY_FROM_ZERO, 0.3 * known)
+            else:  # exact where tasks have rows alike
+                stretch = d * max(1, rank - 1) / max(known, 1e-6)
+            grown = (float(energy[own].sum()) / max(known, 1e-6)) ** min(stretch, 10.0)
+            scale = self.scale * float(np.clip(grown, 0.1, 10.0))
+            scale = float(np.clip(scale, 1e-3 * start, 1e8 * start))
+            change = abs(np.log(scale / self.scale))
             if self.walk_rank:
                 # All features walk by the same share of their τ².
-                unsure = float(np.sum(unknown[~own] / self.spread))
-                steady = max(d * self.walk_rank - unsure, 1e-6)
-                walk = float(np.sum(energy[~own] / self.spread)) / steady
-                grown = float(np.mean(spread) / np.mean(self.spread))
-                self.stiffness *= grown / max(walk, 1e-6) ** STRETCH
+                steady = max(d * self.walk_rank - float(unknown[~own].sum()), 1e-6)
+                walk = float(energy[~own].sum()) / steady
+                self.stiffness *= scale / self.scale / max(walk, 1e-6) ** STRETCH
                 self.stiffness = float(np.clip(self.stiffness, 1e-4, 1e6))
-                freedom, change = freedom + steady, max(change, abs(np.log(walk)))
-            self.spread, self.freedom = spread, max(freedom, 1.0)
+                change = max(change, abs(np.log(walk)))
+            self.scale = scale
             if change < SETTLED:
-                steps = step + 1
-        return coef[:m], nodes[:m]
+                break
+        spread = self.scale * tasks.unit
+        coef, covariance, energy, unknown = eliminate(spread)
+        # What estimates of τ² are worth: the information about log τ² is half of
+        # known − d known / d log τ², and known² / information are its degrees.
+        most = max(1.0, float(np.sum(~out & (tasks.rank > 0)) - 1.0))
+        known = np.clip(rank - unknown.sum(axis=0), 1e-6, most)
+        later = rank - eliminate(np.exp(NUDGE) * spread)[3].sum(axis=0)
+        information = known - (later - known) / NUDGE
+        information = np.clip(information, known**2 / most, known)
+        degrees, share = known**2 / information, information / known
+        ratio, prior_degrees = np.ones(d), 0.0
+        if steps:
+            ratio = energy.sum(axis=0) / known
+            if d > 1:
+                prior_degrees = usual_variance(degrees * ratio, degrees, CAUTION)[1]
+            usual = float(degrees @ ratio / degrees.sum())
+            ratio = (prior_degrees * usual + degrees * ratio) / (
+                prior_degrees + degrees
+            )
+            # Usual estimates vary by τ² and noise, which stays what it was.
+            grown = np.maximum(1.0 + (ratio - 1.0) / share, LEAST)
+            ratio = 1.0 + share * (grown - 1.0)
+            coef, covariance, *_ = eliminate(grown * spread)
+            spread, share = grown * spread, grown * share / ratio
+        part = float(np.mean(prior_degrees / (prior_degrees + degrees)))
+        shared = float(degrees.sum()) / max(part, 1e-3) ** 2
+        return Spread(coef, covariance, spread, share, prior_degrees + degrees, shared)
 
-    def _residuals(
-        self, out: Mask, coef: Array, covariance: Array
-    ) -> tuple[Array, Array]:
+    def _residuals(self, out: Mask, spread: Spread) -> tuple[Array, Array, Array]:
         """Squared residuals of predictions, and variances of these, over noise (m, r).
 
         A task that is in has taken part in ``coef``. With M = U C Uᵀ / σ², what the
         others predict leaves (I − M)⁻¹ of its residual, of covariance σ² (I − M)⁻¹.
         """
         tasks = self.tasks
-        scale = np.sqrt(tasks.noise)[:, np.newaxis]
+        scale = np.sqrt(tasks.noise.variance)[:, np.newaxis]
         root = tasks.root / scale[:, :, np.newaxis]
-        left = tasks.target / scale - np.einsum("mrd,md->mr", root, coef)
-        values, vectors = np.linalg.eigh(root @ covariance @ root.swapaxes(1, 2))
+        left = tasks.target / scale - np.einsum("mrd,md->mr", root, spread.coef)
+        values, vectors = np.linalg.eigh(root @ spread.covariance @ root.swapaxes(1, 2))
         values = np.maximum(values, 0.0)
         part = np.where(out[:, np.newaxis], 1.0, np.maximum(1.0 - values, 1e-8))
         left = np.einsum("mrs,mr->ms", vectors, left)
-        return (left / part) ** 2, values / part
+        ways = np.einsum("mrs,mrd->msd", vectors, root) ** 2
+        return (left / part) ** 2, values / part, ways
