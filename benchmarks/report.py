@@ -165,9 +165,9 @@ def write_index(names: Sequence[str], machine: Mapping[str, str]) -> None:
     page = (
         "# Benchmarks\n\n"
         "Made by `make bench`, or `make bench QUICK=1` for a part; every line is "
-        "computed from the run and the commit named in its last columns. Times of one "
-        "thread are CPU times: medians of repeats, with the shortest and the longest "
-        "in brackets. Ratios are those of the medians, before rounding. Gaps are "
+        "computed from the run and the commit named in its last columns (older: before "
+        "commits were recorded). Times of one thread are CPU times: medians of "
+        "repeats, with the shortest and the longest in brackets. Ratios are those of the medians, before rounding. Gaps are "
         "duality gaps as a share of the objective at P = 0, evaluated by our "
         "certificate for everybody. The JSON file beside each page keeps every "
         "repeat.\n\n"
@@ -230,7 +230,7 @@ def _index_rows(name: str, facts: dict) -> list[tuple[str, ...]]:
             bar["measured"],
             _verdict(bar["met"]),
             facts["kind"],
-            facts.get("commit", "unknown"),
+            facts.get("commit", "older"),
         )
         for bar in facts["bars"]
     ]
