@@ -166,14 +166,14 @@ def write_index(names: Sequence[str], machine: Mapping[str, str]) -> None:
     page = (
         "# Benchmarks\n\n"
         "Made by `make bench`, or `make bench QUICK=1` for a part; every line is "
-        "computed from the run and the commit named in its last columns. Times of one "
-        "thread are CPU times: medians of repeats, with the shortest and the longest "
-        "in brackets. Ratios are those of the medians, before rounding. Gaps are "
-        "duality gaps as a share of the objective at P = 0, evaluated by our "
-        "certificate for everybody. The JSON file beside each page keeps every "
-        "repeat.\n\n"
-        "The machine has two cores, and often other work to do: what is compared takes "
-        "turns, and each page gives the load average before and after. A core that is "
+        "computed from the run and the commit named in its last columns (older: before "
+        "commits were recorded). Times of one thread are CPU times: medians of "
+        "repeats, with the shortest and the longest in brackets. Ratios are those of "
+        "the medians, before rounding. Gaps are duality gaps as a share of the "
+        "objective at P = 0, evaluated by our certificate for everybody. The JSON file "
+        "beside each page keeps every repeat.\n\n"
+        "Our machine often has other work to do: what is compared takes turns, and "
+        "each page gives the load average before and after. A core that is "
         "shared takes more CPU time for the same work, most of all for fits of a few "
         "milliseconds (we have seen twice as much).\n\n"
         "[Large fits, on a processor and on a graphics card](gpu.md) have a page of "
@@ -231,7 +231,7 @@ def _index_rows(name: str, facts: dict) -> list[tuple[str, ...]]:
             bar["measured"],
             _verdict(bar["met"]),
             facts["kind"],
-            facts.get("commit", "unknown"),
+            facts.get("commit", "older"),
         )
         for bar in facts["bars"]
     ]
