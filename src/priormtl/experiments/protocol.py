@@ -219,7 +219,7 @@ WORDS = Budget((0.1, 0.01, 0.001), (0.0, 1.0, 10.0, 100.0), (0.0, 0.1, 1.0))
 LETTERS = Budget((0.3, *SIX), (0.0, 0.1, 1.0, 10.0, 100.0), (0.0, 0.1, 1.0, 10.0))
 QUICK = Budget((0.03, 0.003), (0.0, 1.0), (1.0,))
 QUICK_IMAGES = 3  # per class
-SCHOOL_SIZES = (3, 5, 10, 50)
+SCHOOL_SIZES = (3, 5, 10)
 SARCOS_SIZES = (5, 10, 20, 100)
 IMAGE_SIZES = (2, 5, 10, 20, 50)
 PROTOCOLS = {
@@ -227,7 +227,7 @@ PROTOCOLS = {
     for protocol in (
         Protocol("school", draw_per_task, SCHOOL_SIZES, SCHOOL, 100, 1e-5),
         Protocol("sarcos", draw_shared, SARCOS_SIZES, SARCOS, 100, 1e-5),
-        Protocol("yale", draw_images, (2, 4), FACES, 12, 1e-2),
+        Protocol("yale", draw_images, (2,), FACES, 12, 1e-2),
         Protocol("mnist", draw_images, IMAGE_SIZES, DIGITS, 6, 1e-2),
         Protocol("letter", draw_images, IMAGE_SIZES, WORDS, 36, 1e-2),
         Protocol("letter_uci", draw_images, (2, 5, 20), LETTERS, 36, 1e-2),

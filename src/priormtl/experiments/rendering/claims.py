@@ -128,6 +128,22 @@ def _judge_rate(evidence: Evidence, algorithm: str, bound: str) -> Finding | Non
     return Finding(verdict, f"Excess against the bound: {'; '.join(parts)} (Figure 1).")
 
 
+def _judge_papers_rate(evidence: Evidence) -> Finding | None:
+    found = _judge_rate(
+        evidence, "linear, paper's constants", "theorem, paper's constants"
+    )
+    if found is None:
+        return None
+    # One counterexample is enough: T7 and the last tests of tests/test_errata.py.
+    text = (
+        f"{found.evidence} But the tests of the errata have four tasks with epsilon = "
+        "50 whose excess is above 1 after 50 steps where the bound is below 1e-10; and "
+        "with these constants the method diverges on Yale (images of norm one, epsilon "
+        "= 100) and on School (epsilon = 5000)."
+    )
+    return Finding(FAILED, text)
+
+
 def _judge_constants(evidence: Evidence) -> Finding | None:
     parts = []
     for problem in _problems(evidence):
@@ -317,9 +333,7 @@ FACES = (("yale", "auc"), ("orl", "auc"))
 CLAIMS: Mapping[str, Callable[[Evidence], Finding | None]] = {
     "Constants L and σ of the smooth part": _judge_constants,
     "Theorem: Algorithm 3 converges at the linear rate, with the paper's constants": (
-        lambda e: _judge_rate(
-            e, "linear, paper's constants", "theorem, paper's constants"
-        )
+        _judge_papers_rate
     ),
     "The same theorem with the true constants": (
         lambda e: _judge_rate(e, "linear", "theorem")
