@@ -273,7 +273,7 @@ class LinearMultiTask(MultiTaskEstimator):
                 self.statistics_ = learned
         if isinstance(self, RegressorMixin):
             self.task_r2_ = training_r2(posed.moments, self.coef_, self.intercept_)
-            if not hasattr(self, "statistics_"):
+            if not (has_outliers or hasattr(self, "statistics_")):
                 self._keep_errors(posed, solution)
         if has_outliers:
             self.shared_coef_ = np.ascontiguousarray((solution.coef / scale).T)
@@ -288,9 +288,13 @@ class LinearMultiTask(MultiTaskEstimator):
         if self.penalty != "l21" or m * k**3 > MOST_STEPS:
             return
         errors = task_errors(posed.moments, self.coef_, self.intercept_)
-        with suppress(ValueError, np.linalg.LinAlgError):  # too large, or singular
-            found = covariances(posed, solution.coef, errors)
-            self._saved_errors = StandardErrors.of(found)
+        with (
+            suppress(ValueError, np.linalg.LinAlgError),  # too large, or singular
+            np.errstate(all="ignore"),
+        ):
+            found = StandardErrors.of(covariances(posed, solution.coef, errors))
+            if np.isfinite(found.coef).all():
+                self._saved_errors = found
 
     def _adopt_between(self, between: tuple[float, ...]) -> None:
         """Publish how strongly groups of nested tasks are coupled, against tasks."""
