@@ -17,9 +17,9 @@ gradient step, so that it converges from everywhere. Newton's equations are solv
 conjugate gradients, preconditioned by Cholesky factors of the tasks' own blocks, all at
 once, or, where ties dominate, by modes of the mean block with tasks tied exactly.
 
-From zero, a few accelerated proximal gradient steps come first: each is a tenth of a
-Newton step's operations, and together they find most rows. What is left is bound by the
-time to launch operations wherever Gram matrices are small, so there are few of them.
+Where Gram matrices are not large, the time to launch operations counts. There a few
+accelerated proximal gradient steps lead away from zero: each launches a tenth of a
+Newton step's operations, and together they find most rows.
 
 Everything is in double precision. Arrays are (m, k), tasks first.
 """
@@ -44,6 +44,7 @@ MEMO = "layout of device Newton"
 USUAL_TOL = 3e-7  # gap that a first step aims at, per unit of the objective at zero
 SHARE = 1e-3  # of the gap that later steps leave
 FIRST_STEPS = 30  # accelerated ones, from zero
+QUICKLY_READ = 2**27  # numbers of Gram matrices (1 GB), up to which they pay
 POWER_STEPS, MARGIN = 12, 1.05  # for the largest eigenvalue, which they underestimate
 MOST_NEWTON_STEPS = 50  # in one step of the method
 MOST_CG_STEPS = 300
@@ -365,7 +366,9 @@ class Run:
 
     def minimise(self, goal: float) -> None:
         """Steps until the gap is at most ``goal``, or nothing falls any more."""
-        if self.gap > goal and not bool(self.Q[:, self.quadratic.n_intercepts :].any()):
+        q = self.quadratic
+        small = q.gram.numel() <= QUICKLY_READ
+        if small and self.gap > goal and not bool(self.Q[:, q.n_intercepts :].any()):
             self._find_rows()
         for _ in range(MOST_NEWTON_STEPS):
             if self.gap <= goal:
