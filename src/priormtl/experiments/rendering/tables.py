@@ -483,8 +483,9 @@ def interval_table(measurements: Measurements) -> Table | None:
         "Better / even / worse at 95 %. Ours: smaller part of the split over the "
         "larger one in the correction, which all other tables use; usual: test rows "
         "over training rows, after Nadeau and Bengio, never shorter than ours; the two "
-        "differ where tests are the larger part. Holm: adjusted for all comparisons "
-        "of the family."
+        "differ where tests are the larger part. So findings from small training sets "
+        "depend on this choice: those of the learning curves, and those on School and "
+        "Sarcos. Holm: adjusted for all comparisons of the family."
     )
     title = "What intervals and multiplicity change"
     return measured_table(title, heads, rows, (note,), NO_RUNS)
