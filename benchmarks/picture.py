@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.data import NEARBY
 from benchmarks.report import FOLDER
-from benchmarks.workloads.tables import PROTOCOLS, ratios_of, read_usual
+from benchmarks.workloads.tables import PROTOCOLS, read_usual
 from priormtl import plotting
 
 WAYS = {  # ways that were run on all tables by both protocols
@@ -40,7 +40,8 @@ def main() -> None:
     for ax, protocol in zip(axes, PROTOCOLS, strict=True):
         values = {"priormtl": [numbers[name][protocol]["ratio"] for name in numbers]}
         for way, words in WAYS.items():
-            values[words] = ratios_of(way, protocol, usual, list(numbers))
+            scores = [usual[name, protocol] for name in numbers]
+            values[words] = [one[way] / min(one.values()) for one in scores]
         for place, (words, ratios) in enumerate(values.items()):
             colour = OURS if words == "priormtl" else OTHERS
             # Dots that would lie on each other are moved apart, in a fixed order.
