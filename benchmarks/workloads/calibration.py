@@ -759,9 +759,9 @@ def _power_section(power: dict[tuple[Regime, int, float], Power]) -> Section:
         "in ten of them if it knew the noise. The F test is what an analysis of "
         "variance could reach that knows everything except how much tasks vary: noise "
         "is normal and known, all features vary alike, and the other tasks are known "
-        "to be no outliers. Its power is computed, not simulated. No test that also "
-        "holds its level where tasks vary can be much better. Ours has to estimate the "
-        "noise of each task, and how much each feature varies, too.",
+        "to be no outliers. Its power is computed, not simulated. We know of no test "
+        "that is much better and holds its level where tasks vary. Ours has to "
+        "estimate the noise of each task, and how much each feature varies, too.",
         Table(head, rows),
         [plot],
     )
