@@ -285,7 +285,9 @@ def _other_bars(others: dict[str, Judged]) -> list[Bar]:
     shares = {name: one.coverage for name, one in others.items()}
     new = min(others, key=lambda name: others[name].unseen)
     rows = np.array([one.rows for one in others.values()], float)
-    sizes = np.average([one.by_size for one in others.values()], axis=0, weights=rows)
+    # Where all tasks are of one size, some thirds are empty.
+    thirds = np.ma.masked_invalid([one.by_size for one in others.values()])
+    sizes = np.ma.average(thirds, axis=0, weights=rows)
     low, high = min(shares.values()), max(shares.values())
     return [
         _range("coverage on every one of the other tables", low, high, COVERED),
