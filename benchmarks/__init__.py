@@ -14,3 +14,9 @@ os.environ.update(
         "1",
     )
 )
+
+import sys
+from pathlib import Path
+
+# Twins of methods live beside the tests; some packages install a "tests" of their own.
+sys.path.append(str(Path(__file__).parents[1] / "tests"))

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from tests.naive_twins import Run, naive_dirty, naive_robust, naive_trace
 
 from benchmarks.data import MissingDataError, Rows, load_school, take_rows
 from benchmarks.duel import GAP, Duel, duel_section
 from benchmarks.report import Bar, Report, milliseconds, times
 from benchmarks.timing import geometric_mean, side_by_side
+from naive_twins import Run, naive_dirty, naive_robust, naive_trace
 from priormtl.data import TaskData, from_labels, summarize_tasks
 from priormtl.losses import NoIntercepts, Squared, SumFit
 from priormtl.penalties import Dirty, Nuclear, Penalty, Robust
