@@ -158,7 +158,7 @@ class PriorAudit(Tabled):
     def _opening(self) -> list[str]:
         """Sentences: did the prior help, and which relations are contradicted."""
         lines = [str(self.helped) if self.helped else f"Not judged: {self.reason}"]
-        if self.helped_tuned:
+        if self.helped_tuned and str(self.helped_tuned) != str(self.helped):
             lines.append(f"Each with its own best lam: {self.helped_tuned}")
         for kind, title in KINDS.items():
             relations = [r for r in self.relations if r.kind == kind]

@@ -113,7 +113,8 @@ def show_demonstration(folder: Path) -> None:
     data.write_example(folder)
     drawn = _draw_curve(folder / CURVE, curve)
     audit = _fit_example(folder)
-    _print(console, str(audit).split("\n\n")[0])
+    opening = str(audit).split("\n\n")[0]
+    _print(console, f"What the patients of the example alone can tell:\n{opening}")
     files = [*data.FILES, MODEL]
     files += [f"{CURVE}.png", f"{CURVE}.svg"] if drawn else []
     console.print(f"wrote {folder}/: {', '.join([*files, PAGE])}", highlight=False)

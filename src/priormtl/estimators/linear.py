@@ -344,8 +344,8 @@ class LinearMultiTask(MultiTaskEstimator):
         ----------
         level : float, optional
             Confidence level, such as 0.95, of intervals of coefficients and of the
-            effects of tasks. Needs a regressor that was fitted to more rows than
-            features; see Notes.
+            effects of tasks. Needs a regressor with at least one selected feature;
+            see Notes.
 
         Returns
         -------
@@ -384,9 +384,9 @@ class LinearMultiTask(MultiTaskEstimator):
         statistics = getattr(self, "statistics_", None)
         if statistics is None or not isinstance(self, RegressorMixin):
             raise ValueError(
-                f"level={level:g} needs the statistics of a fit: got a model without "
-                "them (a classifier, or one of fewer rows than features); fit a "
-                "regressor, or use level=None."
+                f"level={level:g} needs a regressor with selected features that is "
+                "not too large: got a classifier, or a model without standard errors; "
+                "use level=None."
             )
         if self.penalty != "l21":
             raise ValueError(
