@@ -35,7 +35,7 @@ def check_strengths(name: str, values: Any) -> Array:
 
 
 def check_jobs(value: Any) -> int:
-    """Number of threads: None is one, −1 as many as there are processors."""
+    """Number of workers: None is one, −1 as many as there are processors."""
     if value is None:
         return 1
     if isinstance(value, bool) or not isinstance(value, Integral) or value == 0:

@@ -24,6 +24,7 @@ from priormtl.selection import (
     count_paths,
     mean_scores,
     propose_outliers,
+    run_jobs,
     search,
 )
 
@@ -80,6 +81,52 @@ def test_threads_change_no_bit(result):
     for n_jobs in (2, 5):
         other = search([structure()], SOLVER, n_jobs=n_jobs)
         np.testing.assert_array_equal(other.scores, result.scores)
+
+
+@pytest.fixture
+def in_processes(monkeypatch):
+    """All but the first jobs are sent to worker processes, however few they are."""
+    limits = {"FEW_JOBS": 0, "WORTH_SECONDS": 0.0, "SHORT_SECONDS": 1e9}
+    for name, value in limits.items():
+        monkeypatch.setitem(run_jobs.__globals__, name, value)
+
+
+class Unsendable:
+    """A score that cannot be pickled."""
+
+    def __init__(self, score):
+        self.score = score
+
+    def __call__(self, coefs, intercepts):
+        return self.score(coefs, intercepts)
+
+    def __reduce__(self):
+        raise TypeError("stays here")
+
+
+def test_processes_change_no_bit(result, in_processes):
+    heard = []
+    found = search([structure()], SOLVER, n_jobs=2, advance=lambda: heard.append(1))
+    np.testing.assert_array_equal(found.scores, result.scores)
+    assert len(heard) == 12
+
+
+def test_what_cannot_be_sent_is_done_here(result, in_processes):
+    folds = [(data, Unsendable(score)) for data, score in FOLDS]
+    found = search([structure(folds=folds)], SOLVER, n_jobs=2)
+    np.testing.assert_array_equal(found.scores, result.scores)
+
+
+def test_errors_of_processes_reach_the_caller(in_processes):
+    score = FOLDS[0][1]
+
+    def fail(coefs, intercepts):
+        raise ZeroDivisionError("on purpose")
+
+    data = FOLDS[0][0]
+    bad = structure(folds=[(data, score), (data, score), (data, fail)])
+    with pytest.raises(ZeroDivisionError, match="on purpose"):
+        search([bad], SOLVER, n_jobs=2)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

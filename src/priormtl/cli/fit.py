@@ -163,7 +163,7 @@ def fit(
         Option(metavar="COL", help="Rows that share this value stay in one fold."),
     ] = None,
     jobs: Annotated[
-        int, Option(min=1, help="Number of threads; results are the same.")
+        int, Option(min=1, help="Number of workers; results are the same.")
     ] = 1,
     weight: Weight = None,
     features: Features = None,

@@ -301,12 +301,13 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 with show_progress(
                     self, root, f"{name}, outlier tasks", total
                 ) as advance:
+                    portable = self.device is None
                     found = search_outliers(
                         plain,
                         extra,
                         structure.trials,
                         solver,
-                        lambda todo: run_jobs(todo, jobs, advance),
+                        lambda todo: run_jobs(todo, jobs, advance, portable=portable),
                     )
                 result = found = replace(found, structure=chosen)
                 errors = 0.0 if strengths is None else 1.0
@@ -550,8 +551,9 @@ class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated)
         held-out rows. Other scorers are used as in scikit-learn: they are called
         without sample weights, and the last column of X is the position of the task.
     n_jobs : int, optional
-        Number of threads. None means 1, and -1 means all processors. Results are
-        bit-identical for any ``n_jobs``.
+        Number of workers. None means 1, and -1 means all processors. They are
+        threads, or processes for many short fits; results are bit-identical for any
+        ``n_jobs``.
     selection : {"best", "1se"}, default="best"
         "best" selects the candidate with the best mean score. "1se" selects the
         largest lam whose mean score is within one standard error of the best.

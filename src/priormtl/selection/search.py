@@ -11,13 +11,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, product
 from operator import attrgetter
+from pickle import PicklingError
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.stats import rankdata
+from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
+from priormtl._processes import leaving_interrupts
 from priormtl.exceptions import FoldsError
 from priormtl.model import Model, Posed, Solver
 from priormtl.selection.scores import Score
@@ -42,6 +46,10 @@ __all__ = [
 
 R = TypeVar("R")
 RULES = ("best", "1se")
+FEW_JOBS = 4  # per worker, up to which threads do them all
+SHORT_SECONDS = 0.5  # of a job in which Python has a large share
+WORTH_SECONDS = 3.0  # of work, beyond which workers pay for their start
+BATCHES = 8  # per worker
 
 
 class Grid(NamedTuple):
@@ -220,7 +228,10 @@ def search(
     for k, t, theta, epsilon in keys:
         lams, trial = structures[k].grid.lams, structures[k].trials[t]
         jobs.append(partial(_run_path, lams, trial, solver, theta, epsilon))
-    done = dict(zip(keys, run_jobs(jobs, n_jobs, advance), strict=True))
+    # Arrays on a graphics card stay in their process.
+    portable = all(s.model is not None and s.model.device is None for s in structures)
+    results = run_jobs(jobs, n_jobs, advance, portable=portable)
+    done = dict(zip(keys, results, strict=True))
     parts = []
     for k, (_, grid, trials, _) in enumerate(structures):
         shape = len(grid.epsilons), len(grid.lams), len(grid.thetas), len(trials)
@@ -324,15 +335,36 @@ def run_jobs(
     jobs: Sequence[Callable[[], R]],
     n_jobs: int,
     advance: Callable[[], None] = lambda: None,
+    *,
+    portable: bool = False,
 ) -> list[R]:
-    """Run jobs in threads; their order decides nothing."""
+    """Run jobs, ``n_jobs`` at a time; where they run and their order decide nothing.
+
+    Threads share the data, but short fits keep waiting for Python's lock. Where many
+    short jobs are left after the first ones, and ``portable`` ones may be sent, they
+    go to worker processes, which joblib keeps for the next search.
+    """
     if n_jobs == 1:
         results = []
         for job in jobs:
             results.append(job())
             advance()
         return results
-    with ThreadPoolExecutor(min(n_jobs, len(jobs))) as pool:
+    first = len(jobs)
+    if portable and len(jobs) > FEW_JOBS * n_jobs:
+        first = n_jobs
+    begin = perf_counter()
+    results = _run_in_threads(jobs[:first], n_jobs, advance)
+    seconds, left = (perf_counter() - begin) / first, jobs[first:]
+    if seconds < SHORT_SECONDS and seconds * len(left) > WORTH_SECONDS:
+        return results + _run_in_processes(left, n_jobs, advance)
+    return results + _run_in_threads(left, n_jobs, advance)
+
+
+def _run_in_threads(
+    jobs: Sequence[Callable[[], R]], n_jobs: int, advance: Callable[[], None]
+) -> list[R]:
+    with ThreadPoolExecutor(n_jobs) as pool:
         futures = [pool.submit(job) for job in jobs]
         try:
             for future in as_completed(futures):
@@ -342,6 +374,32 @@ def run_jobs(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [future.result() for future in futures]
+
+
+def _run_in_processes(
+    jobs: Sequence[Callable[[], R]], n_jobs: int, advance: Callable[[], None]
+) -> list[R]:
+    # Neighbours share their data, which are sent once for a batch.
+    size = -(-len(jobs) // (BATCHES * n_jobs))
+    batches = [jobs[k : k + size] for k in range(0, len(jobs), size)]
+    with leaving_interrupts():
+        running = Parallel(n_jobs, return_as="generator", pre_dispatch="all")(
+            delayed(_run_batch)(batch) for batch in batches
+        )
+    results: list[R] = []
+    try:
+        for batch in running:
+            results += batch
+            for _ in batch:
+                advance()
+    except PicklingError:  # a scorer that cannot be sent
+        return _run_in_threads(jobs, n_jobs, advance)
+    return results
+
+
+def _run_batch(jobs: Sequence[Callable[[], R]]) -> list[R]:
+    with threadpool_limits(1, user_api="blas"):  # as in the process that sent them
+        return [job() for job in jobs]
 
 
 def mean_scores(scores: Array) -> Array:
