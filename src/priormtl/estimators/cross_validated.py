@@ -12,9 +12,11 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -106,6 +108,10 @@ from priormtl.splines import wiggles_of
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
+FEW_ALONE = 0.1  # share of rows without company in their task that always train
+TIED = ("tied", "auto")  # intercepts
+WEAKEST = 1e-3  # strength of ties that outweighs a faint row
+MOST_NUMBERS = 2**22  # of Gram matrices (32 MB) that stand for rows in any case
 STRUCTURE = ("task_prior", "ties", "fit_intercept")  # parameters that may be "auto"
 
 __all__ = ["CrossValidated", "MultiTaskClassifierCV", "MultiTaskRegressorCV"]
@@ -212,9 +218,23 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             by_class = isinstance(self, ClassificationTasks) and (
                 self.fit_intercept is True or not self._scores_by_default
             )
-            splits = make_splits(self.cv, table, X, y, groups, by_class=by_class)
+            whole_tasks = self._holds_out_tasks(table, by_rows=logistic)
+            splits = make_splits(
+                self.cv,
+                table,
+                X,
+                y,
+                groups,
+                by_class=by_class,
+                whole_tasks=whole_tasks,
+            )
             whole, folds = divide(
-                table, data, splits, by_rows=by_rows, device=self.device
+                table,
+                data,
+                splits,
+                by_rows=logistic or (by_rows and not whole_tasks),
+                whole_tasks=whole_tasks,
+                device=self.device,
             )
             for k, fold in enumerate(folds):
                 if isinstance(fold.train, TaskData):
@@ -235,6 +255,26 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     @abstractmethod
     def _scorer(self, test: Table, tasks: Sequence[Any]) -> Score:
         """Scorer of scikit-learn on held-out rows."""
+
+    def _holds_out_tasks(self, table: Table, *, by_rows: bool) -> bool:
+        """Whether folds hold out the only row of a task.
+
+        What the other tasks say about it is part of the model where all is tied. Else
+        such rows always train, which leaves few to judge by where they are many.
+        """
+        is_number = isinstance(self.cv, Integral) and not isinstance(self.cv, bool)
+        is_tied = isinstance(self.task_prior, str) and self.fit_intercept in TIED
+        if not (is_number or self.cv is None) or not is_tied or self.outlier_tasks:
+            return False
+        if table.codes is None or issparse(table.X):
+            return False
+        counts = np.bincount(table.codes[table.measured()[:, 0]])
+        alone = int(np.count_nonzero(counts == 1))
+        if alone <= FEW_ALONE * int(counts.sum()):
+            return False
+        if by_rows:
+            return float(check_strengths("epsilons", self.epsilons).min()) >= WEAKEST
+        return len(counts) * table.X.shape[1] ** 2 <= MOST_NUMBERS
 
     def _check_training(self, train: TaskData, number: int) -> None:
         """Fail if nothing can be learned from a training part."""
@@ -426,7 +466,10 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
 
     def _allows_free(self, parts: Parts) -> bool:
         """Whether every task has a finite intercept of its own in every part."""
-        return True
+        return all(
+            not isinstance(train, TaskStatistics) or bool(np.all(train.weight))
+            for train, _ in parts.folds
+        )
 
     def _structure(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Structure of a fitted model: what was chosen, and what was given."""
@@ -543,8 +586,9 @@ class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated)
         estimates of epsilon: default grids are then reduced, see Notes.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds, a scikit-learn splitter, or splits. A number gives shuffled,
-        reproducible folds that are stratified by task (and class); the row of a task
-        with a single row is always used for training. With other splits, every
+        reproducible folds that are stratified by task (and class). The row of a task
+        with a single row is always used for training, unless there are many of them and
+        intercepts may be tied: then it is held out, too. With other splits, every
         training part must contain every task.
     scoring : None, str or callable, default=None
         Score to maximise. None is the negative weighted mean squared error over all
@@ -882,7 +926,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
 
     def _allows_free(self, parts: Parts) -> bool:
         if not self._uses_logistic:
-            return True
+            return super()._allows_free(parts)
         try:
             for number, (train, _) in enumerate(parts.folds):
                 assert isinstance(train, TaskData)

@@ -45,9 +45,19 @@ DEFAULT_FOLDS = 5
 
 
 def make_splits(
-    cv: Any, table: Table, X: Any, y: Any, groups: Any = None, *, by_class: bool
+    cv: Any,
+    table: Table,
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    *,
+    by_class: bool,
+    whole_tasks: bool = False,
 ) -> list[Split]:
-    """Rows of each split: our folds for a number, else as the splitter says."""
+    """Rows of each split: our folds for a number, else as the splitter says.
+
+    With ``whole_tasks``, our folds may hold out all rows of a task.
+    """
     n_folds = DEFAULT_FOLDS if cv is None else cv
     if isinstance(n_folds, bool) or not isinstance(n_folds, Integral):
         return as_splits(check_cv(cv).split(X, y, groups), int(table.X.shape[0]))
@@ -58,7 +68,9 @@ def make_splits(
             f"groups need a splitter that heeds them: got cv={n_folds}; use "
             "cv=GroupKFold() or LeaveOneGroupOut()."
         )
-    return split_by_fold(deal_rows(strata_of(table, by_class=by_class), int(n_folds)))
+    strata = strata_of(table, by_class=by_class)
+    kept = strata[:, :0] if whole_tasks else None
+    return split_by_fold(deal_rows(strata, int(n_folds), kept=kept))
 
 
 class Parts(NamedTuple):

@@ -1,6 +1,7 @@
 """Folds: rows dealt out evenly within tasks, and training parts by merging."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import accumulate, repeat
 from operator import add
@@ -21,6 +22,7 @@ from priormtl.exceptions import FoldsError
 
 ALWAYS = -1  # fold of rows that are never held out
 SEED = 0
+FAINT = 1e-8  # weight of a row that only keeps its task's place
 
 
 class Split(NamedTuple):
@@ -137,18 +139,22 @@ def align_parts(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:
 
 
 def leave_one_out(
-    parts: Sequence[TaskStatistics], always: TaskStatistics
+    parts: Sequence[TaskStatistics],
+    always: TaskStatistics,
+    *,
+    whole_tasks: bool = False,
 ) -> tuple[list[TaskStatistics], TaskStatistics]:
     """Merge of all parts but one, for each of them, and the merge of all.
 
-    ``always`` is part of every merge. All merges must hold every task.
+    ``always`` is part of every merge. All merges must hold every task, unless
+    ``whole_tasks`` may be left out.
     """
     # Prefix and suffix merges only: subtracting a fold from the total loses digits.
     before = list(accumulate(parts, add, initial=always))
     after = list(accumulate(reversed(parts[1:]), add))[::-1]
     merged = [*map(add, before[:-2], after), before[-2]]
     for number, train in enumerate(merged):
-        if not train.weight.all():
+        if not (whole_tasks or train.weight.all()):
             absent = np.flatnonzero(train.weight == 0)
             refuse_missing(number, [train.tasks[i] for i in absent])
     return merged, before[-1]
@@ -168,6 +174,7 @@ def divide(
     splits: Sequence[Split],
     *,
     by_rows: bool,
+    whole_tasks: bool = False,
     device: Any = None,
 ) -> tuple[TaskData | TaskStatistics, list[Fold]]:
     """All data, and the folds of a search.
@@ -177,19 +184,35 @@ def divide(
     """
     folds = None if by_rows else find_partition(splits, int(table.X.shape[0]))
     if folds is None:
-        rows = [take_training(table, split, k) for k, split in enumerate(splits)]
+        rows = []
+        for k, split in enumerate(splits):
+            rows.append(take_training(table, split, k, whole_tasks=whole_tasks))
         return data, list(map(Fold, rows, splits, repeat(None)))
     *tests, always = summarize_parts(table, folds, device)
-    trains, whole = leave_one_out(tests, always)
+    trains, whole = leave_one_out(tests, always, whole_tasks=whole_tasks)
     return whole, list(map(Fold, trains, splits, tests))
 
 
-def take_training(table: Table, split: Split, number: int) -> TaskData:
-    """Training rows of a split, which must hold every task."""
+def take_training(
+    table: Table, split: Split, number: int, *, whole_tasks: bool = False
+) -> TaskData:
+    """Training rows of a split, which must hold every task.
+
+    Where ``whole_tasks`` may be left out, one of their rows stays with next to no
+    weight: ties weigh so much more that it says nothing.
+    """
     part = table.take(split.train)
     known = set(part.tasks)
-    refuse_missing(number, [task for task in table.tasks if task not in known])
-    return part.to_tasks()
+    missing = [task for task in table.tasks if task not in known]
+    if not missing or not whole_tasks or table.codes is None:
+        refuse_missing(number, missing)
+        return part.to_tasks()
+    first = split.test[np.unique(table.codes[split.test], return_index=True)[1]]
+    absent = np.isin(table.codes[first], task_places(missing, table.tasks))
+    weight = np.ones(len(table)) if table.weight is None else table.weight.copy()
+    weight[first[absent]] *= FAINT
+    rows = np.sort(np.concatenate([split.train, first[absent]]))
+    return replace(table, weight=weight).take(rows).to_tasks()
 
 
 def take_test(table: Table, split: Split, number: int) -> Table:
