@@ -25,6 +25,7 @@ WORKLOADS = (
     "baselines",
     "out_of_core",
     "tables",
+    "other_tables",
     "intervals",
     "calibration",
     "statements",

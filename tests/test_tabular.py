@@ -55,6 +55,49 @@ def test_polars_and_pandas_give_the_same_predictions():
     assert np.allclose(ours, theirs, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_tasks_of_one_row_each_are_held_out_and_predicted(kind):
+    table, y = shops(120, m=120)
+    targets = y if kind == "regressor" else np.where(y > np.median(y), "high", "low")
+    model = quick(kind).fit(table, targets)
+    assert np.all(np.isfinite(model[-1].held_out_))
+    assert model.score(table, targets) > 0.6
+
+
+def test_rows_without_company_are_held_out_where_they_are_many():
+    table, y = shops(120, m=60)
+    few = table.assign(shop=["lone", *table["shop"][1:]])
+    many = table.assign(shop=[*(f"l{i}" for i in range(40)), *table["shop"][40:]])
+    lone = [~np.isfinite(quick().fit(t, y)[-1].held_out_) for t in (few, many)]
+    assert lone[0].sum() == 2  # the other row of its shop is alone, too
+    assert not lone[1].any()
+
+
+@pytest.mark.parametrize("varies", [0.0, 2.0])
+def test_slopes_vary_where_tasks_differ(varies):
+    table, y = shops()
+    own = varies * np.random.default_rng(1).normal(size=8)[np.arange(len(y)) % 8]
+    model = quick().fit(table, y + own * table["price"])
+    chosen = model[-1].structure_["slopes"]
+    assert chosen == ("varying" if varies else "common")
+    slopes = model[-1].coef_[:, list(model[-1].feature_names_in_).index("price")]
+    assert (np.ptp(slopes) > 1.0) == bool(varies)
+
+
+def test_few_distinct_values_are_enough_for_a_curve():
+    table, y = shops()
+    dose = np.arange(len(y)) // 8 % 5
+    model = quick().fit(table.assign(dose=dose), y + np.array([0, 3, 4, 3, 0])[dose])
+    assert "dose~1" in model[-1].feature_names_in_
+    assert (
+        model.score(table.assign(dose=dose), y + np.array([0, 3, 4, 3, 0])[dose]) > 0.9
+    )
+    assert (
+        "dose~1"
+        not in quick().fit(table.assign(dose=dose % 4), y)[-1].feature_names_in_
+    )
+
+
 def test_gaps_are_filled_and_marked():
     table, y = shops(120)
     table.loc[::7, "price"] = np.nan

@@ -427,7 +427,7 @@ def _read_search(
     for k, settings in enumerate(tried):
         grid = Grid(*(arrays[f"{name}_{k}"] for name in SEARCHED))
         _demand(all(values.ndim == 1 for values in grid), "strengths")
-        _demand(set(settings) <= {*STRUCTURE, "smooth"}, "structures")
+        _demand(set(settings) <= {*STRUCTURE, "smooth", "slopes"}, "structures")
         structures.append(Structure(None, grid, (), dict(settings)))
         n += prod(len(values) for values in grid)
     scored = [arrays[name] for name in SCORED]

@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 KINDS = ("regressor", "classifier")
-FEWEST_VALUES = 7  # distinct numbers of a column that gets a curve
+FEWEST_VALUES = 5  # distinct numbers of a column that gets a curve
 N_KNOTS = 10
 MOST_CATEGORIES = 100  # a text column with more, and few rows each, hardly helps
 ROWS_PER_CATEGORY = 2.0
@@ -108,7 +108,7 @@ def tabular_model(
     feature_prior : FeaturePrior, optional
         What is known about the features.
     smooth : "auto", "none", list of str or dict, default="auto"
-        Numeric columns whose effects may be curves. "auto": all with at least seven
+        Numeric columns whose effects may be curves. "auto": all with at least five
         distinct values. A mapping from columns to periods, such as
         ``{"hour": 24, "age": None}``, gives periodic curves; None: not periodic.
     trees : {"auto", "none"}, default="auto"
@@ -335,7 +335,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     task : str or list of str
         Column of the tasks, or several from coarse to fine.
     smooth : "auto", "none", list of str or dict, default="auto"
-        Numeric columns that get curves. "auto": all with at least seven distinct
+        Numeric columns that get curves. "auto": all with at least five distinct
         values. A mapping gives periods; a column with a period has only its curve.
     straight : tuple of str, default=()
         Columns that stay as they are, since something is known about their

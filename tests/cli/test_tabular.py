@@ -69,7 +69,7 @@ def test_what_was_chosen_is_told(fitted):
     lines = result.stdout.splitlines()
     assert lines[0] == "240 rows, 3 tasks, 3 columns used."
     assert lines[1] == "Model: tabular (the default)."
-    assert lines[2].startswith("Chosen by cross-validation: effects are similar in")
+    assert lines[2].startswith("Chosen by cross-validation: the same effects in all")
     assert "Held-out root mean squared error over 5 folds" in lines[3]
     assert "mean of each task alone" in lines[3]
     assert "% lower)" in lines[3]

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from priormtl.data import Table, TaskStatistics, summarize_tasks
+from priormtl.exceptions import FoldsError
 from priormtl.selection import (
     as_splits,
     deal_rows,
@@ -190,3 +191,18 @@ def test_held_out_rows_must_be_measured():
 
 def test_places_of_tasks():
     assert task_places(("c", "a"), ("a", "b", "c")).tolist() == [2, 0]
+
+
+def test_tasks_that_are_held_out_whole_keep_their_place_but_say_nothing():
+    table = table_of([0, 0, 1, 2, 2], weight=np.array([1.0, 1.0, 3.0, 1.0, 1.0]))
+    (split,) = as_splits([([0, 1, 3, 4], [2])], 5)
+    with pytest.raises(FoldsError, match="split 0 trains without"):
+        take_training(table, split, 0)
+    train = take_training(table, split, 0, whole_tasks=True)
+    assert train.tasks == table.tasks
+    np.testing.assert_allclose(train.task_weight, [2.0, 3e-8, 2.0])
+    parts = summarize_parts(table, np.array([0, 1, 0, 1, 0]))
+    with pytest.raises(FoldsError, match="split 0 trains without"):
+        leave_one_out(parts[:-1], parts[-1])
+    merged, _ = leave_one_out(parts[:-1], parts[-1], whole_tasks=True)
+    assert merged[0].weight.tolist() == [1.0, 0.0, 1.0]

@@ -87,7 +87,7 @@ def fit(
         Option(
             metavar="auto|none|A,B:24",
             help="Columns whose effects may be curves, with a period after a colon if "
-            "they repeat (hour:24); by default all numbers with at least seven "
+            "they repeat (hour:24); by default all numbers with at least five "
             "different values.",
         ),
     ] = None,

@@ -325,6 +325,8 @@ def structure_words(facts: Mapping[str, Any]) -> Iterator[str]:
     prior = found["task_prior"]
     if prior is None:
         yield "effects of each task alone"
+    elif found.get("slopes") == "common":
+        yield "the same effects in all tasks"
     else:
         yield f"effects are similar in {near.get(prior, prior)}, {ties}"
     kinds = {True: "free intercepts", False: "no intercepts", "tied": "tied intercepts"}

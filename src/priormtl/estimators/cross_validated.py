@@ -110,7 +110,6 @@ if TYPE_CHECKING:
 
 FEW_ALONE = 0.1  # share of rows without company in their task that always train
 TIED = ("tied", "auto")  # intercepts
-WEAKEST = 1e-3  # strength of ties that outweighs a faint row
 MOST_NUMBERS = 2**22  # of Gram matrices (32 MB) that stand for rows in any case
 STRUCTURE = ("task_prior", "ties", "fit_intercept")  # parameters that may be "auto"
 
@@ -272,8 +271,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         alone = int(np.count_nonzero(counts == 1))
         if alone <= FEW_ALONE * int(counts.sum()):
             return False
-        if by_rows:
-            return float(check_strengths("epsilons", self.epsilons).min()) >= WEAKEST
+        if by_rows:  # ties must outweigh faint rows, but not all others
+            return self.ties == "adaptive"
         return len(counts) * table.X.shape[1] ** 2 <= MOST_NUMBERS
 
     def _check_training(self, train: TaskData, number: int) -> None:
@@ -462,6 +461,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             found["task_prior"] = ("mean", "chain") if has_order(tasks) else ("mean",)
             if has_nesting(tasks):
                 found["task_prior"] = ("nested", "mean")
+        if isinstance(self.ties, str) and self.ties == "adaptive":
+            # REML takes rows that are far off for tasks that differ.
+            found["slopes"] = ("varying", "common")
         return found
 
     def _allows_free(self, parts: Parts) -> bool:
@@ -478,7 +480,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
 
     def _open(self, settings: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
         """Settings of a model with these choices and open strengths."""
-        found = ("smooth", "between")  # not parameters of a model
+        found = ("smooth", "slopes", "between")  # not parameters of a model
         chosen = {name: value for name, value in settings.items() if name not in found}
         wiggles = wiggles_of(parts.whole.features or ())
         curved = tuple(sorted(j for group in wiggles.values() for j in group))
@@ -486,6 +488,10 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             chosen["left_out"] = curved
         elif settings.get("smooth") == "common":
             chosen["common"] = curved
+        if settings.get("slopes") == "common":
+            out = chosen.get("left_out", ())
+            kept = (j for j in range(parts.whole.shape[0]) if j not in out)
+            chosen["common"] = tuple(kept)
         return {"lam": 1.0, "theta": 1.0, "epsilon": 1.0, **chosen}
 
     def _grid(
@@ -638,8 +644,8 @@ class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated)
     ----------
     structure_ : dict
         Selected structure: "task_prior", "ties" and "fit_intercept", as selected or as
-        given, "smooth" if the shape of smooth effects was selected, and "between" with
-        nested tasks: see ``between_`` in :class:`MultiTaskRegressor`.
+        given, "smooth" and "slopes" if these were selected, and "between" with nested
+        tasks: see ``between_`` in :class:`MultiTaskRegressor`.
     lam_, theta_, epsilon_ : float
         Selected strengths.
     outlier_strength_ : float
@@ -682,10 +688,11 @@ outlier_tasks_
     is tried: there are at most four structures instead of eight. If
     :class:`SplineFeatures` and ``FeaturePrior.smooth`` describe smooth effects, the
     search first compares effects that vary between tasks, effects in common and
-    straight lines. Each structure has its own grid of strengths. With adaptive ties,
-    REML estimates the coupling and the smoothness, so default grids are reduced to
-    epsilon = theta = 1 and lam = 0. ``summary()`` lists the
-    structures with their best scores.
+    straight lines. With ``ties="adaptive"`` it finally tries the same effects in all
+    tasks, beside intercepts of their own. Each structure has its own grid of strengths.
+    With adaptive ties, REML estimates the coupling and the smoothness, so default grids
+    are reduced to epsilon = theta = 1 and lam = 0. ``summary()`` lists the structures
+    with their best scores.
 
     **Paths.** For each fold, theta and epsilon, a path over decreasing lam is computed
     with warm starts. With the default scoring, each row is read only once: statistics

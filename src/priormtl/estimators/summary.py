@@ -428,6 +428,7 @@ STRUCTURES: dict[str, dict[Any, str]] = {  # in the order of words
         "common": "smooth effects in common",
         "straight": "straight lines",
     },
+    "slopes": {"varying": "slopes by task", "common": "slopes in common"},
 }
 
 
