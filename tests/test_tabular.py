@@ -64,6 +64,19 @@ def test_tasks_of_one_row_each_are_held_out_and_predicted(kind):
     assert model.score(table, targets) > 0.6
 
 
+def test_trees_are_not_judged_by_tasks_that_were_held_out_whole():
+    # They know nothing of a task with a single row, whose own row says most.
+    rng = np.random.default_rng(0)
+    table, y = shops(200, m=200)
+    y = (
+        y
+        + 0.2 * rng.normal(size=200)
+        + 3.0 * (table["age"] > 40) * (table["price"] > 0)
+    )
+    model = quick(trees="auto").fit(table, y)
+    assert model[-1].trees_weight_ == 0.0
+
+
 def test_rows_without_company_are_held_out_where_they_are_many():
     table, y = shops(120, m=60)
     few = table.assign(shop=["lone", *table["shop"][1:]])

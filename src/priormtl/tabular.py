@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from sklearn.base import (
     BaseEstimator,
@@ -25,7 +26,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl.checks import check_choice
 from priormtl.data import (
     StrayTextError,
@@ -599,7 +600,8 @@ class _Stacked(BaseEstimator):
         self.n_features_in_ = self.model_.n_features_in_
         names, tasks = self._wide(X)
         weight = None if sample_weight is None else np.asarray(sample_weight, float)
-        targets, held_out = self._targets(y), self.model_.held_out_
+        model = self.model_
+        targets, held_out = self._targets(y), model.held_out_
         classify = isinstance(self, ClassifierMixin)
         self.trees_, by_trees = [], np.full(len(targets), np.nan)
         matrix, signs = self._matrix(names, tasks), self._signs(names)
@@ -612,8 +614,13 @@ class _Stacked(BaseEstimator):
             self.trees_.append(trees)
         known = ~np.isnan(held_out) & ~np.isnan(by_trees)
         shares = np.ones(len(targets)) if weight is None else weight
-        self.trees_weight_ = _best_weight(
-            targets[known], held_out[known], by_trees[known], shares[known], classify
+        scores = targets, held_out, by_trees, shares
+        # Rows of a task that was held out whole do not tell what its own rows add:
+        # trees must help with the others, too.
+        own = known & _has_company(encode_labels(tasks, len(known))[0], model.folds_)
+        self.trees_weight_ = min(
+            _best_weight(*(part[rows] for part in scores), classify=classify)
+            for rows in (known, own)
         )
         self.held_out_ = held_out
         if self.trees_weight_ == 0.0:
@@ -795,8 +802,14 @@ def _plain(label: Any) -> Hashable:
     return label.item() if isinstance(label, np.generic) else label
 
 
+def _has_company(codes: Index, folds: Index) -> NDArray[np.bool_]:
+    """Whether other folds hold rows of the same task."""
+    inside = np.unique(np.column_stack([codes, folds]), axis=0)[:, 0]
+    return np.bincount(inside)[codes] > 1
+
+
 def _best_weight(
-    y: Array, linear: Array, boosted: Array, shares: Array, classify: bool
+    y: Array, linear: Array, boosted: Array, shares: Array, *, classify: bool
 ) -> float:
     """Share of boosting that minimises the loss of held-out rows.
 
