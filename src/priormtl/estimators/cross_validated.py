@@ -90,6 +90,7 @@ from priormtl.selection import (
     Structure,
     choose_candidate,
     choose_outliers,
+    choose_structure,
     count_outlier_paths,
     count_paths,
     divide,
@@ -327,7 +328,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
         with threadpool_limits(1, user_api="blas"):
             posed, plain = self._search_structures(parts, solver, jobs, root)
-            best = choose_candidate(plain, rule)
+            best = choose_structure(plain, rule)
             epsilon, lam, theta, chosen = plain.candidates()[best]
             result: SearchResult | OutlierResult = plain
             if has_outliers:
@@ -689,7 +690,8 @@ outlier_tasks_
     :class:`SplineFeatures` and ``FeaturePrior.smooth`` describe smooth effects, the
     search first compares effects that vary between tasks, effects in common and
     straight lines. With ``ties="adaptive"`` it finally tries the same effects in all
-    tasks, beside intercepts of their own. Each structure has its own grid of strengths.
+    tasks, beside intercepts of their own; they must gain more than a standard error of
+    the gain over the splits. Each structure has its own grid of strengths.
     With adaptive ties, REML estimates the coupling and the smoothness, so default grids
     are reduced to epsilon = theta = 1 and lam = 0. ``summary()`` lists the structures
     with their best scores.

@@ -52,6 +52,7 @@ from priormtl.selection.search import (
     Structure,
     Trial,
     choose_candidate,
+    choose_structure,
     count_paths,
     mean_scores,
     results_table,

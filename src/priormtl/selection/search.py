@@ -35,6 +35,7 @@ __all__ = [
     "Structure",
     "Trial",
     "choose_candidate",
+    "choose_structure",
     "count_paths",
     "mean_scores",
     "results_table",
@@ -271,6 +272,23 @@ def choose_candidate(result: SearchResult, rule: str) -> int:
     lams = np.array([candidate.lam for candidate in result.candidates()])
     largest = near & (lams == lams[near].max())
     return int(np.nanargmax(np.where(largest, mean, -np.inf)))
+
+
+def choose_structure(result: SearchResult, rule: str) -> int:
+    """Same, but slopes are in common only if they gain more than a standard error."""
+    best = choose_candidate(result, rule)
+    common = np.array(
+        [
+            result.structures[candidate.structure].settings.get("slopes") == "common"
+            for candidate in result.candidates()
+        ]
+    )
+    if not common[best] or common.all():
+        return best
+    others = np.where(common[:, np.newaxis], np.nan, result.scores)
+    other = choose_candidate(replace(result, scores=others), rule)
+    gains = result.scores[best] - result.scores[other]
+    return best if np.nanmean(gains) > standard_error(gains) else other
 
 
 def standard_error(scores: Array) -> float:
