@@ -32,14 +32,14 @@ FEATURES = ("age", "weight", "dose", *DAYS)
 STATEMENTS = f"""\
 # What is known beforehand about the measurements in {PATIENTS}.
 
-[[group]]  # six measurements of the same blood pressure count alike
+[[group]]  # six measurements of the same blood pressure have similar effects
 name = "before"
 features = {json.dumps(DAYS)}
 
-[[common]]  # bodies do not differ between clinics
+[[common]]  # these effects do not depend on the clinic
 features = {json.dumps(["age", "weight", *DAYS])}
 
-[[nonpositive]]  # no dose raises the pressure; how much it helps may differ
+[[nonpositive]]  # no dose raises the pressure; its effect may differ between clinics
 features = ["dose"]
 """
 NEXT = f"""\
