@@ -46,4 +46,4 @@ figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_learning_curve(
     sizes, scores, score="R² on held-out rows", size="Training rows per task", ax=ax
 )
-ax.set_title("Simulated tasks: what a prior is worth (mean ± standard error)")
+ax.set_title("Simulated tasks: the prior helps with few rows (mean ± standard error)")
