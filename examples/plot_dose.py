@@ -72,4 +72,4 @@ for patients in (5, 10, 40):
 X, y, train = make_trial(5, 1)
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_effect(fit(X[train], y[train], true), "dose", values=X["dose"], ax=ax)
-ax.set_title("Simulated trial: effects of the dose are near the known value")
+ax.set_title("Simulated trial: the mean effect is near the known value")
