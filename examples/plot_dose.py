@@ -3,15 +3,14 @@ A dose effect known from a trial
 ================================
 
 A trial has found that blood pressure falls by 1.5 mmHg per mg of a drug. Eight clinics
-with few patients each want to predict the pressure of new ones. The data are simulated
-from a multi-centre trial (Brown and Prescott, *Applied Mixed Models in Medicine*,
-2015), with effects that vary a little between clinics.
+with few patients each want to predict the pressure of new patients. The data are
+simulated from the model of a multi-centre trial (Brown and Prescott, *Applied Mixed
+Models in Medicine*, 2015), with effects that vary a little between clinics.
 """
 
 # %%
-# The statement "near −1.5" is a penalty: ``theta`` says how strongly it counts, and
-# cross-validation selects it. A wrong value can be given up, because the default grid
-# contains theta = 0.
+# The statement "near −1.5" is a penalty. Cross-validation selects its strength
+# ``theta``. It can drop a wrong value, because the default grid contains theta = 0.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -49,13 +48,13 @@ def fit(X, y, prior, **settings):
 
 
 # %%
-# The true value lowers the error with few patients. A wrong value (+1.5) that is held
-# costs much; a wrong value whose strength is selected costs little.
+# The true value lowers the error with few patients. A wrong value (+1.5) increases the
+# error a lot at a fixed strength, but only a little if the strength is tuned.
 true, wrong = FeaturePrior.near({"dose": -1.5}), FeaturePrior.near({"dose": 1.5})
 models = {
     "none": (None, {}),
     "true": (true, {}),
-    "wrong, held": (wrong, {"thetas": [100.0]}),
+    "wrong, fixed": (wrong, {"thetas": [100.0]}),
     "wrong, tuned": (wrong, {}),
 }
 print("patients" + "".join(f"{name:>14}" for name in models))
@@ -69,8 +68,8 @@ for patients in (5, 10, 40):
     print(f"{patients:8}" + "".join(f"{e:14.2f}" for e in np.mean(errors, axis=0)))
 
 # %%
-# The effect of the dose with five patients per clinic; the known value is dashed.
+# Plot the effect of the dose with five patients per clinic. The known value is dashed.
 X, y, train = make_trial(5, 1)
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_effect(fit(X[train], y[train], true), "dose", values=X["dose"], ax=ax)
-ax.set_title("Simulated trial: effect of the dose, near the known value")
+ax.set_title("Simulated trial: the mean effect is near the known value")

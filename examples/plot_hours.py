@@ -2,14 +2,14 @@
 Hour of day as a smooth curve
 =============================
 
-Bicycles are hired most in the morning and in the evening. The effect of the hour is a
-smooth curve that ends where it begins: 24 o'clock is 0 o'clock. Each station is a
-task. The data are simulated as a sum of harmonics, the usual model of daily curves
+Most bicycles are hired in the morning and in the evening. The effect of the hour is a
+smooth curve that ends where it begins, since hour 24 is hour 0. Each station is a task.
+The data are simulated as a sum of harmonics, the usual model of daily curves
 (Harvey, *Forecasting, Structural Time Series Models and the Kalman Filter*, 1989).
 """
 
 # %%
-# Ten stations have a few hours to learn from, and 100 to predict.
+# Each of ten stations has a few hours for training and 100 hours for testing.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -66,7 +66,7 @@ for hours in (5, 10, 40):
     print(f"{hours:4}" + "".join(f"{e:12.2f}" for e in np.mean(errors, axis=0)))
 
 # %%
-# The effect of the hour at each station, with ten rows per station.
+# Plot the effect of the hour at each station, with ten rows per station.
 X, y, train = make_hires(10, 0)
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 plot_effect(fit(X[train], y[train], 24.0), "hour", ax=ax)

@@ -23,14 +23,14 @@ plain = MultiTaskRegressor(**settings).fit(X, y, task=task)
 robust = MultiTaskRegressor(outlier_tasks=True, **settings).fit(X, y, task=task)
 print("outlier tasks:", robust.outlier_tasks_)
 others = np.arange(12) != 4
-for name, model in {"coupled": plain, "with outlier": robust}.items():
+for name, model in {"all coupled": plain, "outlier identified": robust}.items():
     error = np.abs(model.coef_ - data.coef)[others].mean()
     print(f"{name}: mean error of coefficients of the other tasks {error:.3f}")
 
 # %%
-# Coefficients without and with a task-specific component for the outlier.
+# Plot the coefficients without and with a task-specific component for the outlier.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
-names = "coupled", "with outlier"
+names = "all coupled", "outlier identified"
 for ax, model, name in zip(axes, (plain, robust), names, strict=True):
     plot_coefficients(model, features=list(range(8)), ax=ax)
-    ax.set_title(f"Simulated sites, {name}")
+    ax.set_title(f"Simulated sites: {name}")

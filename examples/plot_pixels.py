@@ -29,8 +29,8 @@ smooth = MultiTaskClassifier(
 ).fit(X, y, task=task)
 
 # %%
-# Coefficients for one pair of digits. Dark pixels indicate the first digit, light
-# pixels the second. Each image has its own colour scale.
+# Plot the coefficients for one pair of digits. Dark pixels indicate the first digit,
+# light pixels the second. Each image has its own colour scale.
 pair = 11
 figure, axes = plt.subplots(1, 2, figsize=(7, 3.4), layout="constrained")
 for ax, model, name in zip(axes, (plain, smooth), ("no prior", "grid"), strict=True):
@@ -40,7 +40,7 @@ for ax, model, name in zip(axes, (plain, smooth), ("no prior", "grid"), strict=T
     ax.set(title=f"Digits {model.tasks_[pair]}, {name}", xticks=[], yticks=[])
 
 # %%
-# ROC curves on test images:
+# Plot ROC curves on test images.
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 X, y, task = one_vs_one(pixels[test] / 16, digit[test])
 for ax, model, name in zip(axes, (plain, smooth), ("no prior", "grid"), strict=True):

@@ -2,14 +2,15 @@
 A price effect that cannot be positive
 ======================================
 
-Shops sell less when a product is dearer. With few weeks per shop, estimates of the
-price elasticity may still be positive in some shops. The data are simulated from the
-hierarchical demand model of Rossi, Allenby and McCulloch (*Bayesian Statistics and
-Marketing*, 2005): log sales on log prices, with effects that vary between shops.
+Shops sell less of a product when it is more expensive. With few weeks per shop,
+estimates of the price elasticity may still be positive in some shops. The data are
+simulated from the hierarchical demand model of Rossi, Allenby and McCulloch (*Bayesian
+Statistics and Marketing*, 2005): log sales on log prices, with effects that vary
+between shops.
 """
 
 # %%
-# Each of 12 shops has a few weeks to learn from, and 40 weeks to predict.
+# Each of 12 shops has a few weeks for training and 40 weeks for testing.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -47,7 +48,7 @@ def fit(X, y, prior):
 # %%
 # Compare no statement, the true one (price at most 0, rival's price at least 0), and a
 # wrong one (price at least 0), by the error on new weeks. The true statement helps
-# with few weeks and hardly matters with many. The wrong one always costs.
+# with few weeks and hardly matters with many. The wrong one always does harm.
 fall, rise = FeaturePrior.nonpositive, FeaturePrior.nonnegative
 priors = {
     "none": None,
@@ -65,10 +66,11 @@ for weeks in (4, 8, 40):
     print(f"{weeks:5}   " + "".join(f"{e:8.3f}" for e in np.mean(errors, axis=0)))
 
 # %%
-# Effects of the price with four weeks per shop, without and with the statement.
+# Plot the effects of the price with four weeks per shop, with and without statement.
 X, y, train = make_sales(4, 12)
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained", sharey=True)
-for ax, name in zip(axes, ("none", "true"), strict=True):
+titles = {"none": "no statement", "true": "price effect at most 0"}
+for ax, (name, title) in zip(axes, titles.items(), strict=True):
     model = fit(X[train], y[train], priors[name])
     plot_effect(model, "price", values=X["price"], ax=ax, legend=False)
-    ax.set_title(f"Simulated shops, statement: {name}")
+    ax.set_title(f"Simulated shops: {title}")

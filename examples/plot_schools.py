@@ -2,15 +2,15 @@
 Schools in districts
 ====================
 
-Schools of one district are more alike than schools of different districts. With
-``task=["district", "school"]``, effects of a school vary around those of its district,
-and these around common ones. The data are simulated from the three-level model of
-Raudenbush and Bryk (*Hierarchical Linear Models*, 2002).
+Schools in one district are more similar than schools in different districts. With
+``task=["district", "school"]``, the effects of a school vary around those of its
+district, and these vary around common effects. The data are simulated from the
+three-level model of Raudenbush and Bryk (*Hierarchical Linear Models*, 2002).
 """
 
 # %%
-# Six districts have five schools each. A few pupils of each school are known; the
-# scores of 50 others are to be predicted.
+# Six districts have five schools each. Each school has a few pupils for training and 50
+# pupils for testing.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -73,7 +73,7 @@ for pupils in (4, 8, 40):
     print(f"{pupils:6}" + "".join(f"{e:8.2f}" for e in np.mean(errors, axis=0)))
 
 # %%
-# A new school gets what its district has in common.
+# A new school is predicted by the mean of its district.
 X, y, train = make_pupils(4, 0)
 model = fit(X[train], y[train])
 new = pd.DataFrame({"district": ["district 0", "district 1"], "school": "new"})
@@ -81,11 +81,12 @@ new["predicted"] = model.predict(new.assign(test=0.0)).round(1)
 print(new.to_string(index=False))
 
 # %%
-# Estimated levels of schools, by district. Schools are pulled towards their district.
+# Plot the estimated levels of schools by district. Schools are shrunk towards the mean
+# of their district.
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 names = [str(label).split(" / ")[0] for label in model.tasks_]
 means = y[train].groupby([X["district"][train], X["school"][train]]).mean()
 ax.plot(names, means, "o", color="0.7", label="mean of four pupils")
 ax.plot(names, model.intercept_, "o", label="estimated level")
-ax.set(ylabel="score", title="Simulated schools are pulled to their district")
+ax.set(ylabel="score", title="Simulated schools: levels are shrunk to their district")
 ax.legend()

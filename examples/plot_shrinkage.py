@@ -30,11 +30,13 @@ for name, model in {"separate": alone, "adaptive": tied}.items():
     print(f"{name}: root mean squared error of slopes {error.round(2)}")
 
 # %%
+# Adaptive coupling shrinks the slopes of the second feature to their mean.
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
+titles = "slopes vary strongly", "slopes vary slightly"
 for j, ax in enumerate(axes):
     ax.axline((0, 0), slope=1, color="0.7", linewidth=1, zorder=0)
     ax.scatter(slopes[:, j], alone.coef_[:, j], marker="x", color="#d55e00", s=24)
     ax.scatter(slopes[:, j], tied.coef_[:, j], marker="o", color="#0072b2", s=20)
-    ax.set(xlabel="true slope of a group", title=f"Simulated groups, feature {j}")
+    ax.set(xlabel="true slope of a group", title=f"Simulated groups: {titles[j]}")
 axes[0].set_ylabel("estimated slope")
 axes[0].legend(["true slope", "separate", "adaptive coupling"], frameon=False)

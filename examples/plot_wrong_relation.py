@@ -30,7 +30,7 @@ for each in audit.relations[:3]:
 print(audit.helped.sentence)
 
 # %%
-# Lines are relations. The relation that the data contradict is crossed out.
+# Plot relations as lines. The relation that the data contradict is crossed out.
 figure, ax = plt.subplots(figsize=(7, 5), layout="constrained")
 plot_prior(model, audit=audit, ax=ax)
 ax.set_title("Simulated tasks: the wrong relation is crossed out")

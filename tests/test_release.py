@@ -25,7 +25,7 @@ def find(path, pattern):
     [
         ("CITATION.cff", r"^version: (\S+)$"),
         ("CHANGELOG.md", r"\A# Changelog\n\n## (\S+)"),
-        ("recipe/meta.yaml", r'^{% set version = "(\S+)" %}$'),
+        ("recipe/recipe.yaml", r'^  version: "(\S+)"$'),
     ],
 )
 def test_versions_agree(path, pattern):
@@ -37,11 +37,11 @@ def test_pythons_are_those_that_are_tested():
     (matrix,) = find(".github/workflows/ci.yml", r"python: \[(.*)\]")
     assert re.findall(r"[\d.]+", matrix) == named
     assert PROJECT["requires-python"] == f">={named[0]}"
-    assert find("recipe/conda_build_config.yaml", r'- "(.*)"') == named[:1]
+    assert find("recipe/variants.yaml", r'- "(.*)"') == named[:1]
 
 
 def test_the_recipe_asks_for_what_the_package_asks_for():
-    (run,) = find("recipe/meta.yaml", r"  run:\n((?:    .*\n)+)")
+    (run,) = find("recipe/recipe.yaml", r"  run:\n((?:    .*\n)+)")
     asked = set(re.findall(r"- (\S+) >=([\d.]+)$", run, re.MULTILINE))
     extras = PROJECT["optional-dependencies"]
     wanted = [*PROJECT["dependencies"], *extras["cli"], *extras["plot"]]

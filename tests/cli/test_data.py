@@ -92,7 +92,7 @@ def test_an_original_becomes_a_file(as_json, data_home, tmp_path):
     assert np.array_equal(
         load_yale(data_home=tmp_path).y, load_yale(data_home=data_home).y
     )
-    refuse(run(*words), "exists already", "--replace")
+    refuse(run(*words), "already exists", "--replace")
     assert run(*words, "--replace").exit_code == 0
 
 

@@ -57,7 +57,7 @@ def test_the_benefit_is_paired_by_draw():
     def errors(*scores):
         return [Result(score, None, 0.0, 0.0) for score in scores]
 
-    results = {"nothing": errors(10, 20), "all that is known": errors(8, 18)}
+    results = {"none": errors(10, 20), "all statements": errors(8, 18)}
     words = spell_benefit(results).replace("\n", " ")
     assert "-15.0 ± 5.0 %" in words
     assert "15.00 mmHg without, 13.00 with" in words
@@ -66,13 +66,13 @@ def test_the_benefit_is_paired_by_draw():
 def test_what_is_known_helps_on_new_patients():
     """The claim of the example, on draws that no page reports."""
     part = pose_patients()
-    errors = {"nothing": [], "all that is known": []}
+    errors = {"none": [], "all statements": []}
     for seed in range(100, 104):
         train, test = part.draw(part.size, seed)
         for name, found in errors.items():
             model = part.models[name].fit(train.X, train.y, groups=train.fold)
             found.append(part.score(model, test))
-    ratios = np.divide(errors["all that is known"], errors["nothing"])
+    ratios = np.divide(errors["all statements"], errors["none"])
     assert ratios.mean() < 0.95
 
 

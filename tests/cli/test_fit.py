@@ -353,7 +353,7 @@ def test_mistakes_are_one_sentence_and_no_file(exams, tmp_path, words, messages)
 
 def test_what_must_be_given_is_asked_for(exams, tmp_path):
     out = ("--out", tmp_path / "a.model")
-    refuse(run(*out), tmp_path, "fit needs DATA, a table, or --from-stats")
+    refuse(run(*out), tmp_path, "fit needs a table, DATA, or --from-stats")
     refuse(run(exams / "exams.csv", *out), tmp_path, "--task COL is missing", "school")
     words = ("--task", "school")
     refuse(run(exams / "exams.csv", *out, *words), tmp_path, "fit needs --target COL")
@@ -462,7 +462,7 @@ def test_too_few_rows_to_choose_strengths_say_to_give_them(tmp_path, rows, folds
     table, out = tmp_path / "small.csv", tmp_path / "a.model"
     table.write_text(rows)
     words = (table, "--task", "t", "--target", "y", "--out", out)
-    assert_refused(run(*words, "--folds", folds, *LINEAR), "give --lam and --epsilon: ")
+    assert_refused(run(*words, "--folds", folds, *LINEAR), "give --lam and --epsilon, ")
     assert run(*words, "--lam", "1", "--epsilon", "1").exit_code == 0
 
 

@@ -234,7 +234,7 @@ def test_files_that_are_no_models_are_refused(place, tmp_path):
     model = MultiTaskRegressor().fit([[1.0], [2.0]], [1.0, 2.0])
     save(model, place / "nameless")
     result = run(place / "nameless", place / "exams.csv", *out)
-    refuse(result, tmp_path, "must know the names of its features")
+    refuse(result, tmp_path, "must contain the names of its features")
 
 
 def test_which_column_holds_the_tasks_must_be_known(place, tmp_path):

@@ -78,7 +78,7 @@ def test_all_coefficients_may_be_written(model):
         (("exams.model", "--out", "no/r.html"), "folder no does not exist"),
         (("exams.model", "--coefficients", "c.txt"), "ends in .csv"),
         (("exams.model", "--out", "exams.model"), "would replace the input"),
-        (("exams.model", "--out", "a.csv", "--coefficients", "a.csv"), "than --out"),
+        (("exams.model", "--out", "a.csv", "--coefficients", "a.csv"), "different"),
     ],
 )
 def test_mistakes_end_with_one_sentence_and_no_file(model, words, told):

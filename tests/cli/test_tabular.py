@@ -69,7 +69,7 @@ def test_what_was_chosen_is_told(fitted):
     lines = result.stdout.splitlines()
     assert lines[0] == "240 rows, 3 tasks, 3 columns used."
     assert lines[1] == "Model: tabular (the default)."
-    assert lines[2].startswith("Chosen by cross-validation: the same effects in all")
+    assert lines[2].startswith("Chosen by cross-validation: effects are similar in")
     assert "Held-out root mean squared error over 5 folds" in lines[3]
     assert "mean of each task alone" in lines[3]
     assert "% lower)" in lines[3]
@@ -144,7 +144,7 @@ def test_effects_of_each_task_alone(exams, tmp_path):
     words = (*PLAIN, "--task-prior", "none")
     model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
     assert model[-1].epsilon_ == 0.0
-    assert "effects of each task alone, free intercepts" in result.stdout
+    assert "separate effects for each task, free intercepts" in result.stdout
 
 
 def test_weights_count_rows(exams, tmp_path):
@@ -239,7 +239,7 @@ def test_predictions_are_those_of_the_library(exams, fitted, tmp_path):
     frame.to_csv(table, index=False)
     result = run("predict", fitted[0], table, "--id", "pupil", "--out", out)
     assert result.exit_code == 0, result.output
-    assert "5 rows of 1 task not seen in the fit, such as 'east', predicted" in (
+    assert "5 rows of 1 task not seen in the fit, such as 'east', were predicted" in (
         result.stderr
     )
     assert result.stderr.count("new category 'x'") == 1

@@ -163,7 +163,7 @@ def test_other_contents_are_written_but_said(tmp_path, monkeypatch):
 def test_an_existing_file_is_replaced_only_on_demand(tmp_path, monkeypatch):
     _, originals = make_toy(tmp_path, monkeypatch)
     (tmp_path / "yale.npz").write_bytes(b"precious")
-    with pytest.raises(DataFileError, match="exists already; replace=True"):
+    with pytest.raises(DataFileError, match="Overwrite it with replace=True"):
         convert_original("yale", originals, data_home=tmp_path)
     assert (tmp_path / "yale.npz").read_bytes() == b"precious"
     assert check_source(SOURCES["yale"], tmp_path).state == "damaged"

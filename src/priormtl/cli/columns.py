@@ -47,8 +47,8 @@ Task = Annotated[
     str | None,
     Option(
         metavar="COL[,COL]",
-        help="Column that says to which task a row belongs; several, from coarse to "
-        "fine, for nested tasks: district,school.",
+        help="Column that contains the task of each row; for nested tasks several, "
+        "from coarse to fine, such as district,school.",
     ),
 ]
 Target = Annotated[str, Option(metavar="COL", help="Column to predict.")]
@@ -57,7 +57,7 @@ Weight = Annotated[
 ]
 Features = Annotated[
     str | None,
-    Option(metavar="A,B,C", help="Columns to use as features; by default all others."),
+    Option(metavar="A,B,C", help="Columns to use as features; by default, all others."),
 ]
 Drop = Annotated[
     str | None, Option(metavar="A,B,C", help="Columns not to use as features.")
@@ -66,8 +66,8 @@ Categories = Annotated[
     list[str] | None,
     Option(
         metavar="COL[=A,B]",
-        help="Treat a column as categorical, with these values or those that it has. "
-        "Can be repeated.",
+        help="Treat a column as categorical, with the given values or those that "
+        "occur. Can be repeated.",
     ),
 ]
 Where = Annotated[
@@ -88,8 +88,8 @@ Prior = Annotated[
     str | None,
     Option(
         metavar="FILE|natural",
-        help="What is known about features and tasks: a TOML or CSV file, or 'natural' "
-        "for the 20 strongest correlations of features.",
+        help="Prior knowledge about features and tasks: a TOML or CSV file, or "
+        "'natural' for the 20 strongest correlations of features.",
     ),
 ]
 
@@ -107,7 +107,7 @@ Delimiter = Annotated[
     Option(
         parser=_read_delimiter,
         metavar="CHAR",
-        help="Character between the columns of a CSV file; found out by default.",
+        help="Character between the columns of a CSV file; detected by default.",
     ),
 ]
 Decimal = Annotated[
@@ -115,7 +115,7 @@ Decimal = Annotated[
     Option(
         parser=word_of((".", ",")),
         metavar=".|,",
-        help="Decimal point of the numbers in a CSV file; found out by default.",
+        help="Decimal separator of the numbers in a CSV file; detected by default.",
     ),
 ]
 Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
@@ -153,8 +153,8 @@ def require_task(task: str | None, source: "Source") -> str:
     names = [name for name in source.columns if source.holds_text(name)]
     names += [name for name in source.columns if name not in names]
     raise ValueError(
-        f"--task COL is missing: which column of {source.name} says to which task "
-        f"(school, customer, machine …) a row belongs? It has {names[:MOST_NAMES]}."
+        f"--task COL is missing: which column of {source.name} contains the task "
+        f"(school, customer, machine …) of each row? It has {names[:MOST_NAMES]}."
     )
 
 

@@ -30,7 +30,7 @@ def compare(
         bool | None,
         Option(
             "--classify/--no-classify",
-            help="Treat targets as classes or as numbers; guessed if not given.",
+            help="Treat targets as classes or as numbers; detected if not given.",
         ),
     ] = None,
     methods: Annotated[
@@ -49,7 +49,7 @@ def compare(
         int, Option(min=1, help="Approximate number of settings tried per method.")
     ] = 20,
     jobs: Annotated[
-        int, Option(min=1, help="Number of processes; scores are the same.")
+        int, Option(min=1, help="Number of processes; does not change the scores.")
     ] = 1,
     features: columns.Features = None,
     drop: columns.Drop = None,
@@ -63,14 +63,14 @@ def compare(
         Path | None, Option(dir_okay=False, help="Also write the results as CSV.")
     ] = None,
 ) -> None:
-    """Compare methods on held-out rows, each tuned on the other rows alone.
+    """Compare methods on held-out rows, each tuned on the other rows only.
 
-    'priormtl' is our model; the others are what people use instead (ridge regression
-    with task dummies, mixed models, LightGBM, GPBoost, histogram boosting, random
-    forests), multi-task methods of the literature, and ridge regression for each task
-    and for all rows. Methods whose package is not installed are left out:
+    'priormtl' is our model. The others are usual methods (ridge regression with task
+    dummies, mixed models, LightGBM, GPBoost, histogram boosting, random forests),
+    multi-task methods of the literature, and ridge regression for each task and for all
+    rows. Methods whose packages are not installed are left out; install them with
     pip install 'priormtl[compare]'. Text columns are one-hot encoded. Fewer settings
-    and folds are faster.
+    and folds take less time.
 
     Example: priormtl compare exams.csv --task school --target score
 

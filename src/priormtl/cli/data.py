@@ -32,19 +32,19 @@ FEATURES = ("age", "weight", "dose", *DAYS)
 STATEMENTS = f"""\
 # What is known beforehand about the measurements in {PATIENTS}.
 
-[[group]]  # six measurements of the same blood pressure count alike
+[[group]]  # six measurements of the same blood pressure have similar effects
 name = "before"
 features = {json.dumps(DAYS)}
 
-[[common]]  # bodies do not differ between clinics
+[[common]]  # these effects do not depend on the clinic
 features = {json.dumps(["age", "weight", *DAYS])}
 
-[[nonpositive]]  # no dose raises the pressure; how much it helps may differ
+[[nonpositive]]  # no dose raises the pressure; its effect may differ between clinics
 features = ["dose"]
 """
 NEXT = f"""\
-Simulated patients of {CLINICS} clinics: {CLINICS * ROWS} to fit, {CLINICS * NEW_ROWS} \
-to predict. What is known about them helps:
+Simulated patients in {CLINICS} clinics: {CLINICS * ROWS} to fit, {CLINICS * NEW_ROWS} \
+to predict. To see how much prior knowledge helps:
   priormtl fit {{0}} --task {TASK} --target {TARGET} --prior {{2}} --out with.model
   priormtl fit {{0}} --task {TASK} --target {TARGET} --out without.model
   priormtl report with.model --data {{1}} --out with.html
@@ -55,7 +55,7 @@ to predict. What is known about them helps:
 def data(
     context: Context,
     home: Annotated[
-        Path | None, Option(help="Folder of data sets; PRIORMTL_DATA by default.")
+        Path | None, Option(help="Folder of data sets; by default, PRIORMTL_DATA.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -101,14 +101,14 @@ def convert(
     name: Annotated[str, Argument(help="Data set, as 'priormtl data' lists it.")],
     original: Annotated[list[Path], Argument(help="Original files, as published.")],
     to: Annotated[
-        Path | None, Option(help="Folder to write to; PRIORMTL_DATA by default.")
+        Path | None, Option(help="Folder to write to; by default, PRIORMTL_DATA.")
     ] = None,
     replace: Annotated[
         bool, Option("--replace", help="Overwrite an existing file.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make the file of a data set from its original files, which are not changed.
+    """Convert the original files of a data set, which are not changed.
 
     Example: priormtl data convert school school.mat --to ~/data
     """
@@ -132,10 +132,10 @@ def example(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write an example to start with: patients of clinics, and what is known of them.
+    """Write an example to start with: patients in clinics, and prior knowledge.
 
-    The patients are simulated. Fit them with and without the prior file, and compare
-    the errors on the new patients.
+    The patients are simulated. Fit a model to them with and without the prior file, and
+    compare the errors on the new patients.
 
     Example: priormtl data example
 
@@ -147,7 +147,7 @@ def example(
         taken = [str(to / name) for name in FILES if (to / name).exists()]
         if taken and not replace:
             raise FileExistsError(
-                f"{', '.join(taken)} exists already. Choose another folder with --to, "
+                f"{', '.join(taken)} already exists. Choose another folder with --to, "
                 "or use --replace."
             )
         written = [str(file) for file in write_example(to)]

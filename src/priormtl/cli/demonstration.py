@@ -49,13 +49,13 @@ MIXED: dict[str, Any] = {
 
 IMAGES, IMAGE_DRAWS = 3, 3  # of each digit
 SIZES, PATIENT_DRAWS = (5, 8, 12, 20), 12  # patients of each clinic to fit
-PLAIN, KNOWN = "nothing", "all that is known"
+PLAIN, KNOWN = "none", "all statements"
 STRENGTHS = [0.0, 1.0, 10.0, 100.0]
 
 MODEL, CURVE, PAGE = "patients.model", "learning-curve", "report.html"
 METHOD = (
-    "Models are tuned by cross-validation on their training rows alone and scored on "
-    "other rows\n(mean ± sd of the draws). The gap is the duality gap, an upper bound "
+    "Models are tuned by cross-validation on their training rows only and scored on "
+    "other rows\n(mean ± sd over draws). The gap is the duality gap, an upper bound "
     "on the distance to the optimum."
 )
 
@@ -90,7 +90,7 @@ class Result(NamedTuple):
 
 
 def show_demonstration(folder: Path) -> None:
-    """Print what priors are worth, and write an example with its report."""
+    """Print how much priors help, and write an example with its report."""
     console = Console(width=None if Console().is_terminal else 100)
     parts = [pose_digits(), pose_patients()]
     for part in parts:
@@ -104,7 +104,7 @@ def show_demonstration(folder: Path) -> None:
         title_justify="left",
         title_style="bold",
     )
-    table.add_column("stated")
+    table.add_column("prior")
     for size in SIZES:
         table.add_column(str(size), justify="right")
     for name, scores in curve.items():
@@ -114,11 +114,11 @@ def show_demonstration(folder: Path) -> None:
     drawn = _draw_curve(folder / CURVE, curve)
     audit = _fit_example(folder)
     opening = str(audit).split("\n\n")[0]
-    _print(console, f"What the patients of the example alone can tell:\n{opening}")
+    _print(console, f"Audit of the prior on the patients of the example:\n{opening}")
     files = [*data.FILES, MODEL]
     files += [f"{CURVE}.png", f"{CURVE}.svg"] if drawn else []
     console.print(f"wrote {folder}/: {', '.join([*files, PAGE])}", highlight=False)
-    console.print(f"Open {folder / PAGE} in a browser. The same by commands:")
+    console.print(f"Open {folder / PAGE} in a browser. To repeat this by commands:")
     for command in (
         f"fit {folder / data.PATIENTS} --task {data.TASK} --target {data.TARGET} "
         f"--prior {folder / data.KNOWN} --out my.model",
@@ -202,7 +202,7 @@ def pose_patients() -> Part:
     common = FeaturePrior.common(places("age", "weight", *data.DAYS))
     priors = {
         PLAIN: None,
-        "six days count alike": alike,
+        "six similar days": alike,
         "common effects": common,
         KNOWN: alike + common + FeaturePrior.nonpositive(places("dose")),
     }
@@ -260,7 +260,7 @@ def _tune_and_score(part: Part, name: str, rows: tuple[Rows, Rows]) -> Result:
 def tabulate(part: Part, results: dict[str, list[Result]]) -> Table:
     """Scores, chosen strengths, gaps and seconds of every model."""
     table = Table(title=part.title, title_justify="left", title_style="bold")
-    table.add_column("stated")
+    table.add_column("prior")
     for column in (part.metric, "theta", "relative gap", "seconds"):
         table.add_column(column, justify="right")
     for name, found in results.items():
@@ -276,15 +276,15 @@ def tabulate(part: Part, results: dict[str, list[Result]]) -> Table:
 
 
 def spell_benefit(results: dict[str, list[Result]]) -> str:
-    """What the whole prior is worth: errors with and without it, paired by draw."""
+    """Benefit of the whole prior: errors with and without it, paired by draw."""
     plain, known = (
         np.array([one.score for one in results[name]]) for name in (PLAIN, KNOWN)
     )
     change = 100.0 * (known / plain - 1.0)
     spread = change.std(ddof=1) / np.sqrt(len(change))
     return (
-        f"What is known changes the error on new patients by {change.mean():+.1f} ± "
-        f"{spread:.1f} % (mean and standard\nerror of {len(change)} draws): "
+        f"The prior changes the error on new patients by {change.mean():+.1f} ± "
+        f"{spread:.1f} % (mean and standard\nerror over {len(change)} draws): "
         f"{plain.mean():.2f} mmHg without, {known.mean():.2f} with."
     )
 

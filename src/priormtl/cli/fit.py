@@ -54,7 +54,7 @@ INTERCEPTS: dict[str, Any] = {"tied": "tied", "free": True, "none": False}
 
 
 def _strength_option(what: str) -> Any:
-    words = f"Strength of the {what} of a linear model; else tuned."
+    words = f"Strength of the {what} of a linear model; tuned if not given."
     return Option(min=0.0, metavar="NUMBER", help=words)
 
 
@@ -79,7 +79,7 @@ def fit(
             "auto",
             "tabular",
             "linear",
-            help="Model to fit; see above for what auto chooses.",
+            help="Model to fit; see above for which one auto selects.",
         ),
     ] = "auto",
     smooth: Annotated[
@@ -87,8 +87,8 @@ def fit(
         Option(
             metavar="auto|none|A,B:24",
             help="Columns whose effects may be curves, with a period after a colon if "
-            "they repeat (hour:24); by default all numbers with at least five "
-            "different values.",
+            "the curve repeats (hour:24); by default, all numeric columns with at "
+            "least five different values.",
         ),
     ] = None,
     trees: Annotated[
@@ -96,8 +96,8 @@ def fit(
         word_option(
             "auto",
             "none",
-            help="Whether boosted trees are mixed in where held-out rows say that they "
-            "help; by default yes.",
+            help="Whether to mix in boosted trees if they help on held-out rows (auto, "
+            "the default).",
         ),
     ] = None,
     ties: Annotated[
@@ -106,8 +106,8 @@ def fit(
             "auto",
             "uniform",
             "adaptive",
-            help="How similar tasks are: equally for all features (uniform), or for "
-            "each feature as estimated (adaptive).",
+            help="How strongly tasks are coupled: equally for all features (uniform), "
+            "or with a strength estimated for each feature (adaptive).",
         ),
     ] = "auto",
     intercepts: Annotated[
@@ -131,18 +131,18 @@ def fit(
             "none",
             help="Which tasks are similar: neighbours in sorted order (chain), all "
             "(mean), those of a group (nested), or none; auto tries chain and mean, or "
-            "nested and mean where --task names several columns.",
+            "nested and mean if --task names several columns.",
         ),
     ] = "auto",
     outliers: Annotated[
         bool,
-        Option("--outliers", help="Find tasks that differ from all others."),
+        Option("--outliers", help="Identify tasks that differ from all others."),
     ] = False,
     device: Annotated[
         str | None,
         Option(
             metavar="cuda|cuda:1|cpu",
-            help="Where PyTorch computes; by default on the processor without it.",
+            help="Device on which PyTorch computes; by default, PyTorch is not used.",
         ),
     ] = None,
     penalty: Annotated[
@@ -163,7 +163,7 @@ def fit(
         Option(metavar="COL", help="Rows that share this value stay in one fold."),
     ] = None,
     jobs: Annotated[
-        int, Option(min=1, help="Number of workers; results are the same.")
+        int, Option(min=1, help="Number of workers; does not change the results.")
     ] = 1,
     weight: Weight = None,
     features: Features = None,
@@ -191,14 +191,15 @@ def fit(
 ) -> None:
     """Fit a model to all tasks and write it to a file.
 
-    By default this is the tabular model (tabular_model in Python): columns may hold
-    numbers, text, dates and gaps; which effects differ between tasks, which are curves,
-    and whether boosted trees help is found on held-out rows. Nothing has to be tuned.
+    By default, this is the tabular model (tabular_model in Python). Columns may contain
+    numbers, text, dates and missing values. Held-out rows decide which effects differ
+    between tasks, which are curves, and whether boosted trees help. Nothing has to be
+    tuned.
 
     A linear model is fitted instead with --model linear, if a strength (--lam, --theta,
-    --epsilon), --penalty nuclear, --key, --shards or --from-stats is given, and if the
-    table has more than 20 million cells. Its strengths that are not given are tuned by
-    cross-validation, in one pass over the table. The output says which was fitted.
+    --epsilon), --penalty nuclear, --key, --shards or --from-stats is given, or if the
+    table has more than 20 million cells. Strengths that are not given are tuned by
+    cross-validation, in one pass over the table. The output names the fitted model.
 
     Example: priormtl fit exams.csv --task school --target score --out exams.model
 
@@ -218,7 +219,7 @@ def fit(
     with exit_on_error(), print_warnings():
         check_output(out, data, *(from_stats or ()))
         if data is None and not from_stats:
-            raise ValueError("fit needs DATA, a table, or --from-stats FILE.")
+            raise ValueError("fit needs a table, DATA, or --from-stats FILE.")
         strengths = {"lam": lam, "theta": theta, "epsilon": epsilon}
         given = {f"--{name}": value is not None for name, value in strengths.items()}
         given |= {"--penalty nuclear": penalty == "nuclear", "--key": key is not None}

@@ -88,7 +88,7 @@ class Settings(NamedTuple):
             yield
         except FoldsError as error:
             raise FoldsError(
-                f"{error} Or give {self.options}: then no rows are held out."
+                f"{error} Or give {self.options}, so that no rows are held out."
             ) from None
 
     @property

@@ -49,7 +49,7 @@ def predict(
     ],
     task: Annotated[
         str | None,
-        Option(metavar="COL", help="Column that holds the tasks; else as in the fit."),
+        Option(metavar="COL", help="Column with the tasks; by default, as in the fit."),
     ] = None,
     identity: Annotated[
         list[str] | None,
@@ -63,15 +63,16 @@ def predict(
             "error",
             "shared",
             "nearest",
-            help="How to predict tasks that were not seen during fit: not at all, by "
-            "the mean of all tasks or of the nearest; else as the model is set.",
+            help="How to predict tasks that were not seen during fit: stop with an "
+            "error, use the mean of all tasks (shared), or the nearest task; by "
+            "default, as set in the model.",
         ),
     ] = None,
     interval: Annotated[
         float | None,
         Option(
             metavar="SHARE",
-            help="Add the columns lower and upper: an interval that contains this "
+            help="Add the columns lower and upper, an interval that contains this "
             "share of new targets, such as 0.9.",
         ),
     ] = None,
@@ -82,9 +83,8 @@ def predict(
 ) -> None:
     """Predict each row of a table, which may be larger than memory.
 
-    Columns are found by name; other columns are ignored. The output has the task and
-    the prediction, and for classifiers also the probability of the second class. With
-    --interval there are also the ends of an interval, lower and upper.
+    Columns are found by name; other columns are ignored. The output contains the task
+    and the prediction, and for classifiers also the probability of the second class.
     Missing values are treated as in the fit.
 
     Example: priormtl predict exams.model new.csv --out predictions.csv
@@ -238,8 +238,8 @@ class TablePredictor(NamedTuple):
         if table[self.task].null_count:
             raise ValueError(
                 f"column {self.task!r} must name the task of each row: "
-                f"{table[self.task].null_count:,} are missing. Use --where, or name "
-                "them: new names are predicted by what tasks share."
+                f"{table[self.task].null_count:,} are missing. Use --where, or give "
+                "them a name: new tasks are predicted by what all tasks share."
             )
         if rows:
             for pair in table[self.task].value_counts().to_pylist():
@@ -278,8 +278,8 @@ class TablePredictor(NamedTuple):
                 next(iter(self.unseen)),
             )
             warnings.warn(
-                f"{rows} of {tasks} not seen in the fit, such as {first!r}, predicted "
-                "by what tasks share.",
+                f"{rows} of {tasks} not seen in the fit, such as {first!r}, were "
+                "predicted by what all tasks share.",
                 stacklevel=2,
             )
 
@@ -352,8 +352,8 @@ def prepare(
         names = getattr(model, "feature_names_in_", None)
         if names is None:
             raise DataFileError(
-                f"{path} must know the names of its features to find them in a table. "
-                "Fit it to a data frame."
+                f"{path} must contain the names of its features to find them in a "
+                "table. Fit it to a data frame."
             )
         encoding = Encoding.of_numbers(names.tolist())
     named = join_names(model.task)
@@ -361,7 +361,7 @@ def prepare(
     column = task or getattr(model, "task_column_", None) or named
     if column is None and len(model.tasks_) > 1:
         raise ValueError(
-            f"{path} does not say which column holds the tasks. Give --task COL."
+            f"{path} does not say which column contains the tasks. Give --task COL."
         )
     model.set_params(task=None)  # labels are given
     if unseen is not None:

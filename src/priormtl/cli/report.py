@@ -49,12 +49,16 @@ def report(
     decimal: Decimal = None,
     task: Annotated[
         str | None,
-        Option(metavar="COL", help="Column of --data with the tasks; else as fitted."),
+        Option(
+            metavar="COL",
+            help="Column of --data with the tasks; by default, as in the fit.",
+        ),
     ] = None,
     target: Annotated[
         str | None,
         Option(
-            metavar="COL", help="Column of --data with the targets; else as fitted."
+            metavar="COL",
+            help="Column of --data with the targets; by default, as in the fit.",
         ),
     ] = None,
     title: Annotated[str | None, Option(help="Heading of the page.")] = None,
@@ -66,10 +70,11 @@ def report(
         bool, Option("--json", help="Print the answers as JSON.")
     ] = False,
 ) -> None:
-    """Write a page that tells what a fitted model learned.
+    """Write a page that shows what a fitted model has learned.
 
-    How good is it, which features matter, did the prior help, are there outlier tasks?
-    The page is one file that works without a network. Nothing is fitted.
+    It shows how well the model predicts, which features matter, whether the prior
+    helped, and which tasks are outliers. The page is one file that works offline.
+    Nothing is fitted.
 
     Example: priormtl report exams.model --out report.html
 
@@ -83,7 +88,9 @@ def report(
         check_output(out, model, data)
         check_output(coefficients, model, data)
         if out == coefficients:
-            raise ValueError(f"--coefficients must be another file than --out {out}.")
+            raise ValueError(
+                f"--coefficients and --out must be different files: both are {out}."
+            )
         fitted = load(model)
         rows: dict[str, Any] = {}
         if data is not None:
@@ -135,8 +142,8 @@ def read_known_rows(
     for option, given in (("task", task), ("target", target)):
         if given is None:
             raise ValueError(
-                f"--data needs --{option} COL: this model does not remember its "
-                f"{option} column."
+                f"--data needs --{option} COL, because the model file does not name "
+                f"its {option} column."
             )
     source = open_source(data)
     name = source.name

@@ -29,34 +29,37 @@ def reproduce(
         bool, Option("--quick", help="Few repeats, settings and images; takes minutes.")
     ] = False,
     jobs: Annotated[
-        int, Option(min=1, help="Number of processes; results are the same.")
+        int, Option(min=1, help="Number of processes; does not change the results.")
     ] = 1,
     out: Annotated[
-        Path, Option(file_okay=False, help="Folder of results, in which a run resumes.")
+        Path,
+        Option(file_okay=False, help="Folder for results; a later run resumes there."),
     ] = Path("results"),
     data: Annotated[
-        Path | None, Option(help="Folder of data sets; PRIORMTL_DATA by default.")
+        Path | None, Option(help="Folder of data sets; by default, PRIORMTL_DATA.")
     ] = None,
     collect: Annotated[
-        bool, Option("--collect", help="Compute nothing; show finished results.")
+        bool, Option("--collect", help="Only show finished results.")
     ] = False,
     force: Annotated[
-        list[str] | None, Option(metavar="METHOD", help="Compute this method again.")
+        list[str] | None,
+        Option(metavar="METHOD", help="Compute this method again. Can be repeated."),
     ] = None,
     limit: Annotated[
-        float | None, Option(metavar="SECONDS", help="Time limit of each unit.")
+        float | None, Option(metavar="SECONDS", help="Time limit for each unit.")
     ] = None,
     skip_missing: Annotated[
         bool, Option("--skip-missing", help="Leave out missing data sets.")
     ] = False,
     page: Annotated[
-        Path | None, Option(dir_okay=False, help="Page of all results; else in OUT.")
+        Path | None,
+        Option(dir_okay=False, help="Page of all results; by default in --out."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compute the paper's tables and figures, and compare them with the paper's.
+    """Compute the tables and figures of the paper, and compare them with it.
 
-    Finished units are kept: run the same command again to resume.
+    Finished units of work are kept: run the same command again to resume.
 
     Example: priormtl reproduce all --quick --jobs 2
 

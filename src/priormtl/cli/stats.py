@@ -38,12 +38,12 @@ def stats(
     ] = 1,
     as_json: columns.Json = False,
 ) -> None:
-    """Write means and products of columns by task: all that a regression needs.
+    """Write the sufficient statistics of each task, all that a regression needs.
 
-    Tables may be larger than memory. Statistics of several sites are added by 'priormtl
-    merge', which needs the same --categories for text columns everywhere. Statistics
-    are sums and not anonymous: those of a task with few rows may reveal the rows. Use
-    --min-rows before sharing statistics outside your organisation.
+    Tables may be larger than memory. 'priormtl merge' adds the statistics of several
+    sites; text columns then need the same --categories everywhere. Statistics are not
+    anonymous: those of a task with few rows may reveal the rows. Use --min-rows before
+    you share statistics outside your organisation.
 
     Example: priormtl stats exams.parquet --task school --target score --out a.stats
 
@@ -85,7 +85,7 @@ def merge(
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
     as_json: columns.Json = False,
 ) -> None:
-    """Add statistics of different rows: the result is that of all rows together.
+    """Add statistics of different rows, as if all rows had been read together.
 
     Tasks are matched by name. Features must be the same in all files.
 
@@ -145,7 +145,7 @@ def read_sites(files: Sequence[Path]) -> "Iterator[TaskStatistics]":
             besides = [name for name in ours if name not in theirs][:MOST_NAMES]
             sides = {"lacks": lacking, "also has": besides}
             words = [f"{verb} {names}" for verb, names in sides.items() if names]
-            what = ", ".join(words) or "has another order or number of them"
+            what = ", ".join(words) or "has a different order or number of features"
             raise ValueError(
                 f"{file} must have the features of {files[0]}: it {what}. Use the same "
                 "--features and --categories for all files."

@@ -140,7 +140,7 @@ def fit_frame(
         model.fit(frame.X, frame.y, model__sample_weight=frame.weight)
     except FoldsError as error:
         raise FoldsError(
-            f"{error} Or give --lam and --epsilon: then no rows are held out."
+            f"{error} Or give --lam and --epsilon, so that no rows are held out."
         ) from None
     model[0].target_column_ = schema.target  # so that 'priormtl report' finds it
     return model
@@ -319,12 +319,13 @@ def _list(names: Sequence[str]) -> str:
 def structure_words(facts: Mapping[str, Any]) -> Iterator[str]:
     """What was chosen or given, in plain words."""
     found = facts["structure"]
-    ties = "each as the data say" if found["ties"] == "adaptive" else "all alike"
+    adaptive = found["ties"] == "adaptive"
+    ties = "as estimated for each feature" if adaptive else "equally for all features"
     near = {"mean": "all tasks", "chain": "neighbours in sorted order"}
     near["nested"] = "groups of tasks"
     prior = found["task_prior"]
     if prior is None:
-        yield "effects of each task alone"
+        yield "separate effects for each task"
     elif found.get("slopes") == "common":
         yield "the same effects in all tasks"
     else:
@@ -340,6 +341,6 @@ def structure_words(facts: Mapping[str, Any]) -> Iterator[str]:
         yield "no curves"
     trees = facts["trees"]
     if trees is not None:
-        yield f"{trees:.0%} trees" if trees else "no trees"
+        yield f"boosted trees (weight {trees:.0%})" if trees else "no trees"
     if facts["outlier_tasks"]:
         yield f"outlier tasks {', '.join(map(str, facts['outlier_tasks'][:8]))}"

@@ -68,7 +68,7 @@ def convert_original(
     path = folder / source.file
     if path.exists() and not replace:
         raise DataFileError(
-            f"{path} exists already; replace=True (in a shell --replace) renews it."
+            f"{path} already exists. Overwrite it with replace=True (or --replace)."
         )
     arrays = source.convert(originals)
     verified = files.check_arrays(source, arrays)
