@@ -20,15 +20,15 @@ from priormtl.experiments.rendering.paper import (
     DATASETS,
     MAIN_METRICS,
     METRICS,
+    NONE,
     PAPER_LABELS,
+    PRIORS,
     TABLE_1,
     TABLE_2,
     Estimate,
     paper_estimate,
 )
 from priormtl.experiments.rendering.tables import (
-    NONE,
-    PRIORS,
     REFERENCE,
     Grids,
     Table,
