@@ -56,7 +56,9 @@ class Trees(NamedTuple):
 
         if classify and len(np.unique(y > 0)) < 2:
             share = np.clip(np.mean(y > 0), 0.01, 0.99)
-            return cls._constant(float(np.log(share / (1.0 - share))))
+            base = float(np.log(share / (1.0 - share)))
+            none, zeros = np.zeros(0, dtype=np.intp), np.zeros(0)
+            return cls(base, none, none, zeros, none, none, none, zeros, 0)
         build = ensemble.HistGradientBoostingRegressor
         if classify:
             build, y = ensemble.HistGradientBoostingClassifier, np.sign(y)
@@ -81,11 +83,6 @@ class Trees(NamedTuple):
             np.where(leaf, joined["value"], 0.0),
             int(joined["depth"].max()),
         )
-
-    @classmethod
-    def _constant(cls, base: float) -> Self:
-        none, zeros = np.zeros(0, dtype=np.intp), np.zeros(0)
-        return cls(base, none, none, zeros, none, none, none, zeros, 0)
 
     def predict(self, X: Array) -> Array:
         """Sum over trees for each row of X (n, d)."""

@@ -40,7 +40,7 @@ def data():
     return X, y, 10 * task
 
 
-@pytest.fixture(params=MODELS, ids=lambda model: type(model).__name__)
+@pytest.fixture(scope="module", params=MODELS, ids=lambda model: type(model).__name__)
 def model(request, data):
     X, y, task = data
     targets = y if "Regressor" in type(request.param).__name__ else y > 0

@@ -559,28 +559,19 @@ def build_coef_frame(model: Any, *, wide: bool) -> Any:
     if chosen(model, "fit_intercept") is not False:
         columns = {INTERCEPT: model.intercept_, **columns}
     library = getattr(model, "_frame_library", None) or find_frame_library(None)
-    if wide:
-        return build_frame(_wide(tasks, columns), library)
-    return build_frame(_tidy(tasks, columns), library)
-
-
-def _tidy(tasks: list[Any], columns: dict[str, Any]) -> dict[str, Any]:
-    """One row per task and feature, task by task."""
-    return {
-        "task": [task for task in tasks for _ in columns],
-        "feature": list(columns) * len(tasks),
-        "coefficient": np.column_stack(list(columns.values())).ravel(),
-    }
-
-
-def _wide(tasks: list[Any], columns: dict[str, Any]) -> dict[str, Any]:
-    """One row per task."""
+    if not wide:  # one row per task and feature, task by task
+        tidy = {
+            "task": [task for task in tasks for _ in columns],
+            "feature": list(columns) * len(tasks),
+            "coefficient": np.column_stack(list(columns.values())).ravel(),
+        }
+        return build_frame(tidy, library)
     if "task" in columns:
         raise ValueError(
             "wide must be False where a feature is called 'task', which is the column "
             "of the tasks: got wide=True; rename the feature, or use the tidy layout."
         )
-    return {"task": tasks} | columns
+    return build_frame({"task": tasks} | columns, library)
 
 
 def training_r2(moments: Moments, coef: Array, intercept: Array) -> Array:
