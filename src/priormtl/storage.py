@@ -38,15 +38,13 @@ from priormtl.selection import (
     search_attributes,
 )
 from priormtl.splines import Curves
+from priormtl.stacking import StackedClassifier, StackedRegressor, Trees
 from priormtl.tabular import (
     CategoryColumn,
     NumberColumn,
-    StackedClassifier,
-    StackedRegressor,
     TableFeatures,
     TabularPipeline,
 )
-from priormtl.trees import Trees
 
 __all__ = ["load", "save"]
 
