@@ -16,7 +16,7 @@ from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.labels import class_table, code_classes, read_labels
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.sources import fit_rows, read_source_rows
-from priormtl.estimators.unseen import Loans
+from priormtl.estimators.unseen import Averages
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
@@ -158,15 +158,15 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         cells = np.broadcast_to(weight[:, np.newaxis], measured.shape)[measured]
         return float(np.average((target == prediction)[measured], weights=cells))
 
-    def _check_loans(self, loans: Loans) -> None:
-        """Fail if an unseen task would borrow from tasks with different classes."""
-        for k, task in enumerate(loans.borrowers):
-            classes = self._classes[loans.lenders(k)]
+    def _check_averages(self, averages: Averages) -> None:
+        """Fail if tasks with different classes would be averaged."""
+        for k, task in enumerate(averages.unseen):
+            classes = self._classes[averages.members(k)]
             other = np.flatnonzero(np.any(classes != classes[0], axis=1))
             if len(other):
                 raise ValueError(
-                    f"unknown task {task!r} cannot borrow from known tasks, which have "
-                    f"different classes, such as {classes[0].tolist()} and "
+                    f"unknown task {task!r} cannot be predicted by a mean of tasks "
+                    f"with different classes, such as {classes[0].tolist()} and "
                     f"{classes[other[0]].tolist()}; predict with one of the known "
                     "tasks."
                 )

@@ -1,7 +1,7 @@
-"""Tasks that were not seen in training: refuse them, or lend them a model.
+"""Tasks that were not seen in training: refuse them, or predict them by averages.
 
-What an unseen task gets is a mean of known tasks' coefficients and intercepts, so a
-loan is a row of shares over the known tasks that sum to one.
+An unseen task gets a weighted mean of the coefficients and intercepts of known tasks:
+all of them, the nearest in the task prior, or those of its group.
 """
 
 from collections.abc import Hashable, Sequence
@@ -33,46 +33,47 @@ NOT_NEAR = (
 
 
 @dataclass(frozen=True, eq=False)
-class Loans:
-    """Models lent to unseen tasks; those with the same lenders share one."""
+class Averages:
+    """Weighted means of known tasks, which stand for unseen ones."""
 
-    borrowers: tuple[Hashable, ...]  # (k,) the first unseen task of each loan
-    shares: csr_array  # (k, m) of the known tasks, each row sums to one
-    shared_part: bool  # whether what outlying tasks have of their own is left out
+    unseen: tuple[Hashable, ...]  # (k,) the first unseen task of each mean
+    weights: csr_array  # (k, m) of the known tasks, each row sums to one
+    shared_part: bool  # whether task-specific components of outliers are left out
 
-    def lenders(self, k: int) -> Index:
-        """Known tasks that lend in loan ``k``."""
-        start, end = self.shares.indptr[k : k + 2]
-        return np.asarray(self.shares.indices[start:end], dtype=np.intp)
+    def members(self, k: int) -> Index:
+        """Known tasks that have a weight in mean ``k``."""
+        start, end = self.weights.indptr[k : k + 2]
+        return np.asarray(self.weights.indices[start:end], dtype=np.intp)
 
     def coef(self, model: Any) -> Array:
-        """Coefficients of each loan (k, d)."""
+        """Coefficients of each mean (k, d)."""
         whole = model.coef_
         part = getattr(model, "shared_coef_", whole) if self.shared_part else whole
-        return np.asarray(self.shares @ part)
+        return np.asarray(self.weights @ part)
 
     def intercept(self, model: Any) -> Array:
-        """Intercept of each loan (k,)."""
-        return np.asarray(self.shares @ model.intercept_)
+        """Intercept of each mean (k,)."""
+        return np.asarray(self.weights @ model.intercept_)
 
 
 @dataclass(frozen=True, eq=False)
 class RowTasks:
     """Which model each row gets."""
 
-    codes: Index  # (n,) position of a known task, or m + k for loan k
-    loans: Loans | None
+    codes: Index  # (n,) position of a known task, or m + k for mean k
+    averages: Averages | None
 
     def known(self, m: int) -> Index:
-        """Known task of each row; for unseen ones the first that lends to them."""
-        if self.loans is None:
+        """Known task of each row; for unseen ones the first of those averaged."""
+        if self.averages is None:
             return self.codes
-        first = self.loans.shares.indices[self.loans.shares.indptr[:-1]]
+        weights = self.averages.weights
+        first = weights.indices[weights.indptr[:-1]]
         return np.concatenate([np.arange(m), first])[self.codes]
 
 
 def place_rows(model: Any, behaviour: str, labels: Any, n: int) -> RowTasks:
-    """Find the task of each row, and lend models to unseen ones if that is wanted."""
+    """Find the task of each row, and the averages for unseen ones if wanted."""
     tasks = tuple(model.tasks_.tolist())
     codes, unseen = place_labels(labels, tasks, n)
     if not unseen:
@@ -81,36 +82,29 @@ def place_rows(model: Any, behaviour: str, labels: Any, n: int) -> RowTasks:
         raise unknown_names("task", unseen, tasks, _other_type(unseen, tasks) + CHOICES)
     prior = task_prior_of(model)
     nested = None if prior is None else prior.tree()
+    m = len(tasks)
     if nested is not None:
         between = getattr(model, "between_", nested.between)
-        loan_of, shares = replace(nested, between=between).lend(unseen, tasks)
-        return _lend(unseen, loan_of, shares, codes, shared_part=True)
-    if behaviour == "shared":
-        # Tasks that are no outliers; all of them where all are.
-        outliers = set(getattr(model, "outlier_tasks_", ()))
-        kept = tuple(i for i, task in enumerate(tasks) if task not in outliers)
-        lenders = [kept or tuple(range(len(tasks)))] * len(unseen)
+        number, weights = replace(nested, between=between).average(unseen, tasks)
     else:
-        lenders = _nearest(prior, tasks, unseen, label_categories(labels))
-    numbers = {found: k for k, found in enumerate(dict.fromkeys(lenders))}
-    loan_of = [numbers[found] for found in lenders]
-    shares = _even_shares(list(numbers), len(tasks))
-    return _lend(unseen, loan_of, shares, codes, shared_part=behaviour == "shared")
-
-
-def _lend(
-    unseen: Sequence[Hashable],
-    loan_of: list[int],
-    shares: csr_array,
-    codes: Index,
-    *,
-    shared_part: bool,
-) -> RowTasks:
-    """Loans (k, m), of which each unseen task has one."""
-    k, m = shares.shape
-    borrowers = tuple(unseen[loan_of.index(loan)] for loan in range(k))
-    places = np.concatenate([np.arange(m), m + np.array(loan_of)])
-    return RowTasks(places[codes], Loans(borrowers, shares, shared_part))
+        if behaviour == "shared":
+            # Tasks that are no outliers; all of them where all are.
+            outliers = set(getattr(model, "outlier_tasks_", ()))
+            kept = tuple(i for i, task in enumerate(tasks) if task not in outliers)
+            members = [kept or tuple(range(m))] * len(unseen)
+        else:
+            members = _nearest(prior, tasks, unseen, label_categories(labels))
+        numbers = {found: k for k, found in enumerate(dict.fromkeys(members))}
+        number = [numbers[found] for found in members]
+        counts = np.array([len(found) for found in numbers])
+        equal = np.repeat(1.0 / counts, counts)
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        columns = np.concatenate([np.array(found, np.intp) for found in numbers])
+        weights = csr_array((equal, columns, ends), shape=(len(numbers), m))
+    first = tuple(unseen[number.index(k)] for k in range(weights.shape[0]))
+    places = np.concatenate([np.arange(m), m + np.array(number)])
+    shared_part = nested is not None or behaviour == "shared"
+    return RowTasks(places[codes], Averages(first, weights, shared_part))
 
 
 def _other_type(unseen: Sequence[Hashable], tasks: Sequence[Hashable]) -> str:
@@ -143,12 +137,3 @@ def _nearest(
     if alone:
         raise unknown_names("task", alone, tasks, NOT_NEAR)
     return near
-
-
-def _even_shares(lenders: Sequence[Places], m: int) -> csr_array:
-    """One row per loan, in which its lenders share alike."""
-    counts = np.array([len(found) for found in lenders])
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    values = np.repeat(1.0 / counts, counts)
-    columns = np.concatenate([np.asarray(found, dtype=np.intp) for found in lenders])
-    return csr_array((values, columns, ends), shape=(len(lenders), m))

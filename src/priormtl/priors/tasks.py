@@ -233,8 +233,8 @@ class Nested:
             m, *tree, between, self.weight, keeps_idle=keeps_idle
         )
 
-    def lend(self, unseen: Tasks, tasks: Tasks) -> tuple[list[int], csr_array]:
-        """Loan of each unseen task, and the shares (k, m) of known tasks in each.
+    def average(self, unseen: Tasks, tasks: Tasks) -> tuple[list[int], csr_array]:
+        """Mean that each unseen task gets, and weights (k, m) of tasks in each mean.
 
         A task in a known group gets the latent mean of that group, and others that of
         the finest group that is known, at last of all tasks.
