@@ -1,4 +1,4 @@
-"""How a user calls it: estimators by scikit-learn's conventions."""
+"""Estimators that follow the conventions of scikit-learn."""
 
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
 from priormtl.estimators.classifier import (

@@ -1,4 +1,4 @@
-"""LinearMultiTask: the shell around a linear model of many tasks.
+"""LinearMultiTask: what all our linear estimators share.
 
 ``fit`` reads the data, poses the model that the parameters describe, solves it and
 publishes the result; see ``priormtl.model``. Both the estimators with given strengths
