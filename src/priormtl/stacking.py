@@ -6,7 +6,7 @@ the features at each split), and kept as arrays, so that they can be saved witho
 pickle.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -191,7 +191,8 @@ class _Stacked(BaseEstimator):
         n = len(next(iter(columns.values())))
         codes, tasks = encode_labels(labels, n)
         place = {task: float(i) for i, task in enumerate(self.model_.tasks_.tolist())}
-        places = np.array([place.get(_plain(task), np.nan) for task in tasks])
+        plain = (t.item() if isinstance(t, np.generic) else t for t in tasks)
+        places = np.array([place.get(task, np.nan) for task in plain])
         return np.column_stack([*columns.values(), places[codes]])
 
     def _mixed(self, X: Any, linear: Array) -> Array:
@@ -328,10 +329,6 @@ class StackedClassifier(ClassifierMixin, _Stacked):
 
     def _targets(self, y: Any) -> Array:
         return np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
-
-
-def _plain(label: Any) -> Hashable:
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def _best_weight(

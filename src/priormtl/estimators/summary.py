@@ -279,7 +279,8 @@ def summarize_model(
     m, d = coef.shape
     names = name_features(getattr(model, "feature_names_in_", None), d)
     features = _features(model, coef, names, found, z)
-    outliers = _outliers(model)
+    named = getattr(model, "outlier_tasks_", None)  # where these were asked for
+    outliers = None if named is None else tuple(np.asarray(named, object).tolist())
     strength = getattr(model, "outlier_strength_", None)
     own = getattr(model, "own_coef_", None)
     search = _search(model)
@@ -297,7 +298,7 @@ def summarize_model(
         strengths=_strengths(model),
         chosen_by=_chosen_by(model),
         cv_score=getattr(model, "best_score_", None),
-        scoring=_scoring(model),
+        scoring=None if search is None else SCORES.get(_metric(model), _metric(model)),
         certificate=_certificate(model),
         features=features,
         tasks=_tasks(model, coef, outliers or (), found, z),
@@ -382,12 +383,6 @@ def _metric(model: Any) -> str:
     if isinstance(scoring, str):
         return scoring
     return str(getattr(scoring, "__name__", "scorer"))
-
-
-def _scoring(model: Any) -> str | None:
-    if not _is_search(model):
-        return None
-    return SCORES.get(_metric(model), _metric(model))
 
 
 def _search(model: Any) -> SearchSummary | None:
@@ -516,12 +511,6 @@ def _features(
         )
         for row, error, sd in zip(rows, errors, between, strict=True)
     )
-
-
-def _outliers(model: Any) -> tuple[Hashable, ...] | None:
-    """Tasks that do not belong; None where the model was not asked for them."""
-    found = getattr(model, "outlier_tasks_", None)
-    return None if found is None else tuple(np.asarray(found, dtype=object).tolist())
 
 
 def _tasks(
