@@ -75,9 +75,9 @@ def test_the_penalty_is_least_over_the_means_of_groups(name):
     plain = laplacian(TaskPrior.nested(dict(zip(tasks, paths, strict=True))), tasks)
     assert plain.with_between(between).dense() == pytest.approx(L.dense(), abs=1e-14)
     # Tasks that were not seen get these means.
-    loans, shares = prior.tree().lend(["new"], tasks)
-    assert loans == [0]
-    assert shares @ P.T == pytest.approx(best[[groups.index(())]], abs=1e-12)
+    means, weights = prior.tree().average(["new"], tasks)
+    assert means == [0]
+    assert weights @ P.T == pytest.approx(best[[groups.index(())]], abs=1e-12)
 
 
 def test_means_of_many_groups_are_eliminated_one_after_the_other(monkeypatch):

@@ -280,14 +280,14 @@ def test_certificates_are_true_with_penalties_however_small():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(2))
 def test_many_certificates_are_true_without_a_penalty(block):
     seeds = range(1000 + 300 * block, 1300 + 300 * block)
     assert share_of_warnings(check_smooth, seeds) <= 0.01
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(2))
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 def test_many_certificates_are_true_with_penalties_however_small(block):
     seeds = range(1000 + 100 * block, 1100 + 100 * block)

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from paper_structure import PAPER
 from priormtl import (
     CopyFeatures,
     MultiTaskClassifier,
@@ -52,7 +53,7 @@ def test_scikit_learn_checks(estimator, check):
         MultiTaskRegressor(outlier_tasks=True, outlier_strength=0.5),
         MultiTaskClassifier(loss="squared"),
         MultiTaskRegressorCV(lams=3, ties="uniform", selection="1se", n_jobs=2),
-        MultiTaskClassifierCV(lams=3, cv=3),
+        MultiTaskClassifierCV(lams=3, epsilons=[1.0], cv=3, **PAPER),
     ],
     expected_failed_checks=list_wrong_checks,
 )

@@ -11,8 +11,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier as Boosting
 from sklearn.model_selection import cross_val_score
 
 from priormtl import TaskKFold, load, save, tabular_model
+from priormtl.stacking import SETTINGS, Trees
 from priormtl.tabular import TableFeatures
-from priormtl.trees import SETTINGS, Trees
 
 
 def shops(n=240, m=8, seed=0):

@@ -59,7 +59,7 @@ __all__ = [
     "tabular_model",
 ]
 
-# Rooms are loaded when they are first asked for, so that commands start at once.
+# Packages are loaded at the first access, so that commands start quickly.
 _ROOMS = [
     "audits",
     "baselines",

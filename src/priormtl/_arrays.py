@@ -1,4 +1,4 @@
-"""The words for arrays that all rooms share.
+"""Types of arrays that all packages share.
 
 Shape letters: ``n`` rows, ``d`` features, ``m`` tasks; ``P`` is (d, m).
 """

@@ -16,7 +16,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):  # noqa: N801
-        """Value that is computed at the first look."""
+        """Value that is computed at the first access."""
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             """Compute the value and keep it."""

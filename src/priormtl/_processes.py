@@ -1,4 +1,4 @@
-"""leaving_interrupts: processes that begin inside leave Ctrl-C to the one above."""
+"""leaving_interrupts: start helper processes that leave Ctrl-C to their parent."""
 
 import signal
 from collections.abc import Iterator
@@ -8,17 +8,17 @@ from multiprocessing import resource_tracker
 
 @contextmanager
 def leaving_interrupts() -> Iterator[None]:
-    """Let threads and processes that begin inside never hear of Ctrl-C.
+    """Block Ctrl-C in threads and processes that are started inside.
 
-    A terminal tells all processes at once. Those that help would each end with a
-    traceback, if they still load modules; this one ends them in order instead.
+    A terminal sends SIGINT to all processes at once. Helpers would each end with a
+    traceback if they still load modules; their parent ends them in order instead.
     """
     if not hasattr(signal, "pthread_sigmask"):  # on Windows
         yield
         return
-    # It would end the mask if it began inside.
+    # If the tracker started inside, it would unblock the signal.
     resource_tracker.ensure_running()
-    # Inherited by what begins; for us it comes a moment later.
+    # New threads and processes inherit the mask; here the signal is only delayed.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -1,4 +1,4 @@
-"""Every error and warning class we own, and the wording for unknown names."""
+"""All errors and warnings of the package, and the wording for unknown names."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from difflib import get_close_matches

@@ -3,8 +3,8 @@
 A prediction is one line, the score ``x · p_i + b_i`` of a row x in task i, and so is
 its graph: find the row of the task's label in a table, gather that row of the
 coefficients, multiply, and sum. Unseen tasks have rows of their own in the table, the
-models that ``unseen_tasks`` lends them; where it lends none, their row lies outside of
-the table, which is an error of the runtime.
+averages that ``unseen_tasks`` asks for; where it asks for none, their row lies outside
+of the table, which is an error of the runtime.
 """
 
 import json
@@ -103,11 +103,11 @@ def to_onnx(model: Any, *, dtype: str = "float64") -> Any:
     graph = _Graph(dtype)
     features = graph.read_features(model)
     by_column = model._targets_are_columns
-    rows = _lend(model)
+    rows = _average_unseen(model)
     coef, intercept = model.coef_, model.intercept_
-    if rows.loans is not None:
-        coef = np.vstack([coef, rows.loans.coef(model)])
-        intercept = np.concatenate([intercept, rows.loans.intercept(model)])
+    if rows.averages is not None:
+        coef = np.vstack([coef, rows.averages.coef(model)])
+        intercept = np.concatenate([intercept, rows.averages.intercept(model)])
     if by_column:
         product = graph.add("MatMul", features, graph.number(coef.T))
         score = graph.add("Add", product, graph.number(intercept))
@@ -122,8 +122,8 @@ def to_onnx(model: Any, *, dtype: str = "float64") -> Any:
         score = graph.add("Add", total, level)
     shape = ["n", len(coef)] if by_column else ["n"]
     if isinstance(model, ClassificationTasks):
-        # Who borrows has the classes of who lends.
-        known = RowTasks(np.arange(len(coef)), rows.loans).known(len(model.tasks_))
+        # Unseen tasks have the classes of those averaged.
+        known = RowTasks(np.arange(len(coef)), rows.averages).known(len(model.tasks_))
         classes = model._classes[known]
         graph.classify(score, codes, classes, shape, proba=model.loss == "logistic")
     else:
@@ -131,7 +131,7 @@ def to_onnx(model: Any, *, dtype: str = "float64") -> Any:
     return graph.build(model)
 
 
-def _lend(model: LinearMultiTask) -> RowTasks:
+def _average_unseen(model: LinearMultiTask) -> RowTasks:
     """Rows of unseen tasks: of each group of nested ones, and else one for all."""
     nothing = RowTasks(np.zeros(0, np.intp), None)
     if model.unseen_tasks == "error" or not _asks_for_task(model):
@@ -145,7 +145,7 @@ def _lend(model: LinearMultiTask) -> RowTasks:
     labels = [SEPARATOR.join([*map(str, group), NOBODY]) for group in groups]
     rows = place_rows(model, model.unseen_tasks, labels, len(labels))
     try:
-        model._check_loans(rows.loans)  # type: ignore[arg-type]
+        model._check_averages(rows.averages)  # type: ignore[arg-type]
     except ValueError:  # classes differ by task: unseen ones are an error
         return nothing
     return rows
@@ -281,13 +281,13 @@ class _Graph:
         element = TensorProto.INT64 if kind == "int64" else TensorProto.STRING
         labels = self.accept(name, element)
         groups = _groups(model)
-        if unseen.loans is None or groups is None or len(groups) == 1:
+        if unseen.averages is None or groups is None or len(groups) == 1:
             return self._look_up(labels, kind, keys, list(range(m)), m)
         row_of = dict(zip(groups, unseen.codes.tolist(), strict=True))
         found = self._look_up(labels, kind, keys, list(range(m)), -1)
-        lent = self._find_groups(labels, row_of)
+        group = self._find_groups(labels, row_of)
         minus = self.constant(np.array(0))
-        return self.add("Where", self.add("Less", found, minus), lent, found)
+        return self.add("Where", self.add("Less", found, minus), group, found)
 
     def _find_groups(self, labels: str, row_of: dict[Any, int]) -> str:
         """Row of the finest known group in labels such as "north / 12"."""

@@ -222,10 +222,11 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             check_period("periodic", name, period)
         self._curves: dict[str, Curves] = {}
         for name, values in table.items():
-            by_default = self.columns is None and _is_numeric(values)
-            if name not in wanted and not by_default:
+            is_series = isinstance(values, nw.Series)
+            is_numeric = not is_series or values.dtype.is_numeric()
+            if name not in wanted and (self.columns is not None or not is_numeric):
                 continue
-            x = column_floats(values) if isinstance(values, nw.Series) else values
+            x = column_floats(values) if is_series else values
             _refuse_gaps(name, x)
             n_values = len(np.unique(x))
             if name not in wanted and n_values < FEWEST_VALUES:
@@ -316,10 +317,6 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             return dict(zip(frame.columns, frame.iter_columns(), strict=True))
         matrix = validate_data(self, X, reset=reset, dtype=np.float64)
         return dict(zip(self._names(), matrix.T, strict=True))
-
-
-def _is_numeric(values: Any) -> bool:
-    return not isinstance(values, nw.Series) or values.dtype.is_numeric()
 
 
 def _refuse_gaps(name: str, x: Array) -> None:

@@ -38,15 +38,13 @@ from priormtl.selection import (
     search_attributes,
 )
 from priormtl.splines import Curves
+from priormtl.stacking import StackedClassifier, StackedRegressor, Trees
 from priormtl.tabular import (
     CategoryColumn,
     NumberColumn,
-    StackedClassifier,
-    StackedRegressor,
     TableFeatures,
     TabularPipeline,
 )
-from priormtl.trees import Trees
 
 __all__ = ["load", "save"]
 
@@ -111,10 +109,16 @@ of tabular_model
 
 
 def _dump(model: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    _refuse_others(model)
+    name = type(model).__name__
+    if MODELS.get(name) is not type(model):
+        raise TypeError(
+            f"model must be one of {', '.join(MODELS)}: got {name}; keep others by "
+            "joblib.dump(model, path), whose files are pickles: load only such that "
+            "you trust."
+        )
     check_is_fitted(model)
     settings = {
-        "class": type(model).__name__,
+        "class": name,
         "params": _plain_params(model),
         "fitted": _plain_fitted(model),
     }
@@ -249,16 +253,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         ) from None
 
 
-def _refuse_others(model: Any) -> None:
-    name = type(model).__name__
-    if MODELS.get(name) is not type(model):
-        raise TypeError(
-            f"model must be one of {', '.join(MODELS)}: got {name}; keep others by "
-            "joblib.dump(model, path), whose files are pickles: load only such that "
-            "you trust."
-        )
-
-
 def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
     params = model.get_params(deep=False)
     prior = as_feature_prior(params["feature_prior"])
@@ -272,7 +266,10 @@ def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
         params["task"] = list(params["task"])
     if isinstance(model, CrossValidated):
         _plain_search_params(params)
-    return {name: _plain_scalar(value) for name, value in params.items()}
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in params.items()
+    }
 
 
 def _plain_search_params(params: dict[str, Any]) -> None:
@@ -304,10 +301,6 @@ def _measures(model: LinearMultiTask) -> tuple[str, ...]:
     """What a fit counts and measures beside the model itself."""
     goodness = ("task_r2",) if isinstance(model, RegressionTasks) else ()
     return ("task_weight", "task_effect", "feature_scale", *goodness)
-
-
-def _plain_scalar(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:

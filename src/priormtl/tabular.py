@@ -2,37 +2,30 @@
 
 Three steps: ``TableFeatures`` turns columns of any kind into numbers and smooth curves,
 the CV estimator chooses the structure and estimates by REML how much effects vary, and
-``StackedRegressor`` or ``StackedClassifier`` mixes in gradient boosting where held-out
-rows say that interactions matter.
+``stacking`` mixes in gradient boosting where held-out rows say that interactions
+matter.
 """
 
 import datetime
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from sklearn.base import (
     BaseEstimator,
-    ClassifierMixin,
-    RegressorMixin,
     TransformerMixin,
-    clone,
 )
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array
 from priormtl.checks import check_choice
 from priormtl.data import (
     StrayTextError,
-    Table,
     as_frame,
-    encode_labels,
     find_task_columns,
     join_names,
     refuse_strays,
@@ -40,14 +33,7 @@ from priormtl.data import (
 )
 from priormtl.data.tables import column_floats
 from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
-from priormtl.estimators.intervals import (
-    Calibration,
-    check_coverage,
-    hold_out,
-    score_folds,
-)
 from priormtl.exceptions import absent_name, unknown_name
-from priormtl.metrics import Reliability
 from priormtl.priors import FeaturePrior, as_feature_prior
 from priormtl.splines import (
     LEAST_VALUES,
@@ -55,16 +41,8 @@ from priormtl.splines import (
     Expansion,
     check_period,
     check_values,
-    wiggles_of,
 )
-from priormtl.trees import Trees
-
-__all__ = [
-    "StackedClassifier",
-    "StackedRegressor",
-    "TableFeatures",
-    "tabular_model",
-]
+from priormtl.stacking import StackedClassifier, StackedRegressor
 
 KINDS = ("regressor", "classifier")
 FEWEST_VALUES = 5  # distinct numbers of a column that gets a curve
@@ -279,6 +257,7 @@ class NumberColumn(NamedTuple):
         return np.arcsinh((x - self.middle) / self.spread)
 
     def encode(self, x: Array) -> dict[str, Array]:
+        """Features of values, by name."""
         gaps = np.isnan(x)
         values, periodic = np.where(gaps, self.fill, x), self.is_periodic
         found = {}
@@ -305,6 +284,7 @@ class CategoryColumn(NamedTuple):
         return self.name
 
     def encode(self, texts: list[str | None]) -> dict[str, Array]:
+        """One feature per category, by name."""
         known = set(self.values)
         new = next(
             (text for text in texts if text is not None and text not in known), None
@@ -511,6 +491,10 @@ def _holds_dates(series: Any) -> bool:
     kind = series.dtype
     if kind == nw.Object:
         return any(isinstance(value, datetime.date) for value in series.to_list())
+    return _is_date(kind)
+
+
+def _is_date(kind: Any) -> bool:
     return kind == nw.Date or isinstance(kind, nw.Datetime) or kind == nw.Datetime
 
 
@@ -521,27 +505,24 @@ def _numbers(series: Any) -> Array | None:
         return np.array(
             [np.nan if v is None else float(v) for v in series.to_list()], dtype=float
         )
-    if kind == nw.Date or isinstance(kind, nw.Datetime) or kind == nw.Datetime:
-        days = series.to_numpy().astype("datetime64[s]")
-        seconds = days.astype(np.int64).astype(np.float64)
-        return np.where(np.isnat(days), np.nan, seconds / 86400.0)
+    if _is_date(kind):
+        return _days(series.to_numpy())
     if kind.is_numeric() or series.null_count() == len(series):
         return column_floats(series)
-    if kind == nw.Object:
-        return _object_numbers(series.to_list())
-    return None
-
-
-def _object_numbers(values: list[Any]) -> Array | None:
-    """Numbers, truth values or dates among Python objects; None for others."""
+    if kind != nw.Object:
+        return None
+    values = series.to_list()
     known = [v for v in values if v is not None and v == v]  # noqa: PLR0124
     if all(isinstance(v, int | float | np.number | np.bool_) for v in known):
         return np.array([np.nan if v is None else float(v) for v in values])
-    if all(isinstance(v, datetime.date) for v in known):
-        days = np.array(values, dtype="datetime64[s]")
-        seconds = days.astype(np.int64).astype(np.float64)
-        return np.where(np.isnat(days), np.nan, seconds / 86400.0)
-    return None
+    return _days(values) if all(isinstance(v, datetime.date) for v in known) else None
+
+
+def _days(values: Any) -> Array:
+    """Days since 1970; NaN for missing dates."""
+    dates = np.asarray(values, dtype="datetime64[s]")
+    seconds = dates.astype(np.int64).astype(np.float64)
+    return np.where(np.isnat(dates), np.nan, seconds / 86400.0)
 
 
 def _texts(series: Any) -> list[str | None]:
@@ -575,263 +556,3 @@ def _categories(name: str, series: Any, n: int) -> CategoryColumn | None:
         return None
     gaps = any(text is None for text in texts)
     return CategoryColumn(name, values) if len(values) > 1 - gaps else None
-
-
-# Boosting beside the linear model.
-
-
-class _Stacked(BaseEstimator):
-    """A CV estimator and gradient boosting, mixed as held-out rows say.
-
-    The prediction is (1 − w) times that of the linear model plus w times that of the
-    trees. The weight w minimises the loss of held-out rows; both are learned from the
-    same training parts (stacking: Wolpert 1992, Breiman 1996). It is smaller where the
-    gain is within a few standard errors, and zero below one.
-    """
-
-    trees_weight_: float
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
-        """Fit the linear model, then trees on its training parts."""
-        self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
-        self.n_features_in_ = self.model_.n_features_in_
-        names, tasks = self._wide(X)
-        weight = None if sample_weight is None else np.asarray(sample_weight, float)
-        model = self.model_
-        targets, held_out = self._targets(y), model.held_out_
-        classify = isinstance(self, ClassifierMixin)
-        self.trees_, by_trees = [], np.full(len(targets), np.nan)
-        matrix, signs = self._matrix(names, tasks), self._signs(names)
-        for fold in range(self.model_.n_splits_):
-            test = self.model_.folds_ == fold
-            part = None if weight is None else weight[~test]
-            rows = matrix[~test], targets[~test], part
-            trees = Trees.fit(*rows, classify=classify, signs=signs)
-            by_trees[test] = trees.predict(matrix[test])
-            self.trees_.append(trees)
-        known = ~np.isnan(held_out) & ~np.isnan(by_trees)
-        shares = np.ones(len(targets)) if weight is None else weight
-        scores = targets, held_out, by_trees, shares
-        # Rows of a task that was held out whole do not tell what its own rows add:
-        # trees must help with the others, too.
-        own = known & _has_company(encode_labels(tasks, len(known))[0], model.folds_)
-        self.trees_weight_ = min(
-            _best_weight(*(part[rows] for part in scores), classify=classify)
-            for rows in (known, own)
-        )
-        self.held_out_ = held_out
-        if self.trees_weight_ == 0.0:
-            self.trees_ = []
-        else:
-            self.held_out_ = held_out + self.trees_weight_ * (by_trees - held_out)
-        bins = Reliability.of_scores if classify else Reliability.of
-        self.reliability_ = bins(self.held_out_, targets)
-        if isinstance(self, StackedRegressor):
-            self._calibrate(X, targets, shares, matrix)
-        return self
-
-    def _signs(self, names: Iterable[str]) -> Array | None:
-        """Known signs of effects, which trees respect as well; the task has none."""
-        prior = self.model_.feature_prior_
-        signs = None if prior is None else prior.signs(self.model_.coef_.shape[1])
-        if signs is None:
-            return None
-        known = dict(zip(self.model_.feature_names_in_, signs, strict=True))
-        return np.array([*(known[name] for name in names), 0])
-
-    def _wide(self, X: Any) -> tuple[dict[str, Array], Any]:
-        """Features of the trees: all but most wiggles, and labels of tasks."""
-        rest, labels = split_task_column(X, self.model_.task)
-        frame = as_frame(rest)
-        assert frame is not None
-        curved = set[int]()
-        for column, group in wiggles_of(frame.columns).items():
-            # Where in its period a value lies is known from the first two wiggles.
-            curved.update(group if column in frame.columns else group[2:])
-        kept = [n for j, n in enumerate(frame.columns) if j not in curved]
-        return {n: column_floats(frame.get_column(n)) for n in kept}, labels
-
-    def _matrix(self, columns: dict[str, Array], labels: Any) -> Array:
-        """Features and the place of the task among those of the fit; NaN: unseen."""
-        n = len(next(iter(columns.values())))
-        codes, tasks = encode_labels(labels, n)
-        place = {task: float(i) for i, task in enumerate(self.model_.tasks_.tolist())}
-        places = np.array([place.get(_plain(task), np.nan) for task in tasks])
-        return np.column_stack([*columns.values(), places[codes]])
-
-    def _mixed(self, X: Any, linear: Array) -> Array:
-        if not self.trees_:
-            return linear
-        matrix = self._matrix(*self._wide(X))
-        boosted = np.mean([trees.predict(matrix) for trees in self.trees_], axis=0)
-        return (1.0 - self.trees_weight_) * linear + self.trees_weight_ * boosted
-
-    def _targets(self, y: Any) -> Array:
-        raise NotImplementedError
-
-    def summary(self, level: float | None = None) -> Any:
-        """Summary of the linear model; see :meth:`MultiTaskRegressor.summary`."""
-        check_is_fitted(self)
-        return self.model_.summary(level)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
-
-class StackedRegressor(RegressorMixin, _Stacked):
-    """MultiTaskRegressorCV with gradient boosting mixed in where it helps.
-
-    Parameters
-    ----------
-    model : MultiTaskRegressorCV
-        Linear model, with the name of the task column as ``task``.
-
-    Attributes
-    ----------
-    model_ : MultiTaskRegressorCV
-        Fitted linear model.
-    trees_weight_ : float
-        Share of the trees in predictions, from 0 to 1.
-    trees_ : list of Trees
-        Trees learned without each fold; their mean is used. Empty if the share is 0.
-    """
-
-    calibration_: Calibration
-
-    def predict(self, X: Any) -> Array:
-        """Predict the target of each row."""
-        check_is_fitted(self)
-        return self._mixed(X, self.model_.predict(X))
-
-    def predict_interval(self, X: Any, *, coverage: float = 0.9) -> Array:
-        """Predict intervals (n, 2) that contain a given share of new targets.
-
-        See :meth:`MultiTaskRegressorCV.predict_interval`. Models of folds are linear
-        models mixed with the trees of the same fold.
-        """
-        check_is_fitted(self)
-        coverage, w = check_coverage(coverage), self.trees_weight_
-        found = self.model_._spread(X, None)
-        if self.trees_:
-            matrix = self._matrix(*self._wide(X))
-            boosted = np.stack([trees.predict(matrix) for trees in self.trees_])
-            mean, deviations = boosted.mean(axis=0), found.deviations
-            if len(deviations):
-                deviations = (1.0 - w) * deviations + w * (boosted - mean)
-            prediction = (1.0 - w) * found.prediction + w * mean
-            found = found._replace(prediction=prediction, deviations=deviations)
-        return found.interval(self.calibration_, coverage)
-
-    def _calibrate(self, X: Any, y: Array, weight: Array, matrix: Array) -> None:
-        """Learn from held-out rows how far mixed predictions are off."""
-        model, w = self.model_, self.trees_weight_
-        if not self.trees_:
-            self.calibration_ = model.calibration_
-            return
-        rest, labels = model._split_task(X, None)
-        features = model._read_features(rest, reset=False)
-        codes = model._find_tasks(labels, len(y))
-        own, shared = score_folds(features, codes, model._fold_models)
-        nobody = matrix.copy()
-        nobody[:, -1] = np.nan  # a task that was not seen
-        for k, trees in enumerate(self.trees_):
-            own[k] += w * (trees.predict(matrix) - own[k])
-            shared[k] += w * (trees.predict(nobody) - shared[k])
-        m = len(model.tasks_)
-        table = Table(features, y, codes, tuple(model.tasks_), weight, None)
-        rows = hold_out(table, codes, model.folds_, own, shared, m)
-        # Deviations of the linear models are kept with these.
-        found = Calibration.of(rows, None, m, len(self.trees_))
-        self.calibration_ = found._replace(
-            coef=model.calibration_.coef[:0], intercept=model.calibration_.intercept[:0]
-        )
-
-    def _targets(self, y: Any) -> Array:
-        return np.asarray(y, dtype=np.float64)
-
-
-class StackedClassifier(ClassifierMixin, _Stacked):
-    """MultiTaskClassifierCV with gradient boosting mixed in where it helps.
-
-    Log-odds are mixed. See :class:`StackedRegressor`.
-
-    Parameters
-    ----------
-    model : MultiTaskClassifierCV
-        Linear model with logistic loss, with the name of the task column as ``task``.
-
-    Attributes
-    ----------
-    model_ : MultiTaskClassifierCV
-        Fitted linear model.
-    classes_ : (2,) array
-        Classes.
-    trees_weight_, trees_
-        See :class:`StackedRegressor`.
-    """
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """Classes of the linear model."""
-        return np.asarray(self.model_.classes_)
-
-    def decision_function(self, X: Any) -> Array:
-        """Log-odds of the second class."""
-        check_is_fitted(self)
-        return self._mixed(X, self.model_.decision_function(X))
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of both classes (n, 2)."""
-        second = 1.0 / (1.0 + np.exp(-np.clip(self.decision_function(X), -700, 700)))
-        return np.column_stack([1.0 - second, second])
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the class of each row."""
-        return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
-
-    def _targets(self, y: Any) -> Array:
-        return np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
-
-
-def _plain(label: Any) -> Hashable:
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def _has_company(codes: Index, folds: Index) -> NDArray[np.bool_]:
-    """Whether other folds hold rows of the same task."""
-    inside = np.unique(np.column_stack([codes, folds]), axis=0)[:, 0]
-    return np.bincount(inside)[codes] > 1
-
-
-def _best_weight(
-    y: Array, linear: Array, boosted: Array, shares: Array, *, classify: bool
-) -> float:
-    """Share of boosting that minimises the loss of held-out rows.
-
-    It is zero where the gain is below its standard error, and else shrunk by 1 − 1/z²,
-    where z is that of the weight.
-    """
-
-    def losses(w: float) -> Array:
-        scores = linear + w * (boosted - linear)
-        loss = np.logaddexp(0.0, -y * scores) if classify else (y - scores) ** 2
-        return shares * loss
-
-    if len(y) < 2:
-        return 0.0
-    found = minimize_scalar(
-        lambda w: float(losses(w).sum()), bounds=(0.0, 1.0), method="bounded"
-    )
-    weight = float(found.x)
-    gains = losses(0.0) - losses(weight)
-    error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
-    gain, error = float(gains.mean()), float(error)
-    if gain <= error:
-        return 0.0
-    # Near zero the gain is quadratic in the weight, whose z is twice as large.
-    return weight * (1.0 - (0.5 * error / gain) ** 2)

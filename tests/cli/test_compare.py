@@ -19,6 +19,7 @@ from priormtl.cli.main import app
 from priormtl.datasets import make_related_tasks
 
 FAST = ("--methods", "priormtl,ridge-single", "--cv", "2", "--settings", "2")
+QUICK = ("--methods", "ridge-single,ridge-pooled")  # for what any method shows
 METRICS = ["rmse", "variance_explained", "variance_explained_by_task"]
 
 
@@ -93,7 +94,7 @@ def test_json_tells_what_the_library_finds(table):
 
 def test_results_are_written_whole(table, tmp_path):
     out = tmp_path / "results.csv"
-    result = ask(table, "--json", "--out", out)
+    result = ask(table, "--json", "--out", out, *QUICK)
     assert result.exit_code == 0, result.output
     with out.open() as file:
         written = list(csv.DictReader(file))
@@ -112,7 +113,7 @@ def test_text_is_encoded_and_said(table):
     table.write_text(
         "\n".join(f"{k},{line}" for k, line in zip(kinds, lines, strict=True))
     )
-    result = ask(table)
+    result = ask(table, *QUICK)
     assert "6 features; text columns were one-hot encoded: 'kind'." in result.stdout
 
 
@@ -160,11 +161,12 @@ def test_the_options_of_fit(table):
     years = ["year;pupil", *(f"{2000 + i % 4};{i}" for i in range(len(lines) - 1))]
     text = "\n".join(f"{y};{x}" for y, x in zip(years, lines, strict=True))
     table.write_text(text.replace(",", ";"))
-    result = ask(table, "--json", "--drop", "pupil,year", "--where", "year < 2003")
+    words = ("--drop", "pupil,year", "--where", "year < 2003")
+    result = ask(table, "--json", *QUICK, *words)
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     assert (told["rows"], told["features"]) == (27, 4)
-    result = ask(table, "--json", "--features", "a,b", "--missing", "mean")
+    result = ask(table, "--json", *QUICK, "--features", "a,b", "--missing", "mean")
     assert json.loads(result.stdout)["features"] == 2
     result = ask(table, "--json", "--features", "a,b,c", "--prior", "natural")
     assert result.exit_code == 0, result.output

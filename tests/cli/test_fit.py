@@ -200,10 +200,9 @@ def test_the_score_is_that_of_the_search(exams, tmp_path):
 
 def test_classes_are_learned_from_rows(exams, tmp_path):
     out = tmp_path / "a.model"
-    words = ("--classify", "--lam", "1", "--folds", "3", "--missing", "mean", "--json")
-    model, result = fit(exams / "gaps.csv", out, *words, target="passed")
-    epsilons = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0)
-    expected = MultiTaskClassifierCV([1.0], [0.0], epsilons, cv=3)
+    words = ("--classify", "--epsilon", "1", "--folds", "3", "--missing", "mean")
+    model, result = fit(exams / "gaps.csv", out, *words, "--json", target="passed")
+    expected = MultiTaskClassifierCV(None, [0.0], [1.0], cv=3)
     columns = COLUMNS | {"target": "passed", "missing": "mean"}
     expected.fit_source(exams / "gaps.csv", **columns)
     np.testing.assert_array_equal(model.coef_, expected.coef_)

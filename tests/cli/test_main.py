@@ -94,7 +94,7 @@ def test_one_command_does_not_load_the_others():
         "import sys; from priormtl.cli.main import app\n"
         "from typer.testing import CliRunner\n"
         "CliRunner().invoke(app, ['fit', '--help'])\n"
-        "print('priormtl.cli.fit' in sys.modules, 'priormtl.cli.demo' in sys.modules)"
+        "print('priormtl.cli.fit' in sys.modules, 'priormtl.cli.report' in sys.modules)"
     )
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=True)

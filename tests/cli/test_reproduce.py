@@ -106,7 +106,7 @@ def test_killed_interrupted_and_resumed_runs_give_the_same_table(tmp_path, sarco
     broken = tmp_path / "broken"
     words = ("table1", "--quick", "--skip-missing")
     planned = count_planned(tmp_path / "nothing", str(sarcos_home), *words)
-    for count, number in ((1, signal.SIGKILL), (5, signal.SIGINT), (9, signal.SIGTERM)):
+    for count, number in ((1, signal.SIGKILL), (4, signal.SIGINT)):
         process = start(broken, sarcos_home, *words)
         wait_for_units(broken, count)
         process.send_signal(number)
@@ -121,10 +121,10 @@ def test_killed_interrupted_and_resumed_runs_give_the_same_table(tmp_path, sarco
     anew = tmp_path / "anew"
     shutil.copytree(broken / "units", anew / "units")
     early = sorted((anew / "units").iterdir(), key=lambda unit: unit.stat().st_mtime)
-    for unit in early[:8]:
+    for unit in early[:4]:
         unit.unlink()
     code, said = finish(start(anew, sarcos_home, *words))
     assert code == 0
-    assert f"{planned} of {planned} units are finished, 8 of them new." in said
+    assert f"{planned} of {planned} units are finished, 4 of them new." in said
     for name in ("table1.md", "table1.tex", "table1.html"):
         assert (broken / name).read_bytes() == (anew / name).read_bytes()

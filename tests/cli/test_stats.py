@@ -1,9 +1,6 @@
 """priormtl stats and merge: files of statistics, their sums, and what is refused."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -127,20 +124,6 @@ def test_an_old_file_survives_a_failure(folder):
     out.write_text("old")
     assert ask(folder).exit_code == 2
     assert out.read_text() == "old"
-
-
-def test_no_traceback_from_the_shell(tmp_path):
-    data, out = str(tmp_path / "none.csv"), str(tmp_path / "x.stats")
-    words = ["stats", data, "--task", "a", "--target", "b", "--out", out]
-    result = subprocess.run(
-        [sys.executable, "-m", "priormtl", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"COLUMNS": "80"},
-    )
-    assert result.returncode == 2
-    assert result.stderr == f"Error: {data} is not a file or folder.\n"
 
 
 def draw(seed, tasks, names=("a", "b")):

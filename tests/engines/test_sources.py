@@ -12,13 +12,8 @@ import pytest
 from pyarrow import csv, feather, fs, parquet
 
 from priormtl.engines import Schema, Wanted, open_source, sources, summarize
-from priormtl.engines.sources import (
-    Dialect,
-    prefetch,
-    read_filter,
-    sniff_dialect,
-    unreadable,
-)
+from priormtl.engines.files import Dialect, sniff_dialect, unreadable
+from priormtl.engines.sources import prefetch, read_filter
 from priormtl.exceptions import DataFileError
 
 TABLE = pa.table(
@@ -399,7 +394,7 @@ def test_addresses_are_opened_by_arrow(monkeypatch):
         asked.append(address)
         return system, address.removeprefix("s3:/")
 
-    monkeypatch.setattr(sources, "resolve_address", resolve)
+    monkeypatch.setattr("priormtl.engines.files.resolve_address", resolve)
     for address in ("s3://bucket/exams", "s3://bucket/exams/a.csv.gz"):
         found = summarize(address, task="t", target="y").whole
         assert found.x_mean.ravel().tolist() == [1.5, 2.5]

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from copy import deepcopy
 from types import SimpleNamespace
 
 import numpy as np
@@ -191,9 +192,10 @@ KINDS = {
 BUILDS = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "arrow": to_arrow}
 
 
-@pytest.fixture(params=KINDS)
-def learned(request, folder, frame, tmp_path):
-    """Model of files, and the table that it learned from."""
+@pytest.fixture(scope="module", params=KINDS)
+def learned(request):
+    """Model of files, and the table that it learned from; neither is to be changed."""
+    frame = mixed_frame(gaps=0.1)
     frame = frame.assign(score=np.where(frame["score"] > 0, 1.0, 0.0))
     source = ds.dataset(to_arrow(frame))
     model = KINDS[request.param]()
@@ -234,7 +236,7 @@ def test_rows_are_scored_and_tasks_may_be_given(learned):
 
 
 def test_a_fit_to_rows_forgets_the_columns(learned):
-    model, frame = learned
+    model, frame = deepcopy(learned)
     X, rows, _ = encode(frame, "mean")
     model.fit(X, rows["score"], task=rows["school"].to_list())
     assert not hasattr(model, "encoding_")

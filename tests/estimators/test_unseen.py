@@ -40,7 +40,7 @@ def data():
     return X, y, 10 * task
 
 
-@pytest.fixture(params=MODELS, ids=lambda model: type(model).__name__)
+@pytest.fixture(scope="module", params=MODELS, ids=lambda model: type(model).__name__)
 def model(request, data):
     X, y, task = data
     targets = y if "Regressor" in type(request.param).__name__ else y > 0
@@ -74,12 +74,12 @@ def test_the_shared_part_is_the_mean_over_tasks(model, data):
 
 
 @pytest.mark.parametrize(
-    ("new", "lenders"), [(-50, [0]), (3, [0]), (5, [0, 10]), (16, [20]), (99, [30])]
+    ("new", "nearest"), [(-50, [0]), (3, [0]), (5, [0, 10]), (16, [20]), (99, [30])]
 )
-def test_the_nearest_in_a_chain_of_numbers_lend(data, new, lenders):
+def test_the_nearest_in_a_chain_of_numbers_are_averaged(data, new, nearest):
     X, y, task = data
     model = MultiTaskRegressor(0.5, unseen_tasks="nearest").fit(X, y, task=task)
-    each = [model.predict(X[:4], task=[known] * 4) for known in lenders]
+    each = [model.predict(X[:4], task=[known] * 4) for known in nearest]
     found = model.predict(X[:4], task=[new] * 4)
     np.testing.assert_allclose(found, np.mean(each, axis=0), rtol=0, atol=1e-12)
 
@@ -138,7 +138,7 @@ def test_dates_and_categories_have_an_order(data):
         np.testing.assert_allclose(new, np.mean(both, axis=0), atol=1e-12)
 
 
-def test_classifiers_of_the_same_classes_lend_to_all_methods(data):
+def test_classifiers_of_the_same_classes_are_averaged_by_all_methods(data):
     X, y, task = data
     labels = np.where(y > 0, "yes", "no")
     model = MultiTaskClassifier(0.5, unseen_tasks="shared").fit(X, labels, task=task)
@@ -152,18 +152,18 @@ def test_classifiers_of_the_same_classes_lend_to_all_methods(data):
 
 
 @pytest.mark.parametrize("method", PREDICT)
-def test_tasks_of_different_classes_lend_nothing_together(method):
+def test_tasks_of_different_classes_are_not_averaged(method):
     X = np.random.default_rng(0).normal(size=(60, 3))
     X, y, task = one_vs_one(X, np.repeat(["x", "y", "z"], 20))
     model = MultiTaskClassifier(unseen_tasks="shared").fit(X, y, task=task)
     with pytest.raises(
         ValueError,
-        match=r"'q' cannot borrow .* different classes, such as \['x', 'y'\]",
+        match=r"'q' cannot be predicted .* different classes, such as \['x', 'y'\]",
     ):
         getattr(model, method)(X[:1], task=["q"])
 
 
-def test_a_lone_lender_lends_its_classes():
+def test_the_mean_of_one_task_has_its_classes():
     rng = np.random.default_rng(0)
     X, task = rng.normal(size=(80, 2)), np.repeat([0, 10], 40)
     y = np.where(X[:, 0] > 0, "up", "down").astype(object)
@@ -212,7 +212,7 @@ def test_models_of_columns_take_labels_too(data):
     np.testing.assert_allclose(model.predict(X, task=[5] * 20), whole.mean(axis=1))
 
 
-def test_one_task_lends_itself(data):
+def test_one_task_is_its_own_mean(data):
     X, y, _ = data
     model = MultiTaskRegressor(0.1, unseen_tasks="shared").fit(X, y)
     np.testing.assert_array_equal(
@@ -220,7 +220,7 @@ def test_one_task_lends_itself(data):
     )
 
 
-def test_outlying_tasks_do_not_lend_what_is_shared(data):
+def test_outlying_tasks_are_left_out_of_the_mean(data):
     X, y, task = data
     model = MultiTaskRegressor(0.5, unseen_tasks="shared").fit(X, y, task=task)
     model.shared_coef_ = 2.0 * model.coef_

@@ -88,23 +88,25 @@ def test_a_second_run_is_free_and_starts_no_process(log, store, monkeypatch):
     assert (outcome.computed, outcome.found) == (0, 3)
 
 
-@pytest.mark.slow  # waits for a limit that no start of a process should exceed
+@pytest.mark.slow
 def test_a_unit_that_fails_is_named_and_the_others_are_kept(log, store):
-    troubles = [
-        ({"fails": True}, "ValueError: 2 cannot be squared"),
-        ({"seconds": 600.0}, "took more than 20 s"),
-        ({"dies": True}, "ProcessExpired"),
-    ]
-    bad = [
-        Square(2 + k, str(log), **trouble) for k, (trouble, _) in enumerate(troubles)
-    ]
-    outcome = run([*squares(log, range(2)), *bad], store, jobs=2, limit=20.0)
+    bad = [Square(2, str(log), fails=True), Square(3, str(log), dies=True)]
+    units = [*squares(log, range(2)), *bad]
+    outcome = run(units, store, jobs=2)
     found = {failure.label: failure.reason for failure in outcome.failures}
     assert outcome.computed == 2
-    assert sorted(found) == [f"square of {2 + k}" for k in range(3)]
-    for k, (_, reason) in enumerate(troubles):
-        assert reason in found[f"square of {2 + k}"]
-    assert values([*squares(log, range(2)), *bad], store) == [0, 1, None, None, None]
+    assert sorted(found) == ["square of 2", "square of 3"]
+    assert "ValueError: 2 cannot be squared" in found["square of 2"]
+    assert "ProcessExpired" in found["square of 3"]
+    assert values(units, store) == [0, 1, None, None]
+
+
+@pytest.mark.slow
+def test_a_unit_that_takes_too_long_is_given_up(log, store):
+    late = squares(log, [2], seconds=600.0)
+    (failure,) = run(late, store, limit=0.5).failures
+    assert "took more than 0.5 s" in failure.reason
+    assert values(late, store) == [None]
 
 
 def test_warnings_of_processes_are_raised_here(log, store, capfd):
@@ -151,7 +153,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_run_killed_at_random_moments_loses_nothing_finished(
     tmp_path, log, store, kills
 ):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from priormtl.priors import Neighbourhood, TaskPrior, as_task_prior, laplacian
+from priormtl.estimators.unseen import Neighbourhood
+from priormtl.priors import TaskPrior, as_task_prior, laplacian
 
 TASKS = ("a", "b", "c", "d")
 

@@ -353,7 +353,7 @@ def _test_relations(
         weight = np.array(fit.moments.weight)
         weight[weighted.outliers] = 0.0
         tasks = Tasks.of(fit, None, judged=weight > 0)
-        if tasks.told:
+        if tasks.knows_noise:
             part = csr_array(D[inside][:, features])
             found = relation_tests(part, C[inside], tasks, weight, LEAST_SHARE)
             for k, test in zip(inside, found, strict=True):

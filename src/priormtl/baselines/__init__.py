@@ -17,7 +17,6 @@ from priormtl.baselines.ridge import (
 from priormtl.baselines.tuned import (
     BASELINES,
     CLASSIFIERS,
-    REFERENCE_CLASSIFIERS,
     REFERENCES,
     TunedClassifier,
     TunedRegressor,
@@ -36,7 +35,6 @@ __all__ = [
     "MTFL",
     "MTRL",
     "REFERENCES",
-    "REFERENCE_CLASSIFIERS",
     "RMTL",
     "USUAL",
     "CLMTClassifier",

@@ -63,7 +63,6 @@ _RIDGES: Mapping[str, tuple[type[Baseline], type[Baseline]]] = {
 BASELINES = {name: regressor for name, (regressor, _) in _METHODS.items()}
 CLASSIFIERS = {name: classifier for name, (_, classifier) in _METHODS.items()}
 REFERENCES = {name: regressor for name, (regressor, _) in _RIDGES.items()}
-REFERENCE_CLASSIFIERS = {name: classifier for name, (_, classifier) in _RIDGES.items()}
 
 DEFAULT_SETTINGS = 20
 

@@ -1,1 +1,1 @@
-"""How from a shell: the command line."""
+"""The command line."""

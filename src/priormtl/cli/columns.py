@@ -1,4 +1,4 @@
-"""Options that say what the columns of a table mean, shared by all commands.
+"""Arguments that commands share: tables, model files, and what columns mean.
 
 Some options take one of a few words, others lists of names.
 """
@@ -43,6 +43,10 @@ DATA_HELP = (
     "address such as s3://bucket/folder."
 )
 Data = Annotated[Path, Argument(metavar="DATA", parser=read_location, help=DATA_HELP)]
+ModelFile = Annotated[
+    Path,
+    Argument(metavar="MODEL", help="Model file of 'priormtl fit' or priormtl.save."),
+]
 Task = Annotated[
     str | None,
     Option(

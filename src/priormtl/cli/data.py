@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from priormtl.datasets import Finding
 
-app = Typer(no_args_is_help=False, **SETTINGS)
+data = Typer(no_args_is_help=False, **SETTINGS)
 STYLES = {"found": "green", "missing": "yellow", "changed": "red", "damaged": "red"}
 
 PATIENTS, NEW, KNOWN = "patients.csv", "new-patients.csv", "known.toml"
@@ -51,8 +51,8 @@ to predict. To see how much prior knowledge helps:
   priormtl report without.model --data {{1}} --out without.html"""
 
 
-@app.callback(invoke_without_command=True)
-def data(
+@data.callback(invoke_without_command=True)
+def list_data(
     context: Context,
     home: Annotated[
         Path | None, Option(help="Folder of data sets; by default, PRIORMTL_DATA.")
@@ -96,7 +96,7 @@ def data(
     print_json({"folder": folder, "data": plain}, indent=2)
 
 
-@app.command()
+@data.command()
 def convert(
     name: Annotated[str, Argument(help="Data set, as 'priormtl data' lists it.")],
     original: Annotated[list[Path], Argument(help="Original files, as published.")],
@@ -124,7 +124,7 @@ def convert(
         echo("Its contents differ from those published: load it with verify=False.")
 
 
-@app.command()
+@data.command()
 def example(
     to: Annotated[Path, Option(file_okay=False, help="Folder to write to.")] = Path(),
     replace: Annotated[

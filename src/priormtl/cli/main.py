@@ -1,8 +1,8 @@
 """The command group: commands are loaded when used, and errors are one line.
 
-Each command is a function in a module of its name (or the ``app`` of that module),
-which is imported when the command is used or listed. These modules import what is slow
-to load inside their functions, so that ``--help`` is fast.
+Each command is a function or a group of its name, whose module is imported when the
+command is used or listed. These modules import what is slow to load inside their
+functions, so that ``--help`` is fast.
 """
 
 import warnings
@@ -19,11 +19,11 @@ from typer.main import get_command
 from priormtl import __version__
 
 COMMANDS = {
-    "demo": "demo",
+    "demo": "main",
     "fit": "fit",
     "predict": "predict",
     "report": "report",
-    "audit": "audit",
+    "audit": "report",
     "compare": "compare",
     "reproduce": "reproduce",
     "stats": "stats",
@@ -45,11 +45,10 @@ class LazyCommands(Mapping[str, Any]):
     """Commands by name, imported when asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        module = import_module(f"priormtl.cli.{COMMANDS[name]}")
-        group = getattr(module, "app", None)
-        if group is None:
-            group = Typer(**SETTINGS)
-            group.command(name)(getattr(module, name))
+        group = getattr(import_module(f"priormtl.cli.{COMMANDS[name]}"), name)
+        if not isinstance(group, Typer):
+            function, group = group, Typer(**SETTINGS)
+            group.command(name)(function)
         command = get_command(group)
         command.name = name
         return command
@@ -104,6 +103,23 @@ def priormtl(
 
     Example: priormtl fit exams.csv --task school --target score --out exams.model
     """
+
+
+def demo(
+    out: Annotated[
+        Path, Option(file_okay=False, help="Folder for an example and its report.")
+    ] = Path("demo"),
+) -> None:
+    """Fit related tasks to few rows, with and without prior, and write a report.
+
+    Example: priormtl demo
+
+    Example: priormtl demo --out first-look
+    """
+    with require_extra("demo", "cli"):
+        from priormtl.cli.demonstration import show_demonstration
+    with exit_on_error():
+        show_demonstration(out)
 
 
 # Errors and warnings

@@ -10,13 +10,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from typer import Argument, Option, echo
+from typer import Option, echo
 
 from priormtl.cli.columns import (
     Data,
     Decimal,
     Delimiter,
     Json,
+    ModelFile,
     Where,
     split_names,
     word_option,
@@ -40,9 +41,7 @@ ENDINGS = (".csv", ".parquet")
 
 
 def predict(
-    model: Annotated[
-        Path, Argument(metavar="MODEL", help="Model file of 'priormtl fit'.")
-    ],
+    model: ModelFile,
     data: Data,
     out: Annotated[
         Path, Option(dir_okay=False, help="Table to write: .csv or .parquet.")

@@ -1,6 +1,6 @@
-"""priormtl report: a page that tells what a fitted model learned.
+"""priormtl report and audit: what a fitted model learned, and whether data agree.
 
-Rows to score are read as the model reads them: columns by the names that it remembers,
+Rows are read as the model reads them: columns by the names that it remembers,
 and rows without task or target left out.
 """
 
@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option, echo
 
-from priormtl.cli.columns import Decimal, Delimiter, Where, read_location, split_names
+from priormtl.cli.columns import (
+    Decimal,
+    Delimiter,
+    ModelFile,
+    Where,
+    read_location,
+    split_names,
+)
 from priormtl.cli.main import (
     check_output,
     exit_on_error,
@@ -29,9 +36,7 @@ LARGEST_TARGET = 1e100  # as in fits
 
 
 def report(
-    model: Annotated[
-        Path, Argument(help="Model file of 'priormtl fit' or priormtl.save.")
-    ],
+    model: ModelFile,
     out: Annotated[Path, Option(dir_okay=False, help="HTML page to write.")] = Path(
         "report.html"
     ),
@@ -112,6 +117,57 @@ def report(
     for finding in findings:
         echo(f"{finding['question']} {finding['value']}.")
     echo(f"wrote {out}")
+
+
+def audit(
+    model: ModelFile,
+    data: Annotated[
+        Path,
+        Argument(
+            parser=read_location,
+            metavar="DATA",
+            help="The rows that it was fitted to: a CSV, Parquet or Arrow file, a "
+            "folder of such files, or an address.",
+        ),
+    ],
+    where: Where = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    task: Annotated[
+        str | None,
+        Option(metavar="COL", help="Column with the tasks; else as fitted."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        Option(metavar="COL", help="Column with the targets; else as fitted."),
+    ] = None,
+    folds: Annotated[
+        int,
+        Option(min=0, help="Folds on which the prior is left out; 0: none."),
+    ] = 5,
+    as_json: Annotated[
+        bool, Option("--json", help="Print all values as JSON.")
+    ] = False,
+) -> None:
+    """Tell whether the data agree with the prior of a fitted model.
+
+    Each relation, known value, sign, common and smooth effect is tested, and held-out
+    rows are predicted with and without the prior.
+
+    Example: priormtl audit sales.model sales.csv
+
+    Example: priormtl audit sales.model sales.csv --folds 0 --json
+    """
+    with require_extra("audit", "cli"):
+        from priormtl import engines
+        from priormtl.audits import audit_prior
+        from priormtl.storage import load
+    with exit_on_error(), print_warnings():
+        fitted = load(model)
+        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
+        rows = read_known_rows(fitted, source, task=task, target=target)
+        found = audit_prior(fitted, **rows, cv=folds or None)
+    echo(found.to_json() if as_json else str(found))
 
 
 def read_known_rows(

@@ -255,19 +255,15 @@ def _from_text(path: Path) -> Letters:
     _, letter, _, word_id, _, fold = np.array([line[:LEADING] for line in lines]).T
     word = to_integers("word_id", word_id, "int32")
     train = to_integers("fold", fold, "uint8") == 0
+    code = np.minimum(np.searchsorted(ALPHABET, letter), len(ALPHABET) - 1)
     columns = Letters(
         np.frombuffer("".join(pixels).encode(), np.uint8).reshape(-1, PIXELS) - ZERO,
-        _code_letters(letter),
+        np.where(ALPHABET[code] == letter, code, len(ALPHABET)),
         np.r_[True, word[1:] != word[:-1]],
         train,
     )
     order = np.argsort(~train, kind="stable")
     return Letters(*(column[order] for column in columns))
-
-
-def _code_letters(letter: np.ndarray) -> np.ndarray:
-    code = np.minimum(np.searchsorted(ALPHABET, letter), len(ALPHABET) - 1)
-    return np.where(ALPHABET[code] == letter, code, len(ALPHABET))
 
 
 def _from_mat(path: Path) -> Letters:

@@ -9,11 +9,12 @@ except ImportError:
 
 from priormtl.engines import dask, spark
 from priormtl.engines.batches import accumulate_batches, choose_rows, summarize_batch
+from priormtl.engines.files import naming
 from priormtl.engines.parquet import SourceRows, read_rows, summarize, summarize_source
 from priormtl.engines.partial import Partial, Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema, Wanted
 from priormtl.engines.shards import open_shards, summarize_sharded
-from priormtl.engines.sources import Source, naming, open_source
+from priormtl.engines.sources import Source, open_source
 
 __all__ = [
     "Partial",

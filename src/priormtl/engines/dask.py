@@ -18,9 +18,10 @@ from threadpoolctl import threadpool_limits
 
 from priormtl.data import as_frame, check_min_rows
 from priormtl.engines.batches import summarize_rows
+from priormtl.engines.files import shorten
 from priormtl.engines.partial import Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema
-from priormtl.engines.sources import read_filter, shorten
+from priormtl.engines.sources import read_filter
 from priormtl.exceptions import DataFileError
 
 FAN_IN = 8  # statistics that are merged at a time

@@ -24,9 +24,10 @@ from priormtl._arrays import Array
 from priormtl.data import Encoding, TaskStatistics, check_min_rows
 from priormtl.engines import batches
 from priormtl.engines.columns import Values, find_gaps, read_column, read_weights
+from priormtl.engines.files import naming
 from priormtl.engines.partial import Partial, Summary, no_rows_left
 from priormtl.engines.schema import Schema
-from priormtl.engines.sources import Piece, Source, naming, open_source, prefetch
+from priormtl.engines.sources import Piece, Source, open_source, prefetch
 from priormtl.exceptions import DataFileError
 
 MOST_THREADS = 4

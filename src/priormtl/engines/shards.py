@@ -40,10 +40,11 @@ from priormtl._files import write_folder
 from priormtl.archive import read_archive, write_archive
 from priormtl.engines import batches
 from priormtl.engines.columns import read_tasks
+from priormtl.engines.files import naming
 from priormtl.engines.parquet import Advance, count_threads, report_bytes
 from priormtl.engines.partial import PLAIN, Summary, refuse_nothing
 from priormtl.engines.schema import Layout, Schema, Slot, join_layouts
-from priormtl.engines.sources import naming, open_source, prefetch
+from priormtl.engines.sources import open_source, prefetch
 from priormtl.exceptions import DataFileError, ModelFileError
 
 BUCKETS = 64  # per fold: fewer tasks are summarised at a time, and share a bucket

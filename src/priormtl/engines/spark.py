@@ -19,9 +19,9 @@ import pyarrow as pa
 from priormtl.data import check_min_rows
 from priormtl.engines.batches import accumulate_batches
 from priormtl.engines.dask import naming_partition
+from priormtl.engines.files import shorten
 from priormtl.engines.partial import Partial, Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema
-from priormtl.engines.sources import shorten
 from priormtl.exceptions import DataFileError, ModelFileError
 
 # Partitions after each round of merges. Each number divides the one before, so that

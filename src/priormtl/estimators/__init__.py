@@ -1,7 +1,12 @@
-"""How a user calls it: estimators by scikit-learn's conventions."""
+"""Estimators that follow the conventions of scikit-learn."""
 
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
-from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
+from priormtl.estimators.classifier import (
+    ClassificationTasks,
+    MultiTaskClassifier,
+    TaskScores,
+    separate_tasks,
+)
 from priormtl.estimators.copies import CopyFeatures
 from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
@@ -17,7 +22,6 @@ from priormtl.estimators.paths import (
 )
 from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
-from priormtl.estimators.separation import TaskScores, separate_tasks
 from priormtl.estimators.sources import fit_rows, read_source, read_source_rows
 from priormtl.estimators.splitting import (
     DEFAULT_FOLDS,

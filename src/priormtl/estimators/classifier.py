@@ -1,7 +1,7 @@
 """Binary classification for several related tasks: ``MultiTaskClassifier``."""
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit
@@ -16,7 +16,7 @@ from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.labels import class_table, code_classes, read_labels
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.sources import fit_rows, read_source_rows
-from priormtl.estimators.unseen import Loans
+from priormtl.estimators.unseen import Averages
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
@@ -158,15 +158,15 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         cells = np.broadcast_to(weight[:, np.newaxis], measured.shape)[measured]
         return float(np.average((target == prediction)[measured], weights=cells))
 
-    def _check_loans(self, loans: Loans) -> None:
-        """Fail if an unseen task would borrow from tasks with different classes."""
-        for k, task in enumerate(loans.borrowers):
-            classes = self._classes[loans.lenders(k)]
+    def _check_averages(self, averages: Averages) -> None:
+        """Fail if tasks with different classes would be averaged."""
+        for k, task in enumerate(averages.unseen):
+            classes = self._classes[averages.members(k)]
             other = np.flatnonzero(np.any(classes != classes[0], axis=1))
             if len(other):
                 raise ValueError(
-                    f"unknown task {task!r} cannot borrow from known tasks, which have "
-                    f"different classes, such as {classes[0].tolist()} and "
+                    f"unknown task {task!r} cannot be predicted by a mean of tasks "
+                    f"with different classes, such as {classes[0].tolist()} and "
                     f"{classes[other[0]].tolist()}; predict with one of the known "
                     "tasks."
                 )
@@ -299,3 +299,52 @@ outlier_tasks_, outlier_strength_
             device=device,
         )
         self.loss = loss
+
+
+# Scores by task, for curves and their areas
+
+
+class TaskScores(NamedTuple):
+    """Rows of one task: which are of its second class, and how they score."""
+
+    task: Hashable
+    positive: np.ndarray  # (n,) bool
+    scores: Array  # (n,) larger for the second class
+
+
+def separate_tasks(model: Any, X: Any, y: Any, *, task: Any = None) -> list[TaskScores]:
+    """Score rows by a fitted classifier, for each of its tasks that has any.
+
+    Parameters
+    ----------
+    model : fitted classifier of tasks
+        Such as ``MultiTaskClassifier``.
+    X, y, task
+        As in :meth:`MultiTaskClassifier.fit`; a missing label in (n, m) targets was
+        not measured.
+
+    Returns
+    -------
+    list of TaskScores
+        In the order of ``tasks_``.
+    """
+    if not isinstance(model, ClassificationTasks):
+        raise TypeError(
+            "model must be a classifier of tasks, such as MultiTaskClassifier: got "
+            f"{type(model).__name__}."
+        )
+    scores, codes = model._scores(X, task)
+    labels = read_labels(y)
+    labels = labels if codes is None else np.ravel(labels)
+    if labels.shape != scores.shape:
+        raise ValueError(
+            f"y must have one label for each score: got shape {labels.shape} for "
+            f"{scores.shape}."
+        )
+    coded = code_classes(labels, codes, model._classes)
+    owner = np.arange(coded.shape[1]) if codes is None else codes
+    return [
+        TaskScores(label, coded[rows] > 0, scores[rows])
+        for i, label in enumerate(model.tasks_.tolist())
+        if (rows := (owner == i) & (coded != 0)).any()
+    ]

@@ -373,7 +373,7 @@ class Spread(NamedTuple):
 
     prediction: Array  # (n,)
     deviations: Array  # (folds, n) of fold models from their mean
-    codes: Index  # (n,) known tasks; of unseen ones a task that lends to it
+    codes: Index  # (n,) known tasks; of unseen ones the first of those averaged
     unseen: Any  # (n,) bool
 
     def interval(self, calibration: Calibration, coverage: float) -> Array:

@@ -1,4 +1,4 @@
-"""LinearMultiTask: the shell around a linear model of many tasks.
+"""LinearMultiTask: what all our linear estimators share.
 
 ``fit`` reads the data, poses the model that the parameters describe, solves it and
 publishes the result; see ``priormtl.model``. Both the estimators with given strengths
@@ -45,7 +45,7 @@ from priormtl.estimators.uncertainty import (
     covariances,
     task_errors,
 )
-from priormtl.estimators.unseen import UNSEEN, Loans, RowTasks, place_rows
+from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import FeaturePrior, given_prior
 from priormtl.selection import fit_outlier_path, fit_outliers
@@ -419,23 +419,23 @@ class LinearMultiTask(MultiTaskEstimator):
         return f"<details><summary>What was learned</summary>{shown}</details>"
 
     def _row_scores(self, X: Matrix, labels: Any) -> tuple[Array, Index]:
-        """Scores of rows; the task of each is that of a lender where it is unseen."""
+        """Scores of rows, and known tasks; see :meth:`RowTasks.known`."""
         rows = self._place_rows(X, labels)
         return self._score_placed(X, rows), rows.known(len(self.tasks_))
 
     def _place_rows(self, X: Matrix, labels: Any) -> RowTasks:
-        """Task of each row, or what is lent to it."""
+        """Task of each row, or the mean of tasks that stands for it."""
         if labels is None:
             return RowTasks(self._find_tasks(labels, X.shape[0]), None)
         behaviour = check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
         return place_rows(self, behaviour, labels, X.shape[0])
 
     def _score_placed(self, X: Matrix, rows: RowTasks) -> Array:
-        m, loans = len(self.tasks_), rows.loans
-        if loans is None:
+        m, averages = len(self.tasks_), rows.averages
+        if averages is None:
             return score_by_task(X, rows.codes, self._task_scores)
-        self._check_loans(loans)
-        coef, intercept = loans.coef(self), loans.intercept(self)
+        self._check_averages(averages)
+        coef, intercept = averages.coef(self), averages.intercept(self)
 
         def score(part: Matrix, i: int) -> Array:
             if i < m:
@@ -444,8 +444,8 @@ class LinearMultiTask(MultiTaskEstimator):
 
         return score_by_task(X, rows.codes, score)
 
-    def _check_loans(self, loans: Loans) -> None:
-        """Fail if models that are lent together do not mean the same."""
+    def _check_averages(self, averages: Averages) -> None:
+        """Fail if models that are averaged do not mean the same."""
 
     def _task_scores(self, X: Matrix, i: int) -> Array:
         return np.asarray(X @ self.coef_[i] + self.intercept_[i])
@@ -559,28 +559,19 @@ def build_coef_frame(model: Any, *, wide: bool) -> Any:
     if chosen(model, "fit_intercept") is not False:
         columns = {INTERCEPT: model.intercept_, **columns}
     library = getattr(model, "_frame_library", None) or find_frame_library(None)
-    if wide:
-        return build_frame(_wide(tasks, columns), library)
-    return build_frame(_tidy(tasks, columns), library)
-
-
-def _tidy(tasks: list[Any], columns: dict[str, Any]) -> dict[str, Any]:
-    """One row per task and feature, task by task."""
-    return {
-        "task": [task for task in tasks for _ in columns],
-        "feature": list(columns) * len(tasks),
-        "coefficient": np.column_stack(list(columns.values())).ravel(),
-    }
-
-
-def _wide(tasks: list[Any], columns: dict[str, Any]) -> dict[str, Any]:
-    """One row per task."""
+    if not wide:  # one row per task and feature, task by task
+        tidy = {
+            "task": [task for task in tasks for _ in columns],
+            "feature": list(columns) * len(tasks),
+            "coefficient": np.column_stack(list(columns.values())).ravel(),
+        }
+        return build_frame(tidy, library)
     if "task" in columns:
         raise ValueError(
             "wide must be False where a feature is called 'task', which is the column "
             "of the tasks: got wide=True; rename the feature, or use the tidy layout."
         )
-    return {"task": tasks} | columns
+    return build_frame({"task": tasks} | columns, library)
 
 
 def training_r2(moments: Moments, coef: Array, intercept: Array) -> Array:

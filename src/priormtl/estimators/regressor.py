@@ -89,10 +89,11 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         weight = None if sample_weight is None else read_targets(sample_weight)
         if prediction.ndim == 1:
             return float(r2_score(np.ravel(target), prediction, sample_weight=weight))
-        scores = [
-            _measured_r2(target[:, i], prediction[:, i], weight)
-            for i in range(prediction.shape[1])
-        ]
+        scores = []
+        for i, rows in enumerate(~np.isnan(target.T)):
+            own = None if weight is None else weight[rows]
+            pair = target[rows, i], prediction[rows, i]
+            scores.append(r2_score(*pair, sample_weight=own))
         return float(np.mean(scores))
 
     def _check_targets(self, y: Any) -> np.ndarray:
@@ -514,9 +515,3 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
             if not first:
                 statistics = self.statistics_ + statistics
             return self._fit_statistics(statistics)
-
-
-def _measured_r2(target: Array, prediction: Array, weight: Array | None) -> float:
-    rows = ~np.isnan(target)
-    weights = None if weight is None else weight[rows]
-    return float(r2_score(target[rows], prediction[rows], sample_weight=weights))

@@ -1,4 +1,4 @@
-"""make_splits: which rows are held out, as users and splitters say it."""
+"""What a search needs from users' settings: splits, scorers, grids of strengths."""
 
 import copy
 from collections.abc import Sequence

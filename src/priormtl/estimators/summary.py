@@ -279,7 +279,8 @@ def summarize_model(
     m, d = coef.shape
     names = name_features(getattr(model, "feature_names_in_", None), d)
     features = _features(model, coef, names, found, z)
-    outliers = _outliers(model)
+    named = getattr(model, "outlier_tasks_", None)  # where these were asked for
+    outliers = None if named is None else tuple(np.asarray(named, object).tolist())
     strength = getattr(model, "outlier_strength_", None)
     own = getattr(model, "own_coef_", None)
     search = _search(model)
@@ -297,7 +298,7 @@ def summarize_model(
         strengths=_strengths(model),
         chosen_by=_chosen_by(model),
         cv_score=getattr(model, "best_score_", None),
-        scoring=_scoring(model),
+        scoring=None if search is None else SCORES.get(_metric(model), _metric(model)),
         certificate=_certificate(model),
         features=features,
         tasks=_tasks(model, coef, outliers or (), found, z),
@@ -382,12 +383,6 @@ def _metric(model: Any) -> str:
     if isinstance(scoring, str):
         return scoring
     return str(getattr(scoring, "__name__", "scorer"))
-
-
-def _scoring(model: Any) -> str | None:
-    if not _is_search(model):
-        return None
-    return SCORES.get(_metric(model), _metric(model))
 
 
 def _search(model: Any) -> SearchSummary | None:
@@ -504,26 +499,19 @@ def _features(
     rows = [FeatureSummary(names[j], *columns[:, j].tolist()) for j in order]
     if found is None:
         return tuple(rows)
-    place = {int(j): i for i, j in enumerate(found.selected)}
-    for number, (row, j) in enumerate(zip(rows, order, strict=True)):
-        error, between = (
-            float(part[place[int(j)]]) / row.scale
-            for part in (found.shared, found.between)
-        )
-        rows[number] = replace(
+    place = np.searchsorted(found.selected, order)
+    errors = (found.shared[place] / scales[order]).tolist()
+    between = (found.between[place] / scales[order]).tolist()
+    return tuple(
+        replace(
             row,
             error=error,
             lower=row.mean - z * error,
             upper=row.mean + z * error,
-            between=between if np.isfinite(between) else None,
+            between=sd if np.isfinite(sd) else None,
         )
-    return tuple(rows)
-
-
-def _outliers(model: Any) -> tuple[Hashable, ...] | None:
-    """Tasks that do not belong; None where the model was not asked for them."""
-    found = getattr(model, "outlier_tasks_", None)
-    return None if found is None else tuple(np.asarray(found, dtype=object).tolist())
+        for row, error, sd in zip(rows, errors, between, strict=True)
+    )
 
 
 def _tasks(
@@ -537,35 +525,28 @@ def _tasks(
     r2 = np.asarray(getattr(model, "task_r2_", np.full(m, np.nan))).tolist()
     with np.errstate(over="ignore"):
         norms = np.linalg.norm(coef * _feature_scale(model), axis=1).tolist()
+    unknown: Any = np.full(m, None)
+    effects = getattr(model, "task_effect_", unknown)
+    errors = unknown
+    if found is not None and len(found.effect):  # else there are no intercepts
+        errors = found.effect
     rows = zip(
         np.asarray(model.tasks_).tolist(),
         _task_weight(model).tolist(),
         [None if np.isnan(value) else value for value in r2],
         np.broadcast_to(getattr(model, "intercept_", 0.0), m).tolist(),
         norms,
+        effects.tolist(),
+        errors.tolist(),
         strict=True,
     )
-    tasks = [TaskSummary(*row, is_outlier=row[0] in outliers) for row in rows]
-    effects = getattr(model, "task_effect_", None)
-    if effects is None:
-        return tuple(tasks)
-    tasks = [
-        replace(task, effect=effect)
-        for task, effect in zip(tasks, effects.tolist(), strict=True)
-    ]
-    if found is None or not len(found.effect):  # no intercepts
-        return tuple(tasks)
-    return tuple(
-        replace(
-            task,
-            error=error,
-            lower=effect - z * error,
-            upper=effect + z * error,
-        )
-        for task, effect, error in zip(
-            tasks, effects.tolist(), found.effect.tolist(), strict=True
-        )
-    )
+    tasks = []
+    for label, weight, fit, intercept, size, effect, error in rows:
+        known = weight, fit, intercept, size, label in outliers, effect, error
+        lower = None if error is None else effect - z * error
+        upper = None if error is None else effect + z * error
+        tasks.append(TaskSummary(label, *known, lower, upper))
+    return tuple(tasks)
 
 
 def _feature_prior(model: Any, d: int) -> FeaturePriorSummary | None:
@@ -646,55 +627,41 @@ def _fit_table(summary: "ModelSummary") -> Table:
         count_words(summary.n_tasks, "task"),
         count_words(summary.n_features, "feature"),
     ]
-    title = f"{summary.model}: {', '.join(counts)}"
     rows = [
         ("loss", LOSSES[summary.loss]),
         ("penalty", PENALTIES.get(summary.penalty or "", NOTHING)),
         ("intercepts", INTERCEPT_WORDS.get(summary.intercepts or "", NOTHING)),
         ("features divided by", SCALES[summary.standardized]),
         ("task coupling", TIES.get(summary.ties or "", NOTHING)),
-        *_strength_rows(summary),
-        *_certificate_rows(summary),
-        ("selected", f"{summary.n_selected} of {summary.n_features} features"),
-        ("task prior", summary.task_prior or NOTHING),
-        ("feature prior", _feature_prior_words(summary)),
+        *((one.name, spell_number(one.value)) for one in summary.strengths),
+        ("strengths", summary.chosen_by),
     ]
-    if summary.outliers is not None:
-        rows.append(("outlier tasks", _names(summary.outliers)))
-    return build_table(title, ("", "fit"), rows)
-
-
-def _strength_rows(summary: "ModelSummary") -> list[tuple[str, str]]:
-    rows = [(one.name, spell_number(one.value)) for one in summary.strengths]
-    rows.append(("strengths", summary.chosen_by))
     if summary.cv_score is not None:
         score = f"{spell_number(summary.cv_score)} ({summary.scoring})"
         rows.append(("mean score", score))
-    return rows
-
-
-def _certificate_rows(summary: "ModelSummary") -> list[tuple[str, str]]:
-    one = summary.certificate
-    if one is None:
-        return []
-    gap = f"{spell_number(one.gap)}, {spell_number(one.relative)} of the objective"
-    return [
-        ("objective", spell_number(one.objective)),
-        ("above the optimum by at most", gap),
-        ("steps", str(one.n_iter)),
-    ]
-
-
-def _feature_prior_words(summary: "ModelSummary") -> str:
+    if (proof := summary.certificate) is not None:
+        gap, relative = spell_number(proof.gap), spell_number(proof.relative)
+        rows += [
+            ("objective", spell_number(proof.objective)),
+            ("above the optimum by at most", f"{gap}, {relative} of the objective"),
+            ("steps", str(proof.n_iter)),
+        ]
     prior = summary.feature_prior
-    if prior is None:
-        return "none"
-    if not prior.n_relations:
-        return prior.words
-    return (
-        f"{prior.words}, violated by {spell_number(prior.violation)}, "
-        f"{100 * prior.share:.2g} % of the objective"
-    )
+    known = "none" if prior is None else prior.words
+    if prior is not None and prior.n_relations:
+        known += f", violated by {spell_number(prior.violation)}, "
+        known += f"{100 * prior.share:.2g} % of the objective"
+    rows += [
+        ("selected", f"{summary.n_selected} of {summary.n_features} features"),
+        ("task prior", summary.task_prior or NOTHING),
+        ("feature prior", known),
+    ]
+    if summary.outliers is not None:
+        shown = ", ".join(str(task) for task in summary.outliers[:MOST_NAMES])
+        if len(summary.outliers) > MOST_NAMES:
+            shown += f", … ({len(summary.outliers)} in all)"
+        rows.append(("outlier tasks", shown or "none"))
+    return build_table(f"{summary.model}: {', '.join(counts)}", ("", "fit"), rows)
 
 
 def _structure_table(summary: "ModelSummary") -> Table:
@@ -775,12 +742,6 @@ def _effect_table(summary: "ModelSummary") -> Table:
         most=MOST_TASKS,
         what="tasks",
     )
-
-
-def _names(labels: Sequence[Hashable]) -> str:
-    shown = ", ".join(str(label) for label in labels[:MOST_NAMES])
-    more = f", … ({len(labels)} in all)" if len(labels) > MOST_NAMES else ""
-    return shown + more or "none"
 
 
 def plain_labels(tasks: Sequence[Hashable]) -> list[Any]:

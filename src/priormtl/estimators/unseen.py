@@ -1,9 +1,11 @@
-"""Tasks that were not seen in training: refuse them, or lend them a model.
+"""Tasks that were not seen in training: refuse them, or predict them by averages.
 
-What an unseen task gets is a mean of known tasks' coefficients and intercepts, so a
-loan is a row of shares over the known tasks that sum to one.
+An unseen task gets a weighted mean of the coefficients and intercepts of known tasks:
+all of them, the nearest in the task prior, or those of its group.
 """
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Number
@@ -13,10 +15,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
 from priormtl.data import label_categories, place_labels
 from priormtl.exceptions import unknown_names
-from priormtl.priors import Neighbourhood, TaskPrior, task_prior_of
+from priormtl.priors import TaskPrior, task_prior_of
+from priormtl.priors.tasks import Chain, Groups, Nested
 
+Labels = tuple[Hashable, ...]
 Places = tuple[int, ...]
 
 UNSEEN = ("error", "shared", "nearest")
@@ -33,46 +38,47 @@ NOT_NEAR = (
 
 
 @dataclass(frozen=True, eq=False)
-class Loans:
-    """Models lent to unseen tasks; those with the same lenders share one."""
+class Averages:
+    """Weighted means of known tasks, which stand for unseen ones."""
 
-    borrowers: tuple[Hashable, ...]  # (k,) the first unseen task of each loan
-    shares: csr_array  # (k, m) of the known tasks, each row sums to one
-    shared_part: bool  # whether what outlying tasks have of their own is left out
+    unseen: tuple[Hashable, ...]  # (k,) the first unseen task of each mean
+    weights: csr_array  # (k, m) of the known tasks, each row sums to one
+    shared_part: bool  # whether task-specific components of outliers are left out
 
-    def lenders(self, k: int) -> Index:
-        """Known tasks that lend in loan ``k``."""
-        start, end = self.shares.indptr[k : k + 2]
-        return np.asarray(self.shares.indices[start:end], dtype=np.intp)
+    def members(self, k: int) -> Index:
+        """Known tasks that have a weight in mean ``k``."""
+        start, end = self.weights.indptr[k : k + 2]
+        return np.asarray(self.weights.indices[start:end], dtype=np.intp)
 
     def coef(self, model: Any) -> Array:
-        """Coefficients of each loan (k, d)."""
+        """Coefficients of each mean (k, d)."""
         whole = model.coef_
         part = getattr(model, "shared_coef_", whole) if self.shared_part else whole
-        return np.asarray(self.shares @ part)
+        return np.asarray(self.weights @ part)
 
     def intercept(self, model: Any) -> Array:
-        """Intercept of each loan (k,)."""
-        return np.asarray(self.shares @ model.intercept_)
+        """Intercept of each mean (k,)."""
+        return np.asarray(self.weights @ model.intercept_)
 
 
 @dataclass(frozen=True, eq=False)
 class RowTasks:
     """Which model each row gets."""
 
-    codes: Index  # (n,) position of a known task, or m + k for loan k
-    loans: Loans | None
+    codes: Index  # (n,) position of a known task, or m + k for mean k
+    averages: Averages | None
 
     def known(self, m: int) -> Index:
-        """Known task of each row; for unseen ones the first that lends to them."""
-        if self.loans is None:
+        """Known task of each row; for unseen ones the first of those averaged."""
+        if self.averages is None:
             return self.codes
-        first = self.loans.shares.indices[self.loans.shares.indptr[:-1]]
+        weights = self.averages.weights
+        first = weights.indices[weights.indptr[:-1]]
         return np.concatenate([np.arange(m), first])[self.codes]
 
 
 def place_rows(model: Any, behaviour: str, labels: Any, n: int) -> RowTasks:
-    """Find the task of each row, and lend models to unseen ones if that is wanted."""
+    """Find the task of each row, and the averages for unseen ones if wanted."""
     tasks = tuple(model.tasks_.tolist())
     codes, unseen = place_labels(labels, tasks, n)
     if not unseen:
@@ -81,36 +87,29 @@ def place_rows(model: Any, behaviour: str, labels: Any, n: int) -> RowTasks:
         raise unknown_names("task", unseen, tasks, _other_type(unseen, tasks) + CHOICES)
     prior = task_prior_of(model)
     nested = None if prior is None else prior.tree()
+    m = len(tasks)
     if nested is not None:
         between = getattr(model, "between_", nested.between)
-        loan_of, shares = replace(nested, between=between).lend(unseen, tasks)
-        return _lend(unseen, loan_of, shares, codes, shared_part=True)
-    if behaviour == "shared":
-        # Tasks that are no outliers; all of them where all are.
-        outliers = set(getattr(model, "outlier_tasks_", ()))
-        kept = tuple(i for i, task in enumerate(tasks) if task not in outliers)
-        lenders = [kept or tuple(range(len(tasks)))] * len(unseen)
+        number, weights = replace(nested, between=between).average(unseen, tasks)
     else:
-        lenders = _nearest(prior, tasks, unseen, label_categories(labels))
-    numbers = {found: k for k, found in enumerate(dict.fromkeys(lenders))}
-    loan_of = [numbers[found] for found in lenders]
-    shares = _even_shares(list(numbers), len(tasks))
-    return _lend(unseen, loan_of, shares, codes, shared_part=behaviour == "shared")
-
-
-def _lend(
-    unseen: Sequence[Hashable],
-    loan_of: list[int],
-    shares: csr_array,
-    codes: Index,
-    *,
-    shared_part: bool,
-) -> RowTasks:
-    """Loans (k, m), of which each unseen task has one."""
-    k, m = shares.shape
-    borrowers = tuple(unseen[loan_of.index(loan)] for loan in range(k))
-    places = np.concatenate([np.arange(m), m + np.array(loan_of)])
-    return RowTasks(places[codes], Loans(borrowers, shares, shared_part))
+        if behaviour == "shared":
+            # Tasks that are no outliers; all of them where all are.
+            outliers = set(getattr(model, "outlier_tasks_", ()))
+            kept = tuple(i for i, task in enumerate(tasks) if task not in outliers)
+            members = [kept or tuple(range(m))] * len(unseen)
+        else:
+            members = _nearest(prior, tasks, unseen, label_categories(labels))
+        numbers = {found: k for k, found in enumerate(dict.fromkeys(members))}
+        number = [numbers[found] for found in members]
+        counts = np.array([len(found) for found in numbers])
+        equal = np.repeat(1.0 / counts, counts)
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        columns = np.concatenate([np.array(found, np.intp) for found in numbers])
+        weights = csr_array((equal, columns, ends), shape=(len(numbers), m))
+    first = tuple(unseen[number.index(k)] for k in range(weights.shape[0]))
+    places = np.concatenate([np.arange(m), m + np.array(number)])
+    shared_part = nested is not None or behaviour == "shared"
+    return RowTasks(places[codes], Averages(first, weights, shared_part))
 
 
 def _other_type(unseen: Sequence[Hashable], tasks: Sequence[Hashable]) -> str:
@@ -145,10 +144,82 @@ def _nearest(
     return near
 
 
-def _even_shares(lenders: Sequence[Places], m: int) -> csr_array:
-    """One row per loan, in which its lenders share alike."""
-    counts = np.array([len(found) for found in lenders])
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    values = np.repeat(1.0 / counts, counts)
-    columns = np.concatenate([np.asarray(found, dtype=np.intp) for found in lenders])
-    return csr_array((values, columns, ends), shape=(len(lenders), m))
+@dataclass(frozen=True)
+class Neighbourhood:
+    """A task prior and the tasks that have rows, to find the nearest of others."""
+
+    prior: TaskPrior | None
+    tasks: Labels
+    order: Labels | None = None  # of labels without distances, such as categories
+
+    def nearest(self, label: Hashable) -> Labels:
+        """Tasks at the smallest distance from ``label``: none, one or several.
+
+        Steps in a graph over labels count first, then differences of labels in a
+        chain; with ``TaskPrior.mean`` all tasks are equally near.
+        """
+        found = self._least_steps(label)
+        if found or self.prior is None:
+            return found
+        ties = self.prior.ties
+        if any(isinstance(tie, Chain) and tie.order is None for tie in ties):
+            return self._least_difference(label)
+        together = any(
+            isinstance(tie, Nested) or (isinstance(tie, Groups) and tie.members is None)
+            for tie in ties
+        )
+        return self.tasks if together else ()
+
+    @cached_property
+    def _circles(self) -> list[Labels]:
+        ties = () if self.prior is None else self.prior.ties
+        return [circle for tie in ties for circle in tie.circles()]
+
+    @cached_property
+    def _circles_of(self) -> dict[Hashable, list[int]]:
+        around: dict[Hashable, list[int]] = defaultdict(list)
+        for k, circle in enumerate(self._circles):
+            for member in circle:
+                around[member].append(k)
+        return dict(around)
+
+    def _least_steps(self, label: Hashable) -> Labels:
+        """Breadth-first search until some label has rows."""
+        known, used = set(self.tasks), set[int]()
+        seen = frontier = {label}
+        while frontier:
+            around = {k for one in frontier for k in self._circles_of.get(one, ())}
+            reached = {one for k in around - used for one in self._circles[k]}
+            used, frontier, seen = used | around, reached - seen, seen | reached
+            if frontier & known:
+                return tuple(task for task in self.tasks if task in frontier)
+        return ()
+
+    @cached_property
+    def _places(self) -> dict[Hashable, int] | None:
+        """Places among categories, where these hold all tasks."""
+        if self.order is None or not set(self.tasks) <= set(self.order):
+            return None
+        return {label: i for i, label in enumerate(self.order)}
+
+    @cached_property
+    def _ranked(self) -> list[tuple[Any, Hashable]]:
+        """Tasks by what their distance is counted in; none without an order."""
+        place = self._places
+        keys: Sequence[Any] = [t if place is None else place[t] for t in self.tasks]
+        try:
+            order = sorted(range(len(keys)), key=keys.__getitem__)
+        except TypeError:
+            return []
+        return [(keys[i], self.tasks[i]) for i in order]
+
+    def _least_difference(self, label: Hashable) -> Labels:
+        key: Any = label if self._places is None else self._places.get(label, label)
+        try:
+            place = bisect_left(self._ranked, key, key=lambda pair: pair[0])
+            beside = self._ranked[max(0, place - 1) : place + 1]
+            gaps = [abs(other - key) for other, _ in beside]
+        except TypeError:  # labels such as text have an order but no distances
+            return ()
+        pairs = zip(beside, gaps, strict=True)
+        return tuple(task for (_, task), gap in pairs if gap == min(gaps))

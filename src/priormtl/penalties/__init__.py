@@ -1,7 +1,7 @@
 """Penalties: functions of P with value, proximal operator and dual norm."""
 
 from priormtl.penalties.base import Penalty, Power, RowSeparable
-from priormtl.penalties.dirty import Dirty
+from priormtl.penalties.decompositions import Columns, Dirty, Robust, halve
 from priormtl.penalties.l21 import L21, RowConstraints
 from priormtl.penalties.nuclear import (
     Factors,
@@ -10,4 +10,3 @@ from priormtl.penalties.nuclear import (
     SquaredNuclear,
     TaskKernel,
 )
-from priormtl.penalties.robust import Columns, Robust, halve

@@ -10,7 +10,6 @@ from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.priors.relations import Ridge, Rows, Targets, category_column
 from priormtl.priors.statements import Common, Constraint, Near, Signs
 from priormtl.priors.tasks import (
-    Neighbourhood,
     TaskPrior,
     as_task_prior,
     given_prior,

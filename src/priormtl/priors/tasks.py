@@ -2,14 +2,12 @@
 
 A prior is a sum of ties, each a graph over task labels: a chain in the order of the
 tasks, groups whose members are alike, groups of groups (nested tasks), or any weighted
-graph. Resolved against the tasks
-of a fit they add up to the Laplacian L in ε/2 tr(P L Pᵀ). A :class:`Neighbourhood` asks
-the same graph for the tasks that are nearest to one without rows.
+graph. Resolved against the tasks of a fit, they add up to the Laplacian L in
+ε/2 tr(P L Pᵀ).
 """
 
 import datetime
 import os
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -233,8 +231,8 @@ class Nested:
             m, *tree, between, self.weight, keeps_idle=keeps_idle
         )
 
-    def lend(self, unseen: Tasks, tasks: Tasks) -> tuple[list[int], csr_array]:
-        """Loan of each unseen task, and the shares (k, m) of known tasks in each.
+    def average(self, unseen: Tasks, tasks: Tasks) -> tuple[list[int], csr_array]:
+        """Mean that each unseen task gets, and weights (k, m) of tasks in each mean.
 
         A task in a known group gets the latent mean of that group, and others that of
         the finest group that is known, at last of all tasks.
@@ -592,87 +590,6 @@ def task_prior_of(model: Any) -> TaskPrior | None:
     """Task prior of a fitted model, as chosen by a search or as given."""
     found = getattr(model, "structure_", {})
     return as_task_prior(found.get("task_prior", given_prior(model)))
-
-
-@dataclass(frozen=True)
-class Neighbourhood:
-    """A task prior and the tasks that have rows, to find the nearest of others."""
-
-    prior: TaskPrior | None
-    tasks: Labels
-    order: Labels | None = None  # of labels without distances, such as categories
-
-    def nearest(self, label: Hashable) -> Labels:
-        """Tasks at the smallest distance from ``label``: none, one or several.
-
-        Steps in a graph over labels count first, then differences of labels in a
-        chain; with ``TaskPrior.mean`` all tasks are equally near.
-        """
-        found = self._least_steps(label)
-        if found or self.prior is None:
-            return found
-        ties = self.prior.ties
-        if any(isinstance(tie, Chain) and tie.order is None for tie in ties):
-            return self._least_difference(label)
-        together = any(
-            isinstance(tie, Nested) or (isinstance(tie, Groups) and tie.members is None)
-            for tie in ties
-        )
-        return self.tasks if together else ()
-
-    @cached_property
-    def _circles(self) -> list[Labels]:
-        ties = () if self.prior is None else self.prior.ties
-        return [circle for tie in ties for circle in tie.circles()]
-
-    @cached_property
-    def _circles_of(self) -> dict[Hashable, list[int]]:
-        around: dict[Hashable, list[int]] = defaultdict(list)
-        for k, circle in enumerate(self._circles):
-            for member in circle:
-                around[member].append(k)
-        return dict(around)
-
-    def _least_steps(self, label: Hashable) -> Labels:
-        """Breadth-first search until some label has rows."""
-        known, used = set(self.tasks), set[int]()
-        seen = frontier = {label}
-        while frontier:
-            around = {k for one in frontier for k in self._circles_of.get(one, ())}
-            reached = {one for k in around - used for one in self._circles[k]}
-            used, frontier, seen = used | around, reached - seen, seen | reached
-            if frontier & known:
-                return tuple(task for task in self.tasks if task in frontier)
-        return ()
-
-    @cached_property
-    def _places(self) -> dict[Hashable, int] | None:
-        """Places among categories, where these hold all tasks."""
-        if self.order is None or not set(self.tasks) <= set(self.order):
-            return None
-        return {label: i for i, label in enumerate(self.order)}
-
-    @cached_property
-    def _ranked(self) -> list[tuple[Any, Hashable]]:
-        """Tasks by what their distance is counted in; none without an order."""
-        place = self._places
-        keys: Sequence[Any] = [t if place is None else place[t] for t in self.tasks]
-        try:
-            order = sorted(range(len(keys)), key=keys.__getitem__)
-        except TypeError:
-            return []
-        return [(keys[i], self.tasks[i]) for i in order]
-
-    def _least_difference(self, label: Hashable) -> Labels:
-        key: Any = label if self._places is None else self._places.get(label, label)
-        try:
-            place = bisect_left(self._ranked, key, key=lambda pair: pair[0])
-            beside = self._ranked[max(0, place - 1) : place + 1]
-            gaps = [abs(other - key) for other, _ in beside]
-        except TypeError:  # labels such as text have an order but no distances
-            return ()
-        pairs = zip(beside, gaps, strict=True)
-        return tuple(task for (_, task), gap in pairs if gap == min(gaps))
 
 
 def _positions(labels: Iterable[Hashable], tasks: Tasks) -> Index:

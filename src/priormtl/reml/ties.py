@@ -580,7 +580,13 @@ def _estimate(
             theta = _maximise(sample, unit, allowed, tolerance).theta
     whole = likelihood(theta, plan, slice(None))
     if noise is None and whole.freedom <= 0:
-        _warn_of_few_rows(float(observations.sum()), whole.model.n_free)
+        warnings.warn(
+            f'ties="adaptive" needs more rows than the {whole.model.n_free} '
+            "coefficients that all tasks have in common: got "
+            f"{float(observations.sum()):g}; all ties have weight 1.",
+            UserWarning,
+            stacklevel=2,
+        )
         return unknown
     if not _can_be_told(whole):
         return unknown
@@ -686,15 +692,6 @@ def _components(
         estimates_fixed,
         tuple(levels.tolist()),
         len(laplacian.between),
-    )
-
-
-def _warn_of_few_rows(observations: float, n_free: int) -> None:
-    warnings.warn(
-        f'ties="adaptive" needs more rows than the {n_free} coefficients that '
-        f"all tasks have in common: got {observations:g}; all ties have weight 1.",
-        UserWarning,
-        stacklevel=2,
     )
 
 

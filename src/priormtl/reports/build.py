@@ -216,44 +216,24 @@ def list_data(scores: Scores | None, source: str | None) -> tuple[tuple[str, str
     return tuple(facts)
 
 
-def _target(fitted: FittedModel) -> list[tuple[str, str]]:
-    """Name of the target, where the model remembers it."""
-    name = getattr(getattr(fitted.model, "encoding_", None), "target", None)
-    if fitted.pipeline is not None:
-        name = getattr(fitted.pipeline[0], "target_column_", name)
-    return [] if name is None else [("Target", spell_label(name))]
-
-
-def _data(fitted: FittedModel) -> list[tuple[str, str]]:
-    """Name of the file that the model was fitted to, where it remembers it."""
-    name = getattr(fitted.model, "data_name_", None)
-    return [] if name is None else [("Fitted to", spell_label(name))]
-
-
-def _features(fitted: FittedModel) -> str:
-    """Number of features, wiggles of curves aside."""
-    count, curves = f"{len(fitted.shown):,}", len(fitted.curves)
-    return f"{count}, {curves:,} with curves" if curves else count
-
-
-def _rows(weight: float) -> list[tuple[str, str]]:
-    """Rows of the fit, where they are known."""
-    return [("Rows", f"{weight:,.10g}")] if np.isfinite(weight) else []
-
-
 def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
     """Settings of the model as pairs of a label and a text."""
     summary, model = fitted.summary, fitted.model
+    facts = [("Model", summary.model)]
+    target = getattr(getattr(model, "encoding_", None), "target", None)
+    if fitted.pipeline is not None:
+        target = getattr(fitted.pipeline[0], "target_column_", target)
+    if target is not None:
+        facts.append(("Target", spell_label(target)))
+    if (name := getattr(model, "data_name_", None)) is not None:
+        facts.append(("Fitted to", spell_label(name)))
+    if np.isfinite(summary.weight):
+        facts.append(("Rows", f"{summary.weight:,.10g}"))
+    facts.append(("Tasks", f"{summary.n_tasks:,}"))
+    curves = f", {len(fitted.curves):,} with curves" if fitted.curves else ""
+    facts.append(("Features", f"{len(fitted.shown):,}{curves}"))
     chosen = "" if summary.search is None else " (chosen)"
-    facts = [
-        ("Model", summary.model),
-        *_target(fitted),
-        *_data(fitted),
-        *_rows(summary.weight),
-        ("Tasks", f"{summary.n_tasks:,}"),
-        ("Features", _features(fitted)),
-        *((one.name, spell(one.value) + chosen) for one in summary.strengths),
-    ]
+    facts += [(one.name, spell(one.value) + chosen) for one in summary.strengths]
     if summary.outlier_strength is not None:
         facts.append(("Outlier strength", spell(summary.outlier_strength)))
     if summary.penalty is not None:

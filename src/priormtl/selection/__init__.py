@@ -1,4 +1,4 @@
-"""How strong: strengths and ties chosen from the data, on statistics of folds."""
+"""Strengths and structures chosen by cross-validation, and outlier tasks."""
 
 from priormtl.data import strata_of
 from priormtl.selection.folds import (

@@ -39,7 +39,7 @@ from priormtl.problem.elimination import Elimination, TieGraph
 
 FALSE_NAMES = 0.01  # chance of naming any task where none is an outlier
 FEWEST = 3  # tied tasks, of which two can outvote one
-FEWEST_FREE = 10.0  # rows beyond coefficients from which noise can be told
+FEWEST_FREE = 10.0  # rows beyond coefficients from which noise is estimated
 FLAT = 1e-9  # relative, below which an axis has no curvature
 MOST_FEATURES = 200
 ROWS_PER_FEATURE = 4.0
@@ -162,9 +162,8 @@ class Tasks:
     rank: Index  # (m,)
     unit: Array  # (d,) reciprocal variances of features
     noise: "Noise"
-    told: bool = (
-        True  # whether rows tell the noise; else what tasks leave stands for it
-    )
+    # Whether rows determine the noise; else residuals of tasks are taken for it.
+    knows_noise: bool = True
 
     @classmethod
     def of(
@@ -204,7 +203,7 @@ class Tasks:
         if judged is not None:
             usable &= judged
         if free[usable].sum() < FEWEST_FREE or not rest[usable].any():
-            return replace(tasks, told=False)
+            return replace(tasks, knows_noise=False)
         return replace(tasks, noise=Noise.of(rest, free, usable))
 
 
@@ -327,8 +326,8 @@ class Prediction:
 
     def p_values(self, out: Mask, steps: int) -> Array:
         """P-value of each task against all others that are not ``out``."""
-        if not self.tasks.told:
-            self._take_leftovers_for_noise(out)
+        if not self.tasks.knows_noise:
+            self._estimate_noise_from_tasks(out)
             steps = 0
         if not self.scale:
             self.scale = self._noise_scale()
@@ -369,10 +368,10 @@ class Prediction:
         shared = spread.shared_degrees / np.maximum(share, 1e-3) ** 2
         return np.asarray(fdtrc(rank, shared, z2.sum(axis=2) / rank))
 
-    def _take_leftovers_for_noise(self, out: Mask) -> None:
-        """Take what common coefficients leave of tasks as their noise.
+    def _estimate_noise_from_tasks(self, out: Mask) -> None:
+        """Take residuals of common coefficients as noise.
 
-        For rows that cannot tell variation and noise apart.
+        For tasks with too few rows to distinguish variation and noise.
         """
         m, rank = len(out), self.tasks.rank
         self.tasks = replace(self.tasks, noise=Noise.known(1.0, m))

@@ -18,13 +18,13 @@ from priormtl.experiments.rendering.paper import (
     MAIN_METRICS,
     METRICS,
     PAPER_LABELS,
+    PRIORS,
     TABLE_1,
     TABLE_2,
     paper_estimate,
 )
 from priormtl.experiments.rendering.tables import (
     NO_RUNS,
-    PRIORS,
     Table,
     compare_with_none,
     measured_table,

@@ -10,7 +10,13 @@ import pyarrow.compute as pc
 
 from priormtl._arrays import Array
 from priormtl.experiments.rendering.measurements import Measurements, Repeats, Setting
-from priormtl.experiments.rendering.paper import DATASETS, MAIN_METRICS, METRICS
+from priormtl.experiments.rendering.paper import (
+    DATASETS,
+    MAIN_METRICS,
+    METRICS,
+    NONE,
+    PRIORS,
+)
 from priormtl.metrics import corrected_interval
 from priormtl.plotting import (
     Axes,
@@ -125,14 +131,12 @@ ROC_DATASETS = ("yale", "mnist", "orl")
 ZOOM = 0.2  # corner that is enlarged where curves would run along the frame
 
 
-def roc_figure(
-    rows: Any, datasets: Sequence[str] = ROC_DATASETS, method: str = "natural"
-) -> Figure:
+def roc_figure(rows: Any) -> Figure:
+    natural = rows.filter(pc.field("method") == "natural")
     with styled():
-        figure, axes = new_figure(1, len(datasets), width=3.4, height=3.6)
-        for dataset, ax in zip(datasets, axes[0], strict=True):
-            chosen = (pc.field("dataset") == dataset) & (pc.field("method") == method)
-            _draw_roc(ax, dataset, rows.filter(chosen))
+        figure, axes = new_figure(1, len(ROC_DATASETS), width=3.4, height=3.6)
+        for dataset, ax in zip(ROC_DATASETS, axes[0], strict=True):
+            _draw_roc(ax, dataset, natural.filter(pc.field("dataset") == dataset))
         share_legend(figure)
     return figure
 
@@ -271,7 +275,6 @@ def _draw_surface(figure: Figure, surface: Surface, axes: Sequence[Axes]) -> Non
 
 # Learning curves and robustness curves.
 
-PRIORS = ("none", "natural", "artificial", "expert")
 COLUMNS = 3
 
 
@@ -300,36 +303,32 @@ class Panel(NamedTuple):
         return f"Training rows per {unit}"
 
 
-def learning_figure(
-    measurements: Measurements, methods: Sequence[str] = PRIORS
-) -> Figure:
+def learning_figure(measurements: Measurements) -> Figure:
     def draw(panel: Panel) -> None:
-        curves = {
-            method: _mean_curve(panel, method, _along_sizes(panel, method, methods))
-            for method in methods
-        }
-        _draw_curves(panel, curves, methods, interval="none", log=True)
+        curves: dict[str, Curve | None] = {}
+        for method in (NONE, *PRIORS):
+            bands = {
+                s: mean_band(measurements.repeats(s, panel.metric))
+                for s in _along_sizes(panel, method, (NONE, *PRIORS))
+            }
+            curves[method] = _join_bands(measurements.label(method), bands)
+        _draw_curves(panel, curves, interval="none")
         title = f"{METRICS[panel.metric].title} (%)"
         panel.ax.set(xlabel=panel.size_title, ylabel=title)
 
     return _draw_panels(measurements, _is_learning, draw)
 
 
-def learning_difference_figure(
-    measurements: Measurements,
-    methods: Sequence[str] = PRIORS[1:],
-    reference: str = "none",
-) -> Figure:
+def learning_difference_figure(measurements: Measurements) -> Figure:
     def draw(panel: Panel) -> None:
         curves = {
             method: _difference_curve(
-                panel, method, _along_sizes(panel, method, methods), reference
+                panel, method, _along_sizes(panel, method, PRIORS)
             )
-            for method in methods
+            for method in PRIORS
         }
         panel.ax.axhline(0.0, color="black", linewidth=0.8)
-        # The reference keeps the first style: methods look as in the learning curves.
-        _draw_curves(panel, curves, [reference, *methods], interval="bars", log=True)
+        _draw_curves(panel, curves, interval="bars")
         title = METRICS[panel.metric].title
         panel.ax.set(xlabel=panel.size_title, ylabel=f"Gain in {title} (points)")
 
@@ -339,7 +338,7 @@ def learning_difference_figure(
 WRONG_LABELS = {"expert": "random relations", "contradictory": "reversed relations"}
 
 
-def robustness_figure(measurements: Measurements, reference: str = "none") -> Figure:
+def robustness_figure(measurements: Measurements) -> Figure:
     """Gain over no prior against the share of wrong relations, for each kind."""
 
     def draw(panel: Panel) -> None:
@@ -361,7 +360,7 @@ def robustness_figure(measurements: Measurements, reference: str = "none") -> Fi
             first = "expert" if method == "contradictory" else method
             right = Setting(panel.dataset, first, size)
             places = [right, *(s for s in settings if s[1:3] == (method, size))]
-            curve = _difference_curve(panel, method, places, reference)
+            curve = _difference_curve(panel, method, places)
             if curve is not None:
                 name = WRONG_LABELS.get(method, curve.name)
                 curves.append(replace(curve, name=name))
@@ -423,20 +422,13 @@ def mean_band(repeats: Repeats) -> Band | None:
     return Band(float(values.mean()), low, high)
 
 
-def _mean_curve(panel: Panel, method: str, settings: Iterable[Setting]) -> Curve | None:
-    bands = {
-        s: mean_band(panel.measurements.repeats(s, panel.metric)) for s in settings
-    }
-    return _join_bands(panel.measurements.label(method), bands)
-
-
 def _difference_curve(
-    panel: Panel, method: str, settings: Iterable[Setting], reference: str
+    panel: Panel, method: str, settings: Iterable[Setting]
 ) -> Curve | None:
-    """Paired differences to the reference at the same size, in points."""
+    """Paired differences to the fit without prior at the same size, in points."""
     bands: dict[Setting, Band | None] = {}
     for setting in settings:
-        other = Setting(setting.dataset, reference, setting.size)
+        other = Setting(setting.dataset, NONE, setting.size)
         found = panel.measurements.compare(setting, other, panel.metric)
         if found.n_common:
             ends = found.interval[:2] if found.n_common > 1 else (found.mean,) * 2
@@ -455,18 +447,13 @@ def _join_bands(name: str, bands: Mapping[Setting, Band | None]) -> Curve | None
 
 
 def _draw_curves(
-    panel: Panel,
-    curves: Mapping[str, Curve | None],
-    methods: Sequence[str],
-    *,
-    interval: IntervalStyle = "band",
-    log: bool = False,
+    panel: Panel, curves: Mapping[str, Curve | None], *, interval: IntervalStyle
 ) -> None:
+    """Curves over sizes; methods look alike in all figures."""
     measurements, dataset, ax = panel
     found = [curve for curve in curves.values() if curve is not None]
     if not found:
         show_missing(ax, f"{DATASETS[dataset]}: {NOT_MEASURED}")
         return
-    names = dict.fromkeys([*methods, *curves])
-    styles = choose_styles([measurements.label(method) for method in names])
-    plot_curves(found, styles=styles, interval=interval, log=log, ax=ax, legend=False)
+    styles = choose_styles([measurements.label(method) for method in (NONE, *PRIORS)])
+    plot_curves(found, styles=styles, interval=interval, log=True, ax=ax, legend=False)

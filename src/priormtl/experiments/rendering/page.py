@@ -20,15 +20,15 @@ from priormtl.experiments.rendering.paper import (
     DATASETS,
     MAIN_METRICS,
     METRICS,
+    NONE,
     PAPER_LABELS,
+    PRIORS,
     TABLE_1,
     TABLE_2,
     Estimate,
     paper_estimate,
 )
 from priormtl.experiments.rendering.tables import (
-    NONE,
-    PRIORS,
     REFERENCE,
     Grids,
     Table,
@@ -415,7 +415,8 @@ def _list_tables(measurements: Measurements, *, regression: bool) -> Sequence[Ta
         shown = [paper_table_1(measurements), table_1(measurements)]
     known = _with_reference(measurements)
     datasets = [name for name in known if (name in REGRESSION) == regression]
-    return (*shown, *_difference_tables(measurements, datasets))
+    shown += [difference_table(measurements, name) for name in datasets]
+    return [*shown, count_table(measurements, datasets)] if datasets else shown
 
 
 def _with_reference(measurements: Measurements) -> list[str]:
@@ -425,14 +426,6 @@ def _with_reference(measurements: Measurements) -> list[str]:
         for name in measurements.datasets()
         if REFERENCE in measurements.methods([name])
     ]
-
-
-def _difference_tables(
-    measurements: Measurements, datasets: Sequence[str]
-) -> Iterable[Table]:
-    if datasets:
-        yield from (difference_table(measurements, name) for name in datasets)
-        yield count_table(measurements, datasets)
 
 
 TABLES: Mapping[str, Callable[[Measurements], Sequence[Table]]] = {

@@ -24,6 +24,8 @@ class Metric(NamedTuple):
 
 _NOTES = tomllib.loads(Path(__file__).with_name("paper.toml").read_text("utf-8"))
 DATASETS: Mapping[str, str] = _NOTES["datasets"]
+NONE = "none"  # our model without prior, and with the priors of the paper and ours
+PRIORS = ("natural", "artificial", "expert")
 
 ERRORS = {  # by average: title, and how the normalised squared error is averaged
     "pooled": (

@@ -18,7 +18,9 @@ from priormtl.experiments.rendering.paper import (
     DATASETS,
     MAIN_METRICS,
     METRICS,
+    NONE,
     PAPER_LABELS,
+    PRIORS,
     TABLE_1,
     TABLE_2,
     Estimate,
@@ -578,8 +580,6 @@ def _difference_grid(
 
 # Priors against none.
 
-PRIORS = ("natural", "artificial", "expert")
-NONE = "none"
 FEW_SIZES = 3  # of a learning curve that the table shows
 PRIOR_NOTE = (
     "Percentage points, prior minus “{none}”, over the same splits, with a 95 % "
