@@ -261,6 +261,48 @@ def test_constants_leave_no_noise():
     assert found.xx[2, 0, 0] > 0.0
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["drifting", "first rows far away", "far away"])
+def test_large_tasks_keep_all_digits(monkeypatch, kind, order):
+    """Chunks are centred about the mean of the first, however far it is."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 3)), rng.normal(size=120)
+    if kind == "drifting":
+        X += np.linspace(0.0, 1e3, 120)[:, np.newaxis]
+    elif kind == "first rows far away":
+        X[:6] += 1e9
+    else:
+        X += 1e12
+    X[:, 1] = 0.1  # constant
+    monkeypatch.setattr(summarizing, "CHUNK_CELLS", 18)
+    means, moments = exact_moments(X, y)
+    found = summarize(np.array(X, order=order), y)
+    np.testing.assert_allclose(found.x_mean[0], means[:3], rtol=1e-14)
+    scale = np.sqrt(np.outer(moments.diagonal(), moments.diagonal())) + 1e-300
+    scale[:, 1] = scale[1] = 1.0
+    expected = np.where(scale == 1.0, 0.0, moments / scale)
+    np.testing.assert_allclose(
+        found.xx[0] / scale[:3, :3], expected[:3, :3], atol=4e-15
+    )
+    np.testing.assert_allclose(found.xy[0] / scale[:3, 3], expected[:3, 3], atol=4e-15)
+    assert not found.xx[0, 1].any()
+
+
+@pytest.mark.parametrize("d", [3, 130])
+def test_products_are_symmetric_and_float32_rows_lose_nothing(d):
+    rng = np.random.default_rng(d)
+    X, y = rng.normal(size=(60, d)).astype(np.float32), rng.normal(size=60)
+    codes = np.repeat([0, 1], [25, 35])
+    found = summarize_tasks(from_codes(X, y, codes, (0, 1)))
+    expected = summarize_tasks(from_codes(X.astype(np.float64), y, codes, (0, 1)))
+    assert_same_bits(found, expected)
+    np.testing.assert_array_equal(found.xx, found.xx.transpose(0, 2, 1))
+    for i in range(2):
+        rows = X[codes == i].astype(np.float64)
+        rows -= rows.mean(axis=0)
+        np.testing.assert_allclose(found.xx[i], rows.T @ rows, atol=1e-12)
+
+
 def stacked(n, d, m, form=np.asarray):
     rng = np.random.default_rng(0)
     return from_labels(

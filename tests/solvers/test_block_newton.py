@@ -11,7 +11,7 @@ from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, TiedIntercept
 from priormtl.penalties import L21, Nuclear
 from priormtl.priors import TaskPrior, laplacian
 from priormtl.problem import Problem, QuadraticPrior
-from priormtl.solvers import BlockNewton, Fista, gap_below, max_iter, solve
+from priormtl.solvers import BlockNewton, Fista, blocks, gap_below, max_iter, solve
 from priormtl.solvers import block_newton as sweeps
 from priormtl.solvers.block_newton import newton_step
 from priormtl.solvers.layouts import TaskBlocks
@@ -119,6 +119,31 @@ def test_layouts_are_kept_along_a_path(kind):
             best(fresh).certificate.primal, rel=1e-10
         )
     assert problem.memo
+
+
+@pytest.mark.parametrize("theta", [0.0, 1.0])
+@pytest.mark.parametrize("share", [0.02, 0.2])
+def test_few_features_of_large_matrices_are_laid_out_first(monkeypatch, share, theta):
+    sizes, lay_out = [], sweeps._lay_out
+
+    def counted(*arguments):
+        sizes.append(len(lay_out(*arguments).features))
+        return problem.memo[sweeps.MEMO]
+
+    problem = sine_problem(4, 12, intercepts=FreeIntercepts(), theta=theta)
+    problem = problem.with_strengths(lam=share * problem.lam_max)
+    usual = best(problem)
+    monkeypatch.setattr(blocks, "LARGE_GRAM", 0)
+    monkeypatch.setattr(sweeps, "FIRST_FEATURES", 2)
+    monkeypatch.setattr(sweeps, "_lay_out", counted)
+    problem = replace(problem, memo={})
+    agrees(problem)
+    assert sizes[0] == 2
+    assert sizes == sorted(sizes)
+    unit = problem.null_objective
+    assert abs(best(problem).certificate.primal - usual.certificate.primal) <= (
+        1e-10 * unit
+    )
 
 
 def test_a_layout_of_another_problem_is_not_used():

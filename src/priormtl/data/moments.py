@@ -9,7 +9,7 @@ would be larger than X (:class:`CentredSamples`, below).
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple, Protocol, Self
@@ -18,14 +18,13 @@ import numpy as np
 from scipy.sparse import diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, svds
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array, Index, tasks_last
 from priormtl._lazy import cached_property
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 
 ROUNDING = 8 * np.finfo(np.float64).eps  # relative deviation that is noise
 SMALLEST = 1e-150  # squares of smaller numbers leave the range of doubles
 MOST_DENSE_ROWS = 1000  # beyond, a sparse task's spectrum is found without a dense copy
-TILE = 16  # tasks moved at a time: two cache lines of numbers
 
 
 class CentredRows(NamedTuple):
@@ -91,21 +90,6 @@ class Moments(Protocol):
 
     def shift(self, centre: Array) -> Self:
         """Features less ``centre`` (d,): only means change."""
-
-
-def tasks_last(t: int, d: int, fill: Callable[[int, Array], None]) -> Array:
-    """Matrices (t, d, d) that ``fill`` writes, with tasks last in memory.
-
-    Solvers read them in this order. Tiles are transposed while they are in cache, so
-    that memory for all matrices, whose first touch is expensive, is taken once.
-    """
-    out, tile = np.empty((d, d, t)), np.empty((min(t, TILE), d, d))
-    for start in range(0, t, TILE):
-        part = tile[: t - start]
-        for k, matrix in enumerate(part):
-            fill(start + k, matrix)
-        out[:, :, start : start + TILE] = part.transpose(1, 2, 0)
-    return out.transpose(2, 0, 1)
 
 
 def pooled_means(moments: Moments) -> Array:

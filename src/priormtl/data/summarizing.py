@@ -1,18 +1,21 @@
 """Samples into moments: which form is smallest, and rows read once into statistics.
 
-Rows are read in chunks. Each chunk is centred about its own mean before products are
-formed, which keeps digits when features have large offsets; chunks are joined by
-Chan's formula.
+Rows are read in chunks that stay in the processor's cache, into memory that is used
+again: each chunk is centred about its own mean before products are formed, which keeps
+digits when features have large offsets, and chunks of a task are joined by Chan's
+formula. So rows are read from memory once, and Gram matrices written once.
 """
 
+from bisect import bisect_right
 from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dger, dsyrk
 from scipy.sparse import issparse
 from threadpoolctl import ThreadpoolController
 
@@ -41,10 +44,15 @@ from priormtl.data.on_disk import StreamedMoments
 from priormtl.data.statistics import TaskStatistics, align_tasks
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData, to_tasks
 
-CHUNK_CELLS = 2**20  # numbers centred at a time: 8 MB
+CHUNK_CELLS = 2**21  # numbers centred at a time, at most: 16 MB
 CACHED_CELLS = 2**16  # numbers that stay in a processor's cache: 512 kB
-MANY_FEATURES = 64  # from here on products are not copied
+LONG = 4  # times as many are a chunk of a large task
+SEGMENT_CHUNKS = 16  # of it that one thread reads
+MANY_FEATURES = 128  # from here on NumPy copies triangles slowly
+TILE = 32
+UPPER = np.triu(np.ones((TILE, TILE), dtype=bool), 1)
 MUCH = 2**31  # multiplications that keep two threads busy
+MOST_SHIFT = 16.0  # squared mean against variance, that costs one digit
 FAR = 1e-9  # spread against the mean, below which means are computed more exactly
 
 
@@ -252,18 +260,77 @@ class Products(NamedTuple):
     yy: Array  # (q,)
 
 
-def centred_products(X: Matrix, Y: Array, weight: Array) -> Products:
-    """Products of rows with one target or several (n, q), by chunks."""
-    Y = Y.reshape(len(Y), -1)
-    rows = max(1, CHUNK_CELLS // max(1, X.shape[1]))
-    pieces = (
-        _chunk_products(X[a : a + rows], Y[a : a + rows], weight[a : a + rows])
-        for a in range(0, X.shape[0], rows)
-    )
-    total = next(pieces)
-    for piece in pieces:
-        total = _join(total, piece)
-    return total
+def centred_products(
+    X: Matrix, Y: Array, weight: Array, memory: Array | None = None
+) -> Products:
+    """Products of rows with one target or several (n, q).
+
+    Chunks are centred about the mean of the first, and what is left of the mean is
+    taken out in the end. Rows whose first chunk is far from the others are halved, and
+    the halves joined. ``memory`` has room for a chunk.
+    """
+    n, d = X.shape
+    Y, size = Y.reshape(n, -1), _chunk_rows(d)
+    memory = _memory(d) if memory is None else memory
+    xx, xy = np.zeros((d, d)), np.zeros((d, Y.shape[1]))
+    yy, sums = np.zeros(Y.shape[1]), np.zeros(d + Y.shape[1])
+    total, even = weight.sum(), bool(np.all(weight == 1.0))
+    for a in range(0, n, size):
+        part, w = slice(a, a + size), weight[a : a + size]
+        rows, order = _chunk(X[part], memory)
+        if a == 0:
+            x_mean, y_mean = (w @ rows) / w.sum(), (w @ Y[part]) / w.sum()
+        _subtract(rows, x_mean)
+        targets = Y[part] - y_mean
+        root = w if even else np.sqrt(w)
+        if not even:
+            rows *= root[:, np.newaxis]
+            targets *= root[:, np.newaxis]
+        # One triangle of the product, added up.
+        trans = order == "F"
+        dsyrk(1.0, rows if trans else rows.T, 1.0, xx.T, trans, overwrite_c=1)
+        xy += rows.T @ targets
+        yy += np.einsum("ij,ij->j", targets, targets)
+        sums[:d] += root @ rows
+        sums[d:] += root @ targets
+    _mirror(xx)
+    x_left, y_left = sums[:d] / total, sums[d:] / total
+    x_mean, y_mean = x_mean + x_left, y_mean + y_left
+    xx -= np.multiply.outer(total * x_left, x_left)
+    xy -= np.multiply.outer(total * x_left, y_left)
+    yy -= total * y_left**2
+    x_noise, y_noise = (total * (ROUNDING * mean) ** 2 for mean in (x_mean, y_mean))
+    squares = np.append(xx.diagonal(), yy)
+    limit = np.maximum(MOST_SHIFT * squares, np.append(x_noise, y_noise))
+    if n > size and np.any(sums**2 > total * limit):
+        half = n // (2 * size) * size or size
+        halves = slice(half), slice(half, None)
+        return _join(*(centred_products(X[h], Y[h], weight[h], memory) for h in halves))
+    # Deviations of a constant column are rounding errors, not data.
+    for j in np.flatnonzero(xx.diagonal() <= x_noise):
+        xx[j], xx[:, j], xy[j] = 0.0, 0.0, 0.0
+    constant = yy <= y_noise
+    xy[:, constant], yy[constant] = 0.0, 0.0
+    return Products(total, x_mean, y_mean, xx, xy, yy)
+
+
+def _chunk_rows(d: int) -> int:
+    """Rows of a chunk: as the cache holds, or enough that products are most work."""
+    rows = max(LONG * CACHED_CELLS // max(1, d), 4 * d)
+    return max(1, min(rows, CHUNK_CELLS // max(1, d)))
+
+
+def _memory(d: int) -> Array:
+    return np.empty(d * _chunk_rows(d))
+
+
+def _chunk(X: Matrix, memory: Array) -> tuple[Array, Any]:
+    """Copy of rows in order "C" or "F", as they are: copying between these is slow."""
+    dense = X.toarray() if issparse(X) else X
+    order: Any = "F" if dense.strides[0] < dense.strides[1] else "C"
+    rows = memory[: dense.size].reshape(dense.shape, order=order)
+    rows[:] = dense
+    return rows, order
 
 
 def _one_task(products: Products) -> Products:
@@ -271,43 +338,38 @@ def _one_task(products: Products) -> Products:
     return Products(np.array([weight]), x_mean[None], y_mean, xx[None], xy.T, yy)
 
 
-def _chunk_products(X: Matrix, Y: Array, weight: Array) -> Products:
-    d = X.shape[1]
-    Z = _empty_like(X, X.shape[0], d + Y.shape[1])
-    Z[:, :d] = X.toarray() if issparse(X) else X
-    Z[:, d:] = Y
-    total = weight.sum()
-    share = weight / total
-    mean = share @ Z
-    Z -= mean
-    left = share @ Z  # means are inexact where offsets are large
-    if np.any(weight != 1.0):
-        Z *= np.sqrt(weight)[:, np.newaxis]
-    xx, xy = Z[:, :d].T @ Z[:, :d], Z[:, :d].T @ Z[:, d:]
-    xx -= np.multiply.outer(total * left[:d], left[:d])
-    xy -= np.multiply.outer(total * left[:d], left[d:])
-    yy = np.einsum("ij,ij->j", Z[:, d:], Z[:, d:]) - total * left[d:] ** 2
-    mean += left
-    # Deviations of a constant column are rounding errors, not data.
-    noise = total * (ROUNDING * mean) ** 2
-    for j in np.flatnonzero(xx.diagonal() <= noise[:d]):
-        xx[j], xx[:, j], xy[j] = 0.0, 0.0, 0.0
-    constant = yy <= noise[d:]
-    xy[:, constant], yy[constant] = 0.0, 0.0
-    return Products(total, mean[:d], mean[d:], xx, xy, yy)
+def _subtract(rows: Array, mean: Array) -> None:
+    """Rows less their mean, in place; BLAS needs half the time of broadcasting."""
+    if rows.flags.c_contiguous:
+        dger(-1.0, mean, np.ones(len(rows)), a=rows.T, overwrite_a=1)
+    else:
+        rows -= mean
+
+
+def _mirror(gram: Array) -> None:
+    """Copy the lower triangle of a matrix to the upper one, tile by tile."""
+    d = len(gram)
+    for a in range(0, d, TILE):
+        b = min(a + TILE, d)
+        gram[a:b, b:] = gram[b:, a:b].T
+        tile = gram[a:b, a:b]
+        np.copyto(tile, tile.T, where=UPPER[: b - a, : b - a])
 
 
 def _join(a: Products, b: Products) -> Products:
-    """Chan's formula for the centred moments of two disjoint sets of rows."""
+    """Chan's formula for the centred moments of two disjoint sets; ``a`` is used up."""
     weight = a.weight + b.weight
     x_gap, y_gap = b.x_mean - a.x_mean, b.y_mean - a.y_mean
     between = a.weight * (b.weight / weight)
+    share_a, share_b = a.weight / weight, b.weight / weight
+    np.add(a.xx, b.xx, out=a.xx)
+    np.add(a.xx, np.multiply.outer(between * x_gap, x_gap), out=a.xx)
     return Products(
         weight,
-        (a.weight * a.x_mean + b.weight * b.x_mean) / weight,
-        (a.weight * a.y_mean + b.weight * b.y_mean) / weight,
-        a.xx + b.xx + between * np.multiply.outer(x_gap, x_gap),
-        a.xy + b.xy + between * np.multiply.outer(x_gap, y_gap),
+        share_a * a.x_mean + share_b * b.x_mean,
+        share_a * a.y_mean + share_b * b.y_mean,
+        a.xx,
+        a.xy + b.xy + np.multiply.outer(between * x_gap, y_gap),
         a.yy + b.yy + between * y_gap**2,
     )
 
@@ -315,118 +377,119 @@ def _join(a: Products, b: Products) -> Products:
 def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
     """Products of several tasks, whose rows follow each other.
 
-    Batches of tasks that fit into the processor's cache are centred and multiplied
-    together, in threads where there is much to do; tasks larger than a chunk follow
-    one by one.
+    Work is cut into batches of small tasks and segments of large ones, whatever the
+    number of threads: it changes no bit.
     """
     d, m, ends = X.shape[1], len(starts) - 1, starts.tolist()
     total = np.add.reduceat(weight, starts[:-1])
     x_mean, xx, xy = np.empty((m, d)), np.empty((m, d, d)), np.empty((m, d))
     found = Products(total, x_mean, np.empty(m), xx, xy, np.empty(m))
-    batches, again, last = [], [], 0
+    most = _chunk_rows(d)
+    few = min(most, max(1, CACHED_CELLS // max(1, d)))
+    items: list[tuple[int, int, int, int]] = []  # tasks and rows, from and to
+    last = 0
     while last < m:
-        first = last
-        most = starts[first] + max(1, min(CACHED_CELLS, CHUNK_CELLS) // (d + 1))
-        last = max(int(np.searchsorted(starts, most, side="right")) - 1, first + 1)
-        if ends[last] - ends[first] > max(1, CHUNK_CELLS // (d + 1)):
-            again.append(first)
+        first, a = last, ends[last]
+        last = max(bisect_right(ends, a + few) - 1, first + 1)
+        step = SEGMENT_CHUNKS * most if ends[last] - a > most else ends[last] - a
+        segments = range(a, ends[last], step)
+        items += [(first, last, s, min(s + step, ends[last])) for s in segments]
+
+    free: list[Array] = []  # memory that no thread uses
+
+    def work(item: tuple[int, int, int, int]) -> Products | None:
+        first, last, a, b = item
+        part, memory = None, free.pop() if free else _memory(d)
+        if ends[last] - ends[first] > most:
+            part = centred_products(X[a:b], y[a:b], weight[a:b], memory)
         else:
-            batches.append((first, last))
+            inside = starts[first : last + 1] - a
+            arrays = (array[first:last] for array in found)
+            _fill_batch(X[a:b], y[a:b], weight[a:b], inside, Products(*arrays), memory)
+        free.append(memory)
+        return part
 
-    def work(batch: tuple[int, int]) -> list[int]:
-        return _fill_batch(X, y, weight, starts, batch, found)
+    def put(i: int, products: Products) -> None:
+        for field, value in zip(found, _one_task(products), strict=True):
+            field[i] = value[0]
 
-    # Each batch belongs to one thread: their number changes no bit.
+    def collect(parts: Iterable[Products | None]) -> None:
+        """Join the segments of large tasks, in order."""
+        whole = None
+        for (i, _, _, end), part in zip(items, parts, strict=True):
+            if part is not None:
+                whole = part if whole is None else _join(whole, part)
+                if end == ends[i + 1]:
+                    put(i, whole)
+                    whole = None
+
     if d * X.size > MUCH:
         blas = ThreadpoolController().select(user_api="blas")
         threads = max((library["num_threads"] for library in blas.info()), default=1)
         with blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
-            doubtful = list(pool.map(work, batches))
+            collect(pool.map(work, items))
     else:
-        doubtful = [work(batch) for batch in batches]
-    for i in [*again, *chain.from_iterable(doubtful)]:
+        collect(map(work, items))
+    for i in _clean(found):
         rows = slice(ends[i], ends[i + 1])
-        exact = _one_task(centred_products(X[rows], y[rows], weight[rows]))
-        for field, value in zip(found, exact, strict=True):
-            field[i] = value[0]
+        put(i, centred_products(X[rows], y[rows], weight[rows]))
     return found
 
 
 def _fill_batch(
-    X: Array,
-    y: Array,
-    weight: Array,
-    starts: Index,
-    batch: tuple[int, int],
-    found: Products,
-) -> list[int]:
-    """Products of a few tasks into ``found``; tasks whose means are not exact enough.
+    X: Array, y: Array, weight: Array, starts: Index, found: Products, memory: Array
+) -> None:
+    """Products of a few tasks into ``found``, each about its mean."""
+    total, x_mean, y_mean, xx, xy, yy = found
+    begin, counts = starts[:-1], starts[1:] - starts[:-1]
+    rows, order = _chunk(X, memory)
+    share = weight / np.repeat(total, counts)
+    y_mean[:] = np.add.reduceat(share * y, begin)
+    targets = y - np.repeat(y_mean, counts)
+    root = None if (weight == 1.0).all() else np.sqrt(weight)[:, np.newaxis]
+    if root is not None:
+        targets *= root[:, 0]
+    yy[:] = np.add.reduceat(targets * targets, begin)
+    few = len(x_mean.T) < MANY_FEATURES
+    if few and order == "C" and (counts == counts[0]).all():
+        # Tasks of one size, all by one call.
+        parts = rows.reshape(len(counts), counts[0], -1)
+        np.matmul(share.reshape(len(counts), 1, -1), parts, out=x_mean[:, np.newaxis])
+        parts -= x_mean[:, np.newaxis]
+        if root is not None:
+            rows *= root
+        np.matmul(parts.transpose(0, 2, 1), parts, out=xx)
+        np.matmul(targets.reshape(len(counts), 1, -1), parts, out=xy[:, np.newaxis])
+        return
+    for i, (a, b) in enumerate(pairwise(starts.tolist())):
+        part = rows[a:b]
+        _subtract(part, np.dot(share[a:b], part, out=x_mean[i]))
+        if root is not None:
+            part *= root[a:b]
+        if few or order == "F":
+            np.matmul(part.T, part, out=xx[i])
+        else:  # NumPy copies large triangles slowly
+            dsyrk(1.0, part.T, 0.0, xx[i].T, overwrite_c=1)
+            _mirror(xx[i])
+        np.dot(targets[a:b], part, out=xy[i])
 
-    With few features the target is one more column; with many, products are written
-    where they belong at once.
+
+def _clean(found: Products) -> list[int]:
+    """Clear what is left of constant columns; tasks whose means are not exact enough.
+
+    It is rounding. Where it is not clear whether a column is constant, its mean must be
+    computed more exactly.
     """
-    first, last = batch
-    d, a, b = X.shape[1], int(starts[first]), int(starts[last])
-    tasks, inside = slice(first, last), starts[first : last + 1] - a
-    counts, w, total = np.diff(inside), weight[a:b], found.weight[tasks]
-    wide = d >= MANY_FEATURES
-    table = _empty_like(X, b - a, d if wide else d + 1)
-    table[:, :d] = X[a:b]
-    target = y[a:b].astype(np.float64) if wide else table[:, d]
-    if not wide:
-        table[:, d] = y[a:b]
-    share = w / np.repeat(total, counts)
-    parts = None
-    if table.flags.c_contiguous and np.all(counts == counts[0]):
-        parts = table.reshape(len(counts), counts[0], -1)
-        mean = np.matmul(share.reshape(len(counts), 1, -1), parts)
-        parts -= mean
-        mean = mean[:, 0]
-    else:
-        mean = np.add.reduceat(table * share[:, np.newaxis], inside[:-1], axis=0)
-        table -= np.repeat(mean, counts, axis=0)
-    if wide:
-        y_mean = np.add.reduceat(target * share, inside[:-1])
-        target -= np.repeat(y_mean, counts)
-        mean = np.column_stack([mean, y_mean])
-    if np.any(w != 1.0):
-        root = np.sqrt(w)
-        table *= root[:, np.newaxis]
-        if wide:
-            target *= root
-    products = found.xx[tasks] if wide else np.empty((last - first, d + 1, d + 1))
-    if parts is not None:
-        np.matmul(parts.transpose(0, 2, 1), parts, out=products)
-    else:
-        for product, start, end in zip(products, inside[:-1], inside[1:], strict=True):
-            part = table[start:end]
-            np.matmul(part.T, part, out=product)
-    squares = np.einsum("ijj->ij", products)
-    xy = found.xy[tasks]
-    if wide:
-        for i, (start, end) in enumerate(pairwise(inside.tolist())):
-            np.dot(target[start:end], table[start:end], out=xy[i])
-        yy = np.add.reduceat(target * target, inside[:-1])
-        squares = np.column_stack([squares, yy])
-    # What is left of a constant column is rounding; where it is not clear whether
-    # one is constant, its mean must be computed more exactly.
-    unit = total[:, np.newaxis] * mean**2
-    constant = squares <= ROUNDING**2 * unit
-    doubtful = np.any(~constant & (squares <= FAR**2 * unit), axis=1)
-    found.x_mean[tasks], found.y_mean[tasks] = mean[:, :d], mean[:, d]
-    if not wide:
-        found.xx[tasks], xy[:] = products[:, :d, :d], products[:, :d, d]
-    found.yy[tasks] = np.where(constant[:, d], 0.0, squares[:, d])
+    squares = np.column_stack([np.einsum("ijj->ij", found.xx), found.yy])
+    mean = np.column_stack([found.x_mean, found.y_mean])
+    unit = found.weight[:, np.newaxis] * mean**2
+    small = (squares <= FAR**2 * unit) & (squares > 0)
+    if not small.any():
+        return []
+    constant = small & (squares <= ROUNDING**2 * unit)
     for i, j in np.argwhere(constant).tolist():
-        if j == d:
-            found.xy[first + i] = 0.0
+        if j == len(found.xy.T):
+            found.xy[i], found.yy[i] = 0.0, 0.0
         else:
-            found.xx[first + i, j], found.xx[first + i, :, j] = 0.0, 0.0
-            found.xy[first + i, j] = 0.0
-    return (first + np.flatnonzero(doubtful)).tolist()
-
-
-def _empty_like(X: Matrix, rows: int, columns: int) -> Array:
-    """Array in C or Fortran order, as X is: copying between the two is slow."""
-    by_columns = not issparse(X) and X.strides[0] < X.strides[1]
-    return np.empty((rows, columns), order="F" if by_columns else "C")
+            found.xx[i, j], found.xx[i, :, j], found.xy[i, j] = 0.0, 0.0, 0.0
+    return np.flatnonzero(np.any(small & ~constant, axis=1)).tolist()

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from priormtl.solvers.layouts import Layout
 
 WORTH_LEAVING_OUT = 0.7  # share of features in use, up to which others are left out
+FIRST_FEATURES = 32  # in use at first where matrices are large
+WORTH_WAITING = 1 / 3  # share of features up to which these are laid out beforehand
 NEARLY = 0.7  # of lam: a zero row with such a gradient is used from the start
 FEW_ROWS = 64  # a Newton step costs less than a few sweeps
 SLOW = 0.4  # shrinkage of moves beyond which it pays with few rows
@@ -110,8 +112,8 @@ class BlockNewton:
             blocks = replace(laid.blocks, lam=whole.lam[rows])
             layout = at_other_lam(laid.layout, blocks)
             laid = replace(laid, whole=whole, blocks=blocks, layout=layout)
-        in_use = _urgency(problem, point) > NEARLY * problem.lam
-        in_use |= point.coef.any(axis=1)
+        used = np.asarray(point.coef.any(axis=1))
+        in_use = _in_use(problem, point, whole, NEARLY, used)
         if laid is None or not laid.holds(in_use):
             laid = _lay_out(problem, whole, in_use)
         return _start_from(problem, point, laid)
@@ -119,11 +121,12 @@ class BlockNewton:
     def step(self, problem: Problem, state: BlockNewtonState) -> BlockNewtonState:
         """Sweep, then take a Newton step on the rows that are not zero."""
         laid, whole = state.laid, state.laid.whole
-        if len(laid.features) < problem.shape[0]:
+        if state.n_steps and len(laid.features) < problem.shape[0]:
             # Add features whose gradient is too long for a row of zeros.
-            called = _urgency(problem, state.point) > problem.lam
+            held = np.zeros(problem.shape[0], dtype=bool)
+            held[laid.features] = True
+            called = _in_use(problem, state.point, whole, 1.0, held)
             if not laid.holds(called):
-                called[laid.features] = True
                 laid = _lay_out(problem, whole, called)
                 state = _start_from(problem, state.point, laid)
         Q, mu, layout = state.Q.copy(), state.mu.copy(), laid.layout
@@ -175,9 +178,28 @@ def _start_from(problem: Problem, point: Point, laid: Laid) -> BlockNewtonState:
     return BlockNewtonState(point, laid, Q, np.full(len(Q), -1.0), 0)
 
 
-def _urgency(problem: Problem, point: Point) -> Array:
-    """What a row of zeros weighs against lam, feature by feature."""
-    return problem.penalty.row_dual_norms(point.gradient)  # type: ignore[attr-defined]
+def _in_use(
+    problem: Problem,
+    point: Point,
+    whole: BlockQuadratic,
+    share: float,
+    held: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Features held, and those with a gradient beyond a share of lam.
+
+    Few features account for most of the gradients at zero. So where matrices are large,
+    the others wait until these are fitted: at most as many are added as are held. Once
+    that is a large part of all features, layouts on the way would cost too much memory.
+    """
+    urgency = problem.penalty.row_dual_norms(point.gradient)  # type: ignore[attr-defined]
+    in_use = (urgency > share * problem.lam) | held
+    most = max(FIRST_FEATURES, 2 * int(held.sum()))
+    waits = whole.is_large and most <= WORTH_WAITING * len(held)
+    if waits and np.count_nonzero(in_use) > most:
+        order = np.argsort(-np.where(held, np.inf, urgency), kind="stable")
+        in_use = np.zeros_like(held)
+        in_use[order[:most]] = True
+    return in_use
 
 
 # Anderson extrapolation of sweeps.

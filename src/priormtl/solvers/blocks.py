@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array, Index, tasks_last
 from priormtl.graphs import Laplacian
 from priormtl.penalties import RowConstraints, RowSeparable
 from priormtl.problem import NormalForm, Problem, SampleForm
 
 SMALL_GRAM = 2**19  # numbers: 4 MB
+LARGE_GRAM = 2**22  # numbers: 32 MB, whose copy takes longer than a few sweeps
 NO_RELATION = csr_array((0, 0))
 MANY_FEATURES = 2.0  # per sample of a task, beyond which samples beat Gram matrices
 
@@ -120,7 +121,16 @@ class BlockQuadratic:
             samples = self.form._replace(rows=self.form.rows[rows])
             relation = csr_array(self.relation[rows][:, rows])
             return replace(part, form=samples, relation=relation)
-        gram = self.form.gram[:, rows[:, np.newaxis], rows]
+        matrices, place = self.form.gram, np.ix_(rows, rows)
+
+        def fill(i: int, out: Array) -> None:
+            out[:] = matrices[i][place]
+
+        # Tasks last, as layouts want them: no second copy of large matrices.
+        if self.is_large:
+            gram = tasks_last(len(matrices), len(rows), fill)
+        else:
+            gram = matrices[:, rows[:, np.newaxis], rows]
         if self.relation.nnz:
             gram += self.relation.toarray()[rows[:, np.newaxis], rows]
         linear = self.form.linear[rows]
@@ -132,6 +142,11 @@ class BlockQuadratic:
         if not self.is_constrained:
             return Q
         return RowConstraints(self.sign, self.common).project(Q)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether every feature that is left out saves much memory and time."""
+        return isinstance(self.form, NormalForm) and self.form.gram.size > LARGE_GRAM
 
     @property
     def is_constrained(self) -> bool:
