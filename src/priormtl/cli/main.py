@@ -110,7 +110,7 @@ def demo(
         Path, Option(file_okay=False, help="Folder for an example and its report.")
     ] = Path("demo"),
 ) -> None:
-    """Fit related tasks to few rows, with and without prior, and write a report.
+    """Fit related tasks to few rows, with and without a prior; write a report.
 
     Example: priormtl demo
 

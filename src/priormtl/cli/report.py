@@ -126,7 +126,7 @@ def audit(
         Argument(
             parser=read_location,
             metavar="DATA",
-            help="The rows that it was fitted to: a CSV, Parquet or Arrow file, a "
+            help="Rows that the model was fitted to: a CSV, Parquet or Arrow file, a "
             "folder of such files, or an address.",
         ),
     ],
@@ -135,24 +135,24 @@ def audit(
     decimal: Decimal = None,
     task: Annotated[
         str | None,
-        Option(metavar="COL", help="Column with the tasks; else as fitted."),
+        Option(metavar="COL", help="Column with the tasks; by default as fitted."),
     ] = None,
     target: Annotated[
         str | None,
-        Option(metavar="COL", help="Column with the targets; else as fitted."),
+        Option(metavar="COL", help="Column with the targets; by default as fitted."),
     ] = None,
     folds: Annotated[
         int,
-        Option(min=0, help="Folds on which the prior is left out; 0: none."),
+        Option(min=0, help="Folds to compare fits with and without prior; 0: skip."),
     ] = 5,
     as_json: Annotated[
         bool, Option("--json", help="Print all values as JSON.")
     ] = False,
 ) -> None:
-    """Tell whether the data agree with the prior of a fitted model.
+    """Test whether the data agree with the prior of a fitted model.
 
-    Each relation, known value, sign, common and smooth effect is tested, and held-out
-    rows are predicted with and without the prior.
+    Each statement of the prior is tested, and held-out rows are predicted with and
+    without the prior.
 
     Example: priormtl audit sales.model sales.csv
 
