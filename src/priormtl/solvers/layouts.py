@@ -252,7 +252,8 @@ class TaskBlocks:
     """A Gram matrix per task, in compiled loops with tasks last."""
 
     def __init__(self, blocks: BlockQuadratic, form: NormalForm) -> None:
-        gram = np.ascontiguousarray(blocks.gram.transpose(1, 2, 0))
+        # Loops would be compiled once more for arrays that cannot be written.
+        gram = np.require(blocks.gram.transpose(1, 2, 0), requirements=["C", "W"])
         own = np.ascontiguousarray(np.einsum("jji->ji", gram))
         self.blocks = blocks
         self.system = lay_out_system(blocks, gram, own)
