@@ -462,7 +462,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             found["task_prior"] = ("mean", "chain") if has_order(tasks) else ("mean",)
             if has_nesting(tasks):
                 found["task_prior"] = ("nested", "mean")
-        if isinstance(self.ties, str) and self.ties == "adaptive":
+        by_reml = self.lams is None or (np.iterable(self.lams) and not any(self.lams))
+        if isinstance(self.ties, str) and self.ties == "adaptive" and by_reml:
             # REML takes rows that are far off for tasks that differ.
             found["slopes"] = ("varying", "common")
         return found
@@ -689,12 +690,12 @@ outlier_tasks_
     is tried: there are at most four structures instead of eight. If
     :class:`SplineFeatures` and ``FeaturePrior.smooth`` describe smooth effects, the
     search first compares effects that vary between tasks, effects in common and
-    straight lines. With ``ties="adaptive"`` it finally tries the same effects in all
-    tasks, beside intercepts of their own; they must gain more than a standard error of
-    the gain over the splits. Each structure has its own grid of strengths.
-    With adaptive ties, REML estimates the coupling and the smoothness, so default grids
-    are reduced to epsilon = theta = 1 and lam = 0. ``summary()`` lists the structures
-    with their best scores.
+    straight lines. With ``ties="adaptive"`` and lam = 0, it finally tries the same
+    effects in all tasks, beside intercepts of their own; they must gain more than a
+    standard error of the gain over the splits. Each structure has its own grid of
+    strengths. With adaptive ties, REML estimates the coupling and the smoothness, so
+    default grids are reduced to epsilon = theta = 1 and lam = 0. ``summary()`` lists
+    the structures with their best scores.
 
     **Paths.** For each fold, theta and epsilon, a path over decreasing lam is computed
     with warm starts. With the default scoring, each row is read only once: statistics

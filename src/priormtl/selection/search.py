@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, product
 from operator import attrgetter
-from pickle import PicklingError
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
+from joblib.externals import cloudpickle
 from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
@@ -374,7 +374,8 @@ def run_jobs(
     begin = perf_counter()
     results = _run_in_threads(jobs[:first], n_jobs, advance)
     seconds, left = (perf_counter() - begin) / first, jobs[first:]
-    if seconds < SHORT_SECONDS and seconds * len(left) > WORTH_SECONDS:
+    pays = seconds < SHORT_SECONDS and seconds * len(left) > WORTH_SECONDS
+    if pays and _can_be_sent(left[0]):
         return results + _run_in_processes(left, n_jobs, advance)
     return results + _run_in_threads(left, n_jobs, advance)
 
@@ -405,14 +406,20 @@ def _run_in_processes(
             delayed(_run_batch)(batch) for batch in batches
         )
     results: list[R] = []
-    try:
-        for batch in running:
-            results += batch
-            for _ in batch:
-                advance()
-    except PicklingError:  # a scorer that cannot be sent
-        return _run_in_threads(jobs, n_jobs, advance)
+    for batch in running:
+        results += batch
+        for _ in batch:
+            advance()
     return results
+
+
+def _can_be_sent(job: Callable[[], Any]) -> bool:
+    """Whether a job can be pickled; a user's scorer may not."""
+    try:
+        cloudpickle.dumps(job)
+    except Exception:
+        return False
+    return True
 
 
 def _run_batch(jobs: Sequence[Callable[[], R]]) -> list[R]:
