@@ -194,7 +194,7 @@ def test_the_same_rows_do_not_count_twice(sites):
     ("names", "message"),
     [
         (("a", "c"), "it lacks ['b'], also has ['c']. Use the same --features"),
-        (("b", "a"), "has another order"),
+        (("b", "a"), "has a different order"),
         (("a",), "it lacks ['b']"),
     ],
 )

@@ -87,10 +87,8 @@ def test_threads_change_no_bit(result):
 @pytest.mark.parametrize(("gain", "chosen"), [(0.0, 0), (0.05, 0), (0.2, 1)])
 def test_slopes_in_common_must_gain_more_than_a_standard_error(gain, chosen):
     grid = Grid(np.zeros(1), np.ones(1), np.ones(1))
-    both = [
-        Structure(None, grid, (), {"slopes": slopes})
-        for slopes in ("varying", "common")
-    ]
+    choices = "varying", "common"
+    both = [Structure(None, grid, (), {"slopes": slopes}) for slopes in choices]
     noise = 0.2 * np.array([-1.0, 0.0, 1.0, -1.0, 1.0])  # standard error 0.09
     scores = np.stack([np.ones(5), 1.0 + gain + noise])
     found = SearchResult(both, scores, scores, scores)

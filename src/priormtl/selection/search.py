@@ -14,9 +14,9 @@ from operator import attrgetter
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
+import joblib
 import numpy as np
 from joblib import Parallel, delayed
-from joblib.externals import cloudpickle
 from scipy.stats import rankdata
 from threadpoolctl import threadpool_limits
 
@@ -414,9 +414,9 @@ def _run_in_processes(
 
 
 def _can_be_sent(job: Callable[[], Any]) -> bool:
-    """Whether a job can be pickled; a user's scorer may not."""
+    """Whether a job can be pickled, which hashing does; a user's scorer may not."""
     try:
-        cloudpickle.dumps(job)
+        joblib.hash(job)
     except Exception:
         return False
     return True
