@@ -214,6 +214,7 @@ SIX = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 SCHOOL = Budget(SIX, RELATIONS, CHAIN)
 SARCOS = Budget((0.3, *SIX[:5]), RELATIONS, (0.0, 0.01, 0.1, 1.0, 10.0))
 FACES = Budget((0.3, 0.1, 0.03, 0.01), (0.0, 1.0, 10.0), (0.01, 0.1, 1.0, 10.0))
+YALE = replace(FACES, lams=(*FACES.lams, 0.003, 0.001))
 DIGITS = Budget((0.01, 0.001), (0.0, 1.0, 10.0), (0.1,))
 WORDS = Budget((0.1, 0.01, 0.001), (0.0, 1.0, 10.0, 100.0), (0.0, 0.1, 1.0))
 LETTERS = Budget((0.3, *SIX), (0.0, 0.1, 1.0, 10.0, 100.0), (0.0, 0.1, 1.0, 10.0))
@@ -227,7 +228,7 @@ PROTOCOLS = {
     for protocol in (
         Protocol("school", draw_per_task, SCHOOL_SIZES, SCHOOL, 100, 1e-5),
         Protocol("sarcos", draw_shared, SARCOS_SIZES, SARCOS, 100, 1e-5),
-        Protocol("yale", draw_images, (2,), FACES, 12, 1e-2),
+        Protocol("yale", draw_images, (2,), YALE, 12, 1e-2),
         Protocol("mnist", draw_images, IMAGE_SIZES, DIGITS, 6, 1e-2),
         Protocol("letter", draw_images, IMAGE_SIZES, WORDS, 36, 1e-2),
         Protocol("letter_uci", draw_images, (2, 5, 20), LETTERS, 36, 1e-2),
