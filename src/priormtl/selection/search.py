@@ -49,7 +49,7 @@ R = TypeVar("R")
 RULES = ("best", "1se")
 FEW_JOBS = 4  # per worker, up to which threads do them all
 SHORT_SECONDS = 0.5  # of a job in which Python has a large share
-WORTH_SECONDS = 3.0  # of work, beyond which workers pay for their start
+WORTH_SECONDS = 2.0  # of work, beyond which workers pay for their start
 BATCHES = 8  # per worker
 
 
