@@ -399,7 +399,11 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
 
     def work(item: tuple[int, int, int, int]) -> Products | None:
         first, last, a, b = item
-        part, memory = None, free.pop() if free else _memory(d)
+        try:
+            memory = free.pop()
+        except IndexError:  # asking before could be too early: there are other threads
+            memory = _memory(d)
+        part = None
         if ends[last] - ends[first] > most:
             part = centred_products(X[a:b], y[a:b], weight[a:b], memory)
         else:
