@@ -594,10 +594,10 @@ class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated)
         estimates of epsilon: default grids are then reduced, see Notes.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds, a scikit-learn splitter, or splits. A number gives shuffled,
-        reproducible folds that are stratified by task (and class). The row of a task
-        with a single row is always used for training, unless there are many of them and
-        intercepts may be tied: then it is held out, too. With other splits, every
-        training part must contain every task.
+        reproducible folds that are stratified by task (and class). The only row of a
+        task is always used for training; but if there are many such rows and intercepts
+        are tied, they are held out as well. With other splits, every training part must
+        contain every task.
     scoring : None, str or callable, default=None
         Score to maximise. None is the negative weighted mean squared error over all
         held-out rows. Other scorers are used as in scikit-learn: they are called
