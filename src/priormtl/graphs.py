@@ -299,6 +299,13 @@ class Laplacian:
         _, label = connected_components(edges, directed=False)
         return np.asarray(label[: self.m], dtype=np.intp)
 
+    def component_means(self, weight: Array, values: Array) -> Array:
+        """Weighted mean of ``values`` (m,) over the tasks connected to each (m,)."""
+        total = np.bincount(self.components, weight)
+        sums = np.bincount(self.components, weight * values)
+        means = np.divide(sums, total, np.zeros_like(sums), where=total > 0)
+        return np.asarray(means[self.components])
+
     @cached_property
     def _incidence(self) -> csr_array:
         """B (e, nodes): one row per edge, +1 and −1 at its ends."""

@@ -416,7 +416,9 @@ class Posed(NamedTuple):
         samples = centre_samples(data)
         if self.model.standardize or self.model.left_out:
             samples = _standardise(samples, self.scale, self.centre)
-        fit = replace(fit, moments=samples)  # type: ignore[type-var]
+        if fit.level is not None:
+            samples = samples.lower(fit.level)
+        fit = replace(fit, moments=samples)
         return self._replace(problem=replace(self.problem, fit=fit, memo={}))
 
     def fit(
@@ -430,7 +432,8 @@ class Posed(NamedTuple):
             accepted and not certificate.is_uncertain
         ):
             return self, found
-        if not isinstance(problem.fit, SquaredFit) or self.model.penalty != "l21":
+        by_rows = self.model.penalty == "l21" or problem.lam == 0
+        if not isinstance(problem.fit, SquaredFit) or not by_rows:
             return self, found
         closer = self.on_samples(data)
         if closer is None and (accepted or problem.lam == 0):

@@ -48,7 +48,7 @@ def plain_value(loss, data, P, b, intercepts):
 def test_value_is_the_plain_sum_at_the_reported_intercepts(loss, layout, intercepts):
     data, P = random_tasks(layout), random_coef(SHAPE)
     fit = bind(loss, data, intercepts)
-    plain = plain_value(loss, data, P, fit.intercept_at_zero(P), intercepts)
+    plain = plain_value(loss, data, P, fit.intercept_at_zero(fit.evaluate(P)), intercepts)
     assert fit.evaluate(P).value == pytest.approx(plain, rel=1e-12)
 
 
@@ -57,7 +57,8 @@ def test_value_is_the_plain_sum_at_the_reported_intercepts(loss, layout, interce
 @EVERY_LOSS
 def test_no_other_intercepts_are_better(loss, layout, intercepts):
     data, P = random_tasks(layout), random_coef(SHAPE)
-    b = bind(loss, data, intercepts).intercept_at_zero(P)
+    fit = bind(loss, data, intercepts)
+    b = fit.intercept_at_zero(fit.evaluate(P))
 
     def value(b):
         return plain_value(loss, data, P, b, intercepts)
@@ -169,9 +170,10 @@ def test_ties_lie_between_free_and_one_common_intercept(loss):
         LOSSES[loss].bind(data, TiedIntercepts(everyone, strength))
         for strength in (1e-9, 1.0, 1e9)
     ]
-    free, _, common = (fit.intercept_at_zero(P) for fit in fits)
+    free, _, common = (fit.intercept_at_zero(fit.evaluate(P)) for fit in fits)
     values = [fit.evaluate(P).value for fit in fits]
-    exact = bind(loss, data, "free").intercept_at_zero(P)
+    fit = bind(loss, data, "free")
+    exact = fit.intercept_at_zero(fit.evaluate(P))
     np.testing.assert_allclose(free, exact, rtol=1e-6)
     assert np.ptp(common) < 1e-6
     assert values == sorted(values)

@@ -27,7 +27,7 @@ SHAPE = (4, 3)
 def test_dual_value_is_that_of_the_scaled_surprises(layout, intercepts, scale):
     data, P = with_signs(random_tasks(layout)), random_coef(SHAPE)
     fit = bind("logistic", data, intercepts)
-    b = fit.intercept_at_zero(P)
+    b = fit.intercept_at_zero(fit.evaluate(P))
     plain = -(scale**2) * kind_of_intercepts(intercepts, 3).value(b)
     for i, (X, y, weight) in enumerate(plain_rows(data)):
         u = scale * expit(-y * (X @ P[:, i] + b[i]))
@@ -57,7 +57,8 @@ def test_no_feasible_scale_has_a_larger_dual_value(size, limit, intercepts):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_weighted_surprises_balance_the_cost_of_intercepts(layout, intercepts):
     data, P = with_signs(random_tasks(layout)), random_coef(SHAPE)
-    b = bind("logistic", data, intercepts).intercept_at_zero(P)
+    fit = bind("logistic", data, intercepts)
+    b = fit.intercept_at_zero(fit.evaluate(P))
     slope = kind_of_intercepts(intercepts, 3).slope(b)
     for i, (X, y, weight) in enumerate(plain_rows(data)):
         pull = weight @ (y * expit(-y * (X @ P[:, i] + b[i])))

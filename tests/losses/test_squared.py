@@ -88,7 +88,7 @@ def test_gaps_leave_the_measured_cells():
 def test_dual_value_is_that_of_the_scaled_residuals(intercepts, scale):
     data, P = random_tasks("weighted"), random_coef(SHAPE)
     fit = bind("squared", data, intercepts)
-    b = fit.intercept(P)
+    b = fit.intercept_at_zero(fit.evaluate(P))
     cost = kind_of_intercepts(intercepts, 3).value(b)
     plain = -(scale**2) * cost
     for i, (X, y, weight) in enumerate(plain_rows(data)):

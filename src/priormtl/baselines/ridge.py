@@ -88,8 +88,9 @@ class _Ridge(Baseline):
             point = fit.evaluate(P)
             rest = float(np.linalg.norm(point.gradient + lam * P))
             objective = point.value + 0.5 * lam * float(np.vdot(P, P)) + bound.constant
+            intercept = fit.intercept_at_zero(point)
             model = LinearModel(
-                np.tile(P.T, (copies, 1)), np.tile(fit.intercept_at_zero(P), copies)
+                np.tile(P.T, (copies, 1)), np.tile(intercept, copies)
             )
             learned = {"residual_": rest / unit if unit > 0 else 0.0}
             yield Outcome(model, objective, 1, learned)

@@ -91,6 +91,9 @@ class Moments(Protocol):
     def shift(self, centre: Array) -> Self:
         """Features less ``centre`` (d,): only means change."""
 
+    def lower(self, level: Array) -> Self:
+        """Targets less ``level`` (m,), one number per task: only means change."""
+
 
 def pooled_means(moments: Moments) -> Array:
     """Mean of each feature over all rows of all tasks (d,)."""
@@ -253,6 +256,9 @@ class CentredSamples:
 
     def shift(self, centre: Array) -> Self:
         return replace(self, x_mean=self.x_mean - centre)
+
+    def lower(self, level: Array) -> Self:
+        return replace(self, y_mean=self.y_mean - level)
 
     @property
     def _has_one_gram(self) -> bool:

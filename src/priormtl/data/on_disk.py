@@ -276,6 +276,9 @@ class StreamedMoments:
         before = 0.0 if self.centre is None else self.centre
         return replace(self, centre=before + centre)
 
+    def lower(self, level: Array) -> Self:
+        return replace(self, statistics=self.statistics.lower(level))
+
     @cached_property
     def _grams(self) -> MappedGrams:
         return self.statistics.mapped_gram()

@@ -213,6 +213,10 @@ class TaskStatistics:
         """Features less ``centre`` (d,)."""
         return replace(self, x_mean=self.x_mean - centre, encoding=None)
 
+    def lower(self, level: Array) -> Self:
+        """Targets less ``level`` (m,)."""
+        return replace(self, y_mean=self.y_mean - level)
+
     def __add__(self, other: "TaskStatistics") -> "TaskStatistics":
         if not isinstance(other, TaskStatistics):
             return NotImplemented

@@ -139,8 +139,11 @@ class DataFit(Protocol[E]):
     def intercept(self, P: Array) -> Array:
         """Best intercepts (m,), where features are zero after any shift."""
 
-    def intercept_at_zero(self, P: Array) -> Array:
-        """Best intercepts (m,), where features are zero as the user gave them."""
+    def intercept_at_zero(self, at: E) -> Array:
+        """Intercepts of a point (m,), where features are zero as the user gave them.
+
+        They are those with which the point was evaluated, hence certified.
+        """
 
     def restrict(self, features: Index) -> Self:
         """Only these features."""

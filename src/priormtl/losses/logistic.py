@@ -2,7 +2,7 @@
 
 Its conjugate is the entropy of the residuals, here the probabilities of the wrong class
 (``surprise``): dual values are Σ w H(scale · surprise). Every evaluation finds the best
-intercepts by Newton's method with step halving.
+intercepts by Newton's method, safeguarded by steps on a quadratic upper bound.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,6 @@ from priormtl.losses.intercepts import FreeIntercepts, Intercepts
 from priormtl.losses.squared import SquaredFit
 
 MOST_NEWTON_STEPS = 100
-MOST_HALVINGS = 40
 SCALE_HALVINGS = 30
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 SMALLEST_CURVATURE = 1e-5  # of a sample that is all but decided, per unit of weight
@@ -238,8 +237,8 @@ class LogisticFit:
     def intercept(self, P: Array) -> Array:
         return self.evaluate(P).b
 
-    def intercept_at_zero(self, P: Array) -> Array:
-        return self.intercept(P) - np.sum(self.shift.T * P, axis=0)
+    def intercept_at_zero(self, at: LogisticEvaluation) -> Array:
+        return at.b - np.sum(self.shift.T * at.coef, axis=0)
 
     def restrict(self, features: Index) -> Self:
         return replace(
@@ -274,7 +273,7 @@ class LogisticFit:
     def _at_scores(
         self, coef: Array, scores: Array, start: Array
     ) -> LogisticEvaluation:
-        """Minimise over the intercepts by Newton's method with halving."""
+        """Minimise over the intercepts by Newton's method."""
         if self.intercepts.are_fixed:
             return LogisticEvaluation(self, coef, scores, np.zeros_like(start))
         point = LogisticEvaluation(self, coef, scores, start)
@@ -295,20 +294,33 @@ class LogisticFit:
     def _newton_step(
         self, point: LogisticEvaluation, gradient: Array
     ) -> LogisticEvaluation | None:
-        """Newton step in b, halved until the value falls; None at rounding level."""
-        curvature = self._floored(self.data.task_sums(point.curvature))
-        solve = self.intercepts.solver(curvature)
-        direction = solve(point.b - self._misfit_slope(point) / curvature) - point.b
-        slope = float(direction @ gradient)
+        """Newton step in b if the value falls, else a majorant's; None at rounding.
+
+        Where samples are all but decided, Newton's curvature is next to nothing, and
+        its steps go anywhere. The quadratic that touches log(1 + exp(−z)) at ±z from
+        above has the curvature tanh(z/2) / (2z) (Jaakkola and Jordan, "Bayesian
+        parameter estimation via variational methods", 2000): its steps never rise.
+        """
+        trial = self._intercept_step(point, point.curvature)
+        slope = float((trial.b - point.b) @ gradient)
+        if trial.value <= point.value + 1e-4 * slope:
+            return trial
+        # Near the minimum the value has no digits left, but the slope has.
+        there = self._misfit_slope(trial) + self.intercepts.slope(trial.b)
+        end = float((trial.b - point.b) @ there)
         noise = 1e-13 * abs(point.value)
-        for halvings in range(MOST_HALVINGS):
-            step = 0.5**halvings
-            trial = replace(point, b=point.b + step * direction)
-            if trial.value <= point.value + 1e-4 * step * slope:
-                return trial
-            # Near the minimum the value has no digits left, but the slope has.
-            there = self._misfit_slope(trial) + self.intercepts.slope(trial.b)
-            end = float(direction @ there)
-            if trial.value <= point.value + noise and abs(end) < 0.5 * abs(slope):
-                return trial
-        return None
+        if trial.value <= point.value + noise and abs(end) < 0.5 * abs(slope):
+            return trial
+        half = np.maximum(0.5 * np.abs(point.margins), 1e-8)
+        trial = self._intercept_step(
+            point, self.data.weight * np.tanh(half) / (4.0 * half)
+        )
+        return trial if trial.value < point.value else None
+
+    def _intercept_step(
+        self, point: LogisticEvaluation, curvature: Array
+    ) -> LogisticEvaluation:
+        """Minimise the quadratic in b with these curvatures of the samples."""
+        total = self._floored(self.data.task_sums(curvature))
+        b = self.intercepts.solver(total)(point.b - self._misfit_slope(point) / total)
+        return replace(point, b=b)

@@ -233,8 +233,8 @@ class OutlierFit(DelegateFit):
     def intercept(self, P: Array) -> Array:
         return self.fit.intercept(self.evaluate(P).total)
 
-    def intercept_at_zero(self, P: Array) -> Array:
-        return self.fit.intercept_at_zero(self.evaluate(P).total)
+    def intercept_at_zero(self, at: OutlierEvaluation) -> Array:
+        return self.fit.intercept_at_zero(at.inner)
 
     def restrict(self, features: Index) -> Self:
         """Only these features in shared coefficients; components keep all."""

@@ -6,7 +6,8 @@ r_i = ȳ_i − x̄_i p_i of its means and the best intercepts b, the loss is
     ½ Σ (p_iᵀ G_i p_i − 2 c_iᵀ p_i + yy_i) + ½ Σ w_i r_i (r_i − b_i).
 
 Free intercepts (b = r) leave the centred moments, b = 0 the raw ones, and tied ones lie
-between. Everything stays quadratic in P, so that the loss can be written out as Gram
+between. A constant that tied tasks share costs nothing; targets are therefore lowered
+by the pooled mean of tied tasks, so that a large mean costs no digits. Everything stays quadratic in P, so that the loss can be written out as Gram
 matrices (`NormalForm`), as least squares (`SampleForm`), or in the eigenbasis of each
 task's Hessian (`Modes`).
 """
@@ -73,6 +74,7 @@ class SquaredFit:
     moments: Moments
     intercepts: Intercepts
     shift: Array | None = None  # (d,) what was subtracted from the features
+    level: Array | None = None  # (m,) what was subtracted from the targets
     shape: tuple[int, int] = field(init=False, repr=False)
     size: int = field(init=False, repr=False)
     normal_size: int = field(init=False, repr=False)
@@ -86,11 +88,16 @@ class SquaredFit:
     is_quadratic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        moments, known = self.moments, self.__dict__
+        known, graph = self.__dict__, self.intercepts.graph
+        if self.level is None and graph is not None:
+            weight, means = self.moments.weight, self.moments.y_mean
+            known["level"] = graph.component_means(weight, means)
+            known["moments"] = self.moments.lower(known["level"])
+        moments = self.moments
         known["shape"], known["size"] = moments.shape, moments.size
         known["normal_size"] = moments.gram_size
         known["rows_per_task"] = moments.rows_per_task
-        known["intercept_graph"] = self.intercepts.graph
+        known["intercept_graph"] = graph
         free = self.intercepts.are_free
         if not free:
             probe = np.arange(1.0, moments.shape[1] + 1.0)
@@ -101,7 +108,8 @@ class SquaredFit:
             moments.yy if free else moments.yy + moments.weight * moments.y_mean**2
         )
         known["magnitude"] = 0.5 * float(np.sum(squares))
-        offsets = np.sum(moments.weight * (4.0 * ROUNDING * moments.y_mean) ** 2)
+        means = moments.y_mean if self.level is None else moments.y_mean + self.level
+        offsets = np.sum(moments.weight * (4.0 * ROUNDING * means) ** 2)
         known["noise"] = float(NOISE * self.magnitude + offsets)
 
     def evaluate(
@@ -159,13 +167,24 @@ class SquaredFit:
             found = bound * (np.sqrt(2.0 * at.value) + bound)
         else:
             found = bound * bound / ROUNDING
-        # Intercepts that are published are rounded, whatever the form.
-        means, weight = moments.x_mean.T, moments.weight
-        offsets = np.abs(moments.y_mean) + np.sum(np.abs(means) * size, axis=0)
-        loose = ROUNDING * np.sqrt(weight) * offsets
-        length = float(np.linalg.norm(loose))
-        first = 0.0 if self.means_are_free else np.sqrt(2.0 * at.value)
-        return float(found + length * (length + first))
+        if not self.means_are_free:
+            centre = self.centre if self.ties_means else np.zeros(self.shape[0])
+            terms = np.abs(moments.y_mean)
+            terms = terms + np.sum(np.abs(moments.x_mean - centre).T * size, axis=0)
+            terms += np.abs(centre) @ np.abs(at.coef - at.coef[:, :1])
+            length = ROUNDING * float(np.linalg.norm(np.sqrt(moments.weight) * terms))
+            found += length * (np.sqrt(2.0 * at.value) + length)
+        # Intercepts that are published are rounded. They are at their best, so that
+        # an error of theirs counts by its square.
+        means, graph = moments.x_mean.T, self.intercept_graph
+        level = 0.0 if self.level is None else self.level
+        shift = 0.0 if self.shift is None else self.shift[:, np.newaxis]
+        offsets = np.abs(moments.y_mean + level)
+        offsets = offsets + np.sum(np.abs(means + shift) * size, axis=0)
+        stiff = moments.weight
+        if graph is not None:
+            stiff = stiff + 2.0 * self.intercepts.tie_strength * graph.degree
+        return float(found + np.sum(stiff * (ROUNDING * offsets) ** 2))
 
     @cached_property
     def _deviations(self) -> Array:
@@ -389,9 +408,11 @@ class SquaredFit:
         misfit = self.moments.y_mean - np.sum(self.moments.x_mean.T * P, axis=0)
         return misfit if self.intercepts.are_free else self._best_intercept(misfit)
 
-    def intercept_at_zero(self, P: Array) -> Array:
-        found = self.intercept(P)
-        return found if self.shift is None else found - self.shift @ P
+    def intercept_at_zero(self, at: SquaredEvaluation) -> Array:
+        found = self.intercept(at.coef)
+        if self.level is not None:
+            found = found + self.level
+        return found if self.shift is None else found - self.shift @ at.coef
 
     def restrict(self, features: Index) -> Self:
         shift = None if self.shift is None else self.shift[features]

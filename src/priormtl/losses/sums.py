@@ -100,8 +100,8 @@ class SumFit(DelegateFit):
     def intercept(self, P: Array) -> Array:
         return self.fit.intercept(self.total(P))
 
-    def intercept_at_zero(self, P: Array) -> Array:
-        return self.fit.intercept_at_zero(self.total(P))
+    def intercept_at_zero(self, at: SumEvaluation) -> Array:
+        return self.fit.intercept_at_zero(at.inner)
 
     def restrict(self, features: Index) -> Self:
         return replace(self, fit=self.fit.restrict(features))

@@ -32,6 +32,7 @@ EPS = float(np.finfo(np.float64).eps)
 RIDGE = 50.0 * EPS  # times (10 + rows of a block), relative to a feature's curvature
 MOST_RIDGE = 1e-2
 TIE_RIDGE = 16.0 * EPS  # relative to the strength of ties
+MOST_TIE_RIDGE = 1e-6  # relative to a feature's curvature
 FAR = 0.01  # share of offsets in the scale of a feature
 STRONGEST_TIE = 1e8  # in the preconditioner, relative to the data's curvature
 MOST_NUMBERS = 2**24  # in the blocks of an elimination: 128 MB
@@ -43,6 +44,9 @@ FEW_UNKNOWNS = 250  # for which a decomposition takes a few milliseconds
 MOST_UNKNOWNS = 800  # of a singular value decomposition
 SETTLED = 1e-20  # of the squared length of the residual, in the metric of the inverse
 NOISE = 8.0 * EPS  # rounding errors of a gradient, relative to what it is made of
+SMALL_SHARE = 1e-4  # of the decrease that a Newton step may miss
+HIDDEN = 1e-10  # of the value, that rounding errors may promise
+NO_GAIN = 1e-14  # of the value: slopes that promise no more are rounding errors
 
 Preconditioner = Callable[[Array], Array]
 MEMO = "preconditioner of Newton systems"
@@ -54,7 +58,6 @@ class NewtonStep(NamedTuple):
     direction: Array  # V (d, m)
     decrease: float  # by which V lowers the model
     left: float  # by which any other direction could lower it further, at most
-
 
 def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
     """Solve Hessian · V = −gradient of fit + prior at a point.
@@ -77,7 +80,7 @@ def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
     x = np.zeros_like(rest)
     z = system.precondition(rest)
     p, size = z, float(np.vdot(rest, z))
-    floor, decrease = SETTLED * size, 0.0
+    first, floor, decrease = size, SETTLED * size, 0.0
     for _ in range(system.most_steps):
         if size <= floor:
             break
@@ -102,13 +105,28 @@ def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
     # A direction of curvature c gains (1 + ρ/c) times as much without the ridge.
     held = 0.5 * float(np.vdot(x, ridge * x))
     left = 2.0 * held + 0.5 * max(size, 0.0)
-    if 2.0 * held > system.slope_noise(problem, point, np.abs(x)):
-        left = np.inf
+    if problem.fit.is_quadratic:
+        # The bound on rounding errors is generous where offsets are large: what would
+        # show in the value is none.
+        noise = system.slope_noise(problem, point, np.abs(x))
+        if 2.0 * held > min(noise, HIDDEN * point.value + problem.fit.noise):
+            left = np.inf
+    else:
+        # What the model still promises where the ridge has held the step back.
+        back = rest + ridge * x
+        promise = float(np.vdot(back, system.precondition(back)))
+        if promise > max(SMALL_SHARE * first, NO_GAIN * point.value):
+            left = np.inf
     if left == np.inf and not is_held and (point.coef.any() or not x.any()):
         return _solve_orthogonally(problem, point, system) or NewtonStep(
             x, decrease, left
         )
     return NewtonStep(x, decrease, left)
+
+
+def is_near_singular(problem: "Problem", point: "Point") -> bool:
+    """Whether some direction has hardly any curvature, or may have."""
+    return _system(problem, point).is_singular
 
 
 class _System(NamedTuple):
@@ -287,7 +305,8 @@ def _make_system(
         stiff += model.intercepts.tie_strength * model.centre**2
     stiff *= TIE_RIDGE * float(prior.laplacian.degree.mean())
     share = RIDGE * (10 + d + extra)
-    ridge = share * scale + stiff
+    # Tasks may agree along directions that only the data bend, however little.
+    ridge = share * scale + np.minimum(stiff, MOST_TIE_RIDGE * scale)
     size = None if order is None else order.n_blocks * (d + extra) ** 2
     found, steps = None, MOST_STEPS
     if order is not None and size is not None and size <= MOST_NUMBERS and alone:

@@ -29,8 +29,8 @@ from priormtl.losses import DataFit, Evaluation, OutlierEvaluation
 from priormtl.penalties import L21, Penalty, Power, RowConstraints
 from priormtl.problem.newton_system import (
     FEW_UNKNOWNS,
-    MEMO,
     NewtonStep,
+    is_near_singular,
     solve_newton_system,
 )
 from priormtl.problem.quadratic import QuadraticPrior
@@ -217,15 +217,16 @@ class Problem:
 
     def certify_rounded(self, point: Point, found: Certificate) -> Certificate:
         """A certificate with what rounding may hide, for a point where a run ends."""
+        by_newton = self.lam == 0
         if self.is_nearly_smooth(point, found.gap):
+            by_newton = True
             smooth = self._smooth_dual(point)
             found = found._replace(dual=max(found.dual, smooth))
         prior = np.vdot(np.abs(point.coef), np.abs(point.prior_gradient))
         others = SUM_ROUNDING * (found.primal + float(prior))
         rounding = 4.0 * self.fit.rounding(point.fit) + others
-        _, _, system = self.memo.get(MEMO, (None, None, None))
-        small = system is not None and point.coef.size <= FEW_UNKNOWNS
-        uncertain = small and system.is_singular
+        small = self.fit.is_quadratic and point.coef.size <= FEW_UNKNOWNS
+        uncertain = by_newton and small and is_near_singular(self, point)
         return found._replace(rounding=float(rounding), is_uncertain=uncertain)
 
     def _smooth_dual(self, point: Point) -> float:
@@ -234,6 +235,8 @@ class Problem:
         if self.fit.is_quadratic:
             # Products with strong ties are rounded, too: hence a quarter more.
             return max(0.0, point.value - 1.25 * step.decrease - step.left)
+        if step.left == np.inf:
+            return 0.0  # the optimum may be anywhere along what the ridge holds back
         V, end = step.direction, point.coef + step.direction
         product = self.fit.hessian(point.fit, V)
         rest = self.free_gradient(point) + product + self.prior.curve(V)
@@ -241,8 +244,12 @@ class Problem:
             rest = self.constraints.level(rest)
         dual = self.fit.newton_dual(point.fit, V, product)
         dual += self.prior.slack(end) - self.prior.value(end)
-        margin = 2.0 * float(np.linalg.norm(rest) * np.linalg.norm(end))
-        return max(0.0, dual - margin)
+        # What is left of the gradient counts by the size of coefficients. Strong ties
+        # leave rounding errors that only differences between tasks see.
+        mean, apart = rest.mean(axis=1), end.mean(axis=1)
+        own = np.abs(rest - mean[:, np.newaxis]) * np.abs(end - apart[:, np.newaxis])
+        margin = len(end.T) * float(np.abs(mean) @ np.abs(apart)) + float(own.sum())
+        return max(0.0, dual - 2.0 * margin)
 
     @cached_property
     def null_point(self) -> Point:

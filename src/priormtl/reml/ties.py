@@ -507,7 +507,7 @@ def _estimate(
     tied = isinstance(intercepts, TiedIntercepts)
     free = isinstance(intercepts, FreeIntercepts)
     fit = SquaredFit(moments, TiedIntercepts(laplacian, 1.0) if tied else intercepts)
-    total = 2.0 * fit.magnitude
+    moments, total = fit.moments, 2.0 * fit.magnitude
     unknown = _unknown((d, m), tied, laplacian.between), 0.0
     if not np.any(laplacian.degree > 0) or not total > 0:
         return unknown
@@ -601,6 +601,8 @@ def _estimate(
     shrinkage = np.zeros(extra + d)
     shrinkage[rows] = components.shrinkage(best.theta) * scale**2
     coef[rows] = height / scale[:, np.newaxis] * best.fit.coef
+    if fit.level is not None:
+        coef[0] += fit.level
     intercept = float(weights[0]) if tied else None
     noise_found = best.noise_variance * total
     between = np.array(laplacian.between)

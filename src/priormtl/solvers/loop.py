@@ -21,6 +21,7 @@ from priormtl.problem import Certificate, Point, Problem
 INEXACT_SHARE = 0.05  # of the gap at the start, at which an inner problem is left
 MOST_STEPS = 1000
 MOST_NEWTON_STEPS = 50
+MOST_IDLE_INNER_STEPS = 5
 
 
 class StopReason(Enum):
@@ -183,7 +184,7 @@ def _conclude(progress: Progress, reason: StopReason) -> Solution:
     point = progress.state.point
     return Solution(
         point.coef,
-        progress.problem.fit.intercept_at_zero(point.coef),
+        progress.problem.fit.intercept_at_zero(point.fit),
         progress.rounded,
         progress.n_iter,
         progress.seconds,
@@ -344,5 +345,8 @@ def solve_inexactly(problem: Problem, method: Method[Any], coef: Array) -> Solut
     tol = INEXACT_SHARE * gap / unit if unit > 0 else 0.0
     most = MOST_STEPS if method.check_every > 1 else MOST_NEWTON_STEPS
     rules: list[StopRule] = [gap_below(tol, method.check_every), stalled()]
+    if method.check_every == 1:
+        # The outer method's next model may be easier than the rest of this one.
+        rules.append(no_progress(MOST_IDLE_INNER_STEPS))
     rules.append(max_iter(most))
     return solve(problem, method, coef=point, stop=rules)

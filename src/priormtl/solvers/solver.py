@@ -18,11 +18,13 @@ from priormtl.solvers.loop import (
     solve,
     stalled,
 )
+from priormtl.solvers.newton import ProximalNewton
 from priormtl.solvers.path import solve_path
 
 SOLVERS = ("auto", *METHODS)
 HIDDEN = 1e-10  # share of the null objective that rounding errors may hide
 MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
+MOST_IDLE_MODELS = 10  # the same where each step solves a problem of its own
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ class Solver:
         gap = gap_below(self.tol, method.check_every)
         rules: list[StopRule] = [gap, stalled(), diverged(), max_iter(self.max_iter)]
         if method.check_every == 1:
-            rules.insert(3, no_progress(MOST_IDLE_STEPS))
+            solves = isinstance(method, ProximalNewton)
+            idle = MOST_IDLE_MODELS if solves else MOST_IDLE_STEPS
+            rules.insert(3, no_progress(idle))
         return rules
 
     def solve(self, problem: Problem, coef: Array | None = None) -> Solution:
