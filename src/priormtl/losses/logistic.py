@@ -29,7 +29,9 @@ from priormtl.losses.squared import SquaredFit
 MOST_NEWTON_STEPS = 100
 SCALE_HALVINGS = 30
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
-SMALLEST_CURVATURE = 1e-5  # of a sample that is all but decided, per unit of weight
+# Curvatures of samples that are all but decided, per unit of weight: rightly, where
+# Newton's step is one unit of the score, or wrongly, where it would have no end.
+SMALLEST_CURVATURE, SMALLEST_IF_WRONG = 1e-10, 1e-5
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,22 @@ class LogisticEvaluation:
         """Second derivative of each sample's loss."""
         return self.fit.data.weight * self.surprise * (1.0 - self.surprise)
 
+    @cached_property
+    def left_at_intercepts(self) -> float:
+        """Slope in the intercepts times these, zero but for rounding.
+
+        A dual point needs residuals whose sums the intercepts' cost explains. Large
+        intercepts magnify what rounding leaves of that; the bound holds with it.
+        """
+        if self.fit.intercepts.are_fixed:
+            return 0.0
+        return float(self.fit.intercept_slope(self) @ self.b)
+
     def dual_value(self, scale: float) -> float:
         """Entropy of the scaled surprises, less the scaled cost of intercepts."""
         cost = self.fit.intercepts.value(self.b)
-        return self.fit.entropy(scale * self.surprise) - scale**2 * cost
+        value = self.fit.entropy(scale * self.surprise) - scale**2 * cost
+        return value + scale * self.left_at_intercepts
 
     def best_scale(self, limit: float, prior_value: float, slack: float = 0.0) -> float:
         """Largest feasible scale, or less where the dual value falls before it."""
@@ -182,9 +196,15 @@ class LogisticFit:
         used = self.data.weight > 0
         if np.any(surprise[used] < 0) or np.any(surprise[used] > 1):
             return -np.inf
-        b = at.b + self._intercept_change(at, self.data.forward(V))
-        entropy = self.entropy(np.clip(surprise, 0.0, 1.0))
-        return entropy - self.intercepts.value(b)
+        surprise = np.clip(surprise, 0.0, 1.0)
+        change = self._intercept_change(at, self.data.forward(V))
+        b, left = at.b + change, 0.0
+        if not self.intercepts.are_fixed:
+            sums = self.data.task_sums(-self.data.weight * self.data.y * surprise)
+            slope = sums + self.intercepts.slope(b)
+            # Where curvatures are next to nothing, intercepts follow only roughly.
+            left = float(slope @ b - 2.0 * np.abs(slope) @ np.abs(change))
+        return self.entropy(surprise) - self.intercepts.value(b) + left
 
     @property
     def size(self) -> int:
@@ -217,7 +237,8 @@ class LogisticFit:
     def quadratic_model(self, at: LogisticEvaluation) -> SquaredFit:
         """Least squares with other weights and targets: iterative reweighting."""
         data = self.data
-        weight = np.maximum(at.curvature, SMALLEST_CURVATURE * data.weight)
+        least = np.where(at.margins > 0, SMALLEST_CURVATURE, SMALLEST_IF_WRONG)
+        weight = np.maximum(at.curvature, least * data.weight)
         residual = data.weight * data.y * at.surprise
         with np.errstate(invalid="ignore"):
             step = np.where(weight > 0, residual / weight, 0.0)
@@ -278,7 +299,7 @@ class LogisticFit:
             return LogisticEvaluation(self, coef, scores, np.zeros_like(start))
         point = LogisticEvaluation(self, coef, scores, start)
         for _ in range(MOST_NEWTON_STEPS):
-            slope = self._misfit_slope(point) + self.intercepts.slope(point.b)
+            slope = self.intercept_slope(point)
             if np.all(np.abs(slope) <= 1e-14 * self.data.task_weight):
                 break
             closer = self._newton_step(point, slope)
@@ -286,6 +307,10 @@ class LogisticFit:
                 break
             point = closer
         return point
+
+    def intercept_slope(self, point: LogisticEvaluation) -> Array:
+        """Gradient in b (m,), zero at the best intercepts."""
+        return self._misfit_slope(point) + self.intercepts.slope(point.b)
 
     def _misfit_slope(self, point: LogisticEvaluation) -> Array:
         """Gradient of the misfit in b (m,), without the intercepts' own cost."""
@@ -306,8 +331,7 @@ class LogisticFit:
         if trial.value <= point.value + 1e-4 * slope:
             return trial
         # Near the minimum the value has no digits left, but the slope has.
-        there = self._misfit_slope(trial) + self.intercepts.slope(trial.b)
-        end = float((trial.b - point.b) @ there)
+        end = float((trial.b - point.b) @ self.intercept_slope(trial))
         noise = 1e-13 * abs(point.value)
         if trial.value <= point.value + noise and abs(end) < 0.5 * abs(slope):
             return trial

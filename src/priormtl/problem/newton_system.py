@@ -46,7 +46,7 @@ SETTLED = 1e-20  # of the squared length of the residual, in the metric of the i
 NOISE = 8.0 * EPS  # rounding errors of a gradient, relative to what it is made of
 SMALL_SHARE = 1e-4  # of the decrease that a Newton step may miss
 HIDDEN = 1e-10  # of the value, that rounding errors may promise
-NO_GAIN = 1e-14  # of the value: slopes that promise no more are rounding errors
+NO_GAIN = 1e-17  # of the value: slopes that promise no more are rounding errors
 
 Preconditioner = Callable[[Array], Array]
 MEMO = "preconditioner of Newton systems"

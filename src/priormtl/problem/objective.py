@@ -244,12 +244,11 @@ class Problem:
             rest = self.constraints.level(rest)
         dual = self.fit.newton_dual(point.fit, V, product)
         dual += self.prior.slack(end) - self.prior.value(end)
-        # What is left of the gradient counts by the size of coefficients. Strong ties
-        # leave rounding errors that only differences between tasks see.
-        mean, apart = rest.mean(axis=1), end.mean(axis=1)
-        own = np.abs(rest - mean[:, np.newaxis]) * np.abs(end - apart[:, np.newaxis])
-        margin = len(end.T) * float(np.abs(mean) @ np.abs(apart)) + float(own.sum())
-        return max(0.0, dual - 2.0 * margin)
+        # The gradient that is left at the end counts there, to first order, and by
+        # its size along the way from there to the optimum, which is short.
+        dual += float(np.vdot(rest, end))
+        margin = 2.0 * float(np.vdot(np.abs(rest), np.abs(V)))
+        return max(0.0, dual - margin)
 
     @cached_property
     def null_point(self) -> Point:

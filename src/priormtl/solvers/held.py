@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from priormtl.solvers.layouts import ActiveRows, Layout
 
 MOST_STEPS = 200  # of conjugate gradients
+FEW_UNKNOWNS = 64  # whose matrix is written out
+EPS = float(np.finfo(np.float64).eps)
 MOST_HALVINGS = 30
 ROUNDING = 1e-15
 SMALLEST_PIVOT, TINY = 1e-12, 1e-300
@@ -61,17 +63,18 @@ class Held(NamedTuple):
     def direction(
         self, layout: "Layout", rows: "ActiveRows", downhill: Array, tol: float
     ) -> Array:
-        """Newton direction, by preconditioned conjugate gradients."""
-        solve = self._preconditioner(layout, rows)
+        """Newton direction, written out if small, else by conjugate gradients."""
         rest = self.project(downhill)
+        if np.count_nonzero(self.free) <= FEW_UNKNOWNS:
+            return self._solve_dense(layout, rows, rest)
+        solve = self._preconditioner(layout, rows)
         x, p = np.zeros_like(rest), solve(rest)
         old = float(np.vdot(rest, p))
         goal = tol * tol * old
         for _ in range(MOST_STEPS):
             if old <= goal:
                 break
-            product = layout.multiply(rows, p) + rows.bend[:, np.newaxis] * p
-            product = self.project(product - rows.straighten(p))
+            product = self._multiply(layout, rows, p)
             bowl = float(np.vdot(p, product))
             if bowl <= 0.0:
                 break
@@ -81,6 +84,36 @@ class Held(NamedTuple):
             new = float(np.vdot(rest, z))
             p, old = z + (new / old) * p, new
         return x
+
+    def _multiply(self, layout: "Layout", rows: "ActiveRows", p: Array) -> Array:
+        product = layout.multiply(rows, p) + rows.bend[:, np.newaxis] * p
+        return self.project(product - rows.straighten(p))
+
+    def _solve_dense(
+        self, layout: "Layout", rows: "ActiveRows", downhill: Array
+    ) -> Array:
+        """Solve in the free entries and common effects, by eigenvectors.
+
+        Strong ties beside common effects, which have none, are too much for conjugate
+        gradients: their preconditioner does not see both at once.
+        """
+        shape = self.free.shape
+        own = np.argwhere(self.free & ~self.common[:, np.newaxis])
+        shared = np.flatnonzero(self.common & self.free.all(axis=1))
+        units = np.zeros((len(own) + len(shared), *shape))
+        units[np.arange(len(own)), own[:, 0], own[:, 1]] = 1.0
+        units[np.arange(len(own), len(units)), shared] = 1.0 / np.sqrt(shape[1])
+        flat = units.reshape(len(units), -1)
+        products = [self._multiply(layout, rows, unit).ravel() for unit in units]
+        matrix = flat @ np.array(products).T
+        scale = np.sqrt(np.maximum(matrix.diagonal(), TINY))
+        values, vectors = np.linalg.eigh(
+            0.5 * (matrix + matrix.T) / np.outer(scale, scale)
+        )
+        parts = vectors.T @ (flat @ downhill.ravel() / scale)
+        kept = values > EPS * len(values) * values[-1]
+        x = vectors[:, kept] @ (parts[kept] / values[kept]) / scale
+        return np.asarray((x @ flat).reshape(shape))
 
     def _preconditioner(
         self, layout: "Layout", rows: "ActiveRows"
