@@ -110,9 +110,18 @@ def draw(seed):
     else:
         signal = np.sum(X * truth.T[task], axis=1)
     y = signal + pick(0.0, 0.1, 1.0) * rng.standard_normal(signal.shape)
-    y = y + pick(0.0, 1.0, 10.0) * rng.standard_normal(m)[task if task is not None else slice(None)]
+    y = (
+        y
+        + pick(0.0, 1.0, 10.0)
+        * rng.standard_normal(m)[task if task is not None else slice(None)]
+    )
     # Scales and offsets: the same for all columns, or each its own.
-    size = 10.0 ** (rng.integers(-10, 11, d) if rng.random() < 0.3 else rng.integers(-10, 11)) if rng.random() < 0.5 else 1.0
+    size = (
+        10.0
+        ** (rng.integers(-10, 11, d) if rng.random() < 0.3 else rng.integers(-10, 11))
+        if rng.random() < 0.5
+        else 1.0
+    )
     offset = pick(0.0, 0.0, 1.0, 1e2, 1e4, 1e6, 1e8)
     columns = rng.random(d) < pick(0.3, 1.0)
     X = (X + offset * columns) * size
@@ -171,7 +180,19 @@ def draw(seed):
         settings["feature_weights"] = rng.uniform(0.5, 2.0, d)
     groups = tuple(int(g) for g in rng.integers(0, 2, m))
     return Case(
-        X, y, task, weight, settings, loss, m, sparse, pairs, near, signs, common, groups
+        X,
+        y,
+        task,
+        weight,
+        settings,
+        loss,
+        m,
+        sparse,
+        pairs,
+        near,
+        signs,
+        common,
+        groups,
     )
 
 
@@ -190,7 +211,9 @@ class Reference:
         """Standardised rows, targets, weights and tasks, one after the other."""
         case = self.case
         X, y = case.X.astype(LONG), case.y.astype(LONG)
-        weight = np.ones(len(X), LONG) if case.weight is None else case.weight.astype(LONG)
+        weight = (
+            np.ones(len(X), LONG) if case.weight is None else case.weight.astype(LONG)
+        )
         if y.ndim == 2:
             n, m = y.shape
             known = ~np.isnan(y.T.ravel())
@@ -220,7 +243,11 @@ class Reference:
     @cached_property
     def scale(self):
         """What the model divides coefficients' units by."""
-        return self.deviation if self.case.settings["standardize"] else np.ones(len(self.deviation), LONG)
+        return (
+            self.deviation
+            if self.case.settings["standardize"]
+            else np.ones(len(self.deviation), LONG)
+        )
 
     @cached_property
     def laplacian(self):
@@ -399,6 +426,8 @@ class Reference:
         terms = np.abs(y) + np.abs(intercept)[task]
         terms = terms + np.sum(np.abs(X * coef.T[task]), axis=1)
         noise = ROUNDING * terms
+        if self.intercept == "tied":
+            weight = weight + self.case.settings["intercept_strength"]
         return weight @ (slope * noise + noise**2) + ROUNDING * abs(self.value(u))
 
     def null(self):
@@ -453,7 +482,8 @@ def newton(reference, u, free, extra, most=60):
             trial = u.copy()
             trial[free] += step
             found = tuple(
-                a + b for a, b in zip(reference.smooth(trial), extra(trial), strict=True)
+                a + b
+                for a, b in zip(reference.smooth(trial), extra(trial), strict=True)
             )
             if found[0] < value:
                 gain = value - found[0]
@@ -493,7 +523,10 @@ def polish(reference, u):
             u = polish_common(reference, best, free, lam, unit)
         else:
             u = newton(
-                reference, best, free.T.ravel(), lambda u: row_norms(reference, u, lam, unit)
+                reference,
+                best,
+                free.T.ravel(),
+                lambda u: row_norms(reference, u, lam, unit),
             )
         u = project(case, reference, u)
         # Rows that should be zero, and rows that should not.
@@ -515,7 +548,9 @@ def polish(reference, u):
                 if length > limit and bend[j].max() > 0:
                     moved = q.copy()
                     moved[j] = -slope[j] * (1 - limit / length) / (m * bend[j].max())
-                    candidates.append(project(case, reference, reference.pack(moved, a)))
+                    candidates.append(
+                        project(case, reference, reference.pack(moved, a))
+                    )
         values = [reference.value(candidate) for candidate in candidates]
         k = int(np.argmin(values))
         if not values[k] < best_value:
@@ -658,4 +693,8 @@ def judge(case):
         faults.append(f"silent at {share:.2g} above tol {tol:g}")
     if share <= 0.99 * tol and warned:
         faults.append(f"warned at {share:.2g} below tol {tol:g}")
-    return faults + ([f"(warned at {share:.2g}, true {float((value - lower) / unit):.2g})"] if warned else [])
+    return faults + (
+        [f"(warned at {share:.2g}, true {float((value - lower) / unit):.2g})"]
+        if warned
+        else []
+    )

@@ -12,6 +12,7 @@ where they are to be. Estimators, searches, paths, traces and audits all pose mo
 hand the problems to a solver.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -81,6 +82,7 @@ from priormtl.splines import wiggles_of
 
 __all__ = ["Model", "Posed", "Solver"]
 
+MOST_DENSE_NUMBERS = 2**22  # of sparse samples that are solved again: 32 MB
 LOSSES = ("logistic", "squared")
 PENALTIES = ("l21", "nuclear")
 
@@ -411,8 +413,12 @@ class Posed(NamedTuple):
     def on_samples(self, data: TaskData | TaskStatistics) -> Self | None:
         """The same on samples instead of Gram matrices; None if that is no change."""
         fit = self.problem.fit
-        if not isinstance(data, TaskData) or issparse(data.X) or fit.rows_per_task:
+        if not isinstance(data, TaskData) or fit.rows_per_task:
             return None
+        if issparse(data.X):
+            if math.prod(data.X.shape) > MOST_DENSE_NUMBERS:
+                return None
+            data = data.with_matrix(data.X.toarray())
         samples = centre_samples(data)
         if self.model.standardize or self.model.left_out:
             samples = _standardise(samples, self.scale, self.centre)

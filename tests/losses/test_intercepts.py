@@ -48,7 +48,9 @@ def plain_value(loss, data, P, b, intercepts):
 def test_value_is_the_plain_sum_at_the_reported_intercepts(loss, layout, intercepts):
     data, P = random_tasks(layout), random_coef(SHAPE)
     fit = bind(loss, data, intercepts)
-    plain = plain_value(loss, data, P, fit.intercept_at_zero(fit.evaluate(P)), intercepts)
+    plain = plain_value(
+        loss, data, P, fit.intercept_at_zero(fit.evaluate(P)), intercepts
+    )
     assert fit.evaluate(P).value == pytest.approx(plain, rel=1e-12)
 
 

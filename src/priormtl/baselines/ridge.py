@@ -89,9 +89,7 @@ class _Ridge(Baseline):
             rest = float(np.linalg.norm(point.gradient + lam * P))
             objective = point.value + 0.5 * lam * float(np.vdot(P, P)) + bound.constant
             intercept = fit.intercept_at_zero(point)
-            model = LinearModel(
-                np.tile(P.T, (copies, 1)), np.tile(intercept, copies)
-            )
+            model = LinearModel(np.tile(P.T, (copies, 1)), np.tile(intercept, copies))
             learned = {"residual_": rest / unit if unit > 0 else 0.0}
             yield Outcome(model, objective, 1, learned)
 

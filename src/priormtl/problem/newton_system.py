@@ -59,6 +59,7 @@ class NewtonStep(NamedTuple):
     decrease: float  # by which V lowers the model
     left: float  # by which any other direction could lower it further, at most
 
+
 def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
     """Solve Hessian · V = −gradient of fit + prior at a point.
 
@@ -192,12 +193,14 @@ def _solve_orthogonally(
     left = 0.0
     if not by_samples:
         # Squared products do not tell whether what was left out could gain anything.
-        turned = Vt[~kept] / length
-        for step in turned:
+        least = np.maximum(sizes[~kept] ** 2, digits * sizes[0] ** 2)
+        for step, curvature in zip(Vt[~kept] / length, least, strict=True):
             direction = step[: d * m].reshape(m, d).T
             direction[common] = direction[common, :1]
             slope = abs(float(np.vdot(direction, point.gradient)))
-            if slope > system.slope_noise(problem, point, np.abs(direction)):
+            noise = system.slope_noise(problem, point, np.abs(direction))
+            gain = 0.5 * slope**2 / curvature
+            if slope > noise or gain > HIDDEN * point.value + problem.fit.noise:
                 left = np.inf
     return NewtonStep(np.ascontiguousarray(V), 0.5 * float(parts @ parts), left)
 

@@ -83,7 +83,8 @@ def _search(problem: Problem, point: Point, coef: np.ndarray) -> Point:
     penalties = problem.lam * (
         problem.penalty.value(coef) - problem.penalty.value(point.coef)
     )
-    predicted = float(np.vdot(point.gradient, move)) + penalties
+    # A model that promises a rise is at its optimum, or has no digits left.
+    predicted = min(0.0, float(np.vdot(point.gradient, move)) + penalties)
     # Near the optimum objectives have no digits left, but the model's step has.
     noise = PROXIMAL_ROUNDING * abs(before)
     for halvings in range(MOST_PROXIMAL_HALVINGS):

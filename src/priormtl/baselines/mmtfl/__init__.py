@@ -268,7 +268,9 @@ class _MMTFL(Baseline):
             "shared_": penalty.shared(W),
             "residual_": stationarity(fit, penalty, W),
         }
-        model = LinearModel(np.ascontiguousarray(W.T), fit.intercept_at_zero(fit.evaluate(W)))
+        model = LinearModel(
+            np.ascontiguousarray(W.T), fit.intercept_at_zero(fit.evaluate(W))
+        )
         return Outcome(model, state.objective, n_iter, learned, shortfall)
 
     def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:

@@ -192,7 +192,9 @@ class _MTFL(Baseline):
                 f"objective {point.objective:.3g}, after {n_iter} iterations; raise "
                 "max_iter or tol."
             )
-        model = LinearModel(coef, bound.fit.intercept_at_zero(bound.fit.evaluate(coef.T)))
+        model = LinearModel(
+            coef, bound.fit.intercept_at_zero(bound.fit.evaluate(coef.T))
+        )
         return Outcome(model, point.objective, n_iter, learned, shortfall)
 
     def _suggest(self, bound: _Bound, n: int) -> list[Settings]:
