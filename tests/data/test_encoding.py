@@ -92,9 +92,9 @@ def test_new_categories_are_said_once_and_count_as_none():
 
 def test_frames_with_text_are_encoded_as_files_are():
     table = pd.DataFrame({"n": [1.0, 2.0, 3.0], "c": ["b", None, "a"]})
-    encoding = encode_frame(as_frame(table))
+    encoding, _ = encode_frame(as_frame(table))
     assert encoding.features == ("n", "c=a", "c=b")
-    assert encode_frame(as_frame(table[["n"]])) is None
+    assert encode_frame(as_frame(table[["n"]]))[0] is None
 
 
 def test_absent_columns_are_named_with_the_nearest():

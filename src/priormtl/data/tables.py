@@ -148,10 +148,15 @@ def column_floats(column: Any) -> Array:
     if column.null_count() == len(column):  # its type may not be known
         return np.full(len(column), np.nan)
     values = _column_values(column, "X")
+    refuse_infinite(values, column.name)
+    return values
+
+
+def refuse_infinite(values: Array, name: str) -> None:
+    """Fail if a column has infinite values, or larger ones than can be squared."""
     known = np.where(np.isnan(values), 0.0, values)
     if not np.max(np.abs(known), initial=0.0) <= LARGEST_VALUE:
-        raise _not_finite(known[:, np.newaxis], [column.name])
-    return values
+        raise _not_finite(known[:, np.newaxis], [name])
 
 
 def _holds_numbers(column: Any) -> bool:
@@ -167,8 +172,13 @@ def _holds_numbers(column: Any) -> bool:
 
 def _to_floats(column: Any) -> Array:
     if column.dtype == nw.Object:
-        return np.array(column.to_list(), dtype=np.float64)
-    if column.dtype.is_integer() and not column.null_count():
+        try:
+            return np.array(column.to_list(), dtype=np.float64)
+        except OverflowError:  # integers of Python have no limit
+            return np.full(len(column), 2.0 * LARGEST_VALUE)  # refused as too large
+    # NumPy has no integers of 128 bits.
+    wide = column.dtype in (nw.Int128, nw.UInt128)
+    if column.dtype.is_integer() and not (wide or column.null_count()):
         return column.to_numpy().astype(np.float64)  # pyarrow refuses beyond 2⁵³
     return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
 

@@ -1,7 +1,7 @@
 """MultiTaskEstimator: read tables, fit tasks, predict rows; for us and baselines."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -209,19 +209,20 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     def _read_features(self, X: Any, *, reset: bool) -> Matrix:
         """X as numbers, after scikit-learn's checks of names and counts."""
         frame = encoding = None
+        cells: Mapping[str, Any] = {}
         if not isinstance(X, np.ndarray):
             frame, encoding = as_frame(X), self._encoding_of(X)
         if reset:
             self._frame_library = None if frame is None else frame.implementation.value
             if frame is not None and column_names(X) is not None:
-                encoding = encode_frame(frame)
+                encoding, cells = encode_frame(frame)
                 if encoding is not None:
                     self._adopt_encoding(encoding)
                     self.n_features_in_ = len(encoding.features)
                     names = np.array(encoding.features, dtype=object)
                     self.feature_names_in_ = names
         if encoding is not None:
-            matrix: Matrix = encoding.encode(X)
+            matrix: Matrix = encoding.encode(X, cells)
         elif frame is not None:
             validate_data(self, X, reset=reset, skip_check_array=True)
             matrix = read_matrix(X)
