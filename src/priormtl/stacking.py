@@ -26,7 +26,7 @@ from priormtl.estimators.intervals import (
     score_folds,
 )
 from priormtl.metrics import Reliability
-from priormtl.splines import wiggles_of
+from priormtl.priors import curves_of
 
 SETTINGS: dict[str, Any] = {
     "learning_rate": 0.05,
@@ -187,7 +187,8 @@ class _Stacked(BaseEstimator):
         frame = as_frame(rest)
         assert frame is not None
         curved = set[int]()
-        for column, group in wiggles_of(frame.columns).items():
+        prior = self.model_.feature_prior_
+        for column, group in curves_of(prior, frame.columns).items():
             # Where in its period a value lies is known from the first two wiggles.
             curved.update(group if column in frame.columns else group[2:])
         kept = [n for j, n in enumerate(frame.columns) if j not in curved]

@@ -338,9 +338,10 @@ class CategoryColumn(NamedTuple):
         return [*found, gaps.astype(np.float64)] if self.marks_gaps else found
 
 
-def settle_names(
-    columns: "Sequence[FeatureColumn]", task: str
-) -> "list[FeatureColumn]":
+FeatureColumn = NumberColumn | CategoryColumn
+
+
+def settle_names(columns: Sequence[FeatureColumn], task: str) -> list[FeatureColumn]:
     """Columns with names under which no two features, nor the task, are the same.
 
     Columns whose names look like those of features of other columns are put in
@@ -366,9 +367,6 @@ def settle_names(
             shown[source] = quote_name(source) if plain else f"{shown[source]}′"
 
 
-FeatureColumn = NumberColumn | CategoryColumn
-
-
 def _part(column: FeatureColumn) -> str:
     return column.part if isinstance(column, NumberColumn) else ""
 
@@ -376,7 +374,7 @@ def _part(column: FeatureColumn) -> str:
 class TableFeatures(TransformerMixin, BaseEstimator):
     """Turn the columns of a raw table into features; the task column stays.
 
-    Numbers, truth values, dates, durations and times of day (all three in days) become
+    Numbers, booleans, dates, durations and times of day (all three in days) become
     one feature, followed by the wiggles of their curve; see :class:`SplineFeatures`.
     Text in which all values are ISO dates or times is read as these. Dates are followed
     by the wiggles of "when hour of day", "when day of week" and "when day of year".

@@ -104,7 +104,7 @@ def test_absent_columns_are_named_with_the_nearest():
 
 
 def test_what_is_no_number_is_refused():
-    with pytest.raises(ValueError, match="column 'size' must be numeric"):
+    with pytest.raises(ValueError, match="column 'size' must hold numbers, as in fit"):
         ENCODING.encode(pa.table(RAW | {"size": ["a", "b", "c"]}))
     with pytest.raises(ValueError, match="column 'n' contains inf"):
         ENCODING.encode(pa.table(RAW | {"n": [1, float("inf"), 2]}))

@@ -2,7 +2,7 @@
 
 All ways in (pandas, polars, pyarrow, files) read a column by the same rules:
 
-- numbers and truth values are numbers;
+- numbers and booleans are numbers;
 - dates, durations and times of day are numbers of days: since 1970 (in UTC where there
   is a time zone), or since midnight;
 - text in which every value is an ISO date, a timestamp or a time of day is read as
@@ -15,7 +15,7 @@ features that are made of other columns, such as ``age~1`` and ``colour=red``.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -106,7 +106,7 @@ def _read(series: Any, *, as_texts: bool) -> Cells:
         strange = [found for found in types if not issubclass(found, NAMES)]
         if strange:
             raise ValueError(
-                f"X column {name!r} must hold numbers, text, truth values, dates or "
+                f"X column {name!r} must hold numbers, text, booleans, dates or "
                 f"durations: got values of type {min(t.__name__ for t in strange)}. "
                 "Convert the column, or drop it."
             )
@@ -238,6 +238,13 @@ READS_AS = re.compile(r"`.*|.*=.*|.+~[1-9]\d*", re.DOTALL)
 def quote_name(name: str) -> str:
     """Name in backticks, as R writes names that could mean something else."""
     return f"`{name.replace('`', chr(39))}`"
+
+
+def find_name(name: Any, known: Collection[Any]) -> Any:
+    """Name as it is among known ones: itself, or in backticks."""
+    if isinstance(name, str) and name not in known and quote_name(name) in known:
+        return quote_name(name)
+    return name
 
 
 def show_name(name: str) -> str:

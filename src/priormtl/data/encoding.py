@@ -205,9 +205,9 @@ class Encoding:
 
 
 def encode_frame(frame: Any) -> tuple[Encoding | None, Mapping[str, Cells]]:
-    """Encoding of a data frame with text or categories, and the cells of these.
+    """Encoding of a data frame, and the cells of columns that have no numeric type.
 
-    The encoding is None if there are numbers alone.
+    The encoding is None if there are none.
     """
     columns, cells = list[RawColumn](), dict[str, Cells]()
     for series in frame.iter_columns():
@@ -215,13 +215,11 @@ def encode_frame(frame: Any) -> tuple[Encoding | None, Mapping[str, Cells]]:
         if kind.is_numeric() or kind == nw.Boolean:
             columns.append(RawColumn(name))
             continue
-        found = read_cells(series)
-        if found.kind == TEXTS:
-            if not found.is_declared:
-                refuse_strays(name, found.texts, count_texts(found))
-            cells[name] = found
-        elif found.kind != NUMBERS:
+        cells[name] = found = read_cells(series)
+        if found.kind not in (NUMBERS, TEXTS):
             raise ValueError(dates_refusal(name, found.kind))
+        if found.kind == TEXTS and not found.is_declared:
+            refuse_strays(name, found.texts, count_texts(found))
         columns.append(RawColumn(name, found.texts if found.kind == TEXTS else None))
     return (Encoding(tuple(columns)) if cells else None), cells
 
@@ -263,7 +261,8 @@ def _write_features(
         return codes == GAP
     gaps = np.zeros(len(block), dtype=bool)
     for j, name in enumerate(column.features):
-        block[:, j] = values = read_cells(source[name], NUMBERS).values
+        found = cells.get(name) or read_cells(source[name], NUMBERS)
+        block[:, j] = values = found.values
         gaps |= np.isnan(values)
     return gaps
 
