@@ -17,7 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array, Index
-from priormtl.data import Table, as_frame, encode_labels, split_task_column
+from priormtl.data import (
+    Table,
+    as_frame,
+    encode_labels,
+    fill_absent,
+    read_targets,
+    split_task_column,
+)
 from priormtl.data.tables import column_floats
 from priormtl.estimators.intervals import (
     Calibration,
@@ -138,16 +145,18 @@ class _Stacked(BaseEstimator):
         self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
         names, tasks = self._wide(X)
-        weight = None if sample_weight is None else np.asarray(sample_weight, float)
+        weight = None if sample_weight is None else read_targets(sample_weight)
         model = self.model_
-        targets, held_out = self._targets(y), model.held_out_
+        targets, held_out = self._targets(fill_absent(y, weight)), model.held_out_
+        present = np.ones(len(targets), bool) if weight is None else weight > 0
         classify = isinstance(self, ClassifierMixin)
         self.trees_, by_trees = [], np.full(len(targets), np.nan)
         matrix, signs = self._matrix(names, tasks), self._signs(names)
         for fold in range(self.model_.n_splits_):
             test = self.model_.folds_ == fold
-            part = None if weight is None else weight[~test]
-            rows = matrix[~test], targets[~test], part
+            train = ~test & present
+            part = None if weight is None else weight[train]
+            rows = matrix[train], targets[train], part
             trees = Trees.fit(*rows, classify=classify, signs=signs)
             by_trees[test] = trees.predict(matrix[test])
             self.trees_.append(trees)
@@ -167,7 +176,7 @@ class _Stacked(BaseEstimator):
         else:
             self.held_out_ = held_out + self.trees_weight_ * (by_trees - held_out)
         bins = Reliability.of_scores if classify else Reliability.of
-        self.reliability_ = bins(self.held_out_, targets)
+        self.reliability_ = bins(self.held_out_[present], targets[present])
         if isinstance(self, StackedRegressor):
             self._calibrate(X, targets, shares, matrix)
         return self
@@ -293,7 +302,7 @@ class StackedRegressor(RegressorMixin, _Stacked):
         )
 
     def _targets(self, y: Any) -> Array:
-        return np.asarray(y, dtype=np.float64)
+        return np.ravel(self.model_._check_targets(y))
 
 
 class StackedClassifier(ClassifierMixin, _Stacked):
@@ -336,7 +345,8 @@ class StackedClassifier(ClassifierMixin, _Stacked):
         return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
 
     def _targets(self, y: Any) -> Array:
-        return np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
+        labels = np.ravel(self.model_._check_targets(y))
+        return np.where(labels == self.classes_[1], 1.0, -1.0)
 
 
 def _has_company(codes: Index, folds: Index) -> NDArray[np.bool_]:

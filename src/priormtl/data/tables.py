@@ -227,6 +227,17 @@ def take_rows(values: Any, rows: Index) -> Any:
     return (values if hasattr(values, "shape") else np.asarray(values))[rows]
 
 
+def fill_absent(y: Any, weight: Array | None) -> Any:
+    """Targets in which rows of weight zero, which count as absent, repeat another one.
+
+    So they may be missing, and add no class.
+    """
+    if weight is None or weight.ndim != 1 or np.all(weight) or not np.any(weight):
+        return y
+    rows = np.where(weight > 0, np.arange(len(weight)), np.argmax(weight > 0))
+    return take_rows(y, rows) if len(y) == len(rows) else y
+
+
 def find_frame_library(like: Any) -> str:
     """Name of the library of a frame; for other tables the first one installed."""
     frame = as_frame(like)

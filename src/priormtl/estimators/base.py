@@ -24,6 +24,7 @@ from priormtl.data import (
     column_names,
     encode_frame,
     encode_labels,
+    fill_absent,
     find_labels,
     find_task_columns,
     host_array,
@@ -126,16 +127,16 @@ class MultiTaskEstimator(BaseEstimator, ABC):
                 f"{type(self).__name__} requires y to be passed, but the target y is "
                 "None."
             )
-        targets = self._check_targets(y)
+        weight = None
+        if sample_weight is not None:
+            weight = read_targets(sample_weight, "sample_weight")
+        targets = self._check_targets(fill_absent(y, weight))
         matrix = self._read_features(X, reset=reset)
         names = None
         if not isinstance(X, np.ndarray):
             encoding = self._encoding_of(X)
             names = column_names(X) if encoding is None else encoding.features
         check_consistent_length(matrix, targets)
-        weight = None
-        if sample_weight is not None:
-            weight = read_targets(sample_weight, "sample_weight")
         if targets.ndim == 2 and targets.shape[1] == 1 and labels is not None:
             targets = targets[:, 0]
         if targets.ndim == 2:
