@@ -232,7 +232,7 @@ def _replace_texts(cells: Cells, kind: str, numbers: Sequence[float]) -> Cells:
 
 # A column in the name of a feature; in backticks, if its name has other parts as well.
 SOURCE = r"`[^`]*`[^=]*|[^`=][^=]*"
-READS_AS = re.compile(r"`.*|.*=.*|.+~[1-9]\d*", re.DOTALL)
+READS_AS = re.compile(r"|`.*|.*=.*|.+~[1-9]\d*", re.DOTALL)
 
 
 def quote_name(name: str) -> str:
@@ -241,10 +241,9 @@ def quote_name(name: str) -> str:
 
 
 def find_name(name: Any, known: Collection[Any]) -> Any:
-    """Name as it is among known ones: itself, or in backticks."""
-    if isinstance(name, str) and name not in known and quote_name(name) in known:
-        return quote_name(name)
-    return name
+    """Name of a column among names of features, where it may be in backticks."""
+    quoted = quote_name(name) if isinstance(name, str) else name
+    return quoted if quoted in known else name
 
 
 def show_name(name: str) -> str:

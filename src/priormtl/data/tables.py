@@ -176,10 +176,10 @@ def _to_floats(column: Any) -> Array:
             return np.array(column.to_list(), dtype=np.float64)
         except OverflowError:  # integers of Python have no limit
             return np.full(len(column), 2.0 * LARGEST_VALUE)  # refused as too large
-    # NumPy has no integers of 128 bits.
-    wide = column.dtype in (nw.Int128, nw.UInt128)
-    if column.dtype.is_integer() and not (wide or column.null_count()):
-        return column.to_numpy().astype(np.float64)  # pyarrow refuses beyond 2⁵³
+    # Arrow casts no integers beyond 2⁵³, and NumPy has none of 128 bits.
+    if column.dtype.is_integer() and column.dtype not in (nw.Int128, nw.UInt128):
+        values = column.fill_null(0).to_numpy().astype(np.float64)
+        return np.where(column.is_null().to_numpy(), np.nan, values)
     return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
 
 

@@ -449,7 +449,7 @@ def find_features(features: Sequence[Hashable], moments: Moments) -> list[int]:
                     f"feature_prior names the feature {name!r}, but X has no column "
                     "names. Pass a data frame, or positions."
                 )
-            shown = find_name(name, place)
+            shown = name if name in place else find_name(name, place)
             if shown not in place:
                 raise unknown_name("feature", name, names)
             found.append(place[shown])
