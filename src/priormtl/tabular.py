@@ -85,10 +85,10 @@ def tabular_model(
 ) -> Pipeline:
     """Build a model that takes raw data frames.
 
-    Columns may hold numbers, text, categories, booleans or dates, and values may be
-    missing. All columns except the task are features. The data determine which effects
-    vary between tasks, which effects are smooth curves, and whether interactions
-    matter.
+    Columns may hold numbers, text, categories, booleans, dates or durations, and values
+    may be missing. All columns except the task are features. The data determine which
+    effects vary between tasks, which effects are smooth curves, and whether
+    interactions matter.
 
     Parameters
     ----------
@@ -119,10 +119,11 @@ def tabular_model(
     Notes
     -----
     Tasks that were not seen in training are predicted by the mean of all tasks, or of
-    the district where that was seen. Missing
-    numbers are filled with the mean of their column, and an indicator such as
-    "age missing" is added. Columns with heavy tails (values beyond four interquartile
-    ranges from the median) are transformed by asinh. Dates are numbers of days. With
+    the district where that was seen. Columns with gaps have an indicator such as
+    "age missing", and missing numbers are filled with the mean of their column.
+    Columns with heavy tails (values beyond four interquartile
+    ranges from the median) are transformed by asinh. Dates, durations and times of day,
+    also as ISO text, are numbers of days. With
     ``smooth="auto"`` they also have periodic effects of the hour of the day, the day of
     the week and the day of the year, where the dates cover at least two periods.
 

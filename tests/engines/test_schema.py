@@ -171,7 +171,7 @@ def test_names_are_not(values):
 
 
 def test_dates_as_text_are_refused_as_dates_are():
-    with pytest.raises(ValueError, match="'x' must hold numbers or text: got dates"):
+    with pytest.raises(ValueError, match="'x' must hold numbers: got dates as text"):
         check_texts("x", [f"2020-01-{i}" for i in range(10, 30)])
 
 

@@ -217,19 +217,15 @@ def encode_frame(frame: Any) -> tuple[Encoding | None, Mapping[str, Cells]]:
             continue
         cells[name] = found = read_cells(series)
         if found.kind not in (NUMBERS, TEXTS):
-            raise ValueError(dates_refusal(name, found.kind))
+            raise ValueError(
+                f"X column {name!r} must hold numbers or text: got {found.kind}. "
+                "Encode it as numbers, declare it as categorical, leave it out, or use "
+                "tabular_model."
+            )
         if found.kind == TEXTS and not found.is_declared:
             refuse_strays(name, found.texts, count_texts(found))
         columns.append(RawColumn(name, found.texts if found.kind == TEXTS else None))
     return (Encoding(tuple(columns)) if cells else None), cells
-
-
-def dates_refusal(name: str, kind: str) -> str:
-    """What to do with a column of dates, for models that take numbers and text."""
-    return (
-        f"X column {name!r} must hold numbers or text: got {kind}. Encode it as "
-        "numbers, declare it as categorical, leave it out, or use tabular_model."
-    )
 
 
 def read_encoding(plain: Any, features: tuple[str, ...] | None) -> Encoding | None:

@@ -28,7 +28,7 @@ from priormtl.data import (
     refuse_strays,
 )
 from priormtl.data.columns import TEXTS, texts_kind
-from priormtl.data.encoding import dates_refusal, name_raw_features
+from priormtl.data.encoding import name_raw_features
 from priormtl.exceptions import unknown_name
 
 MOST_VALUES = 1000  # a text column with more values hardly holds categories
@@ -302,7 +302,10 @@ def check_texts(name: str, values: Sequence[str]) -> None:
     """
     kind = texts_kind(values)
     if kind != TEXTS:
-        raise ValueError(dates_refusal(name, f"{kind} as text"))
+        raise ValueError(
+            f"column {name!r} must hold numbers: got {kind} as text; leave it out, "
+            "encode it as numbers, or declare it as categorical."
+        )
     if not refuse_strays(name, values):
         return
     with_comma = next((f", such as {v!r}" for v in values if "," in v), "")
