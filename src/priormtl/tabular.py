@@ -35,7 +35,6 @@ from priormtl.data import (
 from priormtl.data.columns import (
     DATES,
     DECIMAL,
-    NUMBERS,
     TEXTS,
     Cells,
     code_texts,
@@ -45,6 +44,7 @@ from priormtl.data.columns import (
     show_name,
 )
 from priormtl.data.encoding import FEWEST_NUMBERS, count_texts, warn_new_category
+from priormtl.data.tables import column_floats
 from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
 from priormtl.exceptions import absent_name, unknown_name
 from priormtl.priors import FeaturePrior, as_feature_prior
@@ -442,6 +442,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             if name not in frame.columns:
                 raise unknown_name("column", name, frame.columns)
         columns, used = list[FeatureColumn](), dict[str, Cells]()
+        labels = self._tasks(frame)
+        numbers = column_floats(labels) if labels.dtype.is_numeric() else None
         for name in frame.columns:
             if name in tasks:
                 continue
@@ -456,7 +458,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                         f"smooth must name columns of numbers or dates: {name!r} holds "
                         "text."
                     )
-                column = self._categories(name, cells, frame)
+                column = self._categories(name, cells, labels)
             else:
                 keeps = name in self.straight
                 bends = None if smooth == "auto" else name in named
@@ -467,8 +469,15 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                     column = CategoryColumn(name, name, (), 0.0, True)
                 elif column is not None and cells.kind == DATES and smooth == "auto":
                     parts = NumberColumn.fit_calendar(name, cells)
-                elif column is not None and cells.kind == NUMBERS:
-                    self._tell_task(name, cells, frame)
+                elif column is not None and (
+                    numbers is not None and np.array_equal(cells.values, numbers)
+                ):
+                    warnings.warn(
+                        f"column {name!r} is equal to the task {self.task!r}; drop it, "
+                        "unless the labels have a trend.",
+                        UserWarning,
+                        stacklevel=4,
+                    )
             if column is not None:
                 columns += [column, *parts]
                 used[name] = cells
@@ -481,10 +490,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         self.columns_ = list(used)
         return used
 
-    def _categories(
-        self, name: str, cells: Cells, frame: nw.DataFrame[Any]
-    ) -> CategoryColumn | None:
-        """Categories of a column, or None where it holds none."""
+    def _categories(self, name: str, cells: Cells, tasks: Any) -> CategoryColumn | None:
+        """Categories of a column beside that of tasks; None where it holds none."""
         values, counts, n = cells.texts, count_texts(cells), len(cells.values)
         if not cells.is_declared:
             try:
@@ -503,7 +510,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                 f"has {len(values)} different texts in {n} rows and is left out: it "
                 "holds no categories"
             )
-        elif n_seen == n and self._names_task(cells, frame):
+        elif n_seen == n and _names_tasks(cells, tasks):
             reason = f"says the same as the task {self.task!r} and is left out"
         if reason:
             warnings.warn(f"column {name!r} {reason}.", UserWarning, stacklevel=5)
@@ -515,25 +522,6 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             found = CategoryColumn(name, name, values, 0.0, mark)
             return found if gaps and n_seen else None
         return CategoryColumn(name, name, values, float(counts[1]) / n_seen, gaps)
-
-    def _names_task(self, cells: Cells, frame: nw.DataFrame[Any]) -> bool:
-        """Whether each text belongs to one task, and each task to one text."""
-        tasks = read_cells(self._tasks(frame), TEXTS)
-        m = len(tasks.texts)
-        pairs = np.unique(cells.values * m + tasks.values)
-        return 1 < m == len(cells.texts) == len(pairs)
-
-    def _tell_task(self, name: str, cells: Cells, frame: nw.DataFrame[Any]) -> None:
-        series = self._tasks(frame)
-        if series.dtype.is_numeric() and np.array_equal(
-            cells.values, read_cells(series).values
-        ):
-            warnings.warn(
-                f"column {name!r} is equal to the task {self.task!r}; drop it, unless "
-                "the labels have a trend.",
-                UserWarning,
-                stacklevel=4,
-            )
 
     def transform(self, X: Any) -> Any:
         """Features and the task column, as a data frame of the same library."""
@@ -633,6 +621,15 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         labels = split_task_column(frame.to_native(), columns)[1].tolist()
         name = join_names(self.task)
         return nw.new_series(name, labels, nw.String, backend=frame.implementation)
+
+
+def _names_tasks(cells: Cells, tasks: Any) -> bool:
+    """Whether each text belongs to one task, and each task to one text."""
+    m = len(cells.texts)
+    if not 1 < m == tasks.n_unique():
+        return False
+    labels = read_cells(tasks, TEXTS)
+    return len(np.unique(cells.values * m + labels.values)) == m
 
 
 def read_calendar(part: str, days: Array) -> Array:

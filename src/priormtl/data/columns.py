@@ -71,12 +71,10 @@ def read_cells(series: Any, kind: str | None = None) -> Cells:
         return found
     if found.gaps.all():
         return Cells(str(kind), np.full(len(found.values), np.nan))
-    example = ""
-    if kind == NUMBERS and found.kind == TEXTS:
-        strange = [text for text in found.texts if not DECIMAL.fullmatch(text)]
-        if not strange:
-            return parse_numbers(found)
-        example = f" such as {strange[0][:40]!r}"
+    strange = [text for text in found.texts if not DECIMAL.fullmatch(text)]
+    if kind == NUMBERS and found.kind == TEXTS and not strange:
+        return parse_numbers(found)
+    example = f" such as {strange[0][:40]!r}" if strange else ""
     raise ValueError(
         f"X column {series.name!r} must hold {kind}, as in fit: got "
         f"{found.kind}{example}."
