@@ -53,9 +53,9 @@ def fitted_of(coef, *args, **attributes):
     return FittedModel.read(model_of(coef, *args, **attributes))
 
 
-def resolved(prior, d):
-    """Prior over d unnamed features."""
-    return prior.resolve(SimpleNamespace(shape=(d, 1), features=None))
+def resolved(prior, d, names=None):
+    """Prior over d features."""
+    return prior.resolve(SimpleNamespace(shape=(d, 1), features=names))
 
 
 def audit_of(**settings):

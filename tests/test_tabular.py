@@ -125,7 +125,7 @@ def test_unseen_tasks_and_categories_are_predicted():
     table, y = shops()
     model = quick().fit(table, y)
     new = table.head(8).assign(shop="new", colour="pink")
-    with pytest.warns(UserWarning, match="new category 'pink'"):
+    with pytest.warns(UserWarning, match="new categories such as 'pink'"):
         found = model.predict(new)
     known = table.head(8).assign(colour="pink")
     with warnings.catch_warnings():

@@ -59,6 +59,7 @@ from priormtl.priors import (
     as_feature_prior,
     as_task_prior,
     category_column,
+    curves_of,
     laplacian,
 )
 from priormtl.problem import Problem, QuadraticPrior
@@ -78,7 +79,6 @@ from priormtl.solvers import (
     settle,
     solve,
 )
-from priormtl.splines import wiggles_of
 
 __all__ = ["Model", "Posed", "Solver"]
 
@@ -155,7 +155,8 @@ class Model:
         if self.standardize:
             scale = pooled_scale(moments)
             # Wiggles of a column keep their sizes, which say how smooth they are.
-            for wiggles in wiggles_of(moments.features or ()).values():
+            curved = curves_of(self.feature_prior, moments.features or ())
+            for wiggles in curved.values():
                 scale[wiggles] = scale[wiggles[0]]
             # Ties of intercepts must not depend on where features have their zero.
             if self.fit_intercept == "tied":
@@ -288,7 +289,7 @@ def find_families(
     labels: list[str | int] = list(range(d))
     for j, name in enumerate(names):
         labels[j] = category_column(name) or j
-    for column, positions in wiggles_of(names).items():
+    for column, positions in curves_of(prior, names).items():
         for j in positions:
             labels[j] = f"{column}~"
     fixed: list[str | int] = [-1] * d

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from priormtl._arrays import Array
 from priormtl.checks import check_count
 from priormtl.data import as_frame
+from priormtl.data.columns import SOURCE, quote_name, show_name
 from priormtl.data.tables import column_floats
 from priormtl.exceptions import unknown_name
 
@@ -33,17 +34,24 @@ FEWEST_VALUES = 16  # a column with fewer distinct values stays linear by defaul
 LEAST_VALUES = 4  # fewer distinct values leave no curve beside the straight line
 SINGULAR = 1e-8  # share of the largest eigenvalue below which a basis has no direction
 CELLS = 400  # of the grid on which roughness is integrated
-WIGGLE = re.compile(r"(.+)~([1-9]\d*)")
+WIGGLE = re.compile(rf"({SOURCE})~([1-9]\d*)", re.DOTALL)
 
 
 def wiggles_of(names: Sequence[str]) -> dict[str, list[int]]:
-    """Positions of the wiggles of each column among feature names, in order."""
+    """Positions of what look like wiggles of each column, in order.
+
+    Only statements about smooth effects say which are: see ``priors.curves_of``.
+    """
     found: dict[str, list[int]] = {}
     for position, name in enumerate(names):
         match = WIGGLE.fullmatch(name)
         if match is not None:
             found.setdefault(match[1], []).append(position)
-    return found
+    # A column that has wiggles itself is none.
+    groups = {
+        c: [j for j in group if names[j] not in found] for c, group in found.items()
+    }
+    return {column: group for column, group in groups.items() if group}
 
 
 def check_period(argument: str, name: Hashable, period: Any) -> None:
@@ -177,6 +185,8 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
 
     Notes
     -----
+    If a column of the table is already called ``age~1``, the wiggles of ``age`` are
+    called ```age`~1`` and so on; ``FeaturePrior.smooth(["age"])`` finds them.
     Beyond the training range effects continue as straight lines. Predictions of a
     model do not change when a column is shifted or rescaled. Other columns, text
     included, are passed on unchanged. A data frame gives a data frame.
@@ -234,6 +244,11 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             check_values("columns", name, n_values)
             self._curves[name] = Curves.fit(x, self.n_knots, periods.get(name))
         self.columns_ = list(self._curves)
+        self._bases = {}
+        for name, curves in self._curves.items():
+            base = name if WIGGLE.fullmatch(f"{name}~1") else show_name(name)
+            taken = any(one in names for one in _wiggle_names(base, curves))
+            self._bases[name] = quote_name(name) if taken else base
         return self
 
     def transform(self, X: Any) -> Any:
@@ -261,12 +276,12 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
                 continue
             x = column_floats(values) if frame is not None else values
             _refuse_gaps(name, x)
-            for number, wiggle in enumerate(curves(x).T, 1):
-                named = f"{name}~{number}"
+            named = _wiggle_names(self._bases[name], curves)
+            for one, wiggle in zip(named, curves(x).T, strict=True):
                 out.append(
                     wiggle
                     if frame is None
-                    else nw.new_series(named, wiggle, backend=frame.implementation)
+                    else nw.new_series(one, wiggle, backend=frame.implementation)
                 )
         if frame is None:
             return np.column_stack(out)
@@ -281,9 +296,8 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
 
         def expand(x: Array) -> dict[str, Array]:
             found = {} if curves.knots is None else {column: x}
-            for number, wiggle in enumerate(curves(x).T, 1):
-                found[f"{column}~{number}"] = wiggle
-            return found
+            named = _wiggle_names(self._bases[column], curves)
+            return found | dict(zip(named, curves(x).T, strict=True))
 
         turns = np.zeros(0) if curves.knots is None else np.unique(curves.knots)
         ends = curves.low, curves.low + curves.width
@@ -299,8 +313,8 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             if curves is None or curves.knots is not None:
                 found.append(name)
             if curves is not None:
-                count = range(1, curves.rotation.shape[1] + 1)
-                found += [f"{name}~{number}" for number in count]
+                base = self._bases[known] if name == known else name
+                found += _wiggle_names(base, curves)
         return np.array(found, dtype=object)
 
     def _names(self) -> list[str]:
@@ -317,6 +331,10 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             return dict(zip(frame.columns, frame.iter_columns(), strict=True))
         matrix = validate_data(self, X, reset=reset, dtype=np.float64)
         return dict(zip(self._names(), matrix.T, strict=True))
+
+
+def _wiggle_names(base: str, curves: Curves) -> list[str]:
+    return [f"{base}~{number}" for number in range(1, curves.rotation.shape[1] + 1)]
 
 
 def _refuse_gaps(name: str, x: Array) -> None:

@@ -17,7 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array, Index
-from priormtl.data import Table, as_frame, encode_labels, split_task_column
+from priormtl.data import (
+    Table,
+    as_frame,
+    encode_labels,
+    fill_absent,
+    read_targets,
+    split_task_column,
+)
 from priormtl.data.tables import column_floats
 from priormtl.estimators.intervals import (
     Calibration,
@@ -26,7 +33,7 @@ from priormtl.estimators.intervals import (
     score_folds,
 )
 from priormtl.metrics import Reliability
-from priormtl.splines import wiggles_of
+from priormtl.priors import curves_of
 
 SETTINGS: dict[str, Any] = {
     "learning_rate": 0.05,
@@ -138,16 +145,18 @@ class _Stacked(BaseEstimator):
         self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
         names, tasks = self._wide(X)
-        weight = None if sample_weight is None else np.asarray(sample_weight, float)
+        weight = None if sample_weight is None else read_targets(sample_weight)
         model = self.model_
-        targets, held_out = self._targets(y), model.held_out_
+        targets, held_out = self._targets(fill_absent(y, weight)), model.held_out_
+        present = np.ones(len(targets), bool) if weight is None else weight > 0
         classify = isinstance(self, ClassifierMixin)
         self.trees_, by_trees = [], np.full(len(targets), np.nan)
         matrix, signs = self._matrix(names, tasks), self._signs(names)
         for fold in range(self.model_.n_splits_):
             test = self.model_.folds_ == fold
-            part = None if weight is None else weight[~test]
-            rows = matrix[~test], targets[~test], part
+            train = ~test & present
+            part = None if weight is None else weight[train]
+            rows = matrix[train], targets[train], part
             trees = Trees.fit(*rows, classify=classify, signs=signs)
             by_trees[test] = trees.predict(matrix[test])
             self.trees_.append(trees)
@@ -167,7 +176,7 @@ class _Stacked(BaseEstimator):
         else:
             self.held_out_ = held_out + self.trees_weight_ * (by_trees - held_out)
         bins = Reliability.of_scores if classify else Reliability.of
-        self.reliability_ = bins(self.held_out_, targets)
+        self.reliability_ = bins(self.held_out_[present], targets[present])
         if isinstance(self, StackedRegressor):
             self._calibrate(X, targets, shares, matrix)
         return self
@@ -187,7 +196,8 @@ class _Stacked(BaseEstimator):
         frame = as_frame(rest)
         assert frame is not None
         curved = set[int]()
-        for column, group in wiggles_of(frame.columns).items():
+        prior = self.model_.feature_prior_
+        for column, group in curves_of(prior, frame.columns).items():
             # Where in its period a value lies is known from the first two wiggles.
             curved.update(group if column in frame.columns else group[2:])
         kept = [n for j, n in enumerate(frame.columns) if j not in curved]
@@ -292,7 +302,7 @@ class StackedRegressor(RegressorMixin, _Stacked):
         )
 
     def _targets(self, y: Any) -> Array:
-        return np.asarray(y, dtype=np.float64)
+        return np.ravel(self.model_._check_targets(y))
 
 
 class StackedClassifier(ClassifierMixin, _Stacked):
@@ -335,7 +345,8 @@ class StackedClassifier(ClassifierMixin, _Stacked):
         return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
 
     def _targets(self, y: Any) -> Array:
-        return np.where(np.asarray(y) == self.classes_[1], 1.0, -1.0)
+        labels = np.ravel(self.model_._check_targets(y))
+        return np.where(labels == self.classes_[1], 1.0, -1.0)
 
 
 def _has_company(codes: Index, folds: Index) -> NDArray[np.bool_]:

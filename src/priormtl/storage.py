@@ -536,7 +536,8 @@ def _restore_pipeline(
     for number, plain in enumerate(table["columns"]):
         if "values" in plain:
             values = tuple(map(str, plain["values"]))
-            features._columns.append(CategoryColumn(str(plain["name"]), values))
+            plain["values"] = values
+            features._columns.append(CategoryColumn(**plain))
             continue
         curve, curves = plain.pop("curve", None), None
         if curve is not None:

@@ -6,9 +6,10 @@ the CV estimator chooses the structure and estimates by REML how much effects va
 matter.
 """
 
-import datetime
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw
@@ -31,6 +32,18 @@ from priormtl.data import (
     refuse_strays,
     split_task_column,
 )
+from priormtl.data.columns import (
+    DATES,
+    DECIMAL,
+    TEXTS,
+    Cells,
+    code_texts,
+    parse_numbers,
+    quote_name,
+    read_cells,
+    show_name,
+)
+from priormtl.data.encoding import FEWEST_NUMBERS, count_texts, warn_new_category
 from priormtl.data.tables import column_floats
 from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
 from priormtl.exceptions import absent_name, unknown_name
@@ -72,10 +85,10 @@ def tabular_model(
 ) -> Pipeline:
     """Build a model that takes raw data frames.
 
-    Columns may hold numbers, text, categories, booleans or dates, and values may be
-    missing. All columns except the task are features. The data determine which effects
-    vary between tasks, which effects are smooth curves, and whether interactions
-    matter.
+    Columns may hold numbers, text, categories, booleans, dates or durations, and values
+    may be missing. All columns except the task are features. The data determine which
+    effects vary between tasks, which effects are smooth curves, and whether
+    interactions matter.
 
     Parameters
     ----------
@@ -106,10 +119,11 @@ def tabular_model(
     Notes
     -----
     Tasks that were not seen in training are predicted by the mean of all tasks, or of
-    the district where that was seen. Missing
-    numbers are filled with the mean of their column, and an indicator such as
-    "age missing" is added. Columns with heavy tails (values beyond four interquartile
-    ranges from the median) are transformed by asinh. Dates are numbers of days. With
+    the district where that was seen. Columns with gaps have an indicator such as
+    "age missing", and missing numbers are filled with the mean of their column.
+    Columns with heavy tails (values beyond four interquartile
+    ranges from the median) are transformed by asinh. Dates, durations and times of day,
+    also as ISO text, are numbers of days. With
     ``smooth="auto"`` they also have periodic effects of the hour of the day, the day of
     the week and the day of the year, where the dates cover at least two periods.
 
@@ -186,22 +200,23 @@ class TabularPipeline(Pipeline):
 class NumberColumn(NamedTuple):
     """How a column becomes a number, with its curve if it has one."""
 
-    name: str
+    name: str  # of its first feature
+    source: str  # column of the table
+    kind: str  # of its values: numbers, or days of dates, durations and times
     fill: float  # takes the place of missing values
     middle: float
     spread: float
     compresses: bool  # whether tails are so heavy that the column itself is compressed
     marks_gaps: bool
-    curves: Curves | None  # of compressed values, or of the values if periodic
+    curves: Curves | None = None  # of compressed values, or of the values if periodic
     ticks: tuple[float, ...] = ()  # deciles of the training values
-    is_date: bool = False  # values are days since 1970
     part: str = ""  # of the calendar: values are those of a date column
 
     @classmethod
     def fit(
         cls,
         name: str,
-        x: Array,
+        cells: Cells,
         bends: bool | None,
         keeps_units: bool,
         period: float | None = None,
@@ -210,7 +225,7 @@ class NumberColumn(NamedTuple):
 
         ``bends`` says whether there is a curve; None: if values are many.
         """
-        seen = x[~np.isnan(x)]
+        seen = cells.values[~cells.gaps]
         if len(seen) == 0 or np.ptp(seen) <= 1e-12 * np.abs(seen).max():
             return None
         low, middle, high = np.quantile(seen, [0.25, 0.5, 0.75])
@@ -219,10 +234,17 @@ class NumberColumn(NamedTuple):
         n_values = len(np.unique(seen))
         curved = n_values >= FEWEST_VALUES if bends is None else bends
         compresses = bool(heavy and n_values >= FEWEST_VALUES and not keeps_units)
-        fill = float(middle if compresses else seen.mean())
-        gaps = bool(np.isnan(x).any())
-        ticks = tuple(np.quantile(seen, np.linspace(0.0, 1.0, N_TICKS)).tolist())
-        found = cls(name, fill, float(middle), spread, compresses, gaps, None, ticks)
+        found = cls(
+            name,
+            name,
+            cells.kind,
+            float(middle if compresses else seen.mean()),
+            float(middle),
+            spread,
+            compresses,
+            marks_gaps=len(seen) < len(cells.values),
+            ticks=tuple(np.quantile(seen, np.linspace(0.0, 1.0, N_TICKS)).tolist()),
+        )
         if curved:
             check_values("smooth", name, n_values)
             bent = seen if period is not None else found._compress(seen)
@@ -230,86 +252,136 @@ class NumberColumn(NamedTuple):
         return found
 
     @classmethod
-    def fit_calendar(cls, name: str, days: Array) -> "list[NumberColumn]":
+    def fit_calendar(cls, name: str, cells: Cells) -> "list[NumberColumn]":
         """Periodic effects of dates: parts of the calendar that repeat and vary."""
-        found, seen = [], days[~np.isnan(days)]
+        found, seen = [], cells.values[~cells.gaps]
         for part, (period, length) in CALENDAR.items():
-            values = read_calendar(part, days)
-            n_values = len(np.unique(values[~np.isnan(values)]))
+            n_values = len(np.unique(read_calendar(part, seen)))
             if n_values >= LEAST_VALUES and np.ptp(seen) >= FEWEST_PERIODS * length:
-                column = cls.fit(f"{name} {part}", values, True, True, period)
+                values = cells._replace(values=read_calendar(part, cells.values))
+                column = cls.fit(name, values, True, True, period)
                 assert column is not None
                 found.append(column._replace(part=part, marks_gaps=False))
         return found
 
     @property
-    def source(self) -> str:
-        """Column of the table."""
-        return self.name.removesuffix(f" {self.part}") if self.part else self.name
+    def is_date(self) -> bool:
+        """Whether values are days since 1970."""
+        return self.kind == DATES and not self.part
 
     @property
     def is_periodic(self) -> bool:
         """Whether the column has a periodic curve and no straight line."""
         return self.curves is not None and self.curves.knots is None
 
+    @property
+    def features(self) -> list[str]:
+        """Names of the features."""
+        wiggles = 0 if self.curves is None else self.curves.rotation.shape[1]
+        found = [] if self.is_periodic else [self.name]
+        found += [f"{self.name}~{number}" for number in range(1, wiggles + 1)]
+        return [*found, f"{self.name} missing"] if self.marks_gaps else found
+
     def _compress(self, x: Array) -> Array:
         """About linear near the median, logarithmic in the tails."""
         return np.arcsinh((x - self.middle) / self.spread)
 
-    def encode(self, x: Array) -> dict[str, Array]:
-        """Features of values, by name."""
-        gaps = np.isnan(x)
+    def encode(self, x: Array) -> list[Array]:
+        """Features of values, those of the part for parts of dates."""
+        gaps, found = np.isnan(x), list[Array]()
         values, periodic = np.where(gaps, self.fill, x), self.is_periodic
-        found = {}
         if not periodic:  # which jumps at the end of a period
-            found[self.name] = self._compress(values) if self.compresses else values
+            found.append(self._compress(values) if self.compresses else values)
         if self.curves is not None:
-            wiggles = self.curves(values if periodic else self._compress(values))
-            for number, wiggle in enumerate(wiggles.T, 1):
-                found[f"{self.name}~{number}"] = wiggle
-        if self.marks_gaps:
-            found[f"{self.name} missing"] = gaps.astype(np.float64)
-        return found
+            found += [*self.curves(values if periodic else self._compress(values)).T]
+        return [*found, gaps.astype(np.float64)] if self.marks_gaps else found
 
 
 class CategoryColumn(NamedTuple):
-    """Categories of a column, each of which becomes a feature."""
+    """Categories of a column, each of which becomes a feature.
+
+    Of two categories one says it all. Rows that have neither, since their value is new
+    or missing, then get the share of the category in training.
+    """
 
     name: str
-    values: tuple[str, ...]
+    source: str
+    values: tuple[str, ...]  # none, if the column only says which values are missing
+    share: float  # of the second of two categories
+    marks_gaps: bool
 
     @property
-    def source(self) -> str:
-        """Column of the table."""
-        return self.name
+    def kind(self) -> str | None:
+        """How the column is read; None: in any way."""
+        return TEXTS if self.values else None
 
-    def encode(self, texts: list[str | None]) -> dict[str, Array]:
-        """One feature per category, by name."""
-        known = set(self.values)
-        new = next(
-            (text for text in texts if text is not None and text not in known), None
-        )
-        if new is not None and len(known) > 1:
-            warnings.warn(
-                f"column {self.name!r} has the new category {new!r}, among others "
-                "perhaps; rows with new categories count as none of the known ones.",
-                UserWarning,
-                stacklevel=2,
-            )
-        column = np.array(texts, dtype=object)
-        # Of two categories one says it all.
+    @property
+    def features(self) -> list[str]:
+        """Names of the features."""
         values = self.values[1:] if len(self.values) == 2 else self.values
-        return {f"{self.name}={v}": (column == v).astype(np.float64) for v in values}
+        found = [f"{self.name}={value}" for value in values]
+        return [*found, f"{self.name} missing"] if self.marks_gaps else found
+
+    def encode(self, cells: Cells) -> list[Array]:
+        """One feature per category, and where values are missing."""
+        gaps, found = cells.gaps, list[Array]()
+        if self.values:
+            place = {value: k for k, value in enumerate(self.values)}
+            new = next((text for text in cells.texts if text not in place), None)
+            if new is not None:
+                warn_new_category(self.source, new)
+            places = [*(place.get(text, -1) for text in cells.texts), -1]
+            codes = np.array(places, dtype=np.intp)[cells.values]
+            if len(self.values) == 2:
+                found = [np.where(codes < 0, self.share, codes).astype(np.float64)]
+            else:
+                found = [(codes == k).astype(np.float64) for k in range(len(place))]
+        return [*found, gaps.astype(np.float64)] if self.marks_gaps else found
+
+
+FeatureColumn = NumberColumn | CategoryColumn
+
+
+def settle_names(columns: Sequence[FeatureColumn], task: str) -> list[FeatureColumn]:
+    """Columns with names under which no two features, nor the task, are the same.
+
+    Columns whose names look like those of features of other columns are put in
+    backticks.
+    """
+    shown = {column.source: show_name(column.source) for column in columns}
+    while True:
+        named = [
+            column._replace(
+                name=" ".join([shown[column.source], *filter(None, [_part(column)])])
+            )
+            for column in columns
+        ]
+        counts = Counter([task, *(name for one in named for name in one.features)])
+        twice = {name for name, count in counts.items() if count > 1}
+        if not twice:
+            return named
+        # Columns that are named like a feature of another one give way, if there are.
+        clashing = [column for column in named if twice.intersection(column.features)]
+        own = [column for column in clashing if column.name in twice]
+        for source in {column.source for column in own or clashing}:
+            plain = shown[source] == source
+            shown[source] = quote_name(source) if plain else f"{shown[source]}′"
+
+
+def _part(column: FeatureColumn) -> str:
+    return column.part if isinstance(column, NumberColumn) else ""
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):
     """Turn the columns of a raw table into features; the task column stays.
 
-    Numbers, truth values and dates (days) become one feature, followed by the wiggles
-    of their curve; see :class:`SplineFeatures`. Dates are followed by the wiggles of
-    "when hour of day", "when day of week" and "when day of year". Each category of a
-    text column becomes a feature such as "colour=red". Text columns in which most
-    values occur once hold no categories and are left out, with a warning.
+    Numbers, booleans, dates, durations and times of day (all three in days) become
+    one feature, followed by the wiggles of their curve; see :class:`SplineFeatures`.
+    Text in which all values are ISO dates or times is read as these. Dates are followed
+    by the wiggles of "when hour of day", "when day of week" and "when day of year".
+    Each category of a text column becomes a feature such as "colour=red". Columns with
+    gaps have an indicator such as "age missing". Text columns in which most values
+    occur once, or that name the task again, are left out with a warning.
 
     Parameters
     ----------
@@ -328,6 +400,11 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         Columns that are used.
     n_features_in_, feature_names_in_
         Number and names of the columns seen in ``fit``.
+
+    Notes
+    -----
+    A column whose name contains "=", ends in "~" and a number, or is that of another
+    feature, is shown in backticks among the features.
     """
 
     def __init__(
@@ -339,7 +416,16 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn kinds of columns, categories, fillings and curves."""
+        self._learn(self._frame(X, reset=True))
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Fit and transform, reading each column once."""
         frame = self._frame(X, reset=True)
+        return self._encode(frame, self._learn(frame))
+
+    def _learn(self, frame: nw.DataFrame[Any]) -> dict[str, Cells]:
+        """Learn from a table; returns the cells of columns that are used."""
         smooth = self.smooth
         if isinstance(smooth, str) and smooth not in ("auto", "none"):
             raise ValueError(
@@ -355,105 +441,157 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         for name in (*tasks, *named):
             if name not in frame.columns:
                 raise unknown_name("column", name, frame.columns)
-        self._columns: list[NumberColumn | CategoryColumn] = []
+        columns, used = list[FeatureColumn](), dict[str, Cells]()
+        labels = self._tasks(frame)
+        numbers = column_floats(labels) if labels.dtype.is_numeric() else None
         for name in frame.columns:
             if name in tasks:
                 continue
-            column: NumberColumn | CategoryColumn | None
+            cells = read_cells(frame.get_column(name))
+            if holds_measurements(cells):
+                cells = parse_numbers(cells)
+            column: FeatureColumn | None
             parts = list[NumberColumn]()
-            values = _numbers(frame.get_column(name))
-            bends = None if smooth == "auto" else name in named
-            keeps = name in self.straight
-            if keeps and bends is None:
-                bends = False
-            if values is not None:
-                period = periods.get(name)
-                column = NumberColumn.fit(name, values, bends, keeps, period)
-                if column is not None and _holds_dates(frame.get_column(name)):
-                    column = column._replace(is_date=True)
-                    if smooth == "auto":
-                        parts = NumberColumn.fit_calendar(name, values)
-            elif name in named:
-                raise ValueError(
-                    f"smooth must name columns of numbers or dates: {name!r} holds "
-                    "text."
-                )
+            if cells.kind == TEXTS:
+                if name in named:
+                    raise ValueError(
+                        f"smooth must name columns of numbers or dates: {name!r} holds "
+                        "text."
+                    )
+                column = self._categories(name, cells, labels)
             else:
-                column = _categories(name, frame.get_column(name), len(frame))
+                keeps = name in self.straight
+                bends = None if smooth == "auto" else name in named
+                if keeps and bends is None:
+                    bends = False
+                column = NumberColumn.fit(name, cells, bends, keeps, periods.get(name))
+                if column is None and 0 < np.count_nonzero(cells.gaps) < len(frame):
+                    column = CategoryColumn(name, name, (), 0.0, True)
+                elif column is not None and cells.kind == DATES and smooth == "auto":
+                    parts = NumberColumn.fit_calendar(name, cells)
+                elif column is not None and (
+                    numbers is not None and np.array_equal(cells.values, numbers)
+                ):
+                    warnings.warn(
+                        f"column {name!r} is equal to the task {self.task!r}; drop it, "
+                        "unless the labels have a trend.",
+                        UserWarning,
+                        stacklevel=4,
+                    )
             if column is not None:
-                self._columns += [column, *parts]
-        if not self._columns:
+                columns += [column, *parts]
+                used[name] = cells
+        if not columns:
             raise ValueError(
                 "a table needs features besides its task: got no column with two "
                 "values or more."
             )
-        self.columns_ = list(dict.fromkeys(column.source for column in self._columns))
-        return self
+        self._columns = settle_names(columns, str(join_names(self.task)))
+        self.columns_ = list(used)
+        return used
+
+    def _categories(self, name: str, cells: Cells, tasks: Any) -> CategoryColumn | None:
+        """Categories of a column beside that of tasks; None where it holds none."""
+        values, counts, n = cells.texts, count_texts(cells), len(cells.values)
+        if not cells.is_declared:
+            try:
+                refuse_strays(name, values, counts)
+            except StrayTextError as error:
+                row = int(np.argmax(cells.values == values.index(error.value)))
+                raise ValueError(
+                    f"column {name!r} must hold numbers: got {error.value[:40]!r} in "
+                    f"row {row}. Correct it, or make the column categorical, in pandas "
+                    f"by astype({'category'!r})."
+                ) from None
+        n_seen, reason = int(counts.sum()), ""
+        many = len(values) > MOST_CATEGORIES and n < ROWS_PER_CATEGORY * len(values)
+        if many or n_seen == len(values) >= FEWEST_VALUES:
+            reason = (
+                f"has {len(values)} different texts in {n} rows and is left out: it "
+                "holds no categories"
+            )
+        elif n_seen == n and _names_tasks(cells, tasks):
+            reason = f"says the same as the task {self.task!r} and is left out"
+        if reason:
+            warnings.warn(f"column {name!r} {reason}.", UserWarning, stacklevel=5)
+            values = ()
+        gaps = n_seen < n
+        if not values or len(values) == 1:
+            # One value and gaps: a single feature says which rows have it.
+            mark = gaps and not values
+            found = CategoryColumn(name, name, values, 0.0, mark)
+            return found if gaps and n_seen else None
+        return CategoryColumn(name, name, values, float(counts[1]) / n_seen, gaps)
 
     def transform(self, X: Any) -> Any:
         """Features and the task column, as a data frame of the same library."""
         check_is_fitted(self, "columns_")
-        frame = self._frame(X, reset=False)
+        return self._encode(self._frame(X, reset=False), {})
+
+    def _encode(self, frame: nw.DataFrame[Any], known: dict[str, Cells]) -> Any:
+        """Features of columns, of which some were read before."""
         out: list[Any] = [self._tasks(frame)]
-        for column in self._columns:
-            series = frame.get_column(column.source)
-            if isinstance(column, CategoryColumn):
-                found = column.encode(_texts(series))
-            else:
-                values = _numbers(series)
-                if values is None:
-                    raise ValueError(
-                        f"X column {column.source!r} must hold numbers, as in fit: got "
-                        f"{series.dtype}."
-                    )
-                if column.part:
-                    values = read_calendar(column.part, values)
-                found = column.encode(values)
-            backend = frame.implementation
-            out += [nw.new_series(n, v, backend=backend) for n, v in found.items()]
+        for source, columns in groupby(self._columns, lambda one: one.source):
+            group = list(columns)
+            cells = known.pop(source, None)
+            if cells is None:
+                cells = read_cells(frame.get_column(source), group[0].kind)
+            for column in group:
+                if isinstance(column, CategoryColumn):
+                    made = column.encode(cells)
+                else:
+                    x = cells.values
+                    made = column.encode(read_calendar(column.part, x))
+                out += [
+                    nw.new_series(name, values, backend=frame.implementation)
+                    for name, values in zip(column.features, made, strict=True)
+                ]
         return frame.select(*out).to_native()
 
     def expansion_of(self, column: Any) -> Expansion:
         """How values of a column, or of a part of dates, become features."""
         check_is_fitted(self, "columns_")
-        known = {one.name: one for one in self._columns}
+        known = {f"{one.source} {_part(one)}".strip(): one for one in self._columns}
+        known |= {one.name: one for one in self._columns}
         if column not in known:
             raise unknown_name("column", column, list(known))
         found = known[column]
+        names = found.features[: -1 if found.marks_gaps else None]
         if isinstance(found, CategoryColumn):
-            return Expansion(found.encode, found.values)
+            if not found.values:
+                indicator = found.features[0]
+                return Expansion(
+                    lambda words: {indicator: np.array(words) == "missing"},
+                    ("known", "missing"),
+                )
+            return Expansion(
+                lambda texts: dict(
+                    zip(names, found.encode(code_texts(texts)), strict=False)
+                ),
+                found.values,
+            )
+
+        def expand(x: Array) -> dict[str, Array]:
+            return dict(zip(names, found.encode(x), strict=False))
+
         if found.part == "day of week":
             numbers = dict(zip(WEEKDAYS, range(7), strict=True))
             return Expansion(
-                lambda days: found.encode(np.array([numbers[d] for d in days], float)),
+                lambda days: expand(np.array([numbers[d] for d in days], float)),
                 WEEKDAYS,
             )
         ticks = found.ticks
-        if not ticks:  # of a model that was saved by an earlier version
-            reach = 2.0 * found.spread
-            ticks = found.middle - reach, found.middle + reach
         ends = ticks[0], ticks[-1]
         if found.curves is not None and found.is_periodic:
             ends = 0.0, found.curves.width
             ticks = tuple(tick % found.curves.width for tick in ticks)
-
-        def expand(x: Array) -> dict[str, Array]:
-            made = found.encode(x)
-            made.pop(f"{found.name} missing", None)
-            return made
-
         return Expansion(expand, np.array(ticks), ends, found.is_date)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of the result."""
         check_is_fitted(self, "columns_")
-        names = [join_names(self.task)]
-        for column in self._columns:
-            if isinstance(column, CategoryColumn):
-                names += column.encode([])
-            else:
-                names += column.encode(np.zeros(0))
-        return np.array(names, dtype=object)
+        names = [name for column in self._columns for name in column.features]
+        return np.array([join_names(self.task), *names], dtype=object)
 
     def _frame(self, X: Any, *, reset: bool) -> nw.DataFrame[Any]:
         frame = as_frame(X)
@@ -461,6 +599,12 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             raise TypeError(
                 f"X must be a data frame with named columns: got {type(X).__name__}."
             )
+        for name in frame.columns:
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"columns of X must have text as names: got {name!r}. Rename them, "
+                    "in pandas by X.columns = [str(name) for name in X.columns]."
+                )
         if reset:
             validate_data(self, X, reset=True, skip_check_array=True)
             return frame
@@ -479,80 +623,29 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return nw.new_series(name, labels, nw.String, backend=frame.implementation)
 
 
+def _names_tasks(cells: Cells, tasks: Any) -> bool:
+    """Whether each text belongs to one task, and each task to one text."""
+    m = len(cells.texts)
+    if not 1 < m == tasks.n_unique():
+        return False
+    labels = read_cells(tasks, TEXTS)
+    return len(np.unique(cells.values * m + labels.values)) == m
+
+
 def read_calendar(part: str, days: Array) -> Array:
-    """Hours of the day, days of the week (Monday is 0), or of the year."""
+    """Hours of the day, days of the week (Monday is 0), or of the year; "": all."""
     if part == "hour of day":
         return days % 1.0 * 24.0
-    # The first of January 1970 was a Thursday.
-    return np.floor(days + 3.0) % 7.0 if part == "day of week" else days % 365.25
+    if part == "day of week":  # the first of January 1970 was a Thursday
+        return np.floor(days + 3.0) % 7.0
+    return days % 365.25 if part else days
 
 
-def _holds_dates(series: Any) -> bool:
-    kind = series.dtype
-    if kind == nw.Object:
-        return any(isinstance(value, datetime.date) for value in series.to_list())
-    return _is_date(kind)
-
-
-def _is_date(kind: Any) -> bool:
-    return kind == nw.Date or isinstance(kind, nw.Datetime) or kind == nw.Datetime
-
-
-def _numbers(series: Any) -> Array | None:
-    """Values of a column of numbers, truth values or dates; None for other columns."""
-    kind = series.dtype
-    if kind == nw.Boolean:
-        return np.array(
-            [np.nan if v is None else float(v) for v in series.to_list()], dtype=float
-        )
-    if _is_date(kind):
-        return _days(series.to_numpy())
-    if kind.is_numeric() or series.null_count() == len(series):
-        return column_floats(series)
-    if kind != nw.Object:
-        return None
-    values = series.to_list()
-    known = [v for v in values if v is not None and v == v]  # noqa: PLR0124
-    if all(isinstance(v, int | float | np.number | np.bool_) for v in known):
-        return np.array([np.nan if v is None else float(v) for v in values])
-    return _days(values) if all(isinstance(v, datetime.date) for v in known) else None
-
-
-def _days(values: Any) -> Array:
-    """Days since 1970; NaN for missing dates."""
-    dates = np.asarray(values, dtype="datetime64[s]")
-    seconds = dates.astype(np.int64).astype(np.float64)
-    return np.where(np.isnat(dates), np.nan, seconds / 86400.0)
-
-
-def _texts(series: Any) -> list[str | None]:
-    return [
-        None if value is None or value != value else str(value)  # noqa: PLR0124
-        for value in series.to_list()
-    ]
-
-
-def _categories(name: str, series: Any, n: int) -> CategoryColumn | None:
-    """Categories of a column, or None where it holds none."""
-    texts = _texts(series)
-    values = tuple(sorted({text for text in texts if text is not None}))
-    if series.dtype not in (nw.Categorical, nw.Enum):
-        try:
-            refuse_strays(name, values)
-        except StrayTextError as error:
-            row = texts.index(error.value)
-            raise ValueError(
-                f"column {name!r} must hold numbers: got {error.value[:40]!r} in row "
-                f"{row}. Correct it, or make the column categorical, in pandas by "
-                f"astype({'category'!r})."
-            ) from None
-    if len(values) > MOST_CATEGORIES and n < ROWS_PER_CATEGORY * len(values):
-        warnings.warn(
-            f"column {name!r} has {len(values)} different texts in {n} rows and is "
-            "left out: it holds no categories.",
-            UserWarning,
-            stacklevel=3,
-        )
-        return None
-    gaps = any(text is None for text in texts)
-    return CategoryColumn(name, values) if len(values) > 1 - gaps else None
+def holds_measurements(cells: Cells) -> bool:
+    """Whether texts are numbers, and not all whole, so that they are no codes."""
+    texts = () if cells.is_declared else cells.texts
+    return (
+        len(texts) >= FEWEST_NUMBERS
+        and all(map(DECIMAL.fullmatch, texts))
+        and not all(text.strip().isdecimal() for text in texts)
+    )

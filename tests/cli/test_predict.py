@@ -195,7 +195,7 @@ def test_tasks_may_have_classes_of_their_own(tmp_path):
     ("change", "words", "messages"),
     [
         ({"school": "east"}, (), ("unknown task 'east'; known: 'north', 'south'",)),
-        ({"hours": "many"}, (), ("column 'hours' must be numeric",)),
+        ({"hours": "many"}, (), ("column 'hours' must hold numbers",)),
         ({}, ("--id", "pupl"), ("unknown column 'pupl'", "Did you mean 'pupil'")),
         ({}, ("--task", "scool"), ("unknown column 'scool'", "mean 'school'")),
         ({}, ("--out", "nowhere/a.csv"), ("folder nowhere does not exist",)),

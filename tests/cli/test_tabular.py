@@ -242,10 +242,10 @@ def test_predictions_are_those_of_the_library(exams, fitted, tmp_path):
     assert "5 rows of 1 task not seen in the fit, such as 'east', were predicted" in (
         result.stderr
     )
-    assert result.stderr.count("new category 'x'") == 1
+    assert result.stderr.count("new categories such as 'x'") == 1
     found = pd.read_csv(out)
     assert list(found) == ["pupil", "school", "prediction"]
-    with pytest.warns(UserWarning, match="new category"):
+    with pytest.warns(UserWarning, match="new categories"):
         expected = load(fitted[0]).predict(frame.drop(columns="pupil"))
     np.testing.assert_allclose(found["prediction"], expected)
     refused = run("predict", fitted[0], table, "--unseen", "error", "--out", out)
@@ -311,3 +311,28 @@ def test_tasks_that_stand_out_are_named(tmp_path):
     assert line.startswith(
         "Furthest from the mean task, at average features (95 %): shop 3 by "
     )
+
+
+def test_files_and_frames_are_read_alike(tmp_path):
+    rng = np.random.default_rng(0)
+    day = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 99, 80), "D")
+    frame = pd.DataFrame(
+        {
+            "school": np.arange(80) % 4,
+            "when": day.strftime("%Y-%m-%d"),
+            "at": [f"{hour:02d}:30" for hour in rng.integers(0, 24, 80)],
+            "sex": rng.choice(["f", "m", None], 80),
+            "score": rng.normal(size=80) + day.day_of_week,
+        }
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")  # with dates as text
+    X = pd.read_csv(tmp_path / "a.csv").drop(columns="score")
+    settings = {"task": "school", "trees": "none", "cv": 2}
+    expected = tabular_model("regressor", **settings).fit(X, frame["score"]).predict(X)
+    words = ("--task", "school", "--target", "score", "--trees", "none", "--folds", "2")
+    for name in ("a.csv", "a.parquet"):
+        result = run("fit", tmp_path / name, *words, "--out", tmp_path / "a.model")
+        assert result.exit_code == 0, result.output
+        found = load(tmp_path / "a.model").predict(X)
+        assert np.array_equal(found, expected)

@@ -113,10 +113,9 @@ def test_joined_layouts_hold_both():
     assert join_layouts(joined, Layout((SIZE, COLOUR))) == joined
 
 
-def test_names_that_come_twice_are_refused():
+def test_a_column_with_the_name_of_a_category_is_quoted():
     layout = Layout((Column("colour=red"), COLOUR))
-    with pytest.raises(ValueError, match="two features have the name 'colour=red'"):
-        layout.features()
+    assert layout.features() == ("`colour=red`", "colour=blue", "colour=red")
 
 
 def test_too_many_values_after_a_join_are_refused():
@@ -161,7 +160,7 @@ def test_a_few_texts_among_numbers_are_an_error():
         ["1", "2", "3a"],
         ["f", "m"],
         [f"p{i}" for i in range(50)],
-        [f"2020-01-{i}" for i in range(10, 30)],
+        [f"week {i}" for i in range(10, 30)],
         [*NUMBERS[:5], *"abcdefgh"],
     ],
 )
@@ -169,6 +168,18 @@ def test_names_are_not(values):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_texts("x", values)
+
+
+def test_dates_as_text_are_refused_as_dates_are():
+    with pytest.raises(ValueError, match="'x' must hold numbers: got dates as text"):
+        check_texts("x", [f"2020-01-{i}" for i in range(10, 30)])
+
+
+def test_codes_may_have_words_among_them():
+    postcodes = [f"{i:05d}" for i in range(1, 2000, 37)]
+    check_texts("x", [*postcodes, "Others"])
+    with pytest.raises(StrayTextError):
+        check_texts("x", [*map(str, range(1, 90)), "unknown"])
 
 
 def stray_table(n=42, bad=30):

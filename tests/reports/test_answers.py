@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 
-from priormtl import MultiTaskRegressor, load, report, save
+from priormtl import FeaturePrior, MultiTaskRegressor, load, report, save
 from priormtl.estimators import SearchSummary, summarize_model
 from priormtl.reports.answers import (
     answer_benefit,
@@ -26,7 +26,14 @@ from priormtl.reports.tables import (
     search_table,
     sign_agreement,
 )
-from reported_models import audit_of, drawn_rows, fitted_of, model_of, tuned_model
+from reported_models import (
+    audit_of,
+    drawn_rows,
+    fitted_of,
+    model_of,
+    resolved,
+    tuned_model,
+)
 
 
 def searched(search):
@@ -146,7 +153,9 @@ def test_answer_names_the_foremost():
 def test_curves_belong_to_their_columns():
     names = ["age", "age~1", "age~2", "hour~1", "hour~2", "sex"]
     coef = [[1.0, 2.0, 2.0, 3.0, 4.0, 0.5], [1.0, 2.0, 2.0, 0.0, 0.0, 0.5]]
-    fitted = fitted_of(coef, names, feature_scale_=np.ones(6), standardize=True)
+    prior = resolved(FeaturePrior.smooth(), 6, names)
+    known = {"feature_scale_": np.ones(6), "feature_prior_": prior}
+    fitted = fitted_of(coef, names, **known, standardize=True)
     answer, table = answer_features(fitted), feature_table(fitted)
     assert (answer.value, answer.numbers["top"]) == (
         "3 of 3 features",

@@ -27,10 +27,9 @@ from priormtl.data import Moments, TaskStatistics, name_features
 from priormtl.graphs import Laplacian
 from priormtl.losses import FreeIntercepts, Intercepts, SquaredFit
 from priormtl.model import find_families
-from priormtl.priors import FeaturePrior, TaskPrior, laplacian
+from priormtl.priors import FeaturePrior, TaskPrior, curves_of, laplacian
 from priormtl.reml import COMMON, Families, Ties, estimate_ties
 from priormtl.selection.outlier_test import usual_variance
-from priormtl.splines import wiggles_of
 
 FEWEST_CLUSTERS = 4  # tasks, from which on their scores tell the variance
 FEWEST_LEFT = 10  # degrees of freedom from which on a task tells its own noise
@@ -70,7 +69,7 @@ def judge_statements(fitted: FittedProblem, without: Array) -> list[Judgement]:
     return [
         *_judge_signs(model, prior, names, without),
         *_judge_common(variances, prior, names),
-        *_judge_curves(variances, names),
+        *_judge_curves(variances, prior, names),
     ]
 
 
@@ -286,18 +285,21 @@ def _judge_common(
     variances: Variances, prior: FeaturePrior, names: Sequence[str]
 ) -> list[Judgement]:
     found = []
+    curved = {j for group in curves_of(prior, names).values() for j in group}
     for j in prior.common_features:
-        if "~" not in names[j]:  # wiggles belong to the straight line of their column
+        if j not in curved:  # wiggles belong to the straight line of their column
             tested = _compare(variances, variances.with_own(j), 1)
             words = f"{names[j]}: the same in all tasks"
             found.append(Judgement(words, names[j], "common", 0.0, *tested))
     return found
 
 
-def _judge_curves(variances: Variances, names: Sequence[str]) -> list[Judgement]:
+def _judge_curves(
+    variances: Variances, prior: FeaturePrior, names: Sequence[str]
+) -> list[Judgement]:
     """Whether straight lines would do, for columns that are stated to be smooth."""
     found, families = [], variances.families
-    for column, wiggles in wiggles_of(names).items():
+    for column, wiggles in curves_of(prior, names).items():
         if np.all(families.fixed[wiggles] >= 0):
             varies = bool(np.any(families.deviations[wiggles] != COMMON))
             straight = variances.without(wiggles)

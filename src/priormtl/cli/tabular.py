@@ -175,7 +175,7 @@ def check_numbers(frame: Frame, schema: "Schema", name: str) -> None:
 def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str, Any]:
     """Summary of a fit, for JSON."""
     from priormtl.cli.linear import list_effects, list_statements
-    from priormtl.splines import wiggles_of
+    from priormtl.priors import curves_of
 
     features, last = model[0], model[-1]
     linear = getattr(last, "model_", last)
@@ -183,9 +183,10 @@ def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str
     certificate = summary.certificate
     structure = dict(linear.structure_)
     shape = structure.pop("smooth", "varying")  # of all curves
-    names = [str(name) for name in features.get_feature_names_out()]
-    wiggles = {names[j] for group in wiggles_of(names).values() for j in group}
-    curved = list(wiggles_of(names)) if shape != "straight" else []
+    names = [str(name) for name in linear.feature_names_in_]
+    curves = curves_of(linear.feature_prior_, names)
+    wiggles = {names[j] for group in curves.values() for j in group}
+    curved = list(curves) if shape != "straight" else []
     error, baseline = held_out_errors(last, frame, features.task, classify=classify)
     return {
         "file": str(out),

@@ -62,6 +62,7 @@ from priormtl.data.tables import (
     as_frame,
     build_frame,
     column_names,
+    fill_absent,
     find_frame_library,
     one_vs_one,
     one_vs_rest,

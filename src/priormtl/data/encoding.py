@@ -7,8 +7,10 @@ predict tables that have the columns they were learned from.
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v2 as nw
@@ -16,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
-from priormtl.data.labels import is_missing
-from priormtl.data.tables import as_frame, column_floats
+from priormtl.data.columns import NUMBERS, TEXTS, Cells, quote_name, read_cells
+from priormtl.data.tables import as_frame
 from priormtl.exceptions import absent_name
 
 POLICIES = ("error", "drop", "mean")  # from strict to mild
 GAP = -1  # code of a missing value
 NEW = -2  # code of a category that was not seen in training
+SHORT_CODE = 3  # digits of codes that occur again and again
+LONG_CODE = 5  # digits of codes, where it is not known how often they occur
 FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
 LARGEST_SHARE_OF_OTHERS = 0.25
 NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
@@ -39,6 +43,16 @@ class RawColumn(NamedTuple):
         if self.values is None:
             return (self.name,)
         return tuple(f"{self.name}={value}" for value in self.values)
+
+
+def name_raw_features(columns: Sequence[RawColumn]) -> tuple[str, ...]:
+    """Names of all features; a column with the name of a category is in backticks."""
+    made = {f for c in columns if c.values is not None for f in c.features}
+    return tuple(
+        quote_name(name) if column.values is None and name in made else name
+        for column in columns
+        for name in column.features
+    )
 
 
 @dataclass(frozen=True)
@@ -79,9 +93,9 @@ class Encoding:
     def of_numbers(cls, names: Sequence[str]) -> Self:
         return cls(tuple(map(RawColumn, names)))
 
-    @property
+    @cached_property
     def features(self) -> tuple[str, ...]:
-        return tuple(name for column in self.columns for name in column.features)
+        return name_raw_features(self.columns)
 
     def with_means(self, means: Array) -> Self:
         return replace(self, means=tuple(np.asarray(means).tolist()))
@@ -98,20 +112,25 @@ class Encoding:
                 raise absent_name("a table lacks the column", column.name, names)
         return tuple(used)
 
-    def encode(self, table: Any) -> Array:
-        """Features (n, d) of a data frame, whose other columns are ignored."""
+    def encode(
+        self, table: Any, cells: Mapping[str, Cells] = MappingProxyType({})
+    ) -> Array:
+        """Features (n, d) of a data frame, whose other columns are ignored.
+
+        ``cells`` are those of columns that were read before.
+        """
         frame = as_frame(table)
         if frame is None:
             raise TypeError(
                 f"a table must be a data frame: got {type(table).__name__}."
             )
         used = self.used_columns(list(frame.columns))
-        series = {name: frame.get_column(name) for name in used}
+        source = {name: frame.get_column(name) for name in used}
         X = np.zeros((len(frame), len(self.features)))
         start = 0
         for column in self.columns:
             end = start + len(column.features)
-            gaps = _write_features(X[:, start:end], column, series)
+            gaps = _write_features(X[:, start:end], column, source, cells)
             if gaps.any():
                 if self.missing != "mean" or self.means is None:
                     raise ValueError(
@@ -130,11 +149,7 @@ class Encoding:
         if frame is None:
             return found
         for name in self.used_columns(list(frame.columns)):
-            series = frame.get_column(name)
-            if series.dtype.is_numeric():
-                found |= np.isnan(column_floats(series))
-            else:
-                found |= np.array(list(map(is_missing, series.to_list())), dtype=bool)
+            found |= read_cells(frame.get_column(name)).gaps
         return found
 
     def __add__(self, other: Self) -> Self:
@@ -189,31 +204,28 @@ class Encoding:
         return encoding.with_means(np.array(means, dtype=np.float64))
 
 
-def encode_frame(frame: Any) -> Encoding | None:
-    """Encoding of a data frame with text or categories; None for numbers alone."""
-    columns = list[RawColumn]()
+def encode_frame(frame: Any) -> tuple[Encoding | None, Mapping[str, Cells]]:
+    """Encoding of a data frame, and the cells of columns that have no numeric type.
+
+    The encoding is None if there are none.
+    """
+    columns, cells = list[RawColumn](), dict[str, Cells]()
     for series in frame.iter_columns():
-        kind = series.dtype
-        if kind.is_numeric() or kind == nw.Boolean or not _is_text(series):
-            columns.append(RawColumn(series.name))
+        name, kind = series.name, series.dtype
+        if kind.is_numeric() or kind == nw.Boolean:
+            columns.append(RawColumn(name))
             continue
-        texts = {spell_value(v) for v in series.to_list() if not is_missing(v)}
-        values = tuple(sorted(texts))
-        if kind not in (nw.Categorical, nw.Enum):
-            refuse_strays(series.name, values)
-        columns.append(RawColumn(series.name, values))
-    if all(column.values is None for column in columns):
-        return None
-    return Encoding(tuple(columns))
-
-
-def _is_text(series: Any) -> bool:
-    if series.dtype in (nw.String, nw.Categorical, nw.Enum):
-        return True
-    if series.dtype != nw.Object:
-        return False
-    known = [value for value in series.to_list() if not is_missing(value)]
-    return any(isinstance(value, str) for value in known)
+        cells[name] = found = read_cells(series)
+        if found.kind not in (NUMBERS, TEXTS):
+            raise ValueError(
+                f"X column {name!r} must hold numbers or text: got {found.kind}. "
+                "Encode it as numbers, declare it as categorical, leave it out, or use "
+                "tabular_model."
+            )
+        if found.kind == TEXTS and not found.is_declared:
+            refuse_strays(name, found.texts, count_texts(found))
+        columns.append(RawColumn(name, found.texts if found.kind == TEXTS else None))
+    return (Encoding(tuple(columns)) if cells else None), cells
 
 
 def read_encoding(plain: Any, features: tuple[str, ...] | None) -> Encoding | None:
@@ -226,52 +238,39 @@ def read_encoding(plain: Any, features: tuple[str, ...] | None) -> Encoding | No
 
 
 def _write_features(
-    block: Array, column: RawColumn, series: dict[str, Any]
+    block: Array, column: RawColumn, source: Any, cells: Mapping[str, Cells]
 ) -> NDArray[np.bool_]:
-    """Write the features of one column; returns which rows lack it."""
-    if column.values is not None and column.name in series:
-        codes = _category_codes(column, series[column.name].to_list())
+    """Write the features of one column; returns which rows lack it.
+
+    ``source`` are the columns of the table by name.
+    """
+    if column.values is not None and column.name in source:
+        found = cells.get(column.name) or read_cells(source[column.name], TEXTS)
+        place = {value: k for k, value in enumerate(column.values)}
+        places = np.array([place.get(text, NEW) for text in found.texts] + [GAP])
+        codes = places[found.values]
+        new = [text for text in found.texts if text not in place]
+        if new:
+            warn_new_category(column.name, new[0])
         rows = np.flatnonzero(codes >= 0)
         block[rows, codes[rows]] = 1.0
         return codes == GAP
     gaps = np.zeros(len(block), dtype=bool)
     for j, name in enumerate(column.features):
-        block[:, j] = values = column_floats(series[name])
+        found = cells.get(name) or read_cells(source[name], NUMBERS)
+        block[:, j] = values = found.values
         gaps |= np.isnan(values)
     return gaps
 
 
-def spell_value(value: Any) -> str:
-    """A category as Arrow writes it: whole numbers without point, truth in small."""
-    if isinstance(value, bool | np.bool_):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
-
-
-def _category_codes(column: RawColumn, items: list[Any]) -> Index:
-    """Position of each value among the column's categories; each is spelled once."""
-    categories = column.values or ()
-    place = {value: k for k, value in enumerate(categories)}
-    codes: dict[Any, int] = {}
-    for value in dict.fromkeys(items):
-        text = spell_value(value)
-        if is_missing(value):
-            codes[value] = GAP
-        elif text in place:
-            codes[value] = place[text]
-        else:
-            codes[value] = NEW
-    new = next((value for value, code in codes.items() if code == NEW), None)
-    if new is not None:
-        warnings.warn(
-            f"column {column.name!r} has new categories such as {str(new)[:40]!r}, "
-            "which count as none of the known ones.",
-            UserWarning,
-            stacklevel=2,
-        )
-    return np.fromiter(map(codes.__getitem__, items), np.intp, len(items))
+def warn_new_category(column: str, value: str) -> None:
+    """Warn that a column has values that were not seen in training."""
+    warnings.warn(
+        f"column {column!r} has new categories such as {value[:40]!r}, which count as "
+        "none of the known ones.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 class StrayTextError(ValueError):
@@ -286,12 +285,51 @@ class StrayTextError(ValueError):
         )
 
 
-def refuse_strays(name: str, values: Sequence[str]) -> bool:
-    """Fail if a few texts are among many numbers; return whether all are numbers."""
-    others = [value for value in values if not NUMBER.fullmatch(value)]
-    few = len(others) <= LARGEST_SHARE_OF_OTHERS * len(values)
+def count_texts(cells: Cells) -> Index:
+    """Number of rows of each text."""
+    return np.bincount(cells.values[cells.values >= 0], minlength=len(cells.texts))
+
+
+def refuse_strays(
+    name: str, values: Sequence[str], counts: Index | None = None
+) -> bool:
+    """Fail if a few texts are among many numbers; return whether all are numbers.
+
+    Numbers that are plainly codes, such as postcodes, may have texts among them.
+    ``counts`` are the rows of each value, where they are known.
+    """
+    strays = [j for j, value in enumerate(values) if not NUMBER.fullmatch(value)]
+    few = len(strays) <= LARGEST_SHARE_OF_OTHERS * len(values)
     if len(values) < FEWEST_NUMBERS or not few:
         return False
-    if others:
-        raise StrayTextError(name, others[0])
+    if strays:
+        if _are_codes(values, strays, counts):
+            return False
+        raise StrayTextError(name, values[strays[0]])
     return True
+
+
+def _are_codes(
+    values: Sequence[str], strays: Sequence[int], counts: Index | None
+) -> bool:
+    """Whether numbers with a few words among them are codes, not measurements.
+
+    Codes are whole numbers without sign. They have leading zeros; or they have about
+    the same number of digits, leave out most numbers in between, and occur again and
+    again, the words as well.
+    """
+    among = set(strays)
+    numbers = [value for j, value in enumerate(values) if j not in among]
+    if not all(number.isdecimal() for number in numbers):
+        return False
+    if any(any(map(str.isdecimal, values[j])) for j in strays):  # such as 12 kg
+        return False
+    if any(number[0] == "0" and len(number) > 1 for number in numbers):
+        return True
+    lengths, whole = [len(n) for n in numbers], [int(n) for n in numbers]
+    sparse = 2 * len(numbers) <= max(whole) - min(whole) + 1
+    if counts is None:
+        return sparse and max(lengths) == min(lengths) >= LONG_CODE
+    alike = max(lengths) - min(lengths) <= 1 and min(lengths) >= SHORT_CODE
+    repeats = counts.sum() >= 2 * len(values) and counts[list(strays)].max() > 1
+    return bool(sparse and alike and repeats)

@@ -148,10 +148,15 @@ def column_floats(column: Any) -> Array:
     if column.null_count() == len(column):  # its type may not be known
         return np.full(len(column), np.nan)
     values = _column_values(column, "X")
+    refuse_infinite(values, column.name)
+    return values
+
+
+def refuse_infinite(values: Array, name: str) -> None:
+    """Fail if a column has infinite values, or larger ones than can be squared."""
     known = np.where(np.isnan(values), 0.0, values)
     if not np.max(np.abs(known), initial=0.0) <= LARGEST_VALUE:
-        raise _not_finite(known[:, np.newaxis], [column.name])
-    return values
+        raise _not_finite(known[:, np.newaxis], [name])
 
 
 def _holds_numbers(column: Any) -> bool:
@@ -167,9 +172,14 @@ def _holds_numbers(column: Any) -> bool:
 
 def _to_floats(column: Any) -> Array:
     if column.dtype == nw.Object:
-        return np.array(column.to_list(), dtype=np.float64)
-    if column.dtype.is_integer() and not column.null_count():
-        return column.to_numpy().astype(np.float64)  # pyarrow refuses beyond 2⁵³
+        try:
+            return np.array(column.to_list(), dtype=np.float64)
+        except OverflowError:  # integers of Python have no limit
+            return np.full(len(column), 2.0 * LARGEST_VALUE)  # refused as too large
+    # Arrow casts no integers beyond 2⁵³, and NumPy has none of 128 bits.
+    if column.dtype.is_integer() and column.dtype not in (nw.Int128, nw.UInt128):
+        values = column.fill_null(0).to_numpy().astype(np.float64)
+        return np.where(column.is_null().to_numpy(), np.nan, values)
     return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
 
 
@@ -215,6 +225,17 @@ def take_rows(values: Any, rows: Index) -> Any:
     if issparse(values):
         return csr_array(values)[rows]
     return (values if hasattr(values, "shape") else np.asarray(values))[rows]
+
+
+def fill_absent(y: Any, weight: Array | None) -> Any:
+    """Targets in which rows of weight zero, which count as absent, repeat another one.
+
+    So they may be missing, and add no class.
+    """
+    if weight is None or weight.ndim != 1 or np.all(weight) or not np.any(weight):
+        return y
+    rows = np.where(weight > 0, np.arange(len(weight)), np.argmax(weight > 0))
+    return take_rows(y, rows) if len(y) == len(rows) else y
 
 
 def find_frame_library(like: Any) -> str:

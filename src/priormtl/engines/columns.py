@@ -273,6 +273,10 @@ def _hash_array(name: str, array: Any) -> Hashes:
         array = array.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
     elif pa.types.is_boolean(kind):
         array = array.cast(pa.int8())
+    elif pa.types.is_time32(kind):
+        array = array.cast(pa.int32())
+    elif pa.types.is_time64(kind) or pa.types.is_duration(kind):
+        array = array.cast(pa.int64())
     elif not pa.types.is_integer(kind):
         raise ValueError(
             f"column {name!r} must hold numbers, text or dates to assign rows to "

@@ -27,6 +27,8 @@ from priormtl.data import (
     join_names,
     refuse_strays,
 )
+from priormtl.data.columns import TEXTS, texts_kind
+from priormtl.data.encoding import name_raw_features
 from priormtl.exceptions import unknown_name
 
 MOST_VALUES = 1000  # a text column with more values hardly holds categories
@@ -225,15 +227,7 @@ class Layout(NamedTuple):
         return {c.name: c.values for c in self.columns if c.values is not None}
 
     def features(self) -> tuple[str, ...]:
-        names = [
-            name
-            for column in self.columns
-            for name in RawColumn(column.name, column.values).features
-        ]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"two features have the name {twice!r}: rename a column.")
-        return tuple(names)
+        return name_raw_features([RawColumn(c.name, c.values) for c in self.columns])
 
     def refuse_unobserved(self, observed: Array) -> None:
         """Fail if a column has no values, by the weights of those that it has."""
@@ -301,11 +295,17 @@ def refuse_many(name: str, values: Sequence[str], *, declared: bool = False) -> 
 
 
 def check_texts(name: str, values: Sequence[str]) -> None:
-    """Check that the categories of a text column are not meant as numbers.
+    """Check that the categories of a text column are not meant as numbers or dates.
 
     A single cell that is not a number turns a column into text: that is an error.
     If all categories look like numbers, as with decimal commas, there is a warning.
     """
+    kind = texts_kind(values)
+    if kind != TEXTS:
+        raise ValueError(
+            f"column {name!r} must hold numbers: got {kind} as text; leave it out, "
+            "encode it as numbers, or declare it as categorical."
+        )
     if not refuse_strays(name, values):
         return
     with_comma = next((f", such as {v!r}" for v in values if "," in v), "")

@@ -1,7 +1,7 @@
 """MultiTaskEstimator: read tables, fit tasks, predict rows; for us and baselines."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -24,6 +24,7 @@ from priormtl.data import (
     column_names,
     encode_frame,
     encode_labels,
+    fill_absent,
     find_labels,
     find_task_columns,
     host_array,
@@ -126,16 +127,16 @@ class MultiTaskEstimator(BaseEstimator, ABC):
                 f"{type(self).__name__} requires y to be passed, but the target y is "
                 "None."
             )
-        targets = self._check_targets(y)
+        weight = None
+        if sample_weight is not None:
+            weight = read_targets(sample_weight, "sample_weight")
+        targets = self._check_targets(fill_absent(y, weight))
         matrix = self._read_features(X, reset=reset)
         names = None
         if not isinstance(X, np.ndarray):
             encoding = self._encoding_of(X)
             names = column_names(X) if encoding is None else encoding.features
         check_consistent_length(matrix, targets)
-        weight = None
-        if sample_weight is not None:
-            weight = read_targets(sample_weight, "sample_weight")
         if targets.ndim == 2 and targets.shape[1] == 1 and labels is not None:
             targets = targets[:, 0]
         if targets.ndim == 2:
@@ -209,19 +210,20 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     def _read_features(self, X: Any, *, reset: bool) -> Matrix:
         """X as numbers, after scikit-learn's checks of names and counts."""
         frame = encoding = None
+        cells: Mapping[str, Any] = {}
         if not isinstance(X, np.ndarray):
             frame, encoding = as_frame(X), self._encoding_of(X)
         if reset:
             self._frame_library = None if frame is None else frame.implementation.value
             if frame is not None and column_names(X) is not None:
-                encoding = encode_frame(frame)
+                encoding, cells = encode_frame(frame)
                 if encoding is not None:
                     self._adopt_encoding(encoding)
                     self.n_features_in_ = len(encoding.features)
                     names = np.array(encoding.features, dtype=object)
                     self.feature_names_in_ = names
         if encoding is not None:
-            matrix: Matrix = encoding.encode(X)
+            matrix: Matrix = encoding.encode(X, cells)
         elif frame is not None:
             validate_data(self, X, reset=reset, skip_check_array=True)
             matrix = read_matrix(X)

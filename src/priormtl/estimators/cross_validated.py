@@ -72,7 +72,13 @@ from priormtl.estimators.splitting import (
 )
 from priormtl.metrics import Reliability
 from priormtl.model import Model, Posed, Solver
-from priormtl.priors import as_feature_prior, given_prior, has_nesting, has_order
+from priormtl.priors import (
+    as_feature_prior,
+    curves_of,
+    given_prior,
+    has_nesting,
+    has_order,
+)
 from priormtl.selection import (
     RULES,
     Candidate,
@@ -104,7 +110,6 @@ from priormtl.selection import (
     take_test,
     task_places,
 )
-from priormtl.splines import wiggles_of
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
@@ -438,10 +443,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         found: dict[str, tuple[Any, ...]] = {}
         names = parts.whole.features or ()
         prior = as_feature_prior(self.feature_prior)
-        shapes = () if prior is None else prior.parts
-        bends = any(getattr(part, "smooth", False) for part in shapes)
         adapts = isinstance(self.ties, str) and self.ties in ("auto", "adaptive")
-        if bends and adapts and wiggles_of(names):
+        if adapts and curves_of(prior, names):
             found["smooth"] = ("varying", "common", "straight")
         # REML needs all statistics at once; those on disk are to stay there.
         whole = parts.whole
@@ -484,8 +487,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         """Settings of a model with these choices and open strengths."""
         found = ("smooth", "slopes", "between")  # not parameters of a model
         chosen = {name: value for name, value in settings.items() if name not in found}
-        wiggles = wiggles_of(parts.whole.features or ())
-        curved = tuple(sorted(j for group in wiggles.values() for j in group))
+        prior = as_feature_prior(self.feature_prior)
+        curves = curves_of(prior, parts.whole.features or ())
+        curved = tuple(sorted(j for group in curves.values() for j in group))
         if settings.get("smooth") == "straight":
             chosen["left_out"] = curved
         elif settings.get("smooth") == "common":

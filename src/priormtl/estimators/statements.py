@@ -129,9 +129,7 @@ def _smooth(
     """Columns whose wiggles have a ridge, estimated or given."""
     shrunken = dict(zip(part.positions, part.strengths or (), strict=False))
     same = np.isinf(getattr(model, "tie_weights_", np.zeros(len(names))))
-    for column, group in wiggles_of(names).items():
-        if not set(group) <= set(part.positions):
-            continue
+    for column, group in part.curves().items():
         wiggles = None
         if not coef[:, group].any():
             outcome = "straight" if column in names else "no effect"

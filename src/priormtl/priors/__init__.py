@@ -3,6 +3,7 @@
 from priormtl.priors.features import (
     FeaturePrior,
     as_feature_prior,
+    curves_of,
     difference_matrix,
     measure_violations,
 )

@@ -429,9 +429,17 @@ class FeaturePrior:
 
     def resolve(self, moments: Moments) -> Self:
         """Same prior with positions in place of names and rules."""
-        resolved = tuple(part.resolve(moments) for part in self.parts)
+        curved = curves_of(self, moments.features or ())
+        wiggles = {j for group in curved.values() for j in group}
+        resolved = list[Part]()
+        for part in self.parts:
+            found = part.resolve(moments)
+            if isinstance(part, Shrunken) and part.features is None and not part.smooth:
+                assert isinstance(found, Ridge)
+                found = found.without(wiggles)
+            resolved.append(found)
         check_consistency(resolved, moments)
-        return type(self)(resolved)
+        return type(self)(tuple(resolved))
 
     # What a resolved prior means.
 
@@ -506,6 +514,17 @@ class FeaturePrior:
             settings = dict(one)
             parts.append(KINDS[settings.pop("part")].from_plain(settings))
         return cls(tuple(parts))
+
+
+def curves_of(prior: FeaturePrior | None, names: Sequence[str]) -> dict[str, list[int]]:
+    """Positions of the wiggles of each column that a prior states to be smooth."""
+    found: dict[str, list[int]] = {}
+    for part in () if prior is None else prior.parts:
+        if isinstance(part, Shrunken) and part.smooth:
+            found |= part.smooth_ridge(names).curves()
+        elif isinstance(part, Ridge):
+            found |= part.curves()
+    return found
 
 
 def difference_matrix(prior: FeaturePrior, moments: Moments) -> csr_array:

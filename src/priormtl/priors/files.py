@@ -40,6 +40,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from priormtl.data.columns import find_name
 from priormtl.exceptions import DataFileError, suggest_file, unknown_name
 from priormtl.priors.relations import derived_features
 from priormtl.splines import wiggles_of
@@ -113,6 +114,7 @@ class PriorFile:
         columns = known | set(derived_features(features))
         for one in self.feature_relations:
             for name, line in zip(one.names, one.lines, strict=True):
+                name = find_name(name, columns)  # noqa: PLW2901
                 if one.kind == "smooth" and name in known and name not in wiggles:
                     words = f"smooth needs {name!r} to have a curve: see --smooth."
                     raise _wrong(self.path, line, words)

@@ -7,9 +7,10 @@ grid or as the most correlated pairs. A part is resolved against the features of
 into pairs of positions or rows of D, and describes itself in lines of a table.
 """
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import islice, pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -18,11 +19,14 @@ from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
 from priormtl.data import Moments, pooled_variance, unnamed_feature
+from priormtl.data.columns import SOURCE, find_name
 from priormtl.exceptions import unknown_name
 from priormtl.priors.edges import MOST_TERMS, Line
 from priormtl.splines import wiggles_of
 from priormtl.tables import spell_number
 
+CATEGORY = re.compile(rf"({SOURCE})=", re.DOTALL)
+CURVE = "~"  # end of the family of wiggles
 BLOCK_CELLS = 2**22  # correlations computed in one go: 32 MB
 
 Tasks = Sequence[Hashable]
@@ -327,30 +331,31 @@ class Shrunken(Part):
         other features together.
         """
         names = moments.features or ()
+        if self.smooth:
+            return self.smooth_ridge(names)
+        kept = set(range(moments.shape[0]))
+        if self.features is not None:
+            kept, derived = set(), derived_features(names)
+            for feature in self.features:
+                made = derived.get(find_name(feature, derived), [])
+                made = [j for j in made if category_column(names[j])]
+                kept.update(made or find_features([feature], moments))
+        columns = [category_column(names[j]) if names else "" for j in sorted(kept)]
+        return Ridge(tuple(sorted(kept)), tuple(columns), self.weight)
+
+    def smooth_ridge(self, names: Sequence[str]) -> "Ridge":
+        """Wiggles of these columns, which are a family each."""
         wiggles = wiggles_of(names)
-        if not self.smooth:
-            curved = {j for group in wiggles.values() for j in group}
-            kept = set(range(moments.shape[0])) - curved
-            if self.features is not None:
-                kept = set()
-                for feature in self.features:
-                    made = [
-                        j
-                        for j, n in enumerate(names)
-                        if category_column(n) == f"{feature}="
-                    ]
-                    kept.update(made or find_features([feature], moments))
-            columns = [category_column(names[j]) if names else "" for j in sorted(kept)]
-            return Ridge(tuple(sorted(kept)), tuple(columns), self.weight)
         positions, families = list[int](), list[str]()
-        for column in self.features or tuple(wiggles):
+        for feature in self.features or tuple(wiggles):
+            column = find_name(feature, wiggles)
             if column not in wiggles:
                 raise ValueError(
                     f"smooth needs the wiggles {column}~1, {column}~2 and so on among "
                     "the features. Add them with SplineFeatures."
                 )
             positions += wiggles[str(column)]
-            families += [f"{column}~"] * len(wiggles[str(column)])
+            families += [f"{column}{CURVE}"] * len(wiggles[str(column)])
         return Ridge(tuple(positions), tuple(families), self.weight)
 
     @property
@@ -379,6 +384,23 @@ class Ridge(Part):
     def resolve(self, moments: Moments) -> "Ridge":
         return self
 
+    def curves(self) -> dict[str, list[int]]:
+        """Positions of the wiggles of each column, in order."""
+        found: dict[str, list[int]] = {}
+        for j, family in zip(self.positions, self.families, strict=True):
+            if family.endswith(CURVE):
+                found.setdefault(family.removesuffix(CURVE), []).append(j)
+        return found
+
+    def without(self, positions: Collection[int]) -> Self:
+        """Ridge on other features."""
+        pairs = zip(self.positions, self.families, strict=True)
+        kept = [(j, family) for j, family in pairs if j not in positions]
+        places, families = (
+            (tuple(part) for part in zip(*kept, strict=True)) if kept else ((), ())
+        )
+        return replace(self, positions=places, families=families)
+
     @property
     def n_rows(self) -> int:
         return len(self.positions) if self.strengths is None else 0
@@ -403,8 +425,8 @@ class Ridge(Part):
 
 def category_column(name: str) -> str:
     """Column of which a feature such as "colour=red" is a category, else nothing."""
-    column, sign, _ = name.partition("=")
-    return f"{column}=" if sign else ""
+    found = CATEGORY.match(name)
+    return "" if found is None else found[0]
 
 
 def derived_features(names: Sequence[str]) -> dict[str, list[int]]:
@@ -427,9 +449,10 @@ def find_features(features: Sequence[Hashable], moments: Moments) -> list[int]:
                     f"feature_prior names the feature {name!r}, but X has no column "
                     "names. Pass a data frame, or positions."
                 )
-            if name not in place:
+            shown = name if name in place else find_name(name, place)
+            if shown not in place:
                 raise unknown_name("feature", name, names)
-            found.append(place[name])
+            found.append(place[shown])
         elif isinstance(name, int) and 0 <= name < d:
             found.append(name)
         else:

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
 from priormtl.data import Moments, from_plain, to_plain
+from priormtl.data.columns import find_name
 from priormtl.priors.edges import MOST_TERMS, Line, plain_label
 from priormtl.priors.relations import (
     Part,
@@ -170,10 +171,10 @@ class Common(Constraint):
             column = feature
             if isinstance(feature, int) and 0 <= feature < len(names):
                 column = names[feature]
-            made = derived.get(column, []) if isinstance(column, str) else []
+            made = derived.get(find_name(column, derived), [])
             found.update(made)
             # A column of categories is itself no feature.
-            if not made or column in names:
+            if not made or find_name(column, names) in names:
                 found.update(find_features([feature], moments))
         return Common(tuple(sorted(found)))
 

@@ -20,9 +20,9 @@ from priormtl._lazy import cached_property
 from priormtl.data import TaskStatistics, find_labels, pooled_scale
 from priormtl.estimators import ModelSummary, code_classes, summarize_model
 from priormtl.metrics import Reliability, task_aucs
+from priormtl.priors import curves_of
 from priormtl.reports.content import spell_label
 from priormtl.selection import validation_errors
-from priormtl.splines import wiggles_of
 
 GIVEN_ROWS = "the given rows"
 TRAINING_ROWS = "the training rows"
@@ -78,7 +78,8 @@ class FittedModel:
     def curves(self) -> dict[int, list[int]]:
         """Wiggles of each column, by its feature; of periodic ones by the first."""
         place = {name: j for j, name in enumerate(self.summary.feature_names)}
-        groups = wiggles_of(self.summary.feature_names)
+        prior = getattr(self.model, "feature_prior_", None)
+        groups = curves_of(prior, self.summary.feature_names)
         return {place.get(name, group[0]): group for name, group in groups.items()}
 
     @property

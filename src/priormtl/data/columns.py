@@ -1,0 +1,249 @@
+"""Cells of one column: numbers, dates, durations, times of day, or texts.
+
+All ways in (pandas, polars, pyarrow, files) read a column by the same rules:
+
+- numbers and booleans are numbers;
+- dates, durations and times of day are numbers of days: since 1970 (in UTC where there
+  is a time zone), or since midnight;
+- text in which every value is an ISO date, a timestamp or a time of day is read as
+  such, as in CSV files;
+- other text, and what is declared as categories, is text.
+
+Columns of objects are judged by their values. Values of other types (lists, bytes, ...)
+are refused. ``quote_name`` and ``SOURCE`` keep names of columns apart from names of
+features that are made of other columns, such as ``age~1`` and ``colour=red``.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from priormtl._arrays import Array
+from priormtl.data.labels import is_missing
+from priormtl.data.tables import LARGEST_VALUE, column_floats, refuse_infinite
+
+NUMBERS, DATES, TEXTS = "numbers", "dates", "text"
+DURATIONS, TIMES = "durations", "times of day"
+DAY = 86400.0  # seconds
+CLOCK = r"\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?"
+ISO_TIME = re.compile(CLOCK)
+ISO_DATE = re.compile(
+    rf"\d{{4}}-\d\d-\d\d(?:[T ](?:\d\d|{CLOCK})(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?"
+)
+DECIMAL = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+NUMBER_TYPES = (bool, int, float, Decimal, np.bool_, np.integer, np.floating)
+# What a column of objects holds, by the types of its values. NumPy counts durations
+# among integers, so they come first.
+KINDS: tuple[tuple[str, tuple[type, ...]], ...] = (
+    (DURATIONS, (timedelta, np.timedelta64)),
+    (NUMBERS, NUMBER_TYPES),
+    (DATES, (date, np.datetime64)),
+    (TIMES, (time,)),
+)
+NAMES = (str, Enum, date, time, *NUMBER_TYPES)  # that may be mixed as categories
+
+
+class Cells(NamedTuple):
+    """Values of one column."""
+
+    kind: str
+    values: NDArray[Any]  # (n,) numbers, or codes of texts; NaN or −1: missing
+    texts: tuple[str, ...] = ()  # sorted
+    is_declared: bool = False  # whether its type says that it holds categories
+
+    @property
+    def gaps(self) -> NDArray[np.bool_]:
+        """Where values are missing (n,)."""
+        return self.values < 0 if self.kind == TEXTS else np.isnan(self.values)
+
+
+def read_cells(series: Any, kind: str | None = None) -> Cells:
+    """Read a column by the rules above, or as the kind that it had in training."""
+    found = _read(series, as_texts=kind == TEXTS)
+    if kind in (None, found.kind):
+        return found
+    if found.gaps.all():
+        return Cells(str(kind), np.full(len(found.values), np.nan))
+    strange = [text for text in found.texts if not DECIMAL.fullmatch(text)]
+    if kind == NUMBERS and found.kind == TEXTS and not strange:
+        return parse_numbers(found)
+    example = f" such as {strange[0][:40]!r}" if strange else ""
+    raise ValueError(
+        f"X column {series.name!r} must hold {kind}, as in fit: got "
+        f"{found.kind}{example}."
+    )
+
+
+def _read(series: Any, *, as_texts: bool) -> Cells:
+    name, kind = series.name, series.dtype
+    if as_texts or kind in (nw.Categorical, nw.Enum):
+        return code_texts(series.to_list(), is_declared=True)
+    if kind == nw.Boolean or kind.is_numeric():
+        return Cells(NUMBERS, column_floats(series))
+    if kind in (nw.Date, nw.Datetime, nw.Duration):
+        array = series.to_numpy()
+        if array.dtype.kind == "M":
+            return Cells(DATES, _days_of_dates(array))
+        if array.dtype.kind == "m":
+            return Cells(DURATIONS, _days_of_durations(array))
+    values = series.to_list()
+    if kind != nw.String:
+        types = {type(value) for value in values if not is_missing(value)}
+        if not types:
+            return Cells(NUMBERS, np.full(len(values), np.nan))
+        for one, members in KINDS:
+            if all(issubclass(found, members) for found in types):
+                return Cells(one, _object_values(name, one, values))
+        strange = [found for found in types if not issubclass(found, NAMES)]
+        if strange:
+            raise ValueError(
+                f"X column {name!r} must hold numbers, text, booleans, dates or "
+                f"durations: got values of type {min(t.__name__ for t in strange)}. "
+                "Convert the column, or drop it."
+            )
+    return parse_dates(code_texts(values))
+
+
+def code_texts(values: Sequence[Any], *, is_declared: bool = False) -> Cells:
+    """Codes of values by their spelling."""
+    plain: Iterable[Any] = values
+    try:
+        plain = dict.fromkeys(values)  # spell each once
+    except TypeError:  # not hashable
+        values = plain = [repr(value) for value in values]
+    if len({type(value) for value in plain}) > 1 + any(map(is_missing, plain)):
+        # Equal values of different types, such as 1 and True, are spelled differently.
+        values = [None if is_missing(value) else spell_value(value) for value in values]
+        plain = dict.fromkeys(values)
+    spelled = {v: None if is_missing(v) else spell_value(v) for v in plain}
+    texts = tuple(sorted({text for text in spelled.values() if text is not None}))
+    place: dict[str | None, int] = {text: code for code, text in enumerate(texts)}
+    codes = {value: place.get(text, -1) for value, text in spelled.items()}
+    coded = np.fromiter(map(codes.__getitem__, values), np.intp, len(values))
+    return Cells(TEXTS, coded, texts, is_declared)
+
+
+def spell_value(value: Any) -> str:
+    """A category as Arrow writes it: whole numbers without point, truth in small."""
+    if isinstance(value, bool | np.bool_):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.name if isinstance(value, Enum) else str(value)
+
+
+def _object_values(name: str, kind: str, values: list[Any]) -> Array:
+    """Numbers of a column of objects that are all of one kind."""
+    known = [None if is_missing(value) else value for value in values]
+    if kind == DATES:
+        return _days_of_dates(np.array([_in_utc(v) for v in known], "datetime64[s]"))
+    if kind == DURATIONS:
+        return _days_of_durations(np.array(known, "timedelta64[us]"))
+    if kind == TIMES:
+        return np.array([np.nan if v is None else _days_of_time(v) for v in known])
+    try:
+        numbers = np.array([np.nan if v is None else float(v) for v in known])
+    except OverflowError:  # integers of Python have no limit
+        numbers = np.array([2.0 * LARGEST_VALUE])
+    refuse_infinite(numbers, name)
+    return numbers
+
+
+def _in_utc(value: Any) -> Any:
+    """Date without time zone, which NumPy does not know."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
+
+
+def _days_of_dates(dates: np.ndarray) -> Array:
+    seconds = dates.astype("datetime64[s]")
+    days = seconds.astype(np.int64).astype(np.float64) / DAY
+    return np.where(np.isnat(seconds), np.nan, days)
+
+
+def _days_of_durations(durations: np.ndarray) -> Array:
+    return np.asarray(durations / np.timedelta64(1, "s") / DAY, dtype=np.float64)
+
+
+def _days_of_time(value: time) -> float:
+    minutes = 60.0 * value.hour + value.minute
+    return (60.0 * minutes + value.second + value.microsecond / 1e6) / DAY
+
+
+# Texts that mean something else.
+
+
+def parse_dates(cells: Cells) -> Cells:
+    """Dates or times of day, if all texts are; else the same cells."""
+    kind = texts_kind(cells.texts)
+    if kind == TEXTS:
+        return cells
+    if kind == TIMES:
+        days = [_days_of_time(time.fromisoformat(text)) for text in cells.texts]
+    else:
+        parsed = [_in_utc(datetime.fromisoformat(text)) for text in cells.texts]
+        days = _days_of_dates(np.array(parsed, "datetime64[s]")).tolist()
+    return _replace_texts(cells, kind, days)
+
+
+def texts_kind(texts: Sequence[str]) -> str:
+    """Whether all texts are ISO dates, or times of day, or just text."""
+    matches = [ISO_DATE.fullmatch(text) for text in texts[:1]]
+    read: Any = datetime
+    if not texts or (matches == [None] and not ISO_TIME.fullmatch(texts[0])):
+        return TEXTS
+    if matches != [None]:
+        matches = [ISO_DATE.fullmatch(text) for text in texts]
+        zones = {match is not None and match["zone"] is not None for match in matches}
+        if None in matches or len(zones) > 1:  # local times beside those of a zone
+            return TEXTS
+    elif all(map(ISO_TIME.fullmatch, texts)):
+        read = time
+    else:
+        return TEXTS
+    try:
+        for text in texts:
+            read.fromisoformat(text)
+    except ValueError:  # no such day
+        return TEXTS
+    return DATES if read is datetime else TIMES
+
+
+def parse_numbers(cells: Cells) -> Cells:
+    """Numbers of texts that all are numbers."""
+    return _replace_texts(cells, NUMBERS, [float(text) for text in cells.texts])
+
+
+def _replace_texts(cells: Cells, kind: str, numbers: Sequence[float]) -> Cells:
+    return Cells(kind, np.array([*numbers, np.nan])[cells.values])
+
+
+# Names of features.
+
+# A column in the name of a feature; in backticks, if its name has other parts as well.
+SOURCE = r"`[^`]*`[^=]*|[^`=][^=]*"
+READS_AS = re.compile(r"|`.*|.*=.*|.+~[1-9]\d*", re.DOTALL)
+
+
+def quote_name(name: str) -> str:
+    """Name in backticks, as R writes names that could mean something else."""
+    return f"`{name.replace('`', chr(39))}`"
+
+
+def find_name(name: Any, known: Collection[Any]) -> Any:
+    """Name of a column among names of features, where it may be in backticks."""
+    quoted = quote_name(name) if isinstance(name, str) else name
+    return quoted if quoted in known else name
+
+
+def show_name(name: str) -> str:
+    """Name of a column among features; in backticks, if it could be read otherwise."""
+    return quote_name(name) if READS_AS.fullmatch(name) else name
