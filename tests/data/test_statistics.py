@@ -16,6 +16,7 @@ from priormtl.data import (
     TaskOrder,
     TaskStatistics,
     check_min_rows,
+    check_statistics,
     from_columns,
     from_labels,
     large_tasks,
@@ -151,7 +152,7 @@ def test_tasks_without_their_rows(kept):
         summarize(np.eye(4), np.arange(8.0).reshape(4, 2)),
     ):
         found = whole.only(tasks)
-        found.check_shapes()
+        check_statistics(found)
         assert found.tasks == whole.tasks
         for name in ("weight", "x_mean", "y_mean", "xy", "yy"):
             array = getattr(found, name)
