@@ -316,15 +316,11 @@ class TaskStatistics:
             tasks = tasks_from_plain(settings)
             features = settings["features"] and tuple(settings["features"])
             encoding = read_encoding(settings.get("encoding"), features)
-            known = {"tasks": tasks, "features": features, "encoding": encoding}
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-            raise ModelFileError(f"{path} does not hold task statistics.") from None
-        if arrays.keys() != {*PLAIN, "xx"}:
-            raise ModelFileError(f"{path} does not hold task statistics.")
-        try:
-            return cls(**arrays, **known)
-        except ValueError as error:
-            raise ModelFileError(f"{path}: {error}") from None
+            return cls(**arrays, tasks=tasks, features=features, encoding=encoding)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ModelFileError(
+                f"{path} does not hold task statistics: {error}"
+            ) from None
 
 
 def align_tasks(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:

@@ -97,6 +97,7 @@ def _check_shapes(s: "TaskStatistics") -> None:
             raise ValueError(f"{name} must differ: {twice!r} comes twice.")
 
 
+@np.errstate(all="ignore")
 def _check_matrices(s: "TaskStatistics") -> None:
     xx, squares = s.xx, s.squared_deviations()
     valid = np.isfinite(squares) & (squares >= 0)
