@@ -608,9 +608,11 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         if reset:
             validate_data(self, X, reset=True, skip_check_array=True)
             return frame
-        for name in (*find_task_columns(self.task, frame.columns), *self.columns_):
-            if name not in frame.columns:
-                raise absent_name("X lacks the column", name, frame.columns)
+        names = frame.columns  # asking the frame again takes a time that grows with it
+        present = set(names)
+        for name in (*find_task_columns(self.task, names), *self.columns_):
+            if name not in present:
+                raise absent_name("X lacks the column", name, names)
         return frame
 
     def _tasks(self, frame: nw.DataFrame[Any]) -> Any:

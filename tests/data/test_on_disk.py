@@ -15,6 +15,7 @@ from priormtl.data import (
     StreamedMoments,
     TaskStatistics,
     align_tasks,
+    check_statistics,
     condense,
     on_disk,
     summarize,
@@ -182,7 +183,7 @@ def test_products_with_few_rows_read_these_rows_only():
     holes[:, [0, 1, 2, 4, 6], :] = np.nan
     P = random_coef(held.shape)
     P[[0, 1, 2, 4, 6]] = 0.0
-    found = StreamedMoments.of(replace(held, xx=holes)).gram_product(P)
+    found = StreamedMoments.of(held.derive(xx=holes)).gram_product(P)
     np.testing.assert_allclose(found, held.gram_product(P), rtol=1e-9, atol=1e-9)
 
 
@@ -296,7 +297,7 @@ def without_sizes(statistics):
 def test_sums_on_disk_have_all_that_statistics_have(tmp_path):
     held, mapped = halves(tmp_path)
     expected, found = held[0] + held[1], mapped[0] + mapped[1]
-    found.check_shapes()
+    check_statistics(found)
     assert repr(found) == repr(expected)
     assert without_sizes(found) == without_sizes(expected)
     P, some = random_coef(expected.shape), np.array([4, 0])

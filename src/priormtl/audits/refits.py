@@ -69,8 +69,7 @@ def downweight_tasks(data: Any, tasks: Index) -> TaskData | TaskStatistics:
     factor[tasks] = OUTLIER_WEIGHT
     if isinstance(data, TaskData):
         return replace(data, weight=data.weight * data.spread(factor))
-    return replace(
-        data,
+    return data.derive(
         weight=data.weight * factor,
         xx=data.gram() * factor[:, np.newaxis, np.newaxis],
         xy=data.xy * factor[:, np.newaxis],

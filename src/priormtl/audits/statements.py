@@ -252,6 +252,7 @@ class Variances:
             moments.yy * factor,
             moments.tasks,
             moments.features,
+            check=False,
         )
         return replace(self, moments=statistics)
 

@@ -83,3 +83,4 @@ from priormtl.data.tasks import (
     strata_of,
     to_tasks,
 )
+from priormtl.data.validating import check_statistics

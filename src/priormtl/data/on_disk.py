@@ -292,8 +292,7 @@ class StreamedMoments:
         return part / self.scale / self.scale[:, np.newaxis]
 
     def _hold(self) -> "TaskStatistics":
-        return replace(
-            self.statistics,
+        return self.statistics.derive(
             x_mean=self.x_mean,
             xx=self.gram(),
             xy=self.xy,

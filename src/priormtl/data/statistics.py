@@ -7,8 +7,8 @@ For disjoint sets a and b of rows, with weights w and means μ, Chan, Golub and 
 
 import os
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from dataclasses import InitVar, dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from priormtl.data.encoding import Encoding, read_encoding
 from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
 from priormtl.data.moments import CentredRows
 from priormtl.data.on_disk import MappedGrams
+from priormtl.data.validating import as_arrays, check_statistics
 from priormtl.exceptions import ModelFileError
 from priormtl.tables import build_table, spell_number, to_notebook
 
@@ -62,15 +63,31 @@ class TaskStatistics:
     is_mapped: bool = field(init=False, repr=False)
     size: int = field(init=False, repr=False)  # entries that ``gram_product`` reads
     gram_size: int = field(init=False, repr=False)  # entries of ``gram``
+    # False for what this package summed itself, see ``derive``.
+    check: InitVar[bool] = True
 
     rows_per_task: ClassVar[None] = None  # samples are gone
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, check: bool) -> None:
+        if check:
+            self.__dict__.update(as_arrays(self))
+        # Values are frozen: what was checked, or summed by us, stays as it is.
+        for name in (*PLAIN, "xx"):
+            array = self.__dict__[name]
+            if isinstance(array, np.ndarray) and array.flags.writeable:
+                self.__dict__[name] = array = array.view()
+                array.flags.writeable = False
         size, shared = int(self.xx.size), len(self.xx) < len(self.tasks)
         mapped = isinstance(self.xx, np.memmap | MappedGrams) and not shared
         shape = int(self.x_mean.shape[1]), len(self.tasks)
         known = {"is_shared": shared, "is_mapped": mapped, "shape": shape}
         self.__dict__.update(known, size=size, gram_size=size)
+        if check:
+            check_statistics(self)
+
+    def derive(self, **changes: Any) -> Self:
+        """Same with other values that this package computed: they are not checked."""
+        return replace(self, check=False, **changes)
 
     def gram(self) -> Array:
         """Centred XᵀX of each task, or one for all; read-only."""
@@ -185,8 +202,7 @@ class TaskStatistics:
             xx = self.xx.restrict(features)
         else:
             xx = np.asarray(self.xx)[:, features[:, np.newaxis], features]
-        return replace(
-            self,
+        return self.derive(
             x_mean=self.x_mean[:, features],
             xx=xx,
             xy=self.xy[:, features],
@@ -201,8 +217,7 @@ class TaskStatistics:
             xx = self.xx.rescale(scale)
         else:
             xx = np.asarray(self.xx) / scale / scale[:, np.newaxis]
-        return replace(
-            self,
+        return self.derive(
             x_mean=self.x_mean / scale,
             xx=xx,
             xy=self.xy / scale,
@@ -211,7 +226,7 @@ class TaskStatistics:
 
     def shift(self, centre: Array) -> Self:
         """Features less ``centre`` (d,)."""
-        return replace(self, x_mean=self.x_mean - centre, encoding=None)
+        return self.derive(x_mean=self.x_mean - centre, encoding=None)
 
     def lower(self, level: Array) -> Self:
         """Targets less ``level`` (m,)."""
@@ -236,7 +251,7 @@ class TaskStatistics:
         if not (alike and a.tasks == b.tasks):
             tasks = merge_tasks(a.tasks, b.tasks)
             a, b = _align(a, tasks), _align(b, tasks)
-        return replace(_merge_aligned(a, b), encoding=encoding)
+        return _merge_aligned(a, b).derive(encoding=encoding)
 
     def __radd__(self, other: object) -> "TaskStatistics":
         """``sum`` begins with 0."""
@@ -255,8 +270,7 @@ class TaskStatistics:
             xx = np.asarray(self.xx) * float(tasks.all())
         else:
             xx = np.where(each[:, :, np.newaxis], np.asarray(self.xx), 0.0)
-        return replace(
-            self,
+        return self.derive(
             weight=self.weight * one,
             x_mean=np.where(each, self.x_mean, 0.0),
             y_mean=self.y_mean * one,
@@ -306,27 +320,17 @@ class TaskStatistics:
             tasks = tasks_from_plain(settings)
             features = settings["features"] and tuple(settings["features"])
             encoding = read_encoding(settings.get("encoding"), features)
-            loaded = cls(**arrays, tasks=tasks, features=features, encoding=encoding)
-            loaded.check_shapes()
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-            raise ModelFileError(f"{path} does not hold task statistics.") from None
-        return loaded
-
-    def check_shapes(self) -> None:
-        d, m = self.shape
-        shapes = (m,), (m, d), (m,), (m, d), (m,), (len(self.xx), d, d)
-        arrays = [*(getattr(self, name) for name in PLAIN), self.xx]
-        pairs = zip(arrays, shapes, strict=True)
-        fits = all(a.shape == shape and a.dtype == np.float64 for a, shape in pairs)
-        known = len(self.features or range(d)) == d
-        if not (fits and known and len(self.xx) in (1, m)):
-            raise ValueError("arrays of wrong shape")
+            return cls(**arrays, tasks=tasks, features=features, encoding=encoding)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ModelFileError(
+                f"{path} does not hold task statistics: {error}"
+            ) from None
 
 
 def align_tasks(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
     """Same statistics over ``tasks``, in this order; absent tasks get weight zero."""
     if part.tasks == tasks:
-        return replace(part, tasks=tasks)  # these may declare an order
+        return part.derive(tasks=tasks)  # these may declare an order
     return _align(part, tasks)
 
 
@@ -342,15 +346,14 @@ def _align(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:
     else:
         xx = np.broadcast_to(part.gram(), (m, d, d))
     if part.tasks == tasks:
-        return replace(part, xx=xx)
+        return part.derive(xx=xx)
 
     def take(values: Array) -> Array:
         taken = np.zeros((len(tasks), *values.shape[1:]))
         taken[present] = values[source[present]]
         return taken
 
-    return replace(
-        part,
+    return part.derive(
         weight=take(part.weight),
         x_mean=take(part.x_mean),
         y_mean=take(part.y_mean),
@@ -384,8 +387,7 @@ def _merge_aligned(a: TaskStatistics, b: TaskStatistics) -> TaskStatistics:
         # Task by task: the outer products of all would be as large as the sum.
         for total, left, right in zip(xx, spread, x_gap[one], strict=True):
             np.add(total, np.outer(left, right), out=total)
-    return replace(
-        a,
+    return a.derive(
         weight=weight,
         x_mean=share_a[:, np.newaxis] * a.x_mean + share_b[:, np.newaxis] * b.x_mean,
         y_mean=share_a * a.y_mean + share_b * b.y_mean,

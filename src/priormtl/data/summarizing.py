@@ -9,7 +9,6 @@ formula. So rows are read from memory once, and Gram matrices written once.
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -82,7 +81,7 @@ def to_device(data: TaskData | TaskStatistics, name: Any, *, rows: bool = False)
     if isinstance(data, TaskStatistics):
         if isinstance(data.xx, DeviceGrams) and data.xx.device == device:
             return data
-        return replace(data, xx=DeviceGrams.of(data.xx, device))
+        return data.derive(xx=DeviceGrams.of(data.xx, device))
     if isinstance(data, DeviceRows) and rows:
         return data
     stacked = isinstance(data, StackedRows) and not issparse(data.X)
@@ -111,6 +110,7 @@ def summarize_rows(X: Any, data: Any, device: Any) -> TaskStatistics:
         found.yy,
         data.tasks,
         data.features,
+        check=False,
     )
 
 
@@ -240,13 +240,14 @@ def summarize_tasks(data: TaskData) -> TaskStatistics:
             one.yy,
             data.tasks,
             data.features,
+            check=False,
         )
     if isinstance(data, StackedRows) and not issparse(data.X):
         joined = task_products(data.X, data.y, data.weight, data.starts)
     else:
         parts = [_one_task(centred_products(*data.rows_of(i))) for i in range(m)]
         joined = Products(*map(np.concatenate, zip(*parts, strict=True)))
-    return TaskStatistics(*joined, data.tasks, data.features)
+    return TaskStatistics(*joined, data.tasks, data.features, check=False)
 
 
 class Products(NamedTuple):

@@ -83,13 +83,15 @@ def open_files(source: Any, dialect: Dialect = Dialect()) -> tuple[Any, str]:  #
         form = _csv(read_dialect(files.system, files.paths[0], dialect))
     base = files.base
     try:
-        return ds.dataset(
+        found = ds.dataset(
             files.paths,
             format=form,
             filesystem=files.system,
             partitioning=None if base is None else ds.partitioning(flavor="hive"),
             partition_base_dir=base,
-        ), files.name
+        )
+        _ = found.schema.names  # decoded here
+        return found, files.name
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise unreadable(files.paths[0], error) from None
 
@@ -303,6 +305,10 @@ def unreadable(file: str, error: Exception, names: Sequence[str] = ()) -> DataFi
     repeated = REPEATED.search(str(error))
     if repeated is not None:
         return repeated_name(file, repeated["name"])
+    if isinstance(error, UnicodeError):
+        return DataFileError(
+            f"{file} must be text in UTF-8: its column names are not; save it as UTF-8."
+        )
     lines = str(error).splitlines() or [type(error).__name__]
     # Arrow names the file up to twice before it gives the reason.
     reason = lines[0].split(f"'{file}': ")[-1]

@@ -137,10 +137,8 @@ class Partial:
         whole = len(kept) == len(self.centre)
         encoding = None if schema is None else self.layout.encoding(schema)
         return tuple(
-            replace(
-                part if whole else part.restrict(kept),
-                features=names,
-                encoding=encoding,
+            (part if whole else part.restrict(kept)).derive(
+                features=names, encoding=encoding
             )
             for part in self.parts
         )
@@ -158,7 +156,7 @@ def _extend(partial: Partial, layout: Layout) -> Partial:
         x_mean, xy, xx = np.zeros((m, d)), np.zeros((m, d)), np.zeros((m, d, d))
         x_mean[:, new], xy[:, new] = part.x_mean, part.xy
         xx[:, new[:, np.newaxis], new] = part.gram()
-        parts.append(replace(part, x_mean=x_mean, xy=xy, xx=xx))
+        parts.append(part.derive(x_mean=x_mean, xy=xy, xx=xx))
     centre = np.zeros(d)
     centre[new] = partial.centre
     # Columns without missing values so far: their mean fills those of the other side.
@@ -185,7 +183,7 @@ def _recentre(partial: Partial, centre: Array) -> Partial:
         xy[:, slots] += step * xy[:, marks]
         xx[:, slots, :] += step[:, np.newaxis] * xx[:, marks, :]
         xx[:, :, slots] += step * xx[:, :, marks]
-        parts.append(replace(part, x_mean=x_mean, xy=xy, xx=xx))
+        parts.append(part.derive(x_mean=x_mean, xy=xy, xx=xx))
     return replace(partial, parts=tuple(parts), centre=centre)
 
 
@@ -287,10 +285,15 @@ def _build(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Partial:
     xx[:, :, columns, rows] = arrays["xx"]
     parts = tuple(
         data.TaskStatistics(
-            **{name: arrays[name][i] for name in PLAIN}, xx=xx[i], tasks=tasks
+            **{name: arrays[name][i] for name in PLAIN},
+            xx=xx[i],
+            tasks=tasks,
+            check=False,
         )
         for i in range(k)
     )
+    for part in parts:
+        data.check_statistics(part, matrices=False)
     return Partial(
         parts,
         layout,

@@ -141,8 +141,9 @@ class Schema:
             raise ValueError(
                 "a table needs features besides its task and target: got none."
             )
+        present = set(names)
         for name in (*found, *(self.categories or {})):
-            if name not in names:
+            if name not in present:
                 raise unknown_name("column", name, names)
         return tuple(found)
 

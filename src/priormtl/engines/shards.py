@@ -443,11 +443,15 @@ def _build(
             for k in range(folds)
         ]
     parts = tuple(
-        data.TaskStatistics(**own, tasks=tasks, features=features, encoding=encoding)
+        data.TaskStatistics(
+            **own, tasks=tasks, features=features, encoding=encoding, check=False
+        )
         for own in by_fold
     )
     for part in parts:
-        part.check_shapes()
+        data.check_statistics(part, matrices=False)
+    if arrays["counts"].dtype.kind != "i" or np.any(arrays["counts"] < 0):
+        raise ValueError("counts must be whole numbers of at least 0")
     counts = dict(zip(tasks, arrays["counts"].tolist(), strict=True))
     categories = {name: tuple(v) for name, v in settings["categories"].items()}
     rows, dropped = int(settings["rows"]), int(settings["dropped"])

@@ -46,6 +46,7 @@ from priormtl.exceptions import DataFileError, unknown_name
 
 SMALL_ROWS = 10_000  # tables with more rows have even folds by chance
 SMALL_CELLS = 2**22  # that are held in memory to deal them: 32 MB
+MOST_COLUMNS = 50_000  # Arrow and curves need milliseconds for each
 PREFETCHED = 2  # batches that Arrow decodes in advance
 
 Item = TypeVar("Item")
@@ -91,11 +92,18 @@ class Source:
         return place >= 0 and is_textual(self.dataset.schema.field(place).type)
 
     def wanted(self, schema: Schema) -> Wanted:
+        names = self.columns
         with naming(self.name):
             for name in schema.drop:
-                if name not in self.columns:
-                    raise unknown_name("column", name, self.columns)
-            return schema.wanted(self.columns)
+                if name not in names:
+                    raise unknown_name("column", name, names)
+            wanted = schema.wanted(names)
+            if len(wanted.columns) > MOST_COLUMNS:
+                raise ValueError(
+                    f"at most {MOST_COLUMNS:,} columns can be read at a time: got "
+                    f"{len(wanted.columns):,}; choose some of them as features."
+                )
+            return wanted
 
     def pieces(self, schema: Schema, batch_rows: int | None = None) -> Iterator[Piece]:
         pieces = self.read(self.wanted(schema), batch_rows)
@@ -174,15 +182,16 @@ class Source:
                 f"{file} must have the columns of {self.name}: it {verb} {differing}; "
                 "correct it, move it away, or name the features."
             )
+        fields = list(own)
         if isinstance(getattr(fragment, "format", None), ds.CsvFileFormat):
             # Types are inferred from the first rows of a CSV file; fractions may
             # follow.
-            for i, field in enumerate(own):
+            for i, field in enumerate(fields):
                 narrow = pa.types.is_integer(field.type) or pa.types.is_null(field.type)
                 if narrow and field.name not in wanted.exact:
-                    own = own.set(i, pa.field(field.name, pa.float64()))
+                    fields[i] = pa.field(field.name, pa.float64())
         # The metadata that pandas writes holds the order of categories.
-        return pa.schema([*own, *outside], metadata=own.metadata)
+        return pa.schema([*fields, *outside], metadata=own.metadata)
 
 
 def open_source(

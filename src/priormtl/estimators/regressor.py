@@ -12,6 +12,7 @@ from priormtl._arrays import Array
 from priormtl.data import (
     TaskStatistics,
     as_frame,
+    check_statistics,
     lives_on_device,
     read_targets,
     statistics_pay,
@@ -401,6 +402,8 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
                 f"statistics must be TaskStatistics: got {type(statistics).__name__}; "
                 "make them with summarize(X, y, task)."
             )
+        # All but what lies on disk was checked as it was made.
+        check_statistics(statistics, matrices=statistics.is_mapped)
         with unchanged_on_error(self):
             self._targets_are_columns = False
             self._fit_statistics(statistics)

@@ -13,7 +13,7 @@ from sklearn.model_selection import check_cv
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.checks import check_count, check_strengths
-from priormtl.data import Table, TaskData, TaskStatistics
+from priormtl.data import Table, TaskData, TaskStatistics, check_statistics
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.problem import Problem
 from priormtl.selection import (
@@ -89,6 +89,8 @@ def check_parts(parts: Any) -> None:
             f"{[type(part).__name__ for part in parts][:8]}; make them with "
             "summarize(X, y, task)."
         )
+    for part in parts:
+        check_statistics(part, matrices=part.is_mapped)
 
 
 # Scorers of scikit-learn as scores of held-out rows.

@@ -197,7 +197,7 @@ def _check_number(path: str, line: int, what: str, value: Any) -> float:
 
 def _label(text: Any) -> Any:
     """Label of a task; texts that spell whole numbers are numbers."""
-    spells = isinstance(text, str) and re.fullmatch(r"0|-?[1-9]\d*", text)
+    spells = isinstance(text, str) and re.fullmatch(r"0|-?[1-9]\d{0,99}", text)
     return int(text) if spells else text
 
 
@@ -217,13 +217,19 @@ def _check_weight(path: str, line: int, value: Any) -> float:
 
 # TOML. Its parser does not tell lines, so that names are found again in the text.
 
-BARE, BASIC, LITERAL = r"[\w-]+", r'"(?:\\.|[^"\\\n])*"', r"'[^'\n]*'"
+# No part is tried from the middle of a name, and texts that nobody closed end with
+# their line or with the file: so time stays linear.
+BARE = r"(?<![\w-])[\w-]++"
+BASIC, LITERAL = r'"(?:\\.|[^"\\\n])*+(?:"|\\?$)', r"'[^'\n]*+(?:'|$)"
 NAME = f"(?:{BARE}|{BASIC}|{LITERAL})"
-BELOW = rf"(?:[ \t]*\.[ \t]*{NAME})*[ \t]*"  # as in similar.weight
+MOST_PARTS = 20  # of a name such as near.value
+BELOW = rf"(?:[ \t]*\.[ \t]*{NAME}){{0,{MOST_PARTS}}}[ \t]*"
+SHORT = rf"(?:{BARE}|\"[^\"\n]{{0,99}}\"|'[^'\n]{{0,99}}')"
+LONG_NAME = re.compile(rf"(?:{SHORT}[ \t]*\.[ \t]*){{{MOST_PARTS + 1}}}")
 # Remarks and texts of several lines come first, since they may hold all the rest.
 TOKEN = re.compile(
     r"(?P<skipped>#[^\n]*)"
-    r'|(?P<long>"""(?s:\\.|[^\\])*?"""+|\'\'\'(?s:.)*?\'\'\'+)'
+    r'|(?P<long>"""(?s:\\.|[^\\])*?(?:"""+|\\?\Z)|\'\'\'(?s:.)*?(?:\'\'\'+|\Z))'
     rf"|^[ \t]*\[\[?[ \t]*(?P<head>{NAME}){BELOW}\]\]?[ \t]*(?=#|\r?$)"
     rf"|(?P<key>{NAME})(?={BELOW}=)"
     rf"|(?P<text>{BASIC}|{LITERAL})"
@@ -329,11 +335,20 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _read_toml(path: str, text: str) -> Iterator[Relation]:
+    long = LONG_NAME.search(text)  # the parser takes a time that is quadratic in them
+    if long is not None:
+        line = text.count("\n", 0, long.start()) + 1
+        words = f"names must have at most {MOST_PARTS} parts between dots."
+        raise _wrong(path, line, words)
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         line, reason = line_of_fault(text, error)
         raise _wrong(path, line, f"this is not TOML: {reason}.") from None
+    except RecursionError:
+        raise DataFileError(f"{path}: its brackets are nested too deeply.") from None
+    except ValueError:
+        raise DataFileError(f"{path}: a number has too many digits.") from None
     places = find_tables(text)
     for kind, tables in content.items():
         line = _find_place(places, kind).line

@@ -154,6 +154,8 @@ def _leave_zero(stage: Problem, state: NuclearNewtonState) -> NuclearNewtonState
     along = (U * s) @ V.T
     curvature = float(np.vdot(along, state.quadratic.multiply(along)) / (s @ s))
     curvature = curvature if curvature > 0 else state.quadratic.curvature_bound
+    if not curvature > 0:  # nothing depends on P: the gradient is rounding
+        return replace(state, factors=Factors(U[:, :0], s[:0], V[:, :0]))
     factors = Factors(U, s / curvature, V)
     norm = float(factors.s.sum())
     point = stage.at(along / curvature, near=state.point, norm=norm)

@@ -17,6 +17,8 @@ def test_compiles_without_a_place_for_the_cache(monkeypatch):
         return numba.njit(**options)
 
     # Only for the module under test: Numba itself decorates when it is first used.
-    monkeypatch.setattr(compiling, "numba", SimpleNamespace(njit=refuse_cache))
+    config = SimpleNamespace(DISABLE_JIT=False)
+    fake = SimpleNamespace(njit=refuse_cache, config=config)
+    monkeypatch.setattr(compiling, "numba", fake)
     assert compiling.compiled(lambda x: x + 1)(2) == 3
     assert seen == [True, False]

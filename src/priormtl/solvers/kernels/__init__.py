@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
 
 OPTIONS: dict[str, Any] = {
     "fastmath": {"contract", "reassoc", "nsz"},
@@ -25,8 +26,11 @@ def compiled(
 ) -> Callable[..., Any]:
     """Compile at the first call; cache the machine code on disk if possible.
 
-    Sums may be reordered for speed, in the same way at every call.
+    Sums may be reordered for speed, in the same way at every call. With
+    ``NUMBA_DISABLE_JIT=1`` the function runs as it is, to debug it.
     """
+    if numba.config.DISABLE_JIT:
+        return np.errstate(all="ignore")(function)  # machine code does not warn either
     # References to arrays are counted only where new ones are made.
     options = OPTIONS | options | {"_nrt": allocates}
     try:

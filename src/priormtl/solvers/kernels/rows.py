@@ -601,8 +601,13 @@ def update_if_constrained(
 def update_constrained(
     row: Any, x: Array, slope: Array, guess: float, work: Array
 ) -> tuple[bool, float]:
-    """``update_if_constrained``; compiled only for systems that have constraints."""
-    raise NotImplementedError("only compiled loops call it")
+    """``update_if_constrained``; compiled only for systems that have constraints.
+
+    This body is what runs where Numba is disabled, and what the choice below compiles.
+    """
+    if row.sign is None:
+        return False, -1.0
+    return update_if_constrained(row, x, slope, guess, work)
 
 
 # The annotations of a chooser and of what it chooses differ: hence strict=False.
@@ -617,7 +622,7 @@ def _choose_update(row: Any, x: Any, slope: Any, guess: Any, work: Any) -> Any:
 
 def take_sign(sign: Any, j: int) -> Any:
     """Sign of row ``j``; None where no row is constrained."""
-    raise NotImplementedError("only compiled loops call it")
+    return None if sign is None else sign[j]
 
 
 @overload(take_sign, strict=False)
