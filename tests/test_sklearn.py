@@ -27,7 +27,7 @@ from priormtl import (
     MultiTaskRegressorCV,
 )
 from priormtl.datasets import make_related_tasks
-from priormtl.splines import SplineFeatures
+from priormtl.estimators.spline_features import SplineFeatures
 from wrong_checks import list_wrong_checks
 
 

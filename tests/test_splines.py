@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from priormtl import FeaturePrior, MultiTaskRegressor, SplineFeatures
-from priormtl.splines import wiggles_of
+from priormtl.design import Design
 
 
 def column(n=200, seed=0):
@@ -105,7 +105,7 @@ def test_bad_input_is_named(settings, table, match):
 
 
 def test_names_tell_which_features_are_wiggles():
-    assert wiggles_of(["age", "age~1", "b", "age~2", "x~0", "~1"]) == {"age": [1, 3]}
+    assert Design.of_names(["age", "age~1", "b", "age~2", "x~0", "~1"]).wiggles() == {"age": [1, 3]}
 
 
 def sine_rows(n=300, seed=0):

@@ -210,7 +210,7 @@ FORGERIES = {
     "missing setting": lambda s: s["params"].pop("lam"),
     "too few tasks": lambda s: s["fitted"]["tasks"].pop(),
     "task of a strange type": lambda s: s["fitted"].update({"tasks": [{"x": 1}] * 3}),
-    "features": lambda s: s["fitted"].update({"features": ["a"]}),
+    "features": lambda s: s["fitted"].update({"design": ["a"]}),
     "class type": lambda s: s["fitted"].update({"class_dtype": "O,O"}),
     "classes": lambda s: s["fitted"]["classes"].pop(),
     "prior": lambda s: s["params"].update({"feature_prior": [{"part": "code"}]}),

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
         MultiTaskClassifierCV,
         MultiTaskRegressor,
         MultiTaskRegressorCV,
+        SplineFeatures,
         TaskKFold,
         regularization_path,
+        tabular_model,
     )
     from priormtl.priors import FeaturePrior, TaskPrior
     from priormtl.reports import report
-    from priormtl.splines import SplineFeatures
     from priormtl.storage import load, save
-    from priormtl.tabular import tabular_model
 
 __version__ = "0.2.0"
 
@@ -75,12 +75,11 @@ _FACES = {
     "baselines": "compare",
     "data": "TaskStatistics one_vs_one one_vs_rest stack_tasks summarize",
     "estimators": "CopyFeatures MultiTaskClassifier MultiTaskClassifierCV "
-    "MultiTaskRegressor MultiTaskRegressorCV TaskKFold regularization_path",
+    "MultiTaskRegressor MultiTaskRegressorCV SplineFeatures TaskKFold "
+    "regularization_path tabular_model",
     "priors": "FeaturePrior TaskPrior",
     "reports": "report",
-    "splines": "SplineFeatures",
     "storage": "load save",
-    "tabular": "tabular_model",
 }
 _HOMES = {name: room for room, names in _FACES.items() for name in names.split()}
 

@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
-from priormtl.data import SEPARATOR, Encoding, RawColumn
+from priormtl.data import SEPARATOR
+from priormtl.design import Categories, Design, Line, Term
 from priormtl.estimators.classifier import ClassificationTasks
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.unseen import RowTasks, place_rows
@@ -225,33 +226,32 @@ class _Graph:
 
     def read_features(self, model: LinearMultiTask) -> str:
         """The features (n, d), encoded from columns where a model needs that."""
-        encoding: Encoding | None = getattr(model, "encoding_", None)
-        filled = encoding is not None and encoding.missing == "mean"
-        means = np.full(model.n_features_in_, np.nan)
-        if encoding is not None and filled and encoding.means is not None:
-            means = np.array(encoding.means)
-        columns = () if encoding is None else encoding.columns
-        if all(column.values is None for column in columns):
+        design: Design | None = getattr(model, "design_", None)
+        if design is None or design.is_numeric:
             X = self.accept("X", self.kind, model.n_features_in_)
-            return self._fill(X, means) if filled else X
-        parts, start = list[str](), 0
-        for column in columns:
-            end = start + len(column.features)
-            parts.append(self._read_column(column, means[start:end], filled))
-            start = end
+            fills = (
+                [t.fill for t in design.terms if isinstance(t, Line)] if design else []
+            )
+            known = [np.nan if fill is None else fill for fill in fills]
+            return X if np.isnan(known).all() else self._fill(X, np.array(known))
+        parts = [self._read_term(term) for term in design.terms]
         return self.add("Concat", *parts, axis=1)
 
-    def _read_column(self, column: RawColumn, means: Array, filled: bool) -> str:
-        """Features (n, k) of one raw column."""
-        if column.values is None:
-            name = self.accept(column.name, self.kind)
+    def _read_term(self, term: Term) -> str:
+        """Features (n, k) of one term."""
+        if isinstance(term, Line):
+            name = self.accept(term.source, self.kind)
             part = self.add("Unsqueeze", name, self.constant(np.array([1])))
-            return self._fill(part, means) if filled else part
+            return (
+                part if term.fill is None else self._fill(part, np.array([term.fill]))
+            )
+        assert isinstance(term, Categories)
         # Rows of a table: one per category, zeros for others, means for missing ones.
-        k = len(column.values)
+        k = len(term.values)
+        means = np.full(k, np.nan) if term.fill is None else np.array(term.fill)
         table = np.vstack([np.eye(k), np.zeros(k), means])
-        keys, rows = [*column.values, ""], [*range(k), k + 1]
-        text = self.accept(column.name, TensorProto.STRING)
+        keys, rows = [*term.values, ""], [*range(k), k + 1]
+        text = self.accept(term.source, TensorProto.STRING)
         place = self._look_up(text, "string", keys, rows, k)
         return self.add("Gather", self.number(table), place)
 

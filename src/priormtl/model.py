@@ -39,6 +39,7 @@ from priormtl.data import (
     pooled_scale,
     to_device,
 )
+from priormtl.design import Design
 from priormtl.graphs import Laplacian
 from priormtl.losses import (
     DataFit,
@@ -58,7 +59,6 @@ from priormtl.priors import (
     TaskPrior,
     as_feature_prior,
     as_task_prior,
-    category_column,
     curves_of,
     laplacian,
 )
@@ -155,7 +155,7 @@ class Model:
         if self.standardize:
             scale = pooled_scale(moments)
             # Wiggles of a column keep their sizes, which say how smooth they are.
-            curved = curves_of(self.feature_prior, moments.features or ())
+            curved = curves_of(self.feature_prior, moments.features)
             for wiggles in curved.values():
                 scale[wiggles] = scale[wiggles[0]]
             # Ties of intercepts must not depend on where features have their zero.
@@ -285,22 +285,20 @@ def find_families(
 
     Fixed effects are shrunken where the prior has a ridge.
     """
-    d, names = source.shape[0], source.features or ()
-    labels: list[str | int] = list(range(d))
-    for j, name in enumerate(names):
-        labels[j] = category_column(name) or j
-    for column, positions in curves_of(prior, names).items():
-        for j in positions:
-            labels[j] = f"{column}~"
-    fixed: list[str | int] = [-1] * d
+    d, design = source.shape[0], source.features or Design(())
+    first = np.arange(d)  # of the features that share a variance
+    groups = design.categories() | curves_of(prior, source.features)
+    for positions in groups.values():
+        first[positions] = positions[0]
+    fixed: list[Any] = [-1] * d
     for part in () if prior is None else prior.parts:
         if isinstance(part, Ridge):
             for j, family in zip(part.positions, part.families, strict=True):
-                fixed[j] = family
+                fixed[j] = part.smooth, family
     number: dict[Any, int] = {-1: -1}
     for label in fixed:
         number.setdefault(label, len(number) - 1)
-    deviations = np.unique([str(label) for label in labels], return_inverse=True)[1]
+    deviations = np.unique(first, return_inverse=True)[1]
     deviations[list(common)] = COMMON
     return Families(deviations, np.array([number[label] for label in fixed]))
 

@@ -13,7 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl.archive import read_archive, write_archive
-from priormtl.data import from_plain, read_encoding, to_plain
+from priormtl.data import from_plain, to_plain
+from priormtl.design import Design
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
 from priormtl.estimators.cross_validated import (
     STRUCTURE,
@@ -24,7 +25,9 @@ from priormtl.estimators.cross_validated import (
 from priormtl.estimators.intervals import Calibration
 from priormtl.estimators.linear import DEVIATIONS, LinearMultiTask, task_array
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
+from priormtl.estimators.stacked import StackedClassifier, StackedRegressor, Trees
 from priormtl.estimators.summary import target_variance
+from priormtl.estimators.tabular import TableFeatures, TabularPipeline
 from priormtl.estimators.uncertainty import StandardErrors
 from priormtl.exceptions import ModelFileError
 from priormtl.metrics import Reliability
@@ -36,14 +39,6 @@ from priormtl.selection import (
     SearchResult,
     Structure,
     search_attributes,
-)
-from priormtl.splines import Curves
-from priormtl.stacking import StackedClassifier, StackedRegressor, Trees
-from priormtl.tabular import (
-    CategoryColumn,
-    NumberColumn,
-    TableFeatures,
-    TabularPipeline,
 )
 
 __all__ = ["load", "save"]
@@ -304,13 +299,10 @@ def _measures(model: LinearMultiTask) -> tuple[str, ...]:
 
 
 def _plain_fitted(model: LinearMultiTask) -> dict[str, Any]:
-    names = getattr(model, "feature_names_in_", None)
-    resolved = model.feature_prior_
-    encoding = getattr(model, "encoding_", None)
+    resolved, design = model.feature_prior_, getattr(model, "design_", None)
     fitted: dict[str, Any] = {
         "tasks": to_plain(model.tasks_.tolist()),
-        "features": None if names is None else [str(name) for name in names],
-        "encoding": None if encoding is None else encoding.to_plain(),
+        "design": None if design is None else design.to_plain(),
         "targets_are_columns": model._targets_are_columns,
         "objective": model.objective_,
         "dual_gap": model.dual_gap_,
@@ -348,7 +340,10 @@ def _restore(
     fitted = settings["fitted"]
     coef, intercept = arrays["coef"], arrays["intercept"]
     ties, strength = arrays["ties"], fitted["intercept_strength"]
-    tasks, features = from_plain(fitted["tasks"]), fitted["features"]
+    tasks, design = (
+        from_plain(fitted["tasks"]),
+        _maybe(Design.from_plain, fitted["design"]),
+    )
     m, d = coef.shape
     types = {array.dtype for array in (coef, intercept, ties)}
     _demand(types == {np.dtype(np.float64)}, "types of arrays")
@@ -366,12 +361,8 @@ def _restore(
         model.task_sd_ = arrays["task_sd"]
     model.tasks_ = task_array(tasks)
     model.n_features_in_ = d
-    if features is not None:
-        _demand(len(features) == d, "number of features")
-        _demand(all(isinstance(name, str) for name in features), "feature names")
-        model.feature_names_in_ = np.array(features, dtype=object)
-    names = None if features is None else tuple(features)
-    model._adopt_encoding(read_encoding(fitted.get("encoding"), names))
+    _demand(design is None or len(design) == d, "number of features")
+    model._adopt_design(design)
     model._targets_are_columns = bool(fitted["targets_are_columns"])
     model.objective_ = float(fitted["objective"])
     model.dual_gap_ = float(fitted["dual_gap"])
@@ -484,19 +475,9 @@ def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarra
             f"{[kind.__name__ for kind in kinds]}; keep others by joblib.dump."
         )
     features, last = model[0], model[1]
-    check_is_fitted(features, "columns_")
+    check_is_fitted(features, "design_")
     stacked = isinstance(last, StackedRegressor | StackedClassifier)
     settings, arrays = _dump(last.model_ if stacked else last)
-    columns = []
-    for number, column in enumerate(features._columns):
-        plain = column._asdict()
-        curves = plain.pop("curves", None)
-        if curves is not None:
-            plain["curve"] = [curves.low, curves.width]
-            if curves.knots is not None:  # else it is periodic
-                arrays[f"knots_{number}"] = curves.knots
-            arrays[f"rotation_{number}"] = np.ascontiguousarray(curves.rotation)
-        columns.append(plain)
     trees = last.trees_ if stacked else []
     for number, one in enumerate(trees):
         for name in TREE_ARRAYS:
@@ -512,7 +493,6 @@ def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarra
         "smooth": smooth,
         "straight": [*features.straight],
         "names": [str(name) for name in features.feature_names_in_],
-        "columns": columns,
         "stacked": stacked,
         "trees": [[one.base, one.depth] for one in trees],
         "trees_weight": last.trees_weight_ if stacked else 0.0,
@@ -532,26 +512,10 @@ def _restore_pipeline(
     features = TableFeatures(table["task"], table["smooth"], straight)
     if table.get("target") is not None:
         features.target_column_ = str(table["target"])
-    features._columns = []
-    for number, plain in enumerate(table["columns"]):
-        if "values" in plain:
-            values = tuple(map(str, plain["values"]))
-            plain["values"] = values
-            features._columns.append(CategoryColumn(**plain))
-            continue
-        curve, curves = plain.pop("curve", None), None
-        if curve is not None:
-            rotation = arrays[f"rotation_{number}"]
-            _demand(rotation.ndim == 2, "shape of curves")
-            low, width = map(float, curve)
-            curves = Curves(low, width, arrays.get(f"knots_{number}"), rotation)
-        plain["ticks"] = tuple(map(float, plain.get("ticks", ())))
-        features._columns.append(NumberColumn(**plain, curves=curves))
-    used = [column.source for column in features._columns]
-    features.columns_ = list(dict.fromkeys(used))
     features.feature_names_in_ = np.array(table["names"], dtype=object)
     features.n_features_in_ = len(table["names"])
     linear = _restore(settings["model"], arrays)
+    features.design_ = linear.design_
     last: Any = linear
     if table["stacked"]:
         classifies = isinstance(linear, ClassificationTasks)

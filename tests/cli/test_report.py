@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from priormtl import MultiTaskRegressor, save
 from priormtl.cli.main import app
 from priormtl.cli.report import read_known_rows
-from priormtl.data import Encoding
+from priormtl.design import Design
 from priormtl.reports import report
 from reported_models import drawn_rows, tuned_model
 
@@ -125,7 +125,7 @@ def test_a_model_that_knows_the_tasks_column_needs_no_word(rows):
 
 
 def test_a_model_that_remembers_columns_gets_the_table_as_it_is(rows):
-    encoding = Encoding.of_numbers(["sleep"])
+    encoding = Design.of_numbers(["sleep"])
     model = SimpleNamespace(
         encoding_=replace(encoding, target="score"), task_column_="region"
     )
@@ -162,7 +162,7 @@ def test_rows_without_task_or_target_are_not_scored(tmp_path):
 def test_gaps_drop_rows_where_they_did_so_in_the_fit(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("x,t,y\n1,a,2\n,a,4\n", encoding="utf-8")
-    encoding = replace(Encoding.of_numbers(["x"]), missing="drop")
+    encoding = replace(Design.of_numbers(["x"]), missing="drop")
     found = read_known_rows(
         SimpleNamespace(encoding_=encoding), file, task="t", target="y"
     )

@@ -24,6 +24,7 @@ from priormtl.data import (
 )
 from priormtl.data import statistics as statistics_module
 from priormtl.data.labels import declared_order
+from priormtl.design import Design
 from priormtl.exceptions import ModelFileError
 from summarized_rows import (
     ARRAYS,
@@ -66,7 +67,7 @@ def test_shared_statistics_and_feature_names_come_back(tmp_path):
     saved.save(tmp_path / "statistics")
     loaded = TaskStatistics.load(tmp_path / "statistics")
     assert_same_bits(loaded, saved)
-    assert loaded.features == ("u", "v", "w")
+    assert loaded.features.names == ("u", "v", "w")
     assert loaded.is_shared
 
 
@@ -92,8 +93,12 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
 def plain_parts():
     """Settings and arrays of a valid file."""
     found = summarize(np.eye(3), np.arange(3.0), ["a", "a", "b"])
-    settings_ = {"tasks": list(found.tasks), "features": ["u", "v", "w"]}
+    settings_ = {"tasks": list(found.tasks), "features": names(["u", "v", "w"])}
     return settings_, {name: getattr(found, name) for name in ARRAYS}
+
+
+def names(some):
+    return Design.of_names(some).to_plain()
 
 
 def without(table, name):
@@ -106,7 +111,7 @@ STRANGE = {
     "tasks as lists": lambda s, a: (s | {"tasks": [[], []]}, a),
     "too few tasks": lambda s, a: (s | {"tasks": ["a"]}, a),
     "no features": lambda s, a: (without(s, "features"), a),
-    "too few features": lambda s, a: (s | {"features": ["u"]}, a),
+    "too few features": lambda s, a: (s | {"features": names(["u"])}, a),
     "features as a number": lambda s, a: (s | {"features": 3}, a),
     "an array missing": lambda s, a: (s, without(a, "xy")),
     "an array too many": lambda s, a: (s, a | {"more": np.ones(2)}),

@@ -399,7 +399,7 @@ def test_names_of_columns_name_features_and_tasks(frame):
         frame({"p": [1, 2], "q": [3, None]}),
     )
     data = to_tasks(X, Y)
-    assert data.features == ("u", "v")
+    assert data.features.names == ("u", "v")
     assert data.tasks == ("p", "q")
     assert data.weight.tolist() == [[1.0, 1.0], [1.0, 0.0]]
 

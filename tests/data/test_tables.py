@@ -16,16 +16,18 @@ from scipy.sparse import coo_matrix, csc_array, csr_array, issparse
 
 import priormtl
 from priormtl.data import (
-    as_frame,
-    build_frame,
-    column_names,
     encode_labels,
-    find_frame_library,
     read_matrix,
     read_targets,
     split_task_column,
-    tables,
     take_rows,
+)
+from priormtl.design import (
+    as_frame,
+    build_frame,
+    column_names,
+    find_frame_library,
+    frames as frame_libraries,
 )
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -472,7 +474,7 @@ def test_arrays_take_the_first_library_installed(monkeypatch, missing, kind):
 
 
 def test_no_library_is_said(monkeypatch):
-    without(monkeypatch, tables.LIBRARIES)
+    without(monkeypatch, frame_libraries.LIBRARIES)
     with pytest.raises(ImportError, match="install pandas, polars or pyarrow"):
         find_frame_library(np.eye(2))
 
@@ -480,7 +482,7 @@ def test_no_library_is_said(monkeypatch):
 def without(monkeypatch, missing):
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        tables, "find_spec", lambda name: None if name in missing else find(name)
+        frame_libraries, "find_spec", lambda name: None if name in missing else find(name)
     )
 
 

@@ -251,7 +251,7 @@ def test_stacked_rows_become_tasks(form):
     data = table.to_tasks()
     known = from_codes(table.X, table.y, table.codes, table.tasks)
     np.testing.assert_array_equal(data.y, known.y)
-    assert data.features == ("u", "v")
+    assert data.features.names == ("u", "v")
     assert issparse(data.X) == issparse(table.X)
 
 

@@ -162,7 +162,7 @@ def test_folds_are_those_of_files(client, folding):
     found = engine.summarize(table, **COLUMNS, **folding, client=client)
     for part, twin in zip(found.parts, expected.parts, strict=True):
         assert_same(part, twin)
-        assert part.encoding == twin.encoding
+        assert part.features == twin.features
 
 
 @CLUSTER

@@ -276,8 +276,8 @@ def test_rows_are_those_of_pandas(missing):
     frame = mixed_frame(gaps=0.1)
     rows = read_rows(to_arrow(frame), missing=missing, **COLUMNS)
     X, kept, weight = encode(frame, missing)
-    np.testing.assert_allclose(rows.X.to_pandas(), X, rtol=1e-12)
-    assert rows.X.column_names == list(X)
+    np.testing.assert_allclose(rows.X, X, rtol=1e-12)
+    assert list(rows.design) == list(X)
     assert rows.y.to_pylist() == kept["score"].tolist()
     assert rows.task.to_pylist() == kept["school"].tolist()
     np.testing.assert_array_equal(rows.weight, weight)
@@ -290,10 +290,12 @@ def test_the_encoding_is_that_of_statistics(missing):
     table = to_arrow(mixed_frame(gaps=0.1))
     rows = read_rows(table, missing=missing, **COLUMNS)
     whole = summarize(table, missing=missing, **COLUMNS).whole
-    expected = whole.encoding.with_means(whole.pooled_means())
-    assert rows.encoding.columns == expected.columns
-    assert (rows.encoding.missing, rows.encoding.task) == (missing, "school")
-    np.testing.assert_allclose(rows.encoding.means, expected.means, rtol=1e-12)
+    expected = whole.features.with_means(whole.pooled_means())
+    assert rows.design.names == expected.names
+    assert (rows.design.missing, rows.design.task) == (missing, "school")
+    for one, its in zip(rows.design.terms, expected.terms, strict=True):
+        fills = [np.array(t.fill, float) for t in (one, its)]  # NaN: none
+        np.testing.assert_allclose(*fills, rtol=1e-12)
 
 
 def test_targets_stay_as_they_are(tmp_path):
@@ -310,7 +312,7 @@ def test_files_may_differ_in_types_of_numbers_only(tmp_path):
         parquet.write_table(table, tmp_path / f"{name}.parquet")
     told = []
     rows = read_rows(tmp_path, task="t", target="y", advance=told.append)
-    assert rows.X["x"].to_pylist() == [1.0, 0.5]
+    assert rows.X[:, list(rows.design).index("x")].tolist() == [1.0, 0.5]
     assert sum(told) == sum(path.stat().st_size for path in tmp_path.iterdir())
     table = pa.table({"x": ["one"], "y": [1], "t": ["u"]})
     parquet.write_table(table, tmp_path / "c.parquet")
@@ -358,7 +360,7 @@ def write(path, content):
 def test_layouts_and_dialects_hold_the_same(tmp_path, name, content):
     path = write(tmp_path / name, content)
     rows = read_rows(path, task="school", target="score")
-    assert rows.X.to_pydict() == ENCODED
+    assert dict(zip(rows.design, rows.X.T.tolist(), strict=True)) == ENCODED
     assert rows.y.to_pylist() == [0.5, 1.5, 2.5]
     assert rows.task.to_pylist() == ["n", "s", "n"]
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from priormtl.data import StrayTextError
+from priormtl.design import StrayTextError
 from priormtl.engines import Schema, read_rows, summarize, summarize_sharded
 from priormtl.engines.schema import (
     Column,

@@ -66,7 +66,7 @@ def test_shards_are_those_of_one_pass(tmp_path, monkeypatch, missing, buckets, m
     )
     expected = summarize(to_arrow(frame), **columns)
     assert_same(found.whole, expected.whole, rtol=1e-12)
-    assert found.whole.encoding == expected.whole.encoding
+    assert found.whole.features == expected.whole.features
     assert_same(found.whole, naive(frame, missing))
     for name in ("counts", "categories", "rows", "dropped"):
         assert getattr(found, name) == getattr(expected, name)
@@ -91,7 +91,7 @@ def test_folds_are_those_of_one_pass(tmp_path, monkeypatch, key, buckets, memory
     for part, same in (*pairs, (found.whole, expected.whole)):
         assert_same(part, same, rtol=1e-10)
         assert part.is_mapped
-        assert part.encoding == same.encoding
+        assert part.features == same.features
     assert found.counts == expected.counts
     again = open_shards(tmp_path / "out")
     for part, same in zip(again.parts, found.parts, strict=True):

@@ -138,7 +138,7 @@ def test_folds_are_those_of_files(session, folding):
     found = engine.summarize(share(session, shuffle(frame), 7), **COLUMNS, **folding)
     for part, twin in zip(found.parts, expected.parts, strict=True):
         assert_same(part, twin)
-        assert part.encoding == twin.encoding
+        assert part.features == twin.features
 
 
 def test_rows_may_count_alike(session):

@@ -10,6 +10,7 @@ import pytest
 
 from priormtl import FeaturePrior, MultiTaskRegressor, TaskPrior
 from priormtl.data import summarize
+from priormtl.design import Categories, Design, Line
 from priormtl.exceptions import DataFileError
 from priormtl.priors import difference_matrix, read_prior_file
 from priormtl.priors.files import KINDS, find_tables, line_of_fault
@@ -203,15 +204,16 @@ def test_tasks_are_found_by_their_spelling(write):
 
 def test_columns_are_known_where_they_are_meant(write):
     file = read_prior_file(write(STATEMENTS))
-    names = ["maths", "physics", "price", "age", "age~1", "colour=red"]
-    file.check_names(names)
+    names = ["maths", "physics", "price", "age", "age~1"]
+    terms = *(Line(n, n) for n in names), Categories("colour", "colour", ("red",))
+    file.check_names(Design(terms))
     for left_out, words in {
         "age~1": "line 22: smooth needs 'age' to have a curve",
-        "colour=red": "line 19: unknown feature 'colour'",
+        "colour": "line 19: unknown feature 'colour'",
         "price": "line 2: unknown feature 'price'",
     }.items():
         with pytest.raises(DataFileError, match=words):
-            file.check_names([name for name in names if name != left_out])
+            file.check_names(Design(tuple(t for t in terms if t.name != left_out)))
 
 
 def test_quoted_names_and_inline_tables(write):
@@ -225,9 +227,9 @@ def test_names_are_checked_against_features_with_their_line(write):
     known = [*FEATURES[:-1], "debating"]
     for path, line in ((write(TOML), 11), (write(CSV, "a.csv"), 8)):
         file = read_prior_file(path)
-        file.check_names(FEATURES)
+        file.check_names(Design.of_names(FEATURES))
         with pytest.raises(DataFileError) as refused:
-            file.check_names(known)
+            file.check_names(Design.of_names(known))
         assert str(refused.value).startswith(
             f"{path}, line {line}: unknown feature 'de"
         )

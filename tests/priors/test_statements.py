@@ -9,10 +9,17 @@ from scipy.sparse import csr_array
 
 from priormtl import FeaturePrior, MultiTaskRegressor, audit_prior, load, save
 from priormtl.data import from_labels, summarize_tasks
+from priormtl.design import Categories, Design, Line
 from priormtl.priors import Targets, measure_violations
 from priormtl.reports import report
 
-NAMES = ("dose", "price", "age", "age~1", "age~2", "colour=red", "colour=blue")
+PLAIN = ("dose", "price", "age", "age~1", "age~2")
+NAMES = Design(
+    (
+        *(Line(name, name) for name in PLAIN),
+        Categories("colour", "colour", ("red", "blue")),
+    )
+)
 TASKS = ("north", "south", "west")
 BY_TASK = {"west": 0.1, "north": 0.3, "south": 0.2, "east": 9.0}
 

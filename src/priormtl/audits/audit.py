@@ -23,7 +23,8 @@ from priormtl.audits.relations import UNKNOWN, StatementTest, relation_tests
 from priormtl.audits.results import PriorAudit, RelationAudit
 from priormtl.audits.statements import Judgement, judge_statements
 from priormtl.checks import check_count
-from priormtl.data import as_frame, find_frame_library, name_features
+from priormtl.data import name_features
+from priormtl.design import as_frame, find_frame_library
 from priormtl.estimators import ClassificationTasks, show_progress
 from priormtl.graphs import Laplacian
 from priormtl.losses import SquaredFit

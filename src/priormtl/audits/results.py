@@ -12,7 +12,7 @@ from math import isnan
 from typing import Any
 
 from priormtl._arrays import Array
-from priormtl.data import build_frame, find_frame_library
+from priormtl.design import build_frame, find_frame_library
 from priormtl.tables import Table, Tabled, build_table, in_latex, in_markdown
 from priormtl.tables import to_json as dump_json
 

@@ -69,7 +69,7 @@ def judge_statements(fitted: FittedProblem, without: Array) -> list[Judgement]:
     return [
         *_judge_signs(model, prior, names, without),
         *_judge_common(variances, prior, names),
-        *_judge_curves(variances, prior, names),
+        *_judge_curves(variances, prior),
     ]
 
 
@@ -286,7 +286,7 @@ def _judge_common(
     variances: Variances, prior: FeaturePrior, names: Sequence[str]
 ) -> list[Judgement]:
     found = []
-    curved = {j for group in curves_of(prior, names).values() for j in group}
+    curved = {j for group in curves_of(prior).values() for j in group}
     for j in prior.common_features:
         if j not in curved:  # wiggles belong to the straight line of their column
             tested = _compare(variances, variances.with_own(j), 1)
@@ -295,12 +295,10 @@ def _judge_common(
     return found
 
 
-def _judge_curves(
-    variances: Variances, prior: FeaturePrior, names: Sequence[str]
-) -> list[Judgement]:
+def _judge_curves(variances: Variances, prior: FeaturePrior) -> list[Judgement]:
     """Whether straight lines would do, for columns that are stated to be smooth."""
     found, families = [], variances.families
-    for column, wiggles in curves_of(prior, names).items():
+    for column, wiggles in curves_of(prior).items():
         if np.all(families.fixed[wiggles] >= 0):
             varies = bool(np.any(families.deviations[wiggles] != COMMON))
             straight = variances.without(wiggles)

@@ -25,7 +25,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from priormtl import data, estimators
+from priormtl import data, design, estimators
 from priormtl._arrays import Array, Index
 from priormtl._processes import leaving_interrupts
 from priormtl.baselines import usual
@@ -154,7 +154,7 @@ def compare(
     >>> bool((table.query("metric == 'variance_explained'")["mean"] > 0.4).all())
     True
     """
-    library = data.find_frame_library(X)
+    library = design.find_frame_library(X)
     jobs = check_jobs(n_jobs)
     by_class = are_classes(y) if classify is None else classify
     comparison = read_comparison(X, y, task, cv, classify=by_class)
@@ -173,7 +173,7 @@ def compare(
     _warn(results)
     ratio = np.mean([len(s.test) / len(s.train) for s in comparison.splits])
     columns = _tabulate(comparison.metrics, results, float(ratio))
-    return data.build_frame(columns, library)
+    return design.build_frame(columns, library)
 
 
 def _run(

@@ -82,6 +82,7 @@ def compare(
     """
     with main.require_extra("compare", "cli"):
         import narwhals.stable.v2 as nw
+        import pyarrow as pa
 
         from priormtl import engines
         from priormtl.baselines import comparison
@@ -100,10 +101,10 @@ def compare(
         wanted: Any = names[0] if names in ([DEFAULT], ["all"]) else names
         by_class = comparison.are_classes(rows.y) if classify is None else classify
         priors = {"task_prior": comparison.AUTO} | split_prior(
-            read_prior(prior), rows.X.column_names, rows.task.unique().to_pylist()
+            read_prior(prior), rows.design, rows.task.unique().to_pylist()
         )
         try:
-            table = rows.X.append_column(named, rows.task)
+            table = pa.table([*rows.X.T, rows.task], names=[*rows.design, named])
             result = compare_methods(
                 # Some estimators need a pandas frame.
                 table.to_pandas() if find_spec("pandas") else table,
@@ -126,10 +127,10 @@ def compare(
             writer.writerows(found)
             write_whole(out, text.getvalue().encode())
     facts = {
-        "rows": rows.X.num_rows,
+        "rows": len(rows.X),
         "tasks": len(rows.task.unique()),
-        "features": rows.X.num_columns,
-        "encoded": [c.name for c in rows.encoding.columns if c.values is not None],
+        "features": len(rows.design),
+        "encoded": list(rows.design.text_sources),
         "winner": comparison.describe_winner(found),
         "ours": None,
         "left_out": {},

@@ -17,6 +17,7 @@ from priormtl.exceptions import FoldsError, suggest
 
 if TYPE_CHECKING:
     from priormtl.data import TaskStatistics
+    from priormtl.design import Design
     from priormtl.engines import Schema, Source, SourceRows
     from priormtl.estimators import ModelSummary
 
@@ -61,12 +62,13 @@ class Settings(NamedTuple):
     ) -> Any:
         """Estimator for these features and tasks, whose names a prior file may use."""
         from priormtl import estimators
+        from priormtl.design import Design
 
         shared = {
             "penalty": self.penalty,
             "standardize": True,
             **self.structure,
-            **split_prior(self.prior, features or (), tasks),
+            **split_prior(self.prior, Design.of_names(features or ()), tasks),
         }
         kind = "MultiTaskClassifier" if classify else "MultiTaskRegressor"
         if not self.tuned:
@@ -125,7 +127,7 @@ def has_rows(prior: Any) -> bool:
 
 
 def split_prior(
-    prior: Any, features: Sequence[str], tasks: Collection[Hashable]
+    prior: Any, features: "Design", tasks: Collection[Hashable]
 ) -> dict[str, Any]:
     """Parameters of estimators from what ``read_prior`` has read.
 
@@ -173,7 +175,7 @@ def fit_classes(source: "Source", schema: "Schema", settings: Settings) -> Fitte
     rows = read_source_rows(source, schema)
     _check_classes(source.name, schema.target, rows)
     tasks = rows.task.unique().to_pylist()
-    model = settings.build(rows.X.column_names, tasks, classify=True)
+    model = settings.build(rows.design, tasks, classify=True)
     with settings.explain_folds():
         fit_rows(model, rows)
     return Fitted(model, rows.read, rows.dropped)

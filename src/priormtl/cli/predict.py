@@ -34,7 +34,7 @@ from priormtl.exceptions import DataFileError, unknown_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from priormtl.data import Encoding
+    from priormtl.design import Design
 
 WRITTEN = ("prediction", "probability", "lower", "upper")  # columns that are added
 ENDINGS = (".csv", ".parquet")
@@ -148,7 +148,7 @@ class Predictor(NamedTuple):
     """A model, and the columns of a table that it needs."""
 
     model: Any
-    encoding: "Encoding"
+    design: "Design"
     task: str | None  # column
     kept: tuple[str, ...]  # columns that are copied beside the predictions
     coverage: float | None = None  # of intervals
@@ -156,26 +156,26 @@ class Predictor(NamedTuple):
     @property
     def width(self) -> int:
         """Number of features."""
-        return len(self.encoding.features)
+        return len(self.design)
 
     @property
     def text_columns(self) -> list[str]:
         """Columns of categories, whose integers stay integers."""
-        return [c.name for c in self.encoding.columns if c.values is not None]
+        return list(self.design.text_sources)
 
     def used_columns(self, names: list[str]) -> tuple[str, ...]:
         """Columns to read from a table with these columns."""
         kept = _raw_columns(self.kept, self.task, names)
-        return tuple(dict.fromkeys([*kept, *self.encoding.used_columns(names)]))
+        return tuple(dict.fromkeys([*kept, *self.design.used_columns(names)]))
 
     def predict(self, table: "pa.Table") -> "pa.Table":
         """Kept columns and predictions; rows with gaps are dropped as in the fit."""
         import numpy as np
         import pyarrow as pa
 
-        model, encoding = self.model, self.encoding
-        if encoding.missing == "drop":
-            gaps = encoding.gaps(table)
+        model, design = self.model, self.design
+        if design.missing == "drop":
+            gaps = design.gaps(table)
             if self.task is not None:
                 gaps = gaps | table[self.task].is_null().to_numpy()
             table = table.filter(pa.array(~gaps)) if gaps.any() else table
@@ -185,8 +185,8 @@ class Predictor(NamedTuple):
         labels = [model.tasks_.tolist()[0]] * rows  # a model of one task
         if self.task is not None:
             labels = table[self.task]
-        if not hasattr(model, "encoding_"):
-            table = table.select(list(encoding.features))
+        if design.is_plain:
+            table = table.select(list(design))
         values = model.predict(table, task=labels) if rows else np.empty(0)
         shares = None
         if hasattr(model, "predict_proba"):
@@ -218,10 +218,10 @@ class TablePredictor(NamedTuple):
 
     @property
     def text_columns(self) -> list[str]:
-        return [c.name for c in self.model[0]._columns if hasattr(c, "values")]
+        return list(self.model[0].design_.text_sources)
 
     def used_columns(self, names: list[str]) -> tuple[str, ...]:
-        used = (self.task, *self.kept, *self.model[0].columns_)
+        used = (self.task, *self.kept, *self.model[0].design_.sources)
         return tuple(dict.fromkeys(_raw_columns(used, self.task, names)))
 
     def predict(self, table: "pa.Table") -> "pa.Table":
@@ -251,7 +251,7 @@ class TablePredictor(NamedTuple):
         columns = {join_names(features.task): table[self.task]}
         for name in seen:
             if name not in tasks:
-                used = name in features.columns_
+                used = name in features.design_.sources
                 columns[name] = table[name] if used else pa.nulls(rows)
         frame = pa.table(columns)
         values = self.model.predict(frame) if rows else np.empty(0)
@@ -327,7 +327,7 @@ def prepare(
     coverage: float | None = None,
 ) -> Predictor | TablePredictor:
     """Load a model, and find out which columns of a table it needs."""
-    from priormtl.data import Encoding, join_names
+    from priormtl.data import join_names
     from priormtl.estimators.intervals import check_coverage
     from priormtl.storage import load
 
@@ -346,15 +346,12 @@ def prepare(
         known = frozenset(linear.tasks_.tolist())
         copied = tuple(dict.fromkeys([*(identity or ()), column]))
         return TablePredictor(model, column, copied, {}, known, coverage)
-    encoding = getattr(model, "encoding_", None)
-    if encoding is None:
-        names = getattr(model, "feature_names_in_", None)
-        if names is None:
-            raise DataFileError(
-                f"{path} must contain the names of its features to find them in a "
-                "table. Fit it to a data frame."
-            )
-        encoding = Encoding.of_numbers(names.tolist())
+    design = getattr(model, "design_", None)
+    if design is None:
+        raise DataFileError(
+            f"{path} must contain the names of its features to find them in a table. "
+            "Fit it to a data frame."
+        )
     named = join_names(model.task)
     named = named if isinstance(named, str) else None
     column = task or getattr(model, "task_column_", None) or named
@@ -366,7 +363,7 @@ def prepare(
     if unseen is not None:
         model.set_params(unseen_tasks=unseen)
     kept = [*(identity or ()), *([] if column is None else [column])]
-    return Predictor(model, encoding, column, tuple(dict.fromkeys(kept)), coverage)
+    return Predictor(model, design, column, tuple(dict.fromkeys(kept)), coverage)
 
 
 @contextmanager

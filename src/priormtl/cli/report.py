@@ -182,19 +182,21 @@ def read_known_rows(
     from priormtl.engines import naming, open_source
     from priormtl.engines.columns import join_tasks
 
-    encoding = getattr(model, "encoding_", None)
-    names = getattr(model, "feature_names_in_", None)
+    design = getattr(model, "design_", None)
+    names = None if design is None else design.names
+    if design is not None and design.is_plain:
+        design = None
     column = getattr(model, "task_column_", None) or getattr(model, "task", None)
     tabular = model[0] if hasattr(model, "steps") else None
     if tabular is not None:
-        column, names = tabular.task, tabular.columns_
+        column, names, design = tabular.task, tabular.design_.sources, None
         target = target or getattr(tabular, "target_column_", None)
     if task is not None:
         task = join_names(split_names(task))
     elif isinstance(join_names(column), str):
         task = join_names(column)
-    if target is None and encoding is not None:
-        target = encoding.target
+    if target is None and design is not None:
+        target = design.target
     for option, given in (("task", task), ("target", target)):
         if given is None:
             raise ValueError(
@@ -211,31 +213,31 @@ def read_known_rows(
     table = join_tasks(table, task)
     with naming(name):
         present = table.column_names
-        if encoding is not None:
-            encoding.used_columns(present)
-        needed = [] if encoding is not None or names is None else list(map(str, names))
+        if design is not None:
+            design.used_columns(present)
+        needed = [] if design is not None or names is None else list(map(str, names))
         for column in (task, target, *needed):
             if column not in present:
                 raise unknown_name("column", column, present)
     table = table.filter(pc.and_(table[task].is_valid(), table[target].is_valid()))
-    if encoding is not None and encoding.missing == "drop":
-        table = table.filter(pa.array(~encoding.gaps(table)))
+    if design is not None and design.missing == "drop":
+        table = table.filter(pa.array(~design.gaps(table)))
     if not table.num_rows:
         raise DataFileError(
             f"{name} must have rows with known {task!r} and {target!r}."
         )
     _check_targets(model, name, table, target)
-    X: Any = table  # an encoding knows what the columns mean
-    if encoding is None and names is not None:
+    X: Any = table  # a design knows what the columns mean
+    if design is None and names is not None:
         X = table.select(list(names))
-    elif encoding is None:
+    elif design is None:
         others = [one for one in present if one not in (task, target)]
         X = np.column_stack([table[one].to_numpy() for one in others])
     y, labels = table[target], table[task]
     if tabular is not None:
         # Columns that the fit has seen but does not use need not be there.
         columns = {
-            str(one): X[one] if one in tabular.columns_ else pa.nulls(len(y))
+            str(one): X[one] if one in tabular.design_.sources else pa.nulls(len(y))
             for one in tabular.feature_names_in_
         }
         return {"X": pa.table(columns | {join_names(tabular.task): labels}), "y": y}

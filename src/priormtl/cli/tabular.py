@@ -125,15 +125,16 @@ def fit_frame(
     """Fit ``tabular_model``; names in a prior file must be those of its features."""
     from priormtl import tabular_model
     from priormtl.cli.linear import split_prior
+    from priormtl.design import Design
+    from priormtl.estimators.tabular import TableFeatures
     from priormtl.priors import PriorFile
-    from priormtl.tabular import TableFeatures
 
-    names: list[str] = []
+    design = Design(())
     if isinstance(prior, PriorFile):
         features = TableFeatures(schema.task, settings.get("smooth", "auto"))
-        names = [str(name) for name in features.fit(frame.X).get_feature_names_out()]
+        design = features.fit(frame.X).design_
     tasks = frame.X[schema.task].unique().to_pylist()
-    known = split_prior(prior, [name for name in names if name != schema.task], tasks)
+    known = split_prior(prior, design, tasks)
     kind = "classifier" if classify else "regressor"
     model = tabular_model(kind, task=schema.task, **{**settings, **known})
     try:
@@ -183,8 +184,7 @@ def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str
     certificate = summary.certificate
     structure = dict(linear.structure_)
     shape = structure.pop("smooth", "varying")  # of all curves
-    names = [str(name) for name in linear.feature_names_in_]
-    curves = curves_of(linear.feature_prior_, names)
+    names, curves = linear.design_.names, curves_of(linear.feature_prior_)
     wiggles = {names[j] for group in curves.values() for j in group}
     curved = list(curves) if shape != "straight" else []
     error, baseline = held_out_errors(last, frame, features.task, classify=classify)
@@ -194,7 +194,7 @@ def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str
         "rows": frame.rows,
         "dropped": frame.dropped,
         "tasks": summary.n_tasks,
-        "columns": len(features.columns_),
+        "columns": len(features.design_.sources),
         "features": summary.n_features,
         "used_features": summary.n_selected,
         "structure": {name: _plain(value) for name, value in structure.items()},

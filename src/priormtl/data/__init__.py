@@ -7,15 +7,6 @@ from priormtl.data.device import (
     host_array,
     lives_on_device,
 )
-from priormtl.data.encoding import (
-    POLICIES,
-    Encoding,
-    RawColumn,
-    StrayTextError,
-    encode_frame,
-    read_encoding,
-    refuse_strays,
-)
 from priormtl.data.labels import (
     SEPARATOR,
     TaskOrder,
@@ -59,11 +50,7 @@ from priormtl.data.summarizing import (
     to_device,
 )
 from priormtl.data.tables import (
-    as_frame,
-    build_frame,
-    column_names,
     fill_absent,
-    find_frame_library,
     one_vs_one,
     one_vs_rest,
     read_matrix,

@@ -19,6 +19,7 @@ import numpy as np
 from narwhals.stable.v2.dependencies import get_pyarrow
 
 from priormtl._arrays import Index
+from priormtl.design.frames import is_missing
 from priormtl.exceptions import unknown_names
 
 # Codes: which row belongs to which task.
@@ -308,14 +309,6 @@ def _refuse_gaps(missing: int, n: int) -> None:
             f"task must not hold missing labels: {missing} of {n} are missing. Drop "
             "these rows, or give them a label."
         )
-
-
-def is_missing(item: Any) -> bool:
-    """Whether a value is None, NaN, NaT or NA."""
-    # NaN and NaT differ from themselves; pandas' NA refuses to say.
-    if item is None or type(item).__name__ == "NAType":
-        return True
-    return isinstance(item, Real | date | np.generic) and bool(item != item)  # noqa: PLR0124
 
 
 # Orders of tasks.

@@ -21,6 +21,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 from priormtl._arrays import Array, Index, tasks_last
 from priormtl._lazy import cached_property
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
+from priormtl.design import Design
 
 ROUNDING = 8 * np.finfo(np.float64).eps  # relative deviation that is noise
 SMALLEST = 1e-150  # squares of smaller numbers leave the range of doubles
@@ -41,7 +42,7 @@ class Moments(Protocol):
     @property
     def tasks(self) -> tuple[Hashable, ...]: ...
     @property
-    def features(self) -> tuple[str, ...] | None: ...  # d names, where known
+    def features(self) -> Design | None: ...  # d names, where known
     @property
     def weight(self) -> Array: ...  # (m,) total of each task
     @property
@@ -141,7 +142,7 @@ class CentredSamples:
         return self.data.tasks
 
     @property
-    def features(self) -> tuple[str, ...] | None:
+    def features(self) -> Design | None:
         return self.data.features
 
     @property

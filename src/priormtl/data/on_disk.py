@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.data.moments import CentredRows, Moments
+from priormtl.design import Design
 
 if TYPE_CHECKING:
     from priormtl.data.statistics import TaskStatistics
@@ -162,9 +163,9 @@ class StreamedMoments:
         return self.statistics.tasks
 
     @property
-    def features(self) -> tuple[str, ...] | None:
-        names = self.statistics.features
-        return None if names is None else tuple(names[j] for j in self.chosen)
+    def features(self) -> Design | None:
+        whole = len(self.chosen) == self.statistics.shape[0]
+        return self.statistics.features if whole else None
 
     @property
     def weight(self) -> Array:

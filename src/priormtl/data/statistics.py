@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from priormtl._arrays import Array, Index
 from priormtl.archive import read_archive, write_archive
 from priormtl.data.device import DeviceGrams
-from priormtl.data.encoding import Encoding, read_encoding
 from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
 from priormtl.data.moments import CentredRows
 from priormtl.data.on_disk import MappedGrams
 from priormtl.data.validating import as_arrays, check_statistics
+from priormtl.design import Design
 from priormtl.exceptions import ModelFileError
 from priormtl.tables import build_table, spell_number, to_notebook
 
@@ -55,8 +55,7 @@ class TaskStatistics:
     xy: Array  # (m, d)
     yy: Array  # (m,)
     tasks: tuple[Hashable, ...]
-    features: tuple[str, ...] | None = None
-    encoding: Encoding | None = None  # how columns of a table became the features
+    features: Design | None = None  # names, and how columns became the features
     shape: tuple[int, int] = field(init=False, repr=False)  # (d, m)
     is_shared: bool = field(init=False, repr=False)  # whether one XᵀX serves all tasks
     # Whether there is one XᵀX per task, on disk, mapped into memory.
@@ -69,6 +68,8 @@ class TaskStatistics:
     rows_per_task: ClassVar[None] = None  # samples are gone
 
     def __post_init__(self, check: bool) -> None:
+        if self.features is not None:
+            self.__dict__["features"] = Design.of_names(self.features)
         if check:
             self.__dict__.update(as_arrays(self))
         # Values are frozen: what was checked, or summed by us, stays as it is.
@@ -206,8 +207,7 @@ class TaskStatistics:
             x_mean=self.x_mean[:, features],
             xx=xx,
             xy=self.xy[:, features],
-            features=self.features and tuple(self.features[j] for j in features),
-            encoding=None,
+            features=None,
         )
 
     def rescale(self, scale: Array) -> Self:
@@ -221,12 +221,11 @@ class TaskStatistics:
             x_mean=self.x_mean / scale,
             xx=xx,
             xy=self.xy / scale,
-            encoding=None,
         )
 
     def shift(self, centre: Array) -> Self:
         """Features less ``centre`` (d,)."""
-        return self.derive(x_mean=self.x_mean - centre, encoding=None)
+        return self.derive(x_mean=self.x_mean - centre)
 
     def lower(self, level: Array) -> Self:
         """Targets less ``level`` (m,)."""
@@ -236,22 +235,21 @@ class TaskStatistics:
         if not isinstance(other, TaskStatistics):
             return NotImplemented
         a, b = self, other
-        if a.shape[0] != b.shape[0] or a.features != b.features:
+        if a.shape[0] != b.shape[0] or _shown(a) != _shown(b):
             raise ValueError(
                 "statistics can only be added over the same features: got "
-                f"{a.shape[0]} {a.features or ''} and {b.shape[0]} {b.features or ''}."
+                f"{a.shape[0]} {_shown(a)} and {b.shape[0]} {_shown(b)}."
             )
-        # Rows that were numbers already have no encoding of their own.
-        encoding = a.encoding or b.encoding
-        if a.encoding is not None and b.encoding is not None:
-            encoding = a.encoding + b.encoding
+        features = a.features
+        if a.features is not None and b.features is not None:
+            features = a.features + b.features
         alike = (a.is_shared and b.is_shared) or (a.is_mapped and b.is_mapped)
         # Without declared orders, tasks that agree need no alignment.
         alike |= len(a.xx) == len(b.xx) and type(a.tasks) is type(b.tasks) is tuple
         if not (alike and a.tasks == b.tasks):
             tasks = merge_tasks(a.tasks, b.tasks)
             a, b = _align(a, tasks), _align(b, tasks)
-        return _merge_aligned(a, b).derive(encoding=encoding)
+        return _merge_aligned(a, b).derive(features=features)
 
     def __radd__(self, other: object) -> "TaskStatistics":
         """``sum`` begins with 0."""
@@ -294,8 +292,7 @@ class TaskStatistics:
         """
         settings = {
             **tasks_to_plain(self.tasks),
-            "features": None if self.features is None else list(self.features),
-            "encoding": self.encoding and self.encoding.to_plain(),
+            "features": None if self.features is None else self.features.to_plain(),
         }
         arrays = {name: getattr(self, name) for name in PLAIN} | {
             "xx": np.asarray(self.xx)
@@ -318,13 +315,17 @@ class TaskStatistics:
         settings, arrays = read_archive(path, KIND)
         try:
             tasks = tasks_from_plain(settings)
-            features = settings["features"] and tuple(settings["features"])
-            encoding = read_encoding(settings.get("encoding"), features)
-            return cls(**arrays, tasks=tasks, features=features, encoding=encoding)
+            known = settings["features"]
+            features = None if known is None else Design.from_plain(known)
+            return cls(**arrays, tasks=tasks, features=features)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ModelFileError(
                 f"{path} does not hold task statistics: {error}"
             ) from None
+
+
+def _shown(part: TaskStatistics) -> tuple[str, ...] | str:
+    return "" if part.features is None else part.features.names
 
 
 def align_tasks(part: TaskStatistics, tasks: tuple[Hashable, ...]) -> TaskStatistics:

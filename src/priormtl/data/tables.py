@@ -10,8 +10,6 @@ library that the user passed.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from decimal import Decimal
-from importlib.util import find_spec
 from itertools import combinations
 from typing import Any
 
@@ -26,34 +24,14 @@ from priormtl.data.labels import (
     join_labels,
     mark_ordered,
 )
+from priormtl.design.frames import (
+    LARGEST_VALUE,
+    as_frame,
+    frame_values,
+    not_finite,
+    series_floats,
+)
 from priormtl.exceptions import unknown_name
-
-LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of doubles
-LIBRARIES = ("pandas", "polars", "pyarrow")
-
-
-def as_frame(table: Any) -> nw.DataFrame[Any] | None:
-    """View ``table`` as a narwhals data frame; None if it is not one."""
-    try:
-        frame = nw.from_native(table, pass_through=True)
-    except nw.exceptions.DuplicateError as error:
-        twice = ", ".join(line.strip("- ") for line in str(error).splitlines()[1:])
-        raise ValueError(
-            f"columns of a table must have different names: got {twice}; rename them."
-        ) from None
-    if isinstance(frame, nw.LazyFrame):
-        raise ValueError(
-            f"a table such as X must be in memory: got a lazy {type(table).__name__}. "
-            "Call its collect() or compute() first."
-        )
-    return frame if isinstance(frame, nw.DataFrame) else None
-
-
-def column_names(table: Any) -> tuple[str, ...] | None:
-    frame = as_frame(table)
-    if frame is None or not all(isinstance(name, str) for name in frame.columns):
-        return None
-    return tuple(frame.columns)
 
 
 def split_task_column(X: Any, task: Hashable) -> tuple[Any, Any]:
@@ -107,14 +85,14 @@ def read_matrix(X: Any) -> Matrix:
     elif issparse(X):
         matrix = csr_array(X, dtype=np.float64)
     elif (frame := as_frame(X)) is not None:
-        matrix, names = _frame_values(frame, "X"), frame.columns
+        matrix, names = frame_values(frame, "X"), frame.columns
     else:
         matrix = _array_values(X, "X")
     if matrix.ndim != 2:
         raise ValueError(f"X must have two dimensions: got shape {matrix.shape}.")
     values = matrix.data if issparse(matrix) else matrix
     if not np.max(np.abs(values), initial=0.0) <= LARGEST_VALUE:
-        raise _not_finite(matrix, names)
+        raise not_finite(matrix, names)
     return matrix
 
 
@@ -128,87 +106,15 @@ def _array_values(table: Any, name: str) -> Array:
     raise ValueError(f"{name} must hold numbers: got {type(table).__name__}.")
 
 
-def _frame_values(frame: nw.DataFrame[Any], table: str) -> Array:
-    columns = [_column_values(column, table) for column in frame.iter_columns()]
-    return np.column_stack(columns) if columns else np.empty((len(frame), 0))
-
-
-def _column_values(column: Any, table: str) -> Array:
-    kind = column.dtype
-    if not (kind.is_numeric() or kind == nw.Boolean or _holds_numbers(column)):
-        raise ValueError(
-            f"{table} column {column.name!r} must be numeric: got {kind}. Encode it as "
-            "numbers, drop it, or name it as the task column."
-        )
-    return _to_floats(column)
-
-
-def column_floats(column: Any) -> Array:
-    """Values of one column, NaN where missing; infinite values are an error."""
-    if column.null_count() == len(column):  # its type may not be known
-        return np.full(len(column), np.nan)
-    values = _column_values(column, "X")
-    refuse_infinite(values, column.name)
-    return values
-
-
-def refuse_infinite(values: Array, name: str) -> None:
-    """Fail if a column has infinite values, or larger ones than can be squared."""
-    known = np.where(np.isnan(values), 0.0, values)
-    if not np.max(np.abs(known), initial=0.0) <= LARGEST_VALUE:
-        raise _not_finite(known[:, np.newaxis], [name])
-
-
-def _holds_numbers(column: Any) -> bool:
-    """Whether a column of objects, or of a type narwhals lacks, holds only numbers."""
-    if column.dtype == nw.Unknown:  # narwhals before 2.24 has no half floats
-        return column.to_numpy().dtype == np.float16
-    if column.dtype != nw.Object:
-        return False
-    return all(
-        isinstance(v, int | float | Decimal | np.number) for v in column.to_list()
-    )
-
-
-def _to_floats(column: Any) -> Array:
-    if column.dtype == nw.Object:
-        try:
-            return np.array(column.to_list(), dtype=np.float64)
-        except OverflowError:  # integers of Python have no limit
-            return np.full(len(column), 2.0 * LARGEST_VALUE)  # refused as too large
-    # Arrow casts no integers beyond 2⁵³, and NumPy has none of 128 bits.
-    if column.dtype.is_integer() and column.dtype not in (nw.Int128, nw.UInt128):
-        values = column.fill_null(0).to_numpy().astype(np.float64)
-        return np.where(column.is_null().to_numpy(), np.nan, values)
-    return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
-
-
-def _not_finite(X: Matrix, names: list[str] | None) -> ValueError:
-    """Name the first column with NaN, infinity or numbers too large to square."""
-    values = X.data if issparse(X) else X
-    columns = X.tocoo().col if issparse(X) else np.arange(X.shape[1])
-    wrong = ~(np.abs(values) <= LARGEST_VALUE)
-    first = int(columns[wrong][0] if issparse(X) else np.argmax(wrong.any(axis=0)))
-    name = repr(names[first]) if names else str(first)
-    values = X[:, [first]].toarray() if issparse(X) else X[:, first]
-    if np.isnan(values).any():
-        what, way_out = "NaN", "fill or drop the missing values"
-    elif np.isinf(values).any():
-        what, way_out = "inf", "replace or drop the infinite values"
-    else:
-        what, way_out = f"values beyond {LARGEST_VALUE:g}", "rescale it"
-    return ValueError(f"X must be finite: column {name} contains {what}; {way_out}.")
-
-
 def read_targets(y: Any, name: str = "y") -> Array:
     frame = as_frame(y)
     if frame is not None:
-        return _frame_values(frame, name)
+        return frame_values(frame, name)
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         if not (series.dtype.is_numeric() or series.dtype in (nw.Boolean, nw.Object)):
             raise ValueError(f"{name} must be numeric: got {series.dtype}.")
-        y = series.to_list() if series.dtype == nw.Object else _to_floats(series)
+        y = series.to_list() if series.dtype == nw.Object else series_floats(series)
     return _array_values(y, name)
 
 
@@ -236,24 +142,6 @@ def fill_absent(y: Any, weight: Array | None) -> Any:
         return y
     rows = np.where(weight > 0, np.arange(len(weight)), np.argmax(weight > 0))
     return take_rows(y, rows) if len(y) == len(rows) else y
-
-
-def find_frame_library(like: Any) -> str:
-    """Name of the library of a frame; for other tables the first one installed."""
-    frame = as_frame(like)
-    if frame is not None:
-        return str(frame.implementation.value)
-    for name in LIBRARIES:
-        if find_spec(name) is not None:
-            return name
-    raise ImportError(
-        "results are a data frame: install pandas, polars or pyarrow, for example by "
-        "pip install pandas."
-    )
-
-
-def build_frame(columns: Mapping[str, Any], library: Any) -> Any:
-    return nw.from_dict(dict(columns), backend=library).to_native()
 
 
 # Stacked rows.

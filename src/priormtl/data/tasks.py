@@ -19,7 +19,8 @@ from scipy.sparse import csr_array, diags_array, issparse
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
 from priormtl.data.labels import encode_labels, keep_tasks
-from priormtl.data.tables import column_names, read_matrix, read_targets
+from priormtl.data.tables import read_matrix, read_targets
+from priormtl.design import Design, column_names
 
 FEW = 0.2  # share of features in use, up to which others are left out of products
 
@@ -37,7 +38,7 @@ class TaskData(ABC):
     y: Array  # per sample
     weight: Array  # per sample, positive; zero marks an unmeasured cell of (n, m)
     tasks: tuple[Hashable, ...]
-    features: tuple[str, ...] | None
+    features: Design | None  # names, and how columns became the features
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,8 +68,7 @@ class TaskData(ABC):
         return replace(self, X=X)
 
     def restrict(self, features: Index) -> Self:
-        names = self.features and tuple(self.features[j] for j in features)
-        return replace(self, X=take_columns(self.X, features), features=names)
+        return replace(self, X=take_columns(self.X, features), features=None)
 
     def rescale(self, scale: Array) -> Self:
         if issparse(self.X):
@@ -244,7 +244,7 @@ def from_codes(
         order = order[kept[order]]
         X, y, weights, codes = X[order], y[order], weights[order], codes[order]
     starts = np.searchsorted(codes, np.arange(m + 1)).astype(np.intp)
-    names = None if features is None else tuple(features)
+    names = None if features is None else Design.of_names(features)
     return StackedRows(X, y, weights, tasks, names, starts)
 
 
@@ -271,7 +271,7 @@ def from_columns(
     empty = np.all(cells == 0, axis=0)
     if empty.any():
         raise _no_targets(columns, empty)
-    names = None if features is None else tuple(features)
+    names = None if features is None else Design.of_names(features)
     return SharedRows(X, targets, cells, columns, names)
 
 
@@ -325,7 +325,7 @@ class Table:
     codes: Index | None  # (n,) position of each row's task; None for (n, m) targets
     tasks: tuple[Hashable, ...]
     weight: Array | None  # (n,), or (n, m) with such targets
-    features: tuple[str, ...] | None
+    features: Design | None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])

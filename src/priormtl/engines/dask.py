@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from priormtl.data import as_frame, check_min_rows
+from priormtl.data import check_min_rows
+from priormtl.design import as_frame
 from priormtl.engines.batches import summarize_rows
 from priormtl.engines.files import shorten
 from priormtl.engines.partial import Summary, from_bytes, to_bytes

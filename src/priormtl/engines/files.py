@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import csv, fs
 
-from priormtl.data.encoding import StrayTextError
+from priormtl.design.columns import StrayTextError
 from priormtl.exceptions import DataFileError, FoldsError, suggest_file
 
 SUFFIXES = {

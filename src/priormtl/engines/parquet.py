@@ -21,7 +21,8 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
-from priormtl.data import Encoding, TaskStatistics, check_min_rows
+from priormtl.data import TaskStatistics, check_min_rows
+from priormtl.design import Design
 from priormtl.engines import batches
 from priormtl.engines.columns import Values, find_gaps, read_column, read_weights
 from priormtl.engines.files import naming
@@ -222,11 +223,11 @@ def memory_limit(root: Path = Path("/")) -> int | None:
 class SourceRows(NamedTuple):
     """Rows that count, in the order of the files."""
 
-    X: pa.Table  # features, as numbers
+    X: Array  # features (n, d)
     y: pa.ChunkedArray  # as in the table
     task: pa.ChunkedArray
     weight: Array | None
-    encoding: Encoding  # with means
+    design: Design  # with means
     read: int  # number of rows read
     dropped: int  # number of these that were dropped for missing values
 
@@ -250,8 +251,8 @@ def read_rows(
     --------
     >>> table = pa.table({"x": [1, 3], "passed": ["no", "yes"], "school": ["u", "u"]})
     >>> rows = read_rows(table, task="school", target="passed")
-    >>> rows.X.to_pydict(), rows.y.to_pylist()
-    ({'x': [1.0, 3.0]}, ['no', 'yes'])
+    >>> rows.X.tolist(), rows.y.to_pylist()
+    ([[1.0], [3.0]], ['no', 'yes'])
     """
     schema = Schema.of(schema, **columns)
     if schema.folds is not None or schema.key is not None:
@@ -299,18 +300,17 @@ def _encode(schema: Schema, table: pa.Table) -> SourceRows:
     values, layout = batches.arrange_features(schema, columns, order)
     X, _, observed = batches.fill_slots(layout, values, own)
     layout.refuse_unobserved(observed)
-    names = layout.features()
-    features = [X[:, j] for j in layout.kept()]
-    means = np.array([np.average(feature, weights=own) for feature in features])
+    X = X[:, layout.kept()]
+    means = np.average(X, axis=0, weights=own)
     y, task = (
         table[name].take(pa.array(order)) for name in (schema.target, schema.task)
     )
     return SourceRows(
-        pa.table(features, names=list(names)),
+        X,
         y,
         task,
         None if weights is None else own,
-        layout.encoding(schema).with_means(means),
+        layout.design(schema).with_means(means),
         n,
         dropped,
     )

@@ -24,6 +24,7 @@ from priormtl import data
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.archive import pack_archive, unpack_archive
+from priormtl.design import Design
 from priormtl.engines.schema import Column, Layout, Schema, join_layouts
 from priormtl.exceptions import FoldsError, ModelFileError
 
@@ -133,13 +134,15 @@ class Partial:
     def without_indicators(
         self, schema: Schema | None = None
     ) -> tuple[data.TaskStatistics, ...]:
-        names, kept = self.layout.features(), self.layout.kept()
+        kept = self.layout.kept()
         whole = len(kept) == len(self.centre)
-        encoding = None if schema is None else self.layout.encoding(schema)
+        design = (
+            Design.of_names(self.layout.features())
+            if schema is None
+            else self.layout.design(schema)
+        )
         return tuple(
-            (part if whole else part.restrict(kept)).derive(
-                features=names, encoding=encoding
-            )
+            (part if whole else part.restrict(kept)).derive(features=design)
             for part in self.parts
         )
 

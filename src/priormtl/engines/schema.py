@@ -19,16 +19,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.data import (
+from priormtl.data import find_task_columns, join_names
+from priormtl.design import (
     POLICIES,
-    Encoding,
-    RawColumn,
-    find_task_columns,
-    join_names,
+    Categories,
+    Design,
+    Line,
+    Term,
+    quote_clashes,
     refuse_strays,
 )
-from priormtl.data.columns import TEXTS, texts_kind
-from priormtl.data.encoding import name_raw_features
+from priormtl.design.columns import TEXTS, texts_kind
 from priormtl.exceptions import unknown_name
 
 MOST_VALUES = 1000  # a text column with more values hardly holds categories
@@ -228,7 +229,17 @@ class Layout(NamedTuple):
         return {c.name: c.values for c in self.columns if c.values is not None}
 
     def features(self) -> tuple[str, ...]:
-        return name_raw_features([RawColumn(c.name, c.values) for c in self.columns])
+        return Design(self._terms()).names
+
+    def _terms(self) -> tuple[Term, ...]:
+        return quote_clashes(
+            [
+                Line(c.name, c.name)
+                if c.values is None
+                else Categories(c.name, c.name, c.values)
+                for c in self.columns
+            ]
+        )
 
     def refuse_unobserved(self, observed: Array) -> None:
         """Fail if a column has no values, by the weights of those that it has."""
@@ -238,13 +249,12 @@ class Layout(NamedTuple):
                 f"column {name!r} has no values at all: leave it out of the features."
             )
 
-    def encoding(self, schema: Schema) -> Encoding:
+    def design(self, schema: Schema) -> Design:
         """How columns become features, for tables that are predicted later."""
         for name, values in self.categories().items():
             if name not in (schema.categories or {}):
                 check_texts(name, values)
-        columns = tuple(RawColumn(name, values) for name, values, _ in self.columns)
-        return Encoding(columns, schema.missing, schema.task, schema.target)
+        return Design(self._terms(), schema.missing, schema.task, schema.target)
 
 
 def join_layouts(a: Layout, b: Layout) -> Layout:

@@ -38,6 +38,7 @@ from priormtl import data
 from priormtl._arrays import Array, Index
 from priormtl._files import write_folder
 from priormtl.archive import read_archive, write_archive
+from priormtl.design import Design
 from priormtl.engines import batches
 from priormtl.engines.columns import read_tasks
 from priormtl.engines.files import naming
@@ -174,7 +175,7 @@ def _write_shards(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-        out.finish(survey.layout.encoding(schema))
+        out.finish(survey.layout.design(schema))
 
 
 # First pass: rows by task into buckets, and a survey of them.
@@ -370,15 +371,14 @@ class StatisticsFolder:
                 for matrix in matrices:
                     self._file.write(np.ascontiguousarray(matrix, "<f8").data)
 
-    def finish(self, encoding: data.Encoding | None = None) -> None:
+    def finish(self, design: Design | None = None) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         survey = self._survey
         settings = {
             **data.tasks_to_plain(survey.tasks),
-            "features": list(self._features),
-            "encoding": encoding and encoding.to_plain(),
+            "features": (design or Design.of_names(self._features)).to_plain(),
             "categories": survey.layout.categories(),
             "rows": survey.rows,
             "dropped": survey.dropped,
@@ -427,8 +427,8 @@ def open_shards(folder: str | os.PathLike[str]) -> Summary:
 def _build(
     settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray], matrices: Path
 ) -> Summary:
-    tasks, features = data.tasks_from_plain(settings), tuple(settings["features"])
-    encoding = data.read_encoding(settings.get("encoding"), features)
+    tasks = data.tasks_from_plain(settings)
+    features = Design.from_plain(settings["features"])
     xx = np.load(matrices, mmap_mode="r")
     if len(xx) != len(tasks) or not xx.flags.c_contiguous:
         raise ValueError("matrices of another order")
@@ -443,9 +443,7 @@ def _build(
             for k in range(folds)
         ]
     parts = tuple(
-        data.TaskStatistics(
-            **own, tasks=tasks, features=features, encoding=encoding, check=False
-        )
+        data.TaskStatistics(**own, tasks=tasks, features=features, check=False)
         for own in by_fold
     )
     for part in parts:

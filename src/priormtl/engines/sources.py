@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from priormtl._lazy import cached_property
-from priormtl.data.encoding import NUMBER, StrayTextError
+from priormtl.design.columns import NUMBER, StrayTextError
 from priormtl.engines.batches import choose_rows
 from priormtl.engines.columns import (
     Hashes,

@@ -23,6 +23,7 @@ from priormtl.estimators.paths import (
 from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.sources import fit_rows, read_source, read_source_rows
+from priormtl.estimators.spline_features import SplineFeatures
 from priormtl.estimators.splitting import (
     DEFAULT_FOLDS,
     EPSILONS,
@@ -30,6 +31,7 @@ from priormtl.estimators.splitting import (
     make_splits,
     with_task_column,
 )
+from priormtl.estimators.stacked import StackedClassifier, StackedRegressor, Trees
 from priormtl.estimators.statements import read_statements
 from priormtl.estimators.summary import (
     FeatureSummary,
@@ -38,4 +40,5 @@ from priormtl.estimators.summary import (
     shared_coef,
     summarize_model,
 )
+from priormtl.estimators.tabular import TableFeatures, TabularPipeline, tabular_model
 from priormtl.estimators.task_folds import TaskKFold

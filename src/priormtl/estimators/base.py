@@ -1,7 +1,7 @@
 """MultiTaskEstimator: read tables, fit tasks, predict rows; for us and baselines."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -16,13 +16,9 @@ from sklearn.utils.validation import (
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import (
-    Encoding,
     Table,
     TaskData,
     TaskStatistics,
-    as_frame,
-    column_names,
-    encode_frame,
     encode_labels,
     fill_absent,
     find_labels,
@@ -32,6 +28,7 @@ from priormtl.data import (
     read_targets,
     split_task_column,
 )
+from priormtl.design import Design, Encoded, as_frame, column_names, learn_plain
 from priormtl.priors import given_prior
 
 
@@ -46,7 +43,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     _targets_are_columns: bool
     _targets_are_numbers: ClassVar[bool] = True  # not classes
     _frame_library: Any = None  # of the table that was fitted, if it was a frame
-    encoding_: Encoding  # where raw tables were learned from
+    design_: Design  # where columns of a table have names
     task_column_: str  # likewise
 
     def fit(
@@ -117,8 +114,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     ) -> Table:
         """Rows in their order; sets n_features_in_ and feature_names_in_."""
         if reset:
-            for name in ("encoding_", "task_column_"):
-                self.__dict__.pop(name, None)
+            self._adopt_design(None)
         # Arrays that live on a device are read into memory.
         X, y, task, sample_weight = map(host_array, (X, y, task, sample_weight))
         X, labels = self._split_task(X, task)
@@ -132,20 +128,17 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             weight = read_targets(sample_weight, "sample_weight")
         targets = self._check_targets(fill_absent(y, weight))
         matrix = self._read_features(X, reset=reset)
-        names = None
-        if not isinstance(X, np.ndarray):
-            encoding = self._encoding_of(X)
-            names = column_names(X) if encoding is None else encoding.features
+        design = self.__dict__.get("design_")
         check_consistent_length(matrix, targets)
         if targets.ndim == 2 and targets.shape[1] == 1 and labels is not None:
             targets = targets[:, 0]
         if targets.ndim == 2:
-            return self._read_columns(matrix, y, targets, labels, weight)
+            return self._read_columns(matrix, y, targets, labels, weight, design)
         n = len(targets)
         codes, tasks = encode_labels(np.zeros(n, int) if labels is None else labels, n)
         self._targets_are_columns = False
         if self._targets_are_numbers and weight is None:
-            return Table(matrix, targets, codes, tasks, weight, names)
+            return Table(matrix, targets, codes, tasks, weight, design)
         # Rows of weight zero are absent: they must not add a class.
         kept = np.ones(n, bool)
         if weight is not None and weight.shape == (n,):
@@ -155,10 +148,16 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             numbers[kept] = targets[kept]
         elif kept.any():
             numbers[kept] = self._code_targets(targets[kept], codes[kept], tasks)
-        return Table(matrix, numbers, codes, tasks, weight, names)
+        return Table(matrix, numbers, codes, tasks, weight, design)
 
     def _read_columns(
-        self, X: Matrix, y: Any, targets: np.ndarray, labels: Any, weight: Array | None
+        self,
+        X: Matrix,
+        y: Any,
+        targets: np.ndarray,
+        labels: Any,
+        weight: Array | None,
+        design: Design | None,
     ) -> Table:
         if labels is not None:
             raise ValueError(
@@ -171,12 +170,12 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         numbers = targets
         if not self._targets_are_numbers:
             numbers = self._code_targets(targets, None, tasks)
-        names = getattr(self, "feature_names_in_", None)
-        known = None if names is None else tuple(names)
-        return Table(X, numbers, None, tuple(tasks), weight, known)
+        return Table(X, numbers, None, tuple(tasks), weight, design)
 
     def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
         """X without its task column, and the task labels, if any."""
+        if isinstance(X, Encoded):
+            return X, X.task
         if self.task is None:
             return X, self._remembered_labels(X) if task is None else task
         if task is not None:
@@ -186,19 +185,15 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             )
         return split_task_column(X, self.task)
 
-    def _adopt_encoding(self, encoding: Encoding | None) -> None:
-        """Remember how columns of tables became features, or that they were none."""
-        for name in ("encoding_", "task_column_"):
+    def _adopt_design(self, design: Design | None) -> None:
+        """Remember how columns of tables became features; None: they had no names."""
+        for name in ("design_", "task_column_", "feature_names_in_"):
             self.__dict__.pop(name, None)
-        if encoding is not None:
-            self.encoding_ = encoding
-            if encoding.task is not None:
-                self.task_column_ = encoding.task
-
-    def _encoding_of(self, X: Any) -> Encoding | None:
-        """How X becomes features, if it is a table and its columns are remembered."""
-        encoding = getattr(self, "encoding_", None)
-        return None if encoding is None or column_names(X) is None else encoding
+        if design is not None:
+            self.design_, self.n_features_in_ = design, len(design)
+            self.feature_names_in_ = np.array(design.names, dtype=object)
+            if design.task is not None:
+                self.task_column_ = design.task
 
     def _remembered_labels(self, X: Any) -> Any:
         """Labels in the column that held them before, if X has it."""
@@ -209,21 +204,18 @@ class MultiTaskEstimator(BaseEstimator, ABC):
 
     def _read_features(self, X: Any, *, reset: bool) -> Matrix:
         """X as numbers, after scikit-learn's checks of names and counts."""
-        frame = encoding = None
-        cells: Mapping[str, Any] = {}
-        if not isinstance(X, np.ndarray):
-            frame, encoding = as_frame(X), self._encoding_of(X)
+        frame = None if isinstance(X, np.ndarray | Encoded) else as_frame(X)
+        design, cells = self.__dict__.get("design_"), dict[str, Any]()
         if reset:
             self._frame_library = None if frame is None else frame.implementation.value
+            design = X.design if isinstance(X, Encoded) else None
             if frame is not None and column_names(X) is not None:
-                encoding, cells = encode_frame(frame)
-                if encoding is not None:
-                    self._adopt_encoding(encoding)
-                    self.n_features_in_ = len(encoding.features)
-                    names = np.array(encoding.features, dtype=object)
-                    self.feature_names_in_ = names
-        if encoding is not None:
-            matrix: Matrix = encoding.encode(X, cells)
+                design, cells = learn_plain(frame)
+            self._adopt_design(design)
+        if isinstance(X, Encoded):
+            matrix: Matrix = X.X
+        elif design is not None and not design.is_plain and column_names(X) is not None:
+            matrix = design.encode(X, cells)
         elif frame is not None:
             validate_data(self, X, reset=reset, skip_check_array=True)
             matrix = read_matrix(X)

@@ -441,10 +441,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     def _choices(self, parts: Parts) -> dict[str, tuple[Any, ...]]:
         """What the folds decide, with the values to try, the likeliest ones first."""
         found: dict[str, tuple[Any, ...]] = {}
-        names = parts.whole.features or ()
         prior = as_feature_prior(self.feature_prior)
         adapts = isinstance(self.ties, str) and self.ties in ("auto", "adaptive")
-        if adapts and curves_of(prior, names):
+        if adapts and curves_of(prior, parts.whole.features):
             found["smooth"] = ("varying", "common", "straight")
         # REML needs all statistics at once; those on disk are to stay there.
         whole = parts.whole
@@ -488,7 +487,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         found = ("smooth", "slopes", "between")  # not parameters of a model
         chosen = {name: value for name, value in settings.items() if name not in found}
         prior = as_feature_prior(self.feature_prior)
-        curves = curves_of(prior, parts.whole.features or ())
+        curves = curves_of(prior, parts.whole.features)
         curved = tuple(sorted(j for group in curves.values() for j in group))
         if settings.get("smooth") == "straight":
             chosen["left_out"] = curved

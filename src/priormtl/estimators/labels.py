@@ -10,7 +10,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from priormtl._arrays import Array, Index
-from priormtl.data import TaskData, as_frame
+from priormtl.data import TaskData
+from priormtl.design import as_frame
 from priormtl.exceptions import FoldsError
 
 

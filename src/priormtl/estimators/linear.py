@@ -20,12 +20,11 @@ from priormtl.data import (
     Moments,
     TaskData,
     TaskStatistics,
-    build_frame,
-    find_frame_library,
+    name_features,
     pooled_means,
     pooled_variance,
-    unnamed_feature,
 )
+from priormtl.design import build_frame, find_frame_library
 from priormtl.estimators.base import (
     MultiTaskEstimator,
     chosen,
@@ -453,15 +452,9 @@ class LinearMultiTask(MultiTaskEstimator):
     def _adopt_features(self, statistics: TaskStatistics) -> None:
         """Expect the features of statistics from now on."""
         self._frame_library = None
-        self.n_features_in_ = statistics.shape[0]
-        if statistics.features is None:
-            self.__dict__.pop("feature_names_in_", None)
-        else:
-            self.feature_names_in_ = np.array(statistics.features, dtype=object)
-        encoding = statistics.encoding
-        self._adopt_encoding(
-            None if encoding is None else encoding.with_means(statistics.pooled_means())
-        )
+        self.n_features_in_, design = statistics.shape[0], statistics.features
+        means = statistics.pooled_means()
+        self._adopt_design(None if design is None else design.with_means(means))
 
 
 def warn_of_far_features(moments: Moments) -> None:
@@ -470,7 +463,7 @@ def warn_of_far_features(moments: Moments) -> None:
     means = np.abs(pooled_means(moments))
     far = np.flatnonzero((deviations > 1e-9 * means) & (means > FAR * deviations))
     if len(far):
-        names = moments.features or tuple(map(unnamed_feature, range(len(means))))
+        names = name_features(moments.features, len(means))
         shown = ", ".join(repr(names[j]) for j in far[:4])
         warnings.warn(
             f'fit_intercept="tied" couples intercepts where all features are zero, and '

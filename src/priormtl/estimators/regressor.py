@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from priormtl._arrays import Array
 from priormtl.data import (
     TaskStatistics,
-    as_frame,
     check_statistics,
     lives_on_device,
     read_targets,
@@ -19,6 +18,7 @@ from priormtl.data import (
     summarize,
     summarize_tasks,
 )
+from priormtl.design import as_frame
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
 from priormtl.estimators.intervals import (
     Calibration,
@@ -245,8 +245,8 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
         Number of features, without the task column.
     feature_names_in_ : (d,) array
         Names of the features. Only if X has column names.
-    encoding_ : Encoding
-        How table columns were converted to features. Only after ``fit_source``.
+    design_ : Design
+        How columns became features. Only if X has column names.
     task_column_ : str
         Name of the task column. Only after ``fit_source``.
     feature_prior_ : FeaturePrior or None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from priormtl.data import TaskStatistics, join_names
+from priormtl.design import Encoded
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.progress import show_progress
 from priormtl.exceptions import FoldsError
@@ -94,12 +95,8 @@ def _reading(model: Any, source: "Source") -> Any:
 def fit_rows(model: Any, rows: "SourceRows") -> Any:
     """Fit a model to rows that were read from files, and keep how they are encoded."""
     with unchanged_on_error(model):
-        if model.task is None:
-            model.fit(rows.X, rows.y, task=rows.task, sample_weight=rows.weight)
-        else:
-            X = rows.X.append_column(join_names(model.task), rows.task)
-            model.fit(X, rows.y, sample_weight=rows.weight)
-        model._adopt_encoding(rows.encoding)
+        X = Encoded(rows.design, rows.X, rows.task)
+        model.fit(X, rows.y, sample_weight=rows.weight)
     return model
 
 

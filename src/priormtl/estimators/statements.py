@@ -12,8 +12,8 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.data import pooled_variance
+from priormtl.design import Design
 from priormtl.priors import Common, Near, Ridge, Rows, Signs
-from priormtl.splines import wiggles_of
 from priormtl.tables import count_words, spell_number
 
 __all__ = ["StatementSummary", "read_statements"]
@@ -52,13 +52,14 @@ def read_statements(
 ) -> tuple[StatementSummary, ...]:
     """Statements of the resolved prior, for coefficients (m, d) that it acts on."""
     prior, found = getattr(model, "feature_prior_", None), list[StatementSummary]()
+    design = getattr(model, "design_", None) or Design.of_names(names)
     for part in () if prior is None else prior.parts:
         if isinstance(part, Near | Rows):
             found += _values(part, coef, names, model.tasks_.tolist(), theta)
         elif isinstance(part, Signs):
             found += [_sign(part.sign, names[j], coef[:, j]) for j in part.positions]
         elif isinstance(part, Common):
-            found += _common(part.positions.tolist(), coef, names)
+            found += _common(part.positions.tolist(), coef, design)
         elif isinstance(part, Ridge):
             found += _smooth(part, model, coef, names)
     return tuple(found)
@@ -103,14 +104,14 @@ def _sign(sign: int, name: str, values: Array) -> StatementSummary:
 
 
 def _common(
-    positions: Sequence[int], coef: Array, names: Sequence[str]
+    positions: Sequence[int], coef: Array, design: Design
 ) -> Iterator[StatementSummary]:
     """One statement per column: features made of one column are listed together."""
-    curved = {j: c for c, group in wiggles_of(names).items() for j in group}
+    curved = {j for group in design.wiggles().values() for j in group}
+    made = {j: column for column, group in design.derived().items() for j in group}
     columns = dict[str, list[int]]()
     for j in positions:
-        column = curved.get(j, names[j].partition("=")[0])
-        columns.setdefault(column, []).append(j)
+        columns.setdefault(made.get(j, design[j]), []).append(j)
     for column, group in columns.items():
         said = f"{column}: the same in all tasks"
         if any(j in curved for j in group):

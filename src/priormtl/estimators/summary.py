@@ -10,7 +10,8 @@ from scipy.stats import norm
 
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
-from priormtl.data import Moments, build_frame, find_frame_library, name_features
+from priormtl.data import Moments, name_features
+from priormtl.design import build_frame, find_frame_library
 from priormtl.estimators.base import chosen
 from priormtl.estimators.statements import StatementSummary, read_statements
 from priormtl.estimators.uncertainty import StandardErrors

@@ -14,6 +14,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.data import pooled_means, pooled_scale
+from priormtl.design import Design, Expansion
 from priormtl.estimators import read_statements, shared_coef
 from priormtl.plotting.coefficients import Learned, find_places, read_model
 from priormtl.plotting.style import (
@@ -31,7 +32,6 @@ from priormtl.plotting.style import (
     styled,
 )
 from priormtl.priors import Near
-from priormtl.splines import Expansion, wiggles_of
 from priormtl.tables import count_words, spell_number
 
 GRID = 200  # points of a curve
@@ -271,17 +271,10 @@ def _read_errors(linear: Any, basis: Array, places: Index) -> Errors:
 def _expand_plain(linear: Any, learned: Learned, column: Any, values: Any) -> Expansion:
     """A feature of a model that was fitted to numbers or to one-hot columns."""
     names = [str(name) for name in learned.features]
-    own = [name for name in names if name.startswith(f"{column}=")]
-    if own:
-        categories = tuple(name.partition("=")[2] for name in own)
-        return Expansion(
-            lambda texts: {
-                name: (np.array(texts) == category).astype(np.float64)
-                for name, category in zip(own, categories, strict=True)
-            },
-            categories,
-        )
-    if column in wiggles_of(names):
+    design: Design = getattr(linear, "design_", None) or Design.of_names(names)
+    if column in design.text_sources:
+        return design.expansion_of(column)
+    if column in design.wiggles():
         raise ValueError(
             f"model must be a pipeline of SplineFeatures and the linear model, since "
             f"{column!r} has wiggles: use make_pipeline(splines, model)."

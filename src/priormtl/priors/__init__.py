@@ -8,7 +8,7 @@ from priormtl.priors.features import (
     measure_violations,
 )
 from priormtl.priors.files import PriorFile, read_prior_file
-from priormtl.priors.relations import Ridge, Rows, Targets, category_column
+from priormtl.priors.relations import Ridge, Rows, Targets
 from priormtl.priors.statements import Common, Constraint, Near, Signs
 from priormtl.priors.tasks import (
     TaskPrior,

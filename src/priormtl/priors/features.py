@@ -16,7 +16,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
 from priormtl._arrays import Array
-from priormtl.data import Moments, as_frame, column_names
+from priormtl.data import Moments
+from priormtl.design import Design, as_frame, column_names
 from priormtl.exceptions import DataFileError
 from priormtl.priors.edges import check_weight, line_table, plain_label, read_edges
 from priormtl.priors.files import PriorFile, read_prior_file
@@ -429,7 +430,7 @@ class FeaturePrior:
 
     def resolve(self, moments: Moments) -> Self:
         """Same prior with positions in place of names and rules."""
-        curved = curves_of(self, moments.features or ())
+        curved = curves_of(self, moments.features)
         wiggles = {j for group in curved.values() for j in group}
         resolved = list[Part]()
         for part in self.parts:
@@ -516,12 +517,17 @@ class FeaturePrior:
         return cls(tuple(parts))
 
 
-def curves_of(prior: FeaturePrior | None, names: Sequence[str]) -> dict[str, list[int]]:
-    """Positions of the wiggles of each column that a prior states to be smooth."""
+def curves_of(
+    prior: FeaturePrior | None, design: Design | None = None
+) -> dict[str, list[int]]:
+    """Positions of the wiggles of each column that a prior states to be smooth.
+
+    A resolved prior needs no design.
+    """
     found: dict[str, list[int]] = {}
     for part in () if prior is None else prior.parts:
         if isinstance(part, Shrunken) and part.smooth:
-            found |= part.smooth_ridge(names).curves()
+            found |= part.smooth_ridge(design or Design(())).curves()
         elif isinstance(part, Ridge):
             found |= part.curves()
     return found

@@ -40,10 +40,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from priormtl.data.columns import find_name
+from priormtl.design import Design
+from priormtl.design.columns import find_name
 from priormtl.exceptions import DataFileError, suggest_file, unknown_name
-from priormtl.priors.relations import derived_features
-from priormtl.splines import wiggles_of
 
 # Settings of each kind in TOML.
 RELATED, LISTED = ("features", "weight", "name"), ("features",)
@@ -105,13 +104,14 @@ class PriorFile:
     def task_relations(self) -> tuple[Relation, ...]:
         return tuple(one for one in self.relations if one.kind in TASK_KINDS)
 
-    def check_names(self, features: Sequence[str]) -> None:
+    def check_names(self, design: Design) -> None:
         """Fail at the first name that is no feature, or no column where one is meant.
 
         Common effects may name columns with categories, smooth ones need wiggles.
         """
-        known, wiggles = set(features), set(wiggles_of(features))
-        columns = known | set(derived_features(features))
+        features, wiggles = design.names, set(design.wiggles())
+        known = set(features)
+        columns = known | set(design.derived())
         for one in self.feature_relations:
             for name, line in zip(one.names, one.lines, strict=True):
                 name = find_name(name, columns)  # noqa: PLW2901

@@ -7,7 +7,6 @@ grid or as the most correlated pairs. A part is resolved against the features of
 into pairs of positions or rows of D, and describes itself in lines of a table.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -19,14 +18,12 @@ from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
 from priormtl.data import Moments, pooled_variance, unnamed_feature
-from priormtl.data.columns import SOURCE, find_name
+from priormtl.design import Design
+from priormtl.design.columns import find_name
 from priormtl.exceptions import unknown_name
 from priormtl.priors.edges import MOST_TERMS, Line
-from priormtl.splines import wiggles_of
 from priormtl.tables import spell_number
 
-CATEGORY = re.compile(rf"({SOURCE})=", re.DOTALL)
-CURVE = "~"  # end of the family of wiggles
 BLOCK_CELLS = 2**22  # correlations computed in one go: 32 MB
 
 Tasks = Sequence[Hashable]
@@ -330,22 +327,22 @@ class Shrunken(Part):
         These are the wiggles of one column, the categories of one column, and all
         other features together.
         """
-        names = moments.features or ()
+        design = moments.features or Design(())
         if self.smooth:
-            return self.smooth_ridge(names)
-        kept = set(range(moments.shape[0]))
+            return self.smooth_ridge(design)
+        categories, kept = design.categories(), set(range(moments.shape[0]))
         if self.features is not None:
-            kept, derived = set(), derived_features(names)
+            kept = set()
             for feature in self.features:
-                made = derived.get(find_name(feature, derived), [])
-                made = [j for j in made if category_column(names[j])]
+                made = categories.get(find_name(feature, categories), [])
                 kept.update(made or find_features([feature], moments))
-        columns = [category_column(names[j]) if names else "" for j in sorted(kept)]
-        return Ridge(tuple(sorted(kept)), tuple(columns), self.weight)
+        column = {j: name for name, group in categories.items() for j in group}
+        families = tuple(column.get(j, "") for j in sorted(kept))
+        return Ridge(tuple(sorted(kept)), families, self.weight)
 
-    def smooth_ridge(self, names: Sequence[str]) -> "Ridge":
+    def smooth_ridge(self, design: Design) -> "Ridge":
         """Wiggles of these columns, which are a family each."""
-        wiggles = wiggles_of(names)
+        wiggles = design.wiggles()
         positions, families = list[int](), list[str]()
         for feature in self.features or tuple(wiggles):
             column = find_name(feature, wiggles)
@@ -355,8 +352,8 @@ class Shrunken(Part):
                     "the features. Add them with SplineFeatures."
                 )
             positions += wiggles[str(column)]
-            families += [f"{column}{CURVE}"] * len(wiggles[str(column)])
-        return Ridge(tuple(positions), tuple(families), self.weight)
+            families += [str(column)] * len(wiggles[str(column)])
+        return Ridge(tuple(positions), tuple(families), self.weight, smooth=True)
 
     @property
     def count(self) -> str:
@@ -377,9 +374,10 @@ class Ridge(Part):
 
     kind = "ridge"
     positions: tuple[int, ...]
-    families: tuple[str, ...]
+    families: tuple[str, ...]  # columns; "" for all plain features together
     weight: float
     strengths: tuple[float, ...] | None = None  # one per position; None: all one
+    smooth: bool = False  # whether these are the wiggles of curves
 
     def resolve(self, moments: Moments) -> "Ridge":
         return self
@@ -387,9 +385,9 @@ class Ridge(Part):
     def curves(self) -> dict[str, list[int]]:
         """Positions of the wiggles of each column, in order."""
         found: dict[str, list[int]] = {}
-        for j, family in zip(self.positions, self.families, strict=True):
-            if family.endswith(CURVE):
-                found.setdefault(family.removesuffix(CURVE), []).append(j)
+        if self.smooth:
+            for j, family in zip(self.positions, self.families, strict=True):
+                found.setdefault(family, []).append(j)
         return found
 
     def without(self, positions: Collection[int]) -> Self:
@@ -423,36 +421,21 @@ class Ridge(Part):
             yield feature_name(j, names), "near zero", weight
 
 
-def category_column(name: str) -> str:
-    """Column of which a feature such as "colour=red" is a category, else nothing."""
-    found = CATEGORY.match(name)
-    return "" if found is None else found[0]
-
-
-def derived_features(names: Sequence[str]) -> dict[str, list[int]]:
-    """Positions of the wiggles and categories of each column."""
-    found = wiggles_of(names)
-    for position, name in enumerate(names):
-        if column := category_column(name).removesuffix("="):
-            found.setdefault(column, []).append(position)
-    return found
-
-
 def find_features(features: Sequence[Hashable], moments: Moments) -> list[int]:
     """Position of each feature, given by name or by number."""
-    d, names = moments.shape[0], moments.features or ()
-    place, found = dict(zip(names, range(d), strict=False)), list[int]()
+    d, design = moments.shape[0], moments.features
+    found = list[int]()
     for name in features:
         if isinstance(name, str):
-            if not names:
+            if design is None:
                 raise ValueError(
                     f"feature_prior names the feature {name!r}, but X has no column "
                     "names. Pass a data frame, or positions."
                 )
-            shown = name if name in place else find_name(name, place)
-            if shown not in place:
-                raise unknown_name("feature", name, names)
-            found.append(place[shown])
+            place = design.find(name)
+            if place is None:
+                raise unknown_name("feature", name, design.names)
+            found.append(place)
         elif isinstance(name, int) and 0 <= name < d:
             found.append(name)
         else:

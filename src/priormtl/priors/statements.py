@@ -15,12 +15,12 @@ from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
 from priormtl.data import Moments, from_plain, to_plain
-from priormtl.data.columns import find_name
+from priormtl.design import Design
+from priormtl.design.columns import find_name
 from priormtl.priors.edges import MOST_TERMS, Line, plain_label
 from priormtl.priors.relations import (
     Part,
     Tasks,
-    derived_features,
     feature_name,
     find_features,
 )
@@ -165,16 +165,16 @@ class Common(Constraint):
 
     def resolve(self, moments: Moments) -> "Common":
         """Positions of features, and of the wiggles and categories of columns."""
-        names = moments.features or ()
-        derived, found = derived_features(names), set[int]()
+        design, found = moments.features or Design(()), set[int]()
+        derived = design.derived()
         for feature in self.features:
             column = feature
-            if isinstance(feature, int) and 0 <= feature < len(names):
-                column = names[feature]
+            if isinstance(feature, int) and 0 <= feature < len(design):
+                column = design[feature]
             made = derived.get(find_name(column, derived), [])
             found.update(made)
             # A column of categories is itself no feature.
-            if not made or find_name(column, names) in names:
+            if not made or design.find(column) is not None:
                 found.update(find_features([feature], moments))
         return Common(tuple(sorted(found)))
 

@@ -220,7 +220,7 @@ def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
     """Settings of the model as pairs of a label and a text."""
     summary, model = fitted.summary, fitted.model
     facts = [("Model", summary.model)]
-    target = getattr(getattr(model, "encoding_", None), "target", None)
+    target = getattr(getattr(model, "design_", None), "target", None)
     if fitted.pipeline is not None:
         target = getattr(fitted.pipeline[0], "target_column_", target)
     if target is not None:

@@ -79,7 +79,7 @@ class FittedModel:
         """Wiggles of each column, by its feature; of periodic ones by the first."""
         place = {name: j for j, name in enumerate(self.summary.feature_names)}
         prior = getattr(self.model, "feature_prior_", None)
-        groups = curves_of(prior, self.summary.feature_names)
+        groups = curves_of(prior)
         return {place.get(name, group[0]): group for name, group in groups.items()}
 
     @property

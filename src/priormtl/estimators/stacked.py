@@ -6,7 +6,6 @@ the features at each split), and kept as arrays, so that they can be saved witho
 pickle.
 """
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,15 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array, Index
-from priormtl.data import (
-    Table,
-    as_frame,
-    encode_labels,
-    fill_absent,
-    read_targets,
-    split_task_column,
-)
-from priormtl.data.tables import column_floats
+from priormtl.data import Table, encode_labels, fill_absent, read_targets
+from priormtl.design import Encoded
 from priormtl.estimators.intervals import (
     Calibration,
     check_coverage,
@@ -33,7 +25,6 @@ from priormtl.estimators.intervals import (
     score_folds,
 )
 from priormtl.metrics import Reliability
-from priormtl.priors import curves_of
 
 SETTINGS: dict[str, Any] = {
     "learning_rate": 0.05,
@@ -144,14 +135,14 @@ class _Stacked(BaseEstimator):
         """Fit the linear model, then trees on its training parts."""
         self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
-        names, tasks = self._wide(X)
+        tasks = X.task
         weight = None if sample_weight is None else read_targets(sample_weight)
         model = self.model_
         targets, held_out = self._targets(fill_absent(y, weight)), model.held_out_
         present = np.ones(len(targets), bool) if weight is None else weight > 0
         classify = isinstance(self, ClassifierMixin)
         self.trees_, by_trees = [], np.full(len(targets), np.nan)
-        matrix, signs = self._matrix(names, tasks), self._signs(names)
+        matrix, signs = self._matrix(X), self._signs()
         for fold in range(self.model_.n_splits_):
             test = self.model_.folds_ == fold
             train = ~test & present
@@ -181,41 +172,26 @@ class _Stacked(BaseEstimator):
             self._calibrate(X, targets, shares, matrix)
         return self
 
-    def _signs(self, names: Iterable[str]) -> Array | None:
+    def _signs(self) -> Array | None:
         """Known signs of effects, which trees respect as well; the task has none."""
         prior = self.model_.feature_prior_
         signs = None if prior is None else prior.signs(self.model_.coef_.shape[1])
         if signs is None:
             return None
-        known = dict(zip(self.model_.feature_names_in_, signs, strict=True))
-        return np.array([*(known[name] for name in names), 0])
+        return np.append(signs[self.model_.design_.tree_features()], 0)
 
-    def _wide(self, X: Any) -> tuple[dict[str, Array], Any]:
-        """Features of the trees: all but most wiggles, and labels of tasks."""
-        rest, labels = split_task_column(X, self.model_.task)
-        frame = as_frame(rest)
-        assert frame is not None
-        curved = set[int]()
-        prior = self.model_.feature_prior_
-        for column, group in curves_of(prior, frame.columns).items():
-            # Where in its period a value lies is known from the first two wiggles.
-            curved.update(group if column in frame.columns else group[2:])
-        kept = [n for j, n in enumerate(frame.columns) if j not in curved]
-        return {n: column_floats(frame.get_column(n)) for n in kept}, labels
-
-    def _matrix(self, columns: dict[str, Array], labels: Any) -> Array:
+    def _matrix(self, X: Encoded) -> Array:
         """Features and the place of the task among those of the fit; NaN: unseen."""
-        n = len(next(iter(columns.values())))
-        codes, tasks = encode_labels(labels, n)
+        codes, tasks = encode_labels(X.task, len(X))
         place = {task: float(i) for i, task in enumerate(self.model_.tasks_.tolist())}
         plain = (t.item() if isinstance(t, np.generic) else t for t in tasks)
         places = np.array([place.get(task, np.nan) for task in plain])
-        return np.column_stack([*columns.values(), places[codes]])
+        return np.column_stack([X.X[:, X.design.tree_features()], places[codes]])
 
     def _mixed(self, X: Any, linear: Array) -> Array:
         if not self.trees_:
             return linear
-        matrix = self._matrix(*self._wide(X))
+        matrix = self._matrix(X)
         boosted = np.mean([trees.predict(matrix) for trees in self.trees_], axis=0)
         return (1.0 - self.trees_weight_) * linear + self.trees_weight_ * boosted
 
@@ -268,7 +244,7 @@ class StackedRegressor(RegressorMixin, _Stacked):
         coverage, w = check_coverage(coverage), self.trees_weight_
         found = self.model_._spread(X, None)
         if self.trees_:
-            matrix = self._matrix(*self._wide(X))
+            matrix = self._matrix(X)
             boosted = np.stack([trees.predict(matrix) for trees in self.trees_])
             mean, deviations = boosted.mean(axis=0), found.deviations
             if len(deviations):

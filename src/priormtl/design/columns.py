@@ -10,8 +10,9 @@ All ways in (pandas, polars, pyarrow, files) read a column by the same rules:
 - other text, and what is declared as categories, is text.
 
 Columns of objects are judged by their values. Values of other types (lists, bytes, ...)
-are refused. ``quote_name`` and ``SOURCE`` keep names of columns apart from names of
-features that are made of other columns, such as ``age~1`` and ``colour=red``.
+are refused, and so are stray texts among many numbers, unless these are plainly codes.
+``quote_name`` keeps names of columns apart from names of features that are made of
+other columns, such as ``age~1`` and ``colour=red``.
 """
 
 import re
@@ -25,9 +26,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from priormtl._arrays import Array
-from priormtl.data.labels import is_missing
-from priormtl.data.tables import LARGEST_VALUE, column_floats, refuse_infinite
+from priormtl._arrays import Array, Index
+from priormtl.design.frames import (
+    LARGEST_VALUE,
+    column_floats,
+    is_missing,
+    refuse_infinite,
+)
 
 NUMBERS, DATES, TEXTS = "numbers", "dates", "text"
 DURATIONS, TIMES = "durations", "times of day"
@@ -224,6 +229,87 @@ def parse_numbers(cells: Cells) -> Cells:
 
 def _replace_texts(cells: Cells, kind: str, numbers: Sequence[float]) -> Cells:
     return Cells(kind, np.array([*numbers, np.nan])[cells.values])
+
+
+def holds_measurements(cells: Cells) -> bool:
+    """Whether texts are numbers, and not all whole, so that they are no codes."""
+    texts = () if cells.is_declared else cells.texts
+    return (
+        len(texts) >= FEWEST_NUMBERS
+        and all(map(DECIMAL.fullmatch, texts))
+        and not all(text.strip().isdecimal() for text in texts)
+    )
+
+
+# Texts among numbers.
+
+SHORT_CODE = 3  # digits of codes that occur again and again
+LONG_CODE = 5  # digits of codes, where it is not known how often they occur
+FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
+LARGEST_SHARE_OF_OTHERS = 0.25
+NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
+
+
+class StrayTextError(ValueError):
+    """A text among the numbers of a column."""
+
+    def __init__(self, column: str, value: str, place: str = "") -> None:
+        self.column, self.value = column, value
+        super().__init__(
+            f"column {column!r} must hold numbers: got {value[:40]!r}{place}; correct "
+            "it, or declare the column as categorical (--categories "
+            f"{column}, in Python categories={{{column!r}: []}})."
+        )
+
+
+def count_texts(cells: Cells) -> Index:
+    """Number of rows of each text."""
+    return np.bincount(cells.values[cells.values >= 0], minlength=len(cells.texts))
+
+
+def refuse_strays(
+    name: str, values: Sequence[str], counts: Index | None = None
+) -> bool:
+    """Fail if a few texts are among many numbers; return whether all are numbers.
+
+    Numbers that are plainly codes, such as postcodes, may have texts among them.
+    ``counts`` are the rows of each value, where they are known.
+    """
+    strays = [j for j, value in enumerate(values) if not NUMBER.fullmatch(value)]
+    few = len(strays) <= LARGEST_SHARE_OF_OTHERS * len(values)
+    if len(values) < FEWEST_NUMBERS or not few:
+        return False
+    if strays:
+        if _are_codes(values, strays, counts):
+            return False
+        raise StrayTextError(name, values[strays[0]])
+    return True
+
+
+def _are_codes(
+    values: Sequence[str], strays: Sequence[int], counts: Index | None
+) -> bool:
+    """Whether numbers with a few words among them are codes, not measurements.
+
+    Codes are whole numbers without sign. They have leading zeros; or they have about
+    the same number of digits, leave out most numbers in between, and occur again and
+    again, the words as well.
+    """
+    among = set(strays)
+    numbers = [value for j, value in enumerate(values) if j not in among]
+    if not all(number.isdecimal() for number in numbers):
+        return False
+    if any(any(map(str.isdecimal, values[j])) for j in strays):  # such as 12 kg
+        return False
+    if any(number[0] == "0" and len(number) > 1 for number in numbers):
+        return True
+    lengths, whole = [len(n) for n in numbers], [int(n) for n in numbers]
+    sparse = 2 * len(numbers) <= max(whole) - min(whole) + 1
+    if counts is None:
+        return sparse and max(lengths) == min(lengths) >= LONG_CODE
+    alike = max(lengths) - min(lengths) <= 1 and min(lengths) >= SHORT_CODE
+    repeats = counts.sum() >= 2 * len(values) and counts[list(strays)].max() > 1
+    return bool(sparse and alike and repeats)
 
 
 # Names of features.

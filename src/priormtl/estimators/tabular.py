@@ -1,0 +1,274 @@
+"""tabular_model: from a raw data frame to predictions, with what the data ask for.
+
+Three steps: ``TableFeatures`` turns columns of any kind into numbers and smooth curves,
+the CV estimator chooses the structure and estimates by REML how much effects vary, and
+``stacked`` mixes in gradient boosting where held-out rows say that interactions
+matter.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from priormtl._arrays import Array
+from priormtl.checks import check_choice
+from priormtl.data import find_task_columns, join_names, split_task_column
+from priormtl.design import Encoded, Expansion, as_frame, learn_table
+from priormtl.design.columns import Cells
+from priormtl.estimators.cross_validated import (
+    MultiTaskClassifierCV,
+    MultiTaskRegressorCV,
+)
+from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
+from priormtl.exceptions import absent_name, unknown_name
+from priormtl.priors import FeaturePrior, as_feature_prior
+
+KINDS = ("regressor", "classifier")
+
+
+def tabular_model(
+    kind: str,
+    *,
+    task: str | Sequence[str],
+    feature_prior: Any = None,
+    smooth: Any = "auto",
+    trees: str = "auto",
+    **settings: Any,
+) -> Pipeline:
+    """Build a model that takes raw data frames.
+
+    Columns may hold numbers, text, categories, booleans, dates or durations, and values
+    may be missing. All columns except the task are features. The data determine which
+    effects vary between tasks, which effects are smooth curves, and whether
+    interactions matter.
+
+    Parameters
+    ----------
+    kind : {"regressor", "classifier"}
+        Whether the target is a number or one of two classes.
+    task : str or list of str
+        Column of the tasks. Several columns, from coarse to fine, are nested tasks:
+        ``["district", "school"]``.
+    feature_prior : FeaturePrior, optional
+        What is known about the features.
+    smooth : "auto", "none", list of str or dict, default="auto"
+        Numeric columns whose effects may be curves. "auto": all with at least five
+        distinct values. A mapping from columns to periods, such as
+        ``{"hour": 24, "age": None}``, gives periodic curves; None: not periodic.
+    trees : {"auto", "none"}, default="auto"
+        Whether predictions of gradient boosting are mixed in where held-out rows say
+        that they help.
+    **settings
+        Further parameters of :class:`MultiTaskRegressorCV` or
+        :class:`MultiTaskClassifierCV`.
+
+    Returns
+    -------
+    Pipeline
+        Unfitted scikit-learn pipeline with the steps "features" and "model". Regressors
+        also have ``predict_interval(X, coverage=0.9)``.
+
+    Notes
+    -----
+    Tasks that were not seen in training are predicted by the mean of all tasks, or of
+    the district where that was seen. Columns with gaps have an indicator such as
+    "age missing", and missing numbers are filled with the mean of their column.
+    Columns with heavy tails (values beyond four interquartile
+    ranges from the median) are transformed by asinh. Dates, durations and times of day,
+    also as ISO text, are numbers of days. With
+    ``smooth="auto"`` they also have periodic effects of the hour of the day, the day of
+    the week and the day of the year, where the dates cover at least two periods.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from priormtl import tabular_model
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(
+    ...     {"shop": np.arange(120) % 6, "price": rng.normal(size=120)}
+    ... )
+    >>> sales = 3.0 - 2.0 * table["price"] + table["shop"] + rng.normal(size=120)
+    >>> model = tabular_model("regressor", task="shop", trees="none")
+    >>> bool(model.fit(table, sales).score(table, sales) > 0.8)
+    True
+    """
+    check_choice("kind", kind, KINDS)
+    check_choice("trees", trees, ("auto", "none"))
+    if not isinstance(join_names(task), str):
+        raise TypeError(
+            f"task must name the column of the tasks: got {type(task).__name__}."
+        )
+    known = as_feature_prior(feature_prior) or FeaturePrior(())
+    prior = known + FeaturePrior.shrink() + FeaturePrior.smooth()
+    given = {
+        "task": task,
+        "feature_prior": prior,
+        "ties": "adaptive",
+        "fit_intercept": "tied",
+        "lams": (0.0,),
+        "epsilons": (1.0,),
+        "unseen_tasks": "shared",
+        **settings,
+    }
+    build = MultiTaskRegressorCV if kind == "regressor" else MultiTaskClassifierCV
+    model: Any = build(**given)
+    if trees == "auto":
+        stack = StackedRegressor if kind == "regressor" else StackedClassifier
+        model = stack(model)
+    straight = tuple(sorted(map(str, known.features_in_units)))
+    features = TableFeatures(task, smooth, straight)
+    return TabularPipeline([("features", features), ("model", model)])
+
+
+class TabularPipeline(Pipeline):
+    """Pipeline of :func:`tabular_model`; regressors also predict intervals."""
+
+    @available_if(lambda self: hasattr(self.steps[-1][1], "predict_interval"))
+    def predict_interval(self, X: Any, *, coverage: float = 0.9) -> Array:
+        """Predict intervals that contain a given share of new targets.
+
+        Parameters
+        ----------
+        X : data frame
+            Rows to predict, with the task column.
+        coverage : float, default=0.9
+            Share of new rows whose target lies within its interval.
+
+        Returns
+        -------
+        (n, 2) array
+            Lower and upper end of the interval of each row; see
+            :meth:`MultiTaskRegressorCV.predict_interval`.
+        """
+        check_is_fitted(self)
+        for _, step in self.steps[:-1]:
+            X = step.transform(X)
+        return np.asarray(self.steps[-1][1].predict_interval(X, coverage=coverage))
+
+
+# Columns of a table as features.
+
+
+class TableFeatures(TransformerMixin, BaseEstimator):
+    """Turn the columns of a raw table into features; the task column stays.
+
+    Numbers, booleans, dates, durations and times of day (all three in days) become
+    one feature, followed by the wiggles of their curve; see :class:`SplineFeatures`.
+    Text in which all values are ISO dates or times is read as these. Dates are followed
+    by the wiggles of "when hour of day", "when day of week" and "when day of year".
+    Each category of a text column becomes a feature such as "colour=red". Columns with
+    gaps have an indicator such as "age missing". Text columns in which most values
+    occur once, or that name the task again, are left out with a warning.
+
+    Parameters
+    ----------
+    task : str or list of str
+        Column of the tasks, or several from coarse to fine.
+    smooth : "auto", "none", list of str or dict, default="auto"
+        Numeric columns that get curves. "auto": all with at least five distinct
+        values. A mapping gives periods; a column with a period has only its curve.
+    straight : tuple of str, default=()
+        Columns that stay as they are, since something is known about their
+        coefficients: these get a curve only if ``smooth`` names them.
+
+    Attributes
+    ----------
+    design_ : Design
+        What each column became.
+    n_features_in_, feature_names_in_
+        Number and names of the columns seen in ``fit``.
+
+    Notes
+    -----
+    A column whose name contains "=", ends in "~" and a number, or is that of another
+    feature, is shown in backticks among the features.
+    """
+
+    def __init__(
+        self, task: Any, smooth: Any = "auto", straight: tuple[str, ...] = ()
+    ) -> None:
+        self.task = task
+        self.smooth = smooth
+        self.straight = straight
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn kinds of columns, categories, fillings and curves."""
+        self._learn(self._frame(X, reset=True))
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Encoded:
+        """Fit and transform, reading each column once."""
+        frame = self._frame(X, reset=True)
+        return self._encode(frame, self._learn(frame))
+
+    def _learn(self, frame: nw.DataFrame[Any]) -> dict[str, Cells]:
+        """Learn from a table; returns the cells of columns that are used."""
+        tasks = find_task_columns(self.task, frame.columns)
+        for name in tasks:
+            if name not in frame.columns:
+                raise unknown_name("column", name, frame.columns)
+        self.design_, used = learn_table(
+            frame,
+            str(join_names(self.task)),
+            [str(name) for name in tasks],
+            self._tasks(frame),
+            self.smooth,
+            self.straight,
+        )
+        return used
+
+    def transform(self, X: Any) -> Encoded:
+        """Features and task labels of the rows of a table."""
+        check_is_fitted(self, "design_")
+        return self._encode(self._frame(X, reset=False), {})
+
+    def _encode(self, frame: nw.DataFrame[Any], cells: dict[str, Cells]) -> Encoded:
+        labels = self._tasks(frame).to_native()
+        return Encoded(self.design_, self.design_.encode(frame, cells), labels)
+
+    def expansion_of(self, column: Any) -> Expansion:
+        """How values of a column, or of a part of dates, become features."""
+        check_is_fitted(self, "design_")
+        return self.design_.expansion_of(column)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the features."""
+        check_is_fitted(self, "design_")
+        return np.array(self.design_.names, dtype=object)
+
+    def _frame(self, X: Any, *, reset: bool) -> nw.DataFrame[Any]:
+        frame = as_frame(X)
+        if frame is None:
+            raise TypeError(
+                f"X must be a data frame with named columns: got {type(X).__name__}."
+            )
+        for name in frame.columns:
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"columns of X must have text as names: got {name!r}. Rename them, "
+                    "in pandas by X.columns = [str(name) for name in X.columns]."
+                )
+        if reset:
+            validate_data(self, X, reset=True, skip_check_array=True)
+            return frame
+        names = frame.columns  # asking the frame again takes a time that grows with it
+        present = set(names)
+        for name in (*find_task_columns(self.task, names), *self.design_.sources):
+            if name not in present:
+                raise absent_name("X lacks the column", name, names)
+        return frame
+
+    def _tasks(self, frame: nw.DataFrame[Any]) -> Any:
+        """Column of the tasks, joined from several if there are."""
+        columns = find_task_columns(self.task, frame.columns)
+        if len(columns) == 1:
+            return frame.get_column(str(columns[0]))
+        labels = split_task_column(frame.to_native(), columns)[1].tolist()
+        name = join_names(self.task)
+        return nw.new_series(name, labels, nw.String, backend=frame.implementation)
