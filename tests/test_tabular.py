@@ -153,7 +153,7 @@ def test_texts_that_are_no_categories_are_left_out():
     table["name"] = [f"n{i}" for i in range(len(table))]
     with pytest.warns(UserWarning, match="'name' has 240 different texts in 240 rows"):
         model = quick().fit(table, y)
-    assert "name" not in model[0].columns_
+    assert "name" not in model[0].design_.sources
 
 
 @pytest.mark.parametrize(

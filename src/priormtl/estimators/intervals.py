@@ -40,7 +40,7 @@ from sklearn.utils.validation import check_is_fitted
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import Table, TaskStatistics
 from priormtl.estimators.base import score_by_task
-from priormtl.estimators.uncertainty import task_errors
+from priormtl.uncertainty import task_errors
 
 __all__ = [
     "Calibration",

@@ -38,12 +38,7 @@ from priormtl.estimators.summary import (
     summarize_model,
     summary_tables,
 )
-from priormtl.estimators.uncertainty import (
-    Covariances,
-    StandardErrors,
-    covariances,
-    task_errors,
-)
+from priormtl.uncertainty import Covariances, StandardErrors, covariances, task_errors
 from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import FeaturePrior, given_prior

@@ -31,7 +31,7 @@ from priormtl.estimators.intervals import (
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.sources import read_source
 from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
-from priormtl.estimators.uncertainty import task_errors
+from priormtl.uncertainty import task_errors
 from priormtl.selection import divide
 
 if TYPE_CHECKING:
