@@ -146,6 +146,8 @@ class _Stacked(BaseEstimator):
         self.n_features_in_ = self.model_.n_features_in_
         names, tasks = self._wide(X)
         weight = None if sample_weight is None else read_targets(sample_weight)
+        if weight is not None:  # trees have a ridge; weights are relative
+            weight = weight / weight[weight > 0].mean()
         model = self.model_
         targets, held_out = self._targets(fill_absent(y, weight)), model.held_out_
         present = np.ones(len(targets), bool) if weight is None else weight > 0

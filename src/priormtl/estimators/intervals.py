@@ -105,6 +105,7 @@ class Calibration(NamedTuple):
             raise ValueError(
                 "intervals need held-out rows: got none; use a cv that holds rows out."
             )
+        weight = weight / weight.mean()  # they are relative, and count rows
         prediction = rows.prediction[kept]
         places, factors, by_size = _scale_by_size(prediction, size, weight)
         scale, by_task = _scales(size / by_size, weight, codes, n_tasks)

@@ -18,6 +18,7 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl.checks import check_choice, check_outlier_strength
 from priormtl.data import (
     Moments,
+    Table,
     TaskData,
     TaskStatistics,
     build_frame,
@@ -123,6 +124,7 @@ class LinearMultiTask(MultiTaskEstimator):
     task_sd_: Array
     intercept_sd_: float
     noise_sd_: float
+    _weight_unit = 1.0  # mean weight of the rows; statistics count rows by weights
 
     def __init__(
         self,
@@ -182,10 +184,18 @@ class LinearMultiTask(MultiTaskEstimator):
             raise ValueError(
                 f"device must be None with outlier_tasks=True: got {self.device!r}."
             )
-        model = Model(**{"allows_absent_tasks": absent, **given, **settings})
+        given |= {"allows_absent_tasks": absent, "weight_unit": self._weight_unit}
+        model = Model(**{**given, **settings})
         if self.unseen_tasks not in UNSEEN:
             check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
         return model
+
+    def _read_table(
+        self, X: Any, y: Any, task: Any, sample_weight: Any, *, reset: bool
+    ) -> Table:
+        table = super()._read_table(X, y, task, sample_weight, reset=reset)
+        self._weight_unit = table.mean_weight()
+        return table
 
     def _solver(self) -> Solver:
         return Solver(self.solver, self.tol, self.max_iter)
@@ -304,6 +314,7 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def _fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""
+        self._weight_unit = 1.0
         self._adopt_features(statistics)
         self._fit_tasks(statistics)
         return self

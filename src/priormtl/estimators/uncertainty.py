@@ -144,7 +144,8 @@ def covariances(
     factor = order.factorise(pivots, tie)
     inverse = factor.selected_inverse()[0][:m]
     degrees = np.einsum("ijk,ikj->i", gram, inverse)
-    freedom = float(fit.moments.weight.sum() - degrees.sum())
+    n_rows = float(fit.moments.weight.sum()) / posed.model.weight_unit
+    freedom = n_rows - float(degrees.sum())
     noise = float(errors.sum()) / max(freedom, 1.0)
     if problem.lam > 0:
         kind = "bootstrap"
