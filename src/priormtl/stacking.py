@@ -296,9 +296,11 @@ class StackedRegressor(RegressorMixin, _Stacked):
             shared[k] += w * (trees.predict(nobody) - shared[k])
         m = len(model.tasks_)
         table = Table(features, y, codes, tuple(model.tasks_), weight, None)
-        rows = hold_out(table, codes, model.folds_, own, shared, m)
+        variances = np.stack(model._fold_variances)
+        rows = hold_out(table, codes, model.folds_, own, shared, variances)
         # Deviations of the linear models are kept with these.
-        found = Calibration.of(rows, None, m, len(self.trees_))
+        parts = None, m, len(self.trees_), model._task_variances
+        found = Calibration.of(rows, *parts)
         self.calibration_ = found._replace(
             coef=model.calibration_.coef[:0], intercept=model.calibration_.intercept[:0]
         )

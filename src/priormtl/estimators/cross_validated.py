@@ -70,6 +70,7 @@ from priormtl.estimators.splitting import (
     make_splits,
     read_lams,
 )
+from priormtl.estimators.uncertainty import prediction_variances
 from priormtl.metrics import Reliability
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import (
@@ -366,13 +367,13 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 stacklevel=5,
             )
         self.structure_ = self._structure(plain.structures[chosen].settings)
-        self._fold_models, own = [], np.inf
+        self._fold_models, self._fold_variances, own = [], [], np.inf
         if isinstance(result, OutlierResult):
             epsilon, lam, own, theta = result.candidates()[best][:4]
         for trial in plain.structures[chosen].trials:
             known = trial.posed.estimated() if lam == 0 and np.isinf(own) else None
+            at = trial.posed.at(lam, theta, epsilon)
             if known is None or epsilon != 1.0:
-                at = trial.posed.at(lam, theta, epsilon)
                 solution = solver.solve(at.problem)
                 coef = solution.coef
                 if np.isfinite(own):
@@ -381,6 +382,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                     coef = solution.point.total
                 known = coef.T / trial.posed.scale, solution.intercept
             self._fold_models.append(known)
+            if isinstance(self, PredictionIntervals):
+                coef = (known[0] * np.where(np.isfinite(at.scale), at.scale, 0.0)).T
+                self._fold_variances.append(prediction_variances(at, coef))
         return posed[chosen], result, best
 
     def _hold_out(self, table: Table, splits: Sequence[Split]) -> None:
@@ -400,9 +404,10 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             elif getattr(self, "_uses_logistic", False):
                 self.reliability_ = Reliability.of_scores(self.held_out_, table.y)
         if isinstance(self, PredictionIntervals):
-            m = len(self.tasks_)
-            rows = hold_out(table, codes, folds, own, shared, m)
-            self.calibration_ = Calibration.of(rows, models, m, len(splits))
+            variances = np.stack(self._fold_variances)
+            rows = hold_out(table, codes, folds, own, shared, variances)
+            parts = models, len(self.tasks_), len(splits), self._task_variances
+            self.calibration_ = Calibration.of(rows, *parts)
 
     def _search_structures(
         self, parts: Parts, solver: Solver, jobs: int, root: Any
@@ -549,6 +554,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             posed, solution = fit_outliers(posed, solution, solver, own)
         warn_unless_converged(solution, posed, solver)
         self._publish(data, posed, solution, has_outliers)
+        if isinstance(self, PredictionIntervals):
+            self._task_variances = prediction_variances(posed, solution.coef)
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         """Learn from all data with the structure and the strengths chosen."""

@@ -25,6 +25,7 @@ from priormtl.data import (
     find_frame_library,
     pooled_means,
     pooled_variance,
+    refuse_crossed,
     unnamed_feature,
 )
 from priormtl.estimators.base import (
@@ -41,6 +42,7 @@ from priormtl.estimators.summary import (
     summary_tables,
 )
 from priormtl.estimators.uncertainty import (
+    MOST_STEPS,
     Covariances,
     StandardErrors,
     covariances,
@@ -84,7 +86,6 @@ DESCRIBED = (
     "device",
 )
 # Standard deviations that REML estimates.
-MOST_STEPS = 10**8  # multiplications of standard errors in a fit
 DEVIATIONS = ("task_sd_", "intercept_sd_", "noise_sd_")
 # Attributes that not every fit has.
 SOMETIMES = (
@@ -195,6 +196,8 @@ class LinearMultiTask(MultiTaskEstimator):
     ) -> Table:
         table = super()._read_table(X, y, task, sample_weight, reset=reset)
         self._weight_unit = table.mean_weight()
+        if table.codes is not None and reset:
+            refuse_crossed(table.tasks, np.bincount(table.codes), self.task)
         return table
 
     def _solver(self) -> Solver:
@@ -315,6 +318,7 @@ class LinearMultiTask(MultiTaskEstimator):
     def _fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""
         self._weight_unit = 1.0
+        refuse_crossed(statistics.tasks, statistics.weight, statistics.task_columns)
         self._adopt_features(statistics)
         self._fit_tasks(statistics)
         return self

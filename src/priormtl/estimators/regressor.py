@@ -32,7 +32,7 @@ from priormtl.estimators.intervals import (
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.sources import read_source
 from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
-from priormtl.estimators.uncertainty import task_errors
+from priormtl.estimators.uncertainty import prediction_variances, task_errors
 from priormtl.selection import divide
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
                     "fitted to."
                 )
             splits = make_splits(cv, table, X, y, by_class=False)
-            data, models = table.to_tasks(), []
+            data, models, variances = table.to_tasks(), [], list[Array]()
             by_rows = not statistics_pay(data)
             for fold in divide(table, data, splits, by_rows=by_rows)[1]:
                 posed, solution = self._solve(None, fold.train)
@@ -371,15 +371,19 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
                 if self.outlier_tasks:
                     total = solution.point.total
                 models.append((total.T / posed.scale, solution.intercept))
+                variances.append(prediction_variances(posed, solution.coef))
             folds = np.full(len(table), -1)
             for k, split in enumerate(splits):
                 folds[split.test] = k
             codes, known = codes_among(table, tasks)
             folds = np.where(known, folds, -1)
             own, shared = score_folds(table.X, codes, models)
-            rows = hold_out(table, codes, folds, own, shared, len(tasks))
-            calibration = Calibration.of(rows, models, len(tasks), len(splits))
-            self.calibration_ = calibration
+            rows = hold_out(table, codes, folds, own, shared, np.stack(variances))
+            posed = self._known_model().pose(data)
+            coef = getattr(self, "shared_coef_", self.coef_).T
+            whole = prediction_variances(posed, coef * posed.scale[:, np.newaxis])
+            parts = models, len(tasks), len(splits), whole
+            self.calibration_ = Calibration.of(rows, *parts)
         return self
 
     def _summarize_tensor(
