@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
 
 from priormtl import (
     FeaturePrior,
@@ -20,7 +21,6 @@ from priormtl import (
     MultiTaskRegressor,
     TaskPrior,
 )
-from sklearn.exceptions import ConvergenceWarning
 
 LONG = np.longdouble
 ROUNDING = 8 * np.finfo(np.float64).eps

@@ -105,7 +105,9 @@ def test_bad_input_is_named(settings, table, match):
 
 
 def test_names_tell_which_features_are_wiggles():
-    assert Design.of_names(["age", "age~1", "b", "age~2", "x~0", "~1"]).wiggles() == {"age": [1, 3]}
+    assert Design.of_names(["age", "age~1", "b", "age~2", "x~0", "~1"]).wiggles() == {
+        "age": [1, 3]
+    }
 
 
 def sine_rows(n=300, seed=0):

@@ -107,6 +107,8 @@ class Model:
     left_out: tuple[int, ...] = ()  # positions of features that the model does not use
     common: tuple[int, ...] = ()  # positions of features that do not vary between tasks
     device: Any = None  # where PyTorch computes; None: on the processor, without it
+    # Mean weight of rows. Where REML estimates strengths, weights are relative.
+    weight_unit: float = 1.0
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {}
@@ -258,6 +260,7 @@ class Model:
             "families": families,
             "slopes": slopes,
             "start": start,
+            "unit": self.weight_unit,
         }
         if isinstance(fit, SquaredFit):
             return estimate_ties(source, graph, fit.intercepts, **options)

@@ -28,7 +28,6 @@ from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor, Trees
 from priormtl.estimators.summary import target_variance
 from priormtl.estimators.tabular import TableFeatures, TabularPipeline
-from priormtl.uncertainty import StandardErrors
 from priormtl.exceptions import ModelFileError
 from priormtl.metrics import Reliability
 from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
@@ -40,6 +39,7 @@ from priormtl.selection import (
     Structure,
     search_attributes,
 )
+from priormtl.uncertainty import StandardErrors
 
 __all__ = ["load", "save"]
 

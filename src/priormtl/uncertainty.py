@@ -27,9 +27,16 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl.losses import SquaredFit
 from priormtl.model import Posed
-from priormtl.problem.elimination import Elimination, TieGraph
+from priormtl.problem import QuadraticPrior
+from priormtl.problem.elimination import Elimination, Factor, TieGraph
 
-__all__ = ["Covariances", "StandardErrors", "covariances", "task_errors"]
+__all__ = [
+    "Covariances",
+    "StandardErrors",
+    "covariances",
+    "prediction_variances",
+    "task_errors",
+]
 
 REPLICATES = 200
 SEED = 0
@@ -37,6 +44,7 @@ RIDGE = 1e-10  # of the mean curvature of each row, so that H can be factorised
 TIGHT = 1e6  # ties of common effects, in units of the mean curvature
 MOST_NUMBERS = 2**26  # in the blocks of the elimination
 MOST_BLOCK_STEPS = 10**6
+MOST_STEPS = 10**8  # multiplications that a fit pays for
 
 
 class Covariances(NamedTuple):
@@ -97,6 +105,66 @@ class StandardErrors(NamedTuple):
         return cls(found.kind, found.selected, *roots)
 
 
+class Inverse(NamedTuple):
+    """The Hessian H of a fit, factorised, and the blocks of tasks of its inverse."""
+
+    fit: SquaredFit  # in the selected features
+    prior: QuadraticPrior
+    selected: Index
+    factor: Factor
+    n_nodes: int
+    gram: Array  # (m, k, k)
+    blocks: Array  # (m, k, k) of H⁻¹
+    ties: Array  # (selected,)
+    common: Any  # (selected,) which effects are common
+
+    @classmethod
+    def of(cls, posed: Posed, coef: Array, most: int) -> Self:
+        """Factorise at coefficients (d, m), if blocks hold at most so many numbers."""
+        problem = posed.problem
+        fit, prior = problem.fit, problem.prior
+        assert isinstance(fit, SquaredFit)
+        selected = np.flatnonzero(coef.any(axis=1))
+        if len(selected) == 0:
+            raise ValueError("level needs selected features: this model has none.")
+        norms = np.linalg.norm(coef[selected], axis=1)
+        weights = getattr(problem.penalty, "weights", None)
+        rows = np.ones(len(selected)) if weights is None else weights[selected]
+        bend = problem.lam * rows / norms
+        m, d = fit.shape[1], len(selected)
+        order = Elimination.plan(TieGraph.of(prior.laplacian), MOST_BLOCK_STEPS)
+        if order is None or order.n_blocks * (d + 1) ** 2 > most:
+            raise ValueError(
+                f"level needs a factorisation that is too large for {m} tasks and {d} "
+                "selected features; raise lam, or use level=None."
+            )
+        fit, prior = fit.restrict(selected), prior.restrict(selected)
+        gram, centre, extra = _blocks(fit)
+        k = d + extra
+        pivots = np.zeros((order.graph.n_nodes, k, k))
+        pivots[:m] = gram
+        pivots[:m, extra:, extra:] += prior.relation.toarray() + np.diag(bend)
+        scale = np.maximum(np.einsum("ijj->j", pivots[:m]) / m, 1e-300)
+        pivots[:, range(k), range(k)] += RIDGE * scale
+        ties = np.ones(d) if prior.tie_weights is None else prior.tie_weights
+        tie = prior.epsilon * ties
+        common = np.zeros(d, dtype=bool)
+        if problem.constraints is not None:
+            common = problem.constraints.common[selected]
+        # Common effects are tied so tightly that they differ by nothing that shows.
+        tie = np.where(common, TIGHT * scale[extra:], tie)
+        if extra:
+            t = np.concatenate([[1.0], -centre])
+            tie = np.diag(np.concatenate([[0.0], tie]))
+            if fit.intercept_graph is not None:
+                tie += fit.intercepts.tie_strength * np.outer(t, t)
+        factor = order.factorise(pivots, tie)
+        blocks = factor.selected_inverse()[0][:m]
+        n_nodes = order.graph.n_nodes
+        parts = fit, prior, selected, factor, n_nodes, gram, blocks, ties, common
+        return cls(*parts)
+
+
 def covariances(
     posed: Posed, coef: Array, errors: Array, *, most: int = MOST_NUMBERS
 ) -> Covariances:
@@ -104,52 +172,16 @@ def covariances(
 
     ``most`` bounds the numbers in blocks of the factorisation.
     """
-    problem = posed.problem
-    fit, prior = problem.fit, problem.prior
-    assert isinstance(fit, SquaredFit)
-    selected = np.flatnonzero(coef.any(axis=1))
-    if len(selected) == 0:
-        raise ValueError("level needs selected features: this model has none.")
-    norms = np.linalg.norm(coef[selected], axis=1)
-    weights = getattr(problem.penalty, "weights", None)
-    rows = np.ones(len(selected)) if weights is None else weights[selected]
-    bend = problem.lam * rows / norms
-    fit, prior = fit.restrict(selected), prior.restrict(selected)
-    order = Elimination.plan(TieGraph.of(prior.laplacian), MOST_BLOCK_STEPS)
-    m, d = fit.shape[1], len(selected)
-    if order is None or order.n_blocks * (d + 1) ** 2 > most:
-        raise ValueError(
-            f"level needs a factorisation that is too large for {m} tasks and {d} "
-            "selected features; raise lam, or use level=None."
-        )
-    gram, centre, extra = _blocks(fit)
-    k = d + extra
-    pivots = np.zeros((order.graph.n_nodes, k, k))
-    pivots[:m] = gram
-    pivots[:m, extra:, extra:] += prior.relation.toarray() + np.diag(bend)
-    scale = np.maximum(np.einsum("ijj->j", pivots[:m]) / m, 1e-300)
-    pivots[:, range(k), range(k)] += RIDGE * scale
-    ties = np.ones(d) if prior.tie_weights is None else prior.tie_weights
-    tie = prior.epsilon * ties
-    common = np.zeros(d, dtype=bool)
-    if problem.constraints is not None:
-        common = problem.constraints.common[selected]
-    # Common effects are tied so tightly that they differ by nothing that shows.
-    tie = np.where(common, TIGHT * scale[extra:], tie)
-    if extra:
-        t = np.concatenate([[1.0], -centre])
-        tie = np.diag(np.concatenate([[0.0], tie]))
-        if fit.intercept_graph is not None:
-            tie += fit.intercepts.tie_strength * np.outer(t, t)
-    factor = order.factorise(pivots, tie)
-    inverse = factor.selected_inverse()[0][:m]
-    degrees = np.einsum("ijk,ikj->i", gram, inverse)
-    freedom = float(fit.moments.weight.sum() - degrees.sum())
-    noise = float(errors.sum()) / max(freedom, 1.0)
-    if problem.lam > 0:
+    found = Inverse.of(posed, coef, most)
+    prior, gram, factor = found.prior, found.gram, found.factor
+    m, k, d = len(gram), gram.shape[1], len(found.selected)
+    degrees = np.einsum("ijk,ikj->i", gram, found.blocks)
+    n_rows = float(found.fit.moments.weight.sum()) / posed.model.weight_unit
+    noise = float(errors.sum()) / max(n_rows - float(degrees.sum()), 1.0)
+    if posed.problem.lam > 0:
         kind = "bootstrap"
         draws = _noise(gram) * np.sqrt(noise)
-        rhs = np.zeros((order.graph.n_nodes, k, REPLICATES))
+        rhs = np.zeros((found.n_nodes, k, REPLICATES))
         rhs[:m] = draws
         moved = factor.solve(rhs)[:m]
         middle = moved.mean(axis=0)
@@ -157,8 +189,8 @@ def covariances(
         cross = moved @ middle.T / REPLICATES
         mean = middle @ middle.T / REPLICATES
     else:
-        kind, own = "conditional", noise * inverse
-        rhs = np.zeros((order.graph.n_nodes, k, k))
+        kind, own = "conditional", noise * found.blocks
+        rhs = np.zeros((found.n_nodes, k, k))
         rhs[:m] = np.eye(k) / m
         cross = noise * factor.solve(rhs)[:m]
         mean = cross.mean(axis=0)
@@ -167,9 +199,33 @@ def covariances(
         # σ² / t_j also where intercepts are tied at zero features: the matrix ``tie``
         # is about the means of the features, and has more on its diagonal.
         with np.errstate(divide="ignore"):
-            between = noise / (prior.laplacian.one_group * prior.epsilon * ties)
-        between[common] = 0.0
-    return Covariances(kind, selected, own, cross, mean, between, noise, degrees)
+            between = noise / (prior.laplacian.one_group * prior.epsilon * found.ties)
+        between[found.common] = 0.0
+    parts = found.selected, own, cross, mean, between, noise, degrees
+    return Covariances(kind, *parts)
+
+
+def prediction_variances(posed: Posed, coef: Array) -> Array:
+    """Variance of the prediction of each task (m,) over that of the noise of a row.
+
+    It is that of coefficients (d, m) given the data, averaged over the features of all
+    rows of all tasks. Zeros where it would take too long to compute.
+    """
+    m, fit = coef.shape[1], posed.problem.fit
+    k = int(coef.any(axis=1).sum()) + 1
+    if not isinstance(fit, SquaredFit) or k == 1 or m * k**3 > MOST_STEPS:
+        return np.zeros(m)
+    if posed.model.penalty != "l21" and posed.problem.lam > 0:
+        return np.zeros(m)
+    try:
+        found = Inverse.of(posed, coef, MOST_NUMBERS)
+    except (ValueError, np.linalg.LinAlgError):
+        return np.zeros(m)
+    gram, weight = found.gram, found.fit.moments.weight
+    # Sums of Gram matrices over tasks are about the pooled means of the features.
+    pooled = gram.sum(axis=0) / weight.sum() * posed.model.weight_unit
+    variances = np.einsum("ijk,kj->i", found.blocks, pooled)
+    return np.where(np.isfinite(variances), np.maximum(variances, 0.0), 0.0)
 
 
 def _blocks(fit: SquaredFit) -> tuple[Array, Array, int]:

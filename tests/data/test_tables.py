@@ -27,7 +27,9 @@ from priormtl.design import (
     build_frame,
     column_names,
     find_frame_library,
-    frames as frame_libraries,
+)
+from priormtl.design import (
+    frames as libraries,
 )
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
@@ -474,7 +476,7 @@ def test_arrays_take_the_first_library_installed(monkeypatch, missing, kind):
 
 
 def test_no_library_is_said(monkeypatch):
-    without(monkeypatch, frame_libraries.LIBRARIES)
+    without(monkeypatch, libraries.LIBRARIES)
     with pytest.raises(ImportError, match="install pandas, polars or pyarrow"):
         find_frame_library(np.eye(2))
 
@@ -482,7 +484,9 @@ def test_no_library_is_said(monkeypatch):
 def without(monkeypatch, missing):
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        frame_libraries, "find_spec", lambda name: None if name in missing else find(name)
+        libraries,
+        "find_spec",
+        lambda name: None if name in missing else find(name),
     )
 
 

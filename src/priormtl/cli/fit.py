@@ -376,12 +376,10 @@ def tabular_settings(
     jobs: int,
 ) -> dict[str, Any]:
     """Arguments of ``tabular_model``."""
-    from priormtl.estimators import EPSILONS, THETAS
-
     settings: dict[str, Any] = {"cv": folds, "n_jobs": jobs, **structure}
     if structure.get("ties") == "uniform":
         # REML estimates nothing here, so that strengths are searched on the folds.
-        settings |= {"lams": None, "thetas": THETAS, "epsilons": EPSILONS}
+        settings |= {"lams": None, "thetas": None, "epsilons": None}
         if structure.get("task_prior", "auto") is None:
             settings["epsilons"] = (0.0,)
     if smooth is not None:

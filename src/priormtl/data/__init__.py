@@ -23,6 +23,7 @@ from priormtl.data.labels import (
     merge_tasks,
     name_features,
     place_labels,
+    refuse_crossed,
     tasks_from_plain,
     tasks_to_plain,
     to_plain,

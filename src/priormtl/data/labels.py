@@ -18,7 +18,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.stable.v2.dependencies import get_pyarrow
 
-from priormtl._arrays import Index
+from priormtl._arrays import Array, Index
 from priormtl.design.frames import is_missing
 from priormtl.exceptions import unknown_names
 
@@ -143,6 +143,32 @@ def join_labels(columns: Sequence[Any]) -> np.ndarray:
         paths = [(*paths[i], texts[j]) for i, j in ends]
     joined = [None if None in path else SEPARATOR.join(path) for path in paths]
     return _object_array(joined)[codes]
+
+
+def refuse_crossed(tasks: Sequence[Hashable], rows: Array, columns: Any) -> None:
+    """Fail if labels of nested tasks are those of columns that are crossed.
+
+    Then most labels have one row (of ``rows``), and their last part recurs in several
+    groups. Labels that start anew in each group, class 1 of each school, have more.
+    """
+    paths = [t.split(SEPARATOR) for t in tasks if isinstance(t, str)]
+    if len({len(path) for path in paths}) != 1 or len(paths) < len(tasks):
+        return
+    fine, coarse = {path[-1] for path in paths}, {tuple(path[:-1]) for path in paths}
+    if () in coarse or len(tasks) < 2 * max(len(fine), len(coarse)):
+        return
+    if np.mean(rows <= 1) > 0.5:
+        names = columns if isinstance(columns, list | tuple) else [columns]
+        parts = [part for name in names for part in str(name).split(SEPARATOR)]
+        if len(parts) != len(paths[0]):
+            parts = ["groups", "tasks"]
+        *_, group, one = parts
+        raise ValueError(
+            f"task must name nested columns, from coarse to fine: {group!r} and "
+            f"{one!r} are crossed, since the {len(fine):,} values of {one!r} recur in "
+            f"{len(coarse):,} groups and most of the {len(tasks):,} pairs have one "
+            f"row. Use one of them, such as task={group!r}; the other may be a feature."
+        )
 
 
 def _label_text(value: Any) -> str:

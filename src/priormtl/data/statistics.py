@@ -90,6 +90,11 @@ class TaskStatistics:
         """Same with other values that this package computed: they are not checked."""
         return replace(self, check=False, **changes)
 
+    @property
+    def task_columns(self) -> str | None:
+        """Name of the column of the tasks, joined if there are several."""
+        return None if self.encoding is None else self.encoding.task
+
     def gram(self) -> Array:
         """Centred XᵀX of each task, or one for all; read-only."""
         view = np.asarray(self.xx).view()

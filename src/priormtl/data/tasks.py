@@ -345,6 +345,16 @@ class Table:
         counts = self.weight > 0
         return known & (counts if counts.ndim == 2 else counts[:, np.newaxis])
 
+    def mean_weight(self) -> float:
+        """Mean weight of the targets that count; ``to_tasks`` checks weights."""
+        weight = self.weight
+        if weight is None or weight.shape not in (self.y.shape, self.y.shape[:1]):
+            return 1.0
+        measured = self.measured()
+        cells = weight[:, np.newaxis] if weight.ndim == 1 else weight
+        used = np.broadcast_to(cells, measured.shape)[measured]
+        return float(used.mean()) if len(used) else 1.0
+
     def take(self, rows: Index) -> Self:
         """Only these rows, and only the tasks that they measure."""
         part = replace(

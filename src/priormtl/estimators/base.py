@@ -63,7 +63,8 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             Task of each row. Tasks are sorted, or in category order for categorical
             labels. By default, all rows belong to one task.
         sample_weight : (n,) array, or (n, m) array with such targets, optional
-            Sample weights. Rows with weight zero are ignored.
+            Sample weights: the noise of a row of weight w has variance σ² / w. Rows
+            with weight zero are ignored. See Notes.
 
         Returns
         -------

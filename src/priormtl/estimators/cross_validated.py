@@ -110,6 +110,7 @@ from priormtl.selection import (
     take_test,
     task_places,
 )
+from priormtl.uncertainty import prediction_variances
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
@@ -139,8 +140,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     def __init__(
         self,
         lams: Any = None,
-        thetas: Any = THETAS,
-        epsilons: Any = EPSILONS,
+        thetas: Any = None,
+        epsilons: Any = None,
         *,
         cv: Any = DEFAULT_FOLDS,
         scoring: Any = None,
@@ -366,13 +367,13 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 stacklevel=5,
             )
         self.structure_ = self._structure(plain.structures[chosen].settings)
-        self._fold_models, own = [], np.inf
+        self._fold_models, self._fold_variances, own = [], [], np.inf
         if isinstance(result, OutlierResult):
             epsilon, lam, own, theta = result.candidates()[best][:4]
         for trial in plain.structures[chosen].trials:
             known = trial.posed.estimated() if lam == 0 and np.isinf(own) else None
+            at = trial.posed.at(lam, theta, epsilon)
             if known is None or epsilon != 1.0:
-                at = trial.posed.at(lam, theta, epsilon)
                 solution = solver.solve(at.problem)
                 coef = solution.coef
                 if np.isfinite(own):
@@ -381,6 +382,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                     coef = solution.point.total
                 known = coef.T / trial.posed.scale, solution.intercept
             self._fold_models.append(known)
+            if isinstance(self, PredictionIntervals):
+                coef = (known[0] * np.where(np.isfinite(at.scale), at.scale, 0.0)).T
+                self._fold_variances.append(prediction_variances(at, coef))
         return posed[chosen], result, best
 
     def _hold_out(self, table: Table, splits: Sequence[Split]) -> None:
@@ -400,9 +404,10 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             elif getattr(self, "_uses_logistic", False):
                 self.reliability_ = Reliability.of_scores(self.held_out_, table.y)
         if isinstance(self, PredictionIntervals):
-            m = len(self.tasks_)
-            rows = hold_out(table, codes, folds, own, shared, m)
-            self.calibration_ = Calibration.of(rows, models, m, len(splits))
+            variances = np.stack(self._fold_variances)
+            rows = hold_out(table, codes, folds, own, shared, variances)
+            parts = models, len(self.tasks_), len(splits), self._task_variances
+            self.calibration_ = Calibration.of(rows, *parts)
 
     def _search_structures(
         self, parts: Parts, solver: Solver, jobs: int, root: Any
@@ -502,23 +507,28 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     def _grid(
         self, posed: Posed, settings: Mapping[str, Any], near: Candidate | None
     ) -> Grid:
-        """Strengths to try with a structure.
+        """Strengths to try with a structure; grids that were given stay as they are.
 
         Where REML has estimated ties and smoothness, fewer are worth trying, and also
         where the best ones of a structure with uniform ties are known.
         """
-        thetas = check_strengths("thetas", self.thetas)
-        epsilons = check_strengths("epsilons", self.epsilons)
-        if tuple(thetas) == THETAS and not posed.problem.prior.D.nnz:
-            thetas = np.ones(1)  # there is nothing to weigh
-        if settings.get("ties") == "adaptive":
-            epsilons = np.ones(1) if tuple(epsilons) == EPSILONS else epsilons
-            if self.lams is None:
-                return Grid(np.zeros(1), thetas, epsilons)
-        elif near is not None and near.epsilon in epsilons:
+        # Strengths mean the same for rows of any weight.
+        unit = self._weight_unit
+        has_relations = posed.problem.prior.D.nnz > 0
+        thetas = unit * np.array(THETAS if has_relations else (1.0,))
+        if self.thetas is not None:
+            thetas = check_strengths("thetas", self.thetas)
+        epsilons, lams = unit * np.array(EPSILONS), None
+        if isinstance(posed.model.ties, str) and posed.model.ties == "adaptive":
+            epsilons, lams = np.ones(1), np.zeros(1)
+        elif near is not None and self.epsilons is None and near.epsilon in epsilons:
             place = int(np.flatnonzero(epsilons == near.epsilon)[0])
             epsilons = epsilons[max(place - 1, 0) : place + 2]
-        return Grid(read_lams(self.lams, posed.problem), thetas, epsilons)
+        if self.epsilons is not None:
+            epsilons = check_strengths("epsilons", self.epsilons)
+        if self.lams is not None or lams is None:
+            lams = read_lams(self.lams, posed.problem)
+        return Grid(lams, thetas, epsilons)
 
     @property
     def _chosen_grid(self) -> Grid:
@@ -543,6 +553,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             posed, solution = fit_outliers(posed, solution, solver, own)
         warn_unless_converged(solution, posed, solver)
         self._publish(data, posed, solution, has_outliers)
+        if isinstance(self, PredictionIntervals):
+            self._task_variances = prediction_variances(posed, solution.coef)
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         """Learn from all data with the structure and the strengths chosen."""
@@ -586,15 +598,19 @@ class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated)
     Parameters
     ----------
     lams : array, int or None, default=None
-        Values of lam to try, or their number (None: 10). A number gives a geometric
-        grid from lam_max, the smallest value for which all coefficients are zero, down
-        to lam_max / 1000.
-    thetas : sequence of float, default=(0.1, 1, 10, 100)
-        Values of theta to try.
-    epsilons : sequence of float, default=(0.1, 1, 10, 100, 1000)
-        Values of epsilon to try. The grid contains all combinations of lams, thetas
-        and epsilons. Where adaptive ties are tried by ``ties="auto"``, they are
-        estimates of epsilon: default grids are then reduced, see Notes.
+        Values of lam to try, or their number. A number gives a geometric grid from
+        lam_max, the smallest value for which all coefficients are zero, down to
+        lam_max / 1000. None: 0 with adaptive ties (a mixed model), else 10 values.
+    thetas : sequence of float or None, default=None
+        Values of theta to try. None: 0, 0.1, 1, 10 and 100 if ``feature_prior``
+        states relations whose strength is not estimated, else 1.
+    epsilons : sequence of float or None, default=None
+        Values of epsilon to try. None: 1 with adaptive ties, which are estimates of
+        the coupling, else 0.1, 1, 10, 100 and 1000; once a structure with uniform ties
+        was tried, the best value and its neighbours. The grid contains all
+        combinations of lams, thetas and epsilons. Default values of thetas and
+        epsilons, except those with adaptive ties, are in units of the mean sample
+        weight.
     cv : int, splitter or iterable of (train, test), default=5
         Number of folds, a scikit-learn splitter, or splits. A number gives shuffled,
         reproducible folds that are stratified by task (and class). The only row of a
@@ -696,9 +712,8 @@ outlier_tasks_
     straight lines. With ``ties="adaptive"`` and lam = 0, it finally tries the same
     effects in all tasks, beside intercepts of their own; they must gain more than a
     standard error of the gain over the splits. Each structure has its own grid of
-    strengths. With adaptive ties, REML estimates the coupling and the smoothness, so
-    default grids are reduced to epsilon = theta = 1 and lam = 0. ``summary()`` lists
-    the structures with their best scores.
+    strengths; grids that are given are used for all of them. ``summary()`` lists the
+    structures with their best scores.
 
     **Paths.** For each fold, theta and epsilon, a path over decreasing lam is computed
     with warm starts. With the default scoring, each row is read only once: statistics
@@ -790,6 +805,7 @@ outlier_tasks_
         with unchanged_on_error(self):
             *tests, always = parts
             self._targets_are_columns = False
+            self._weight_unit = 1.0
             scores = [StatisticsError(test) for test in tests]
             trains, whole = leave_one_out(tests, always)
             self._adopt_features(whole)
@@ -864,8 +880,8 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
     def __init__(
         self,
         lams: Any = None,
-        thetas: Any = THETAS,
-        epsilons: Any = EPSILONS,
+        thetas: Any = None,
+        epsilons: Any = None,
         *,
         cv: Any = DEFAULT_FOLDS,
         scoring: Any = None,

@@ -79,6 +79,7 @@ class HeldOut(NamedTuple):
     residual: Array  # (n,) of the same
     unseen: Array  # (n,) of the mean of the other tasks in that model
     spread: Array  # (n,) mean squared difference to the other fold models
+    variance: Any = 0.0  # (n,) of the prediction, over that of the noise, by the model
 
 
 class Calibration(NamedTuple):
@@ -95,9 +96,17 @@ class Calibration(NamedTuple):
 
     @classmethod
     def of(
-        cls, rows: HeldOut, models: list[FoldModel] | None, n_tasks: int, n_folds: int
+        cls,
+        rows: HeldOut,
+        models: list[FoldModel] | None,
+        n_tasks: int,
+        n_folds: int,
+        variances: Any = 0.0,
     ) -> Self:
-        """Learn from held-out rows; ``models`` are those of folds, if they are kept."""
+        """Learn from held-out rows; ``models`` are those of folds, if they are kept.
+
+        ``variances`` (m,) are those of predictions of the final model, over the noise.
+        """
         kept = ~np.isnan(rows.residual) & (rows.weight > 0)
         codes, weight, spread = (rows.codes[kept], rows.weight[kept], rows.spread[kept])
         size, unseen = np.abs(rows.residual[kept]), np.abs(rows.unseen[kept])
@@ -105,10 +114,18 @@ class Calibration(NamedTuple):
             raise ValueError(
                 "intervals need held-out rows: got none; use a cv that holds rows out."
             )
+        weight = weight / weight.mean()  # they are relative, and count rows
         prediction = rows.prediction[kept]
-        places, factors, by_size = _scale_by_size(prediction, size, weight)
-        scale, by_task = _scales(size / by_size, weight, codes, n_tasks)
-        own = by_size * by_task
+        # Relative to the mean of all rows, which the correction below is for.
+        known = (n_tasks - 1) / max(n_tasks - 4, 1)
+        by_model = 1.0 + known * np.broadcast_to(rows.variance, rows.weight.shape)[kept]
+        by_model = np.sqrt(by_model / np.average(by_model, weights=weight))
+        of_task = 1.0 + known * np.broadcast_to(variances, n_tasks)
+        of_task = np.sqrt(of_task / np.average(of_task[codes], weights=weight))
+        plain = size / by_model
+        places, factors, by_size = _scale_by_size(prediction, plain, weight)
+        scale, by_task = _scales(plain / by_size, weight, codes, n_tasks)
+        scale, own = scale * of_task, by_model * by_size * by_task
         # (K − 1)² / 2K times the mean squared difference of two fold models is the
         # jackknife variance v. Their differences at x widen intervals, too. Models that
         # fit their rows closely differ less at new rows, hence the bound.
@@ -351,9 +368,18 @@ def score_folds(
 
 
 def hold_out(
-    table: Table, codes: Index | None, folds: Index, own: Array, shared: Array, m: int
+    table: Table,
+    codes: Index | None,
+    folds: Index,
+    own: Array,
+    shared: Array,
+    variances: Array,
 ) -> HeldOut:
-    """Residuals of held-out rows, given scores (folds, n) of all fold models."""
+    """Residuals of held-out rows, given scores (folds, n) of all fold models.
+
+    ``variances`` (folds, m) are those of predictions, over the noise.
+    """
+    m = variances.shape[1]
     y, weight = table.y, np.ones(1) if table.weight is None else table.weight
     if codes is None:
         weight = weight if weight.ndim == 2 else weight[:, np.newaxis]
@@ -365,7 +391,8 @@ def hold_out(
     if m > 1:
         shared = (m * shared - held) / (m - 1)
     residuals = y.ravel() - held, y.ravel() - shared
-    return HeldOut(codes, weight, held, *residuals, spread)
+    variance = variances[place[0], codes]
+    return HeldOut(codes, weight, held, *residuals, spread, variance)
 
 
 class Spread(NamedTuple):

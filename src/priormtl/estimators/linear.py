@@ -18,11 +18,13 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl.checks import check_choice, check_outlier_strength
 from priormtl.data import (
     Moments,
+    Table,
     TaskData,
     TaskStatistics,
     name_features,
     pooled_means,
     pooled_variance,
+    refuse_crossed,
 )
 from priormtl.design import build_frame, find_frame_library
 from priormtl.estimators.base import (
@@ -38,13 +40,19 @@ from priormtl.estimators.summary import (
     summarize_model,
     summary_tables,
 )
-from priormtl.uncertainty import Covariances, StandardErrors, covariances, task_errors
 from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import FeaturePrior, given_prior
 from priormtl.selection import fit_outlier_path, fit_outliers
 from priormtl.solvers import Solution, StopReason
 from priormtl.tables import to_notebook
+from priormtl.uncertainty import (
+    MOST_STEPS,
+    Covariances,
+    StandardErrors,
+    covariances,
+    task_errors,
+)
 
 __all__ = [
     "DEVIATIONS",
@@ -77,7 +85,6 @@ DESCRIBED = (
     "device",
 )
 # Standard deviations that REML estimates.
-MOST_STEPS = 10**8  # multiplications of standard errors in a fit
 DEVIATIONS = ("task_sd_", "intercept_sd_", "noise_sd_")
 # Attributes that not every fit has.
 SOMETIMES = (
@@ -117,6 +124,7 @@ class LinearMultiTask(MultiTaskEstimator):
     task_sd_: Array
     intercept_sd_: float
     noise_sd_: float
+    _weight_unit = 1.0  # mean weight of the rows; statistics count rows by weights
 
     def __init__(
         self,
@@ -176,10 +184,20 @@ class LinearMultiTask(MultiTaskEstimator):
             raise ValueError(
                 f"device must be None with outlier_tasks=True: got {self.device!r}."
             )
-        model = Model(**{"allows_absent_tasks": absent, **given, **settings})
+        given |= {"allows_absent_tasks": absent, "weight_unit": self._weight_unit}
+        model = Model(**{**given, **settings})
         if self.unseen_tasks not in UNSEEN:
             check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
         return model
+
+    def _read_table(
+        self, X: Any, y: Any, task: Any, sample_weight: Any, *, reset: bool
+    ) -> Table:
+        table = super()._read_table(X, y, task, sample_weight, reset=reset)
+        self._weight_unit = table.mean_weight()
+        if table.codes is not None and reset:
+            refuse_crossed(table.tasks, np.bincount(table.codes), self.task)
+        return table
 
     def _solver(self) -> Solver:
         return Solver(self.solver, self.tol, self.max_iter)
@@ -298,6 +316,8 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def _fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""
+        self._weight_unit = 1.0
+        refuse_crossed(statistics.tasks, statistics.weight, statistics.task_columns)
         self._adopt_features(statistics)
         self._fit_tasks(statistics)
         return self

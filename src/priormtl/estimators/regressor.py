@@ -12,6 +12,7 @@ from priormtl._arrays import Array
 from priormtl.data import (
     TaskStatistics,
     check_statistics,
+    host_array,
     lives_on_device,
     read_targets,
     statistics_pay,
@@ -31,8 +32,8 @@ from priormtl.estimators.intervals import (
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.sources import read_source
 from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
-from priormtl.uncertainty import task_errors
 from priormtl.selection import divide
+from priormtl.uncertainty import prediction_variances, task_errors
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
@@ -278,9 +279,15 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
     model. The strength of tied intercepts is estimated in the same way, and so is the
     variance between groups of nested tasks: its ratio to the variance between tasks is
     estimated for each level, the same for all features and intercepts. The estimates
-    do not depend on ``lam``, ``theta`` and the feature prior. Sample weights count as
-    repetitions. Coefficients that do not vary between tasks get a weight of 100,000
+    do not depend on ``lam``, ``theta`` and the feature prior. Coefficients that do not vary between tasks get a weight of 100,000
     times the mean curvature of a task; constant features get a weight of 1.
+
+    **Sample weights.** They multiply the squared errors in the objective, so with given
+    strengths they count as repetitions. Everything that is estimated (adaptive
+    coupling, standard errors, prediction intervals) uses relative weights, as lme4
+    does: multiplying all of them by a number changes no prediction. Statistics hold sums
+    of weights and no numbers of rows; there, and in ``partial_fit``, weights should have
+    a mean of about 1.
 
     **Outlier tasks.** With ``outlier_tasks=True``, P = S + O, and
     outlier_strength Σ_i √t_i ‖o_i‖ is added to the objective, where t_i is the trace
@@ -356,7 +363,7 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
                     "fitted to."
                 )
             splits = make_splits(cv, table, X, y, by_class=False)
-            data, models = table.to_tasks(), []
+            data, models, variances = table.to_tasks(), [], list[Array]()
             by_rows = not statistics_pay(data)
             for fold in divide(table, data, splits, by_rows=by_rows)[1]:
                 posed, solution = self._solve(None, fold.train)
@@ -364,15 +371,19 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
                 if self.outlier_tasks:
                     total = solution.point.total
                 models.append((total.T / posed.scale, solution.intercept))
+                variances.append(prediction_variances(posed, solution.coef))
             folds = np.full(len(table), -1)
             for k, split in enumerate(splits):
                 folds[split.test] = k
             codes, known = codes_among(table, tasks)
             folds = np.where(known, folds, -1)
             own, shared = score_folds(table.X, codes, models)
-            rows = hold_out(table, codes, folds, own, shared, len(tasks))
-            calibration = Calibration.of(rows, models, len(tasks), len(splits))
-            self.calibration_ = calibration
+            rows = hold_out(table, codes, folds, own, shared, np.stack(variances))
+            posed = self._known_model().pose(data)
+            coef = getattr(self, "shared_coef_", self.coef_).T
+            whole = prediction_variances(posed, coef * posed.scale[:, np.newaxis])
+            parts = models, len(tasks), len(splits), whole
+            self.calibration_ = Calibration.of(rows, *parts)
         return self
 
     def _summarize_tensor(
@@ -381,6 +392,8 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
         if self.task is not None or not lives_on_device(X) or np.ndim(y) != 1:
             return None
         found = summarize(X, y, task, sample_weight, device=self.device)
+        weight = np.ones(1) if sample_weight is None else host_array(sample_weight)
+        self._weight_unit = float(np.mean(weight[weight > 0]))
         self._targets_are_columns = False
         self.n_features_in_ = found.shape[0]
         return found

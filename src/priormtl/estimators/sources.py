@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from priormtl.data import TaskStatistics, join_names
+from priormtl.data import TaskStatistics, join_names, refuse_crossed
 from priormtl.design import Encoded
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.progress import show_progress
@@ -117,6 +117,8 @@ def hold_back(parts: Sequence[TaskStatistics]) -> list[TaskStatistics]:
     no rows to be learned from.
     """
     *aligned, nothing = align_parts(parts)
+    weight = np.sum([part.weight for part in aligned], axis=0)
+    refuse_crossed(aligned[0].tasks, weight, parts[0].task_columns)
     lone = np.sum([part.weight > 0 for part in aligned], axis=0) == 1
     if not lone.any():
         return [*aligned, nothing]

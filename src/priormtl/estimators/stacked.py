@@ -137,6 +137,8 @@ class _Stacked(BaseEstimator):
         self.n_features_in_ = self.model_.n_features_in_
         tasks = X.task
         weight = None if sample_weight is None else read_targets(sample_weight)
+        if weight is not None:  # trees have a ridge; weights are relative
+            weight = weight / weight[weight > 0].mean()
         model = self.model_
         targets, held_out = self._targets(fill_absent(y, weight)), model.held_out_
         present = np.ones(len(targets), bool) if weight is None else weight > 0
@@ -270,9 +272,11 @@ class StackedRegressor(RegressorMixin, _Stacked):
             shared[k] += w * (trees.predict(nobody) - shared[k])
         m = len(model.tasks_)
         table = Table(features, y, codes, tuple(model.tasks_), weight, None)
-        rows = hold_out(table, codes, model.folds_, own, shared, m)
+        variances = np.stack(model._fold_variances)
+        rows = hold_out(table, codes, model.folds_, own, shared, variances)
         # Deviations of the linear models are kept with these.
-        found = Calibration.of(rows, None, m, len(self.trees_))
+        parts = None, m, len(self.trees_), model._task_variances
+        found = Calibration.of(rows, *parts)
         self.calibration_ = found._replace(
             coef=model.calibration_.coef[:0], intercept=model.calibration_.intercept[:0]
         )

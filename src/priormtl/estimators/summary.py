@@ -14,7 +14,6 @@ from priormtl.data import Moments, name_features
 from priormtl.design import build_frame, find_frame_library
 from priormtl.estimators.base import chosen
 from priormtl.estimators.statements import StatementSummary, read_statements
-from priormtl.uncertainty import StandardErrors
 from priormtl.priors import task_prior_of
 from priormtl.tables import (
     NOTHING,
@@ -24,6 +23,7 @@ from priormtl.tables import (
     count_words,
     spell_number,
 )
+from priormtl.uncertainty import StandardErrors
 
 __all__ = [
     "CertificateSummary",

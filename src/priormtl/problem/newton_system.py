@@ -359,7 +359,10 @@ def _eliminate(
     tie = np.minimum(ties, STRONGEST_TIE * scale[extra:])
     if extra:
         t = np.concatenate([[1.0], -centre])
-        most = STRONGEST_TIE * float(np.min(scale / np.maximum(t**2, 1e-300)))
+        near = t != 0
+        most = STRONGEST_TIE * float(
+            np.min(scale[near] / np.maximum(t[near] ** 2, 1e-200))
+        )
         strength = min(model.intercepts.tie_strength, most)
         tie = strength * np.outer(t, t) + np.diag(np.concatenate([[0.0], tie]))
     shared = extra + np.flatnonzero(common)

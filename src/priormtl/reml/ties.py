@@ -396,6 +396,7 @@ def estimate_ties(
     noise_variance: float | None = None,
     slopes: bool = True,
     start: Ties | None = None,
+    unit: float = 1.0,
 ) -> Ties:
     """Maximise the restricted likelihood (REML) of the ties, on statistics alone.
 
@@ -405,7 +406,8 @@ def estimate_ties(
     be told from how intercepts do. Features that are constant or zero throughout get 1,
     and so does everything where the data cannot tell: no two tasks tied, targets all
     zero or fitted exactly by one model for all tasks, or (with a warning) no more rows
-    than coefficients to be known without ties. Weights of rows count as repetitions.
+    than coefficients to be known without ties. A row of weight w has noise of variance
+    σ² / w.
 
     Parameters
     ----------
@@ -425,6 +427,8 @@ def estimate_ties(
         tied intercepts is estimated (random intercepts).
     start : Ties, optional
         Estimate from similar data with the same features, where the search starts.
+    unit : float, default=1.0
+        Mean weight of rows, which says how many rows a total weight stands for.
 
     Returns
     -------
@@ -432,7 +436,7 @@ def estimate_ties(
         Twice the log-likelihood is about 3e-4 below a maximum (1e-6 per task if that is
         more). Deterministic: same data, same bits.
     """
-    search = Search(families, noise_variance, slopes, start, SETTLED)
+    search = Search(families, noise_variance, slopes, start, SETTLED, unit)
     return _estimate(moments, laplacian, intercepts, search)[0]
 
 
@@ -443,12 +447,14 @@ def estimate_logistic_ties(
     families: Families | None = None,
     slopes: bool = True,
     start: Ties | None = None,
+    unit: float = 1.0,
 ) -> Ties:
     """Ties under logistic loss: those of its quadratic models, a few times over.
 
     This is penalised quasi-likelihood (Breslow, Clayton 1993): samples have the weights
-    and targets of iterative reweighting, and noise of variance 1. Each round starts
-    where the last one ended, the first one at ``start``.
+    and targets of iterative reweighting, and noise of variance 1, or of ``unit``, the
+    mean weight of rows. Each round starts where the last one ended, the first one at
+    ``start``.
     """
     d, m = fit.shape
     tied = isinstance(fit.intercepts, TiedIntercepts)
@@ -459,7 +465,7 @@ def estimate_logistic_ties(
     for number in range(ROUNDS):
         moments = fit.quadratic_model(point).moments
         tolerance = max(SETTLED, FIRST_TOLERANCE * 0.1**number)
-        search = Search(families, 1.0, slopes, found, tolerance)
+        search = Search(families, unit, slopes, found, tolerance, unit)
         found, gain = _estimate(moments, laplacian, fit.intercepts, search)
         if found.noise_variance is None:
             break
@@ -496,6 +502,7 @@ class Search(NamedTuple):
     slopes: bool
     start: Ties | None
     tolerance: float  # promised gain in twice the log-likelihood
+    unit: float  # mean weight of rows
 
 
 def _estimate(
@@ -554,7 +561,7 @@ def _estimate(
     linear = form.linear[rows] / (height * scale[:, np.newaxis])
     means = 0.0 if free else moments.weight * moments.y_mean**2
     squares = (moments.yy + means) / total
-    observations = moments.weight - (moments.weight > 0) * float(free)
+    observations = moments.weight / search.unit - (moments.weight > 0) * float(free)
     noise = None if search.noise_variance is None else search.noise_variance / total
 
     def likelihood(theta: Array, plan: Plan, tasks: Index | slice) -> Evidence:

@@ -210,7 +210,7 @@ def take_training(
     first = split.test[np.unique(table.codes[split.test], return_index=True)[1]]
     absent = np.isin(table.codes[first], task_places(missing, table.tasks))
     weight = np.ones(len(table)) if table.weight is None else table.weight.copy()
-    weight[first[absent]] *= FAINT
+    weight[first[absent]] = FAINT * table.mean_weight()
     rows = np.sort(np.concatenate([split.train, first[absent]]))
     return replace(table, weight=weight).take(rows).to_tasks()
 
