@@ -22,7 +22,6 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
-from priormtl.estimators.intervals import Calibration
 from priormtl.estimators.linear import DEVIATIONS, LinearMultiTask, task_array
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor, Trees
@@ -32,6 +31,7 @@ from priormtl.exceptions import ModelFileError
 from priormtl.metrics import Reliability
 from priormtl.priors import FeaturePrior, TaskPrior, as_feature_prior
 from priormtl.selection import (
+    Calibration,
     Grid,
     OutlierCandidate,
     OutlierResult,

@@ -13,7 +13,7 @@ from priormtl import (
     summarize,
     tabular_model,
 )
-from priormtl.estimators.intervals import Calibration, HeldOut
+from priormtl.selection import Calibration, Residuals
 
 
 def rows(m=20, per_task=30, d=3, *, between=1.0, noise=None, seed=0):
@@ -110,8 +110,8 @@ def test_weights_count_as_repetitions_and_zero_as_absence():
     rng = np.random.default_rng(1)
     codes, size = np.arange(300) % 5, rng.exponential(size=300)
     parts = codes, np.ones(300), rng.normal(size=300), size, 2.0 * size, 0.1 * size
-    alone = Calibration.of(HeldOut(*parts), None, 5, 5)
-    absent = HeldOut(*(np.concatenate([part, part[:7]]) for part in parts))
+    alone = Calibration.of(Residuals(*parts), None, 5, 5)
+    absent = Residuals(*(np.concatenate([part, part[:7]]) for part in parts))
     absent.weight[300:], absent.residual[300:] = 0.0, 1e6
     found = Calibration.of(absent, None, 5, 5)
     assert np.allclose(found.scale, alone.scale)
@@ -125,7 +125,7 @@ def test_scales_are_common_unless_noise_differs_for_certain():
 
     def learn(residual):
         parts = codes, np.ones(800), prediction, residual, residual, np.zeros(800)
-        return Calibration.of(HeldOut(*parts), None, 20, 5)
+        return Calibration.of(Residuals(*parts), None, 20, 5)
 
     alike = learn(noise)
     assert np.ptp(alike.scale) == 0

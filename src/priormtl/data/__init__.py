@@ -68,6 +68,7 @@ from priormtl.data.tasks import (
     from_codes,
     from_columns,
     from_labels,
+    score_by_task,
     strata_of,
     to_tasks,
 )

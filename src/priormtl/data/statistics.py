@@ -93,7 +93,7 @@ class TaskStatistics:
     @property
     def task_columns(self) -> str | None:
         """Name of the column of the tasks, joined if there are several."""
-        return None if self.encoding is None else self.encoding.task
+        return None if self.features is None else self.features.task
 
     def gram(self) -> Array:
         """Centred XᵀX of each task, or one for all; read-only."""

@@ -7,7 +7,7 @@ which they came, so that folds can be taken from it; ``to_tasks`` sorts them by 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, pairwise
 from typing import Any, Self
@@ -399,3 +399,19 @@ def strata_of(table: Table, *, by_class: bool) -> Index:
     own = np.arange(y.shape[1]) if table.codes is None else table.codes[:, np.newaxis]
     strata = 2 * own + (y > 0) if by_class else np.broadcast_to(own, y.shape)
     return np.where(table.measured(), strata, -1).astype(np.intp)
+
+
+def score_by_task(
+    X: Matrix,
+    codes: Index,
+    score: Callable[[Matrix, int], Array],
+    columns: int | None = None,
+) -> Array:
+    """Score rows task by task: (n,), or (n, columns)."""
+    scores = np.empty(len(codes) if columns is None else (len(codes), columns))
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for rows in np.split(order, starts[1:]):
+        if len(rows):
+            scores[rows] = score(X[rows], int(codes[rows[0]]))
+    return scores

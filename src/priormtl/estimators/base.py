@@ -1,7 +1,7 @@
 """MultiTaskEstimator: read tables, fit tasks, predict rows; for us and baselines."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -26,6 +26,7 @@ from priormtl.data import (
     host_array,
     read_matrix,
     read_targets,
+    score_by_task,
     split_task_column,
 )
 from priormtl.design import Design, Encoded, as_frame, column_names, learn_plain
@@ -260,22 +261,6 @@ class MultiTaskEstimator(BaseEstimator, ABC):
                 "task=labels, one per row of X."
             )
         return np.zeros(n, dtype=np.intp)
-
-
-def score_by_task(
-    X: Matrix,
-    codes: Index,
-    score: Callable[[Matrix, int], Array],
-    columns: int | None = None,
-) -> Array:
-    """Score rows task by task: (n,), or (n, columns)."""
-    scores = np.empty(len(codes) if columns is None else (len(codes), columns))
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    for rows in np.split(order, starts[1:]):
-        if len(rows):
-            scores[rows] = score(X[rows], int(codes[rows[0]]))
-    return scores
 
 
 def chosen(model: Any, name: str) -> Any:

@@ -36,14 +36,7 @@ from priormtl.data import (
 )
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
-from priormtl.estimators.intervals import (
-    Calibration,
-    PredictionIntervals,
-    codes_among,
-    hold_out,
-    normal_calibration,
-    score_folds,
-)
+from priormtl.estimators.intervals import PredictionIntervals
 from priormtl.estimators.labels import refuse_lone_classes
 from priormtl.estimators.linear import (
     LinearMultiTask,
@@ -81,6 +74,7 @@ from priormtl.priors import (
 )
 from priormtl.selection import (
     RULES,
+    Calibration,
     Candidate,
     Fold,
     Grid,
@@ -97,13 +91,17 @@ from priormtl.selection import (
     choose_candidate,
     choose_outliers,
     choose_structure,
+    codes_among,
     count_outlier_paths,
     count_paths,
     divide,
     fit_outliers,
+    hold_out,
     leave_one_out,
+    normal_calibration,
     propose_outliers,
     run_jobs,
+    score_folds,
     search,
     search_attributes,
     search_outliers,

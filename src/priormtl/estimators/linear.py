@@ -25,13 +25,10 @@ from priormtl.data import (
     pooled_means,
     pooled_variance,
     refuse_crossed,
-)
-from priormtl.design import build_frame, find_frame_library
-from priormtl.estimators.base import (
-    MultiTaskEstimator,
-    chosen,
     score_by_task,
 )
+from priormtl.design import build_frame, find_frame_library
+from priormtl.estimators.base import MultiTaskEstimator, chosen
 from priormtl.estimators.summary import (
     ModelSummary,
     feature_names,

@@ -21,18 +21,18 @@ from priormtl.data import (
 )
 from priormtl.design import as_frame
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
-from priormtl.estimators.intervals import (
+from priormtl.estimators.intervals import PredictionIntervals
+from priormtl.estimators.linear import LinearMultiTask
+from priormtl.estimators.sources import read_source
+from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
+from priormtl.selection import (
     Calibration,
-    PredictionIntervals,
     codes_among,
+    divide,
     from_errors,
     hold_out,
     score_folds,
 )
-from priormtl.estimators.linear import LinearMultiTask
-from priormtl.estimators.sources import read_source
-from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
-from priormtl.selection import divide
 from priormtl.uncertainty import prediction_variances, task_errors
 
 if TYPE_CHECKING:

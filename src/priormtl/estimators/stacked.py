@@ -18,13 +18,8 @@ from threadpoolctl import threadpool_limits
 from priormtl._arrays import Array, Index
 from priormtl.data import Table, encode_labels, fill_absent, read_targets
 from priormtl.design import Encoded
-from priormtl.estimators.intervals import (
-    Calibration,
-    check_coverage,
-    hold_out,
-    score_folds,
-)
 from priormtl.metrics import Reliability
+from priormtl.selection import Calibration, check_coverage, hold_out, score_folds
 
 SETTINGS: dict[str, Any] = {
     "learning_rate": 0.05,

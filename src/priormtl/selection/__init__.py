@@ -16,6 +16,18 @@ from priormtl.selection.folds import (
     take_training,
     task_places,
 )
+from priormtl.selection.held_out import (
+    Calibration,
+    HeldOut,
+    Residuals,
+    Spread,
+    check_coverage,
+    codes_among,
+    from_errors,
+    hold_out,
+    normal_calibration,
+    score_folds,
+)
 from priormtl.selection.outlier_search import (
     OutlierCandidate,
     OutlierResult,

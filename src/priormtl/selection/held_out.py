@@ -1,0 +1,422 @@
+"""Prediction intervals from held-out residuals: CV+ with noise scales.
+
+Each row i was held out once, by the model μ_k of its fold. With noise scales s of
+tasks and of the size of predictions, s(x) = s_t · g(μ(x)), with residuals
+R_i = |y_i − μ_k(i)(x_i)| / s(x_i), and with μ fitted to all rows, the interval of a row
+x of task t is made of quantiles of
+
+    μ(x) + (μ_k(x) − mean of all μ_k(x)) ± c s(x) R_i
+
+over folds k and residuals i (CV+: Barber, Candès, Ramdas, Tibshirani, "Predictive
+inference with the jackknife+", Annals of Statistics 2021). Two things differ from the
+paper. Residuals are pooled over folds, and the fold models are moved to the prediction
+of the final one. The factor c corrects for their smaller training parts: the squared
+error of a model of K − 1 of K folds exceeds that of the final model by v / (K − 1),
+where v is the jackknife variance, which the differences between fold models tell.
+
+**Scales.** First g: rows are divided into eight groups by their prediction, and the
+scale of a group is its mean absolute residual; between groups g is interpolated. Then
+the same for tasks, on residuals that are divided by g. Scales of groups are shrunk
+towards the common one, on a logarithmic axis, as if d more rows with the common one had
+been seen. For a linear Bayes estimate (Bühlmann's credibility), d is the relative
+variance of absolute residuals within groups over that of scales between groups. The
+latter is replaced by its lower 95 % limit, from a jackknife over groups, and d is
+doubled: scales that differ for no reason make intervals wide. Where groups do not
+differ for certain, d is infinite, and all have the common scale. R_i uses scales
+without i.
+
+Tasks that were not seen get quantiles of leave-one-task-out residuals: those of the
+mean of the other tasks in the model of the fold.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.stats import norm
+
+from priormtl._arrays import Array, Index, Matrix
+from priormtl.data import Table, TaskStatistics, score_by_task
+from priormtl.uncertainty import task_errors
+
+__all__ = [
+    "Calibration",
+    "Residuals",
+    "Spread",
+    "check_coverage",
+    "codes_among",
+    "from_errors",
+    "hold_out",
+    "normal_calibration",
+    "score_folds",
+]
+
+FoldModel = tuple[Array, Array]  # coefficients (m, d) and intercepts (m,)
+
+MOST_FOLDS = 10  # models of more folds hardly differ
+MOST_KNOTS = 400  # of a distribution that is kept
+BINS = 4096  # of a distribution, where it is looked up
+STEPS = 9  # of bisection, in units of the differences between fold models
+CAUTION = 2.0  # factor of the rows that the common scale counts for
+LIMIT = 1.645  # standard errors below the estimated variance between scales
+MOST_GROUPS = 8  # of rows by their prediction
+LEAST_ROWS = 5  # of such a group
+MIXED = 1.25  # times the correction for smaller training parts
+MOST_CORRECTION = 0.3  # of squared residuals; see ``Calibration.of``
+LEAST_SCALE = 1e-3  # of a task, relative to the common one
+
+
+class HeldOut(NamedTuple):
+    """Predictions of rows by models that were not fitted to them, and these models."""
+
+    prediction: Array  # (n,) scores; NaN for rows that were never held out
+    folds: Index  # (n,) fold in which each row was held out, or −1
+    models: Sequence[FoldModel]  # one per fold
+    variances: Array  # (folds, m) of their predictions, over that of the noise
+
+
+class Residuals(NamedTuple):
+    """Held-out rows: residuals of fold models, and what goes with them."""
+
+    codes: Index  # (n,) tasks
+    weight: Array  # (n,)
+    prediction: Array  # (n,) of the model without the fold of the row
+    residual: Array  # (n,) of the same
+    unseen: Array  # (n,) of the mean of the other tasks in that model
+    spread: Array  # (n,) mean squared difference to the other fold models
+    variance: Any = 0.0  # (n,) of the prediction, over that of the noise, by the model
+
+
+class Calibration(NamedTuple):
+    """How far targets are from predictions, as learned from held-out rows."""
+
+    kind: str  # "cv+", or "normal" where only statistics were at hand
+    scale: Array  # (m,) noise scale of each task
+    places: Array  # predictions where their factor of the scale is known; may be none
+    factors: Array  # these factors
+    knots: Array  # quantiles of scaled absolute residuals
+    unseen: Array  # quantiles of absolute residuals of tasks that are not seen
+    coef: Array  # (folds, m, d) of fold models, minus their mean
+    intercept: Array  # (folds, m) likewise
+
+    @classmethod
+    def of(
+        cls,
+        rows: Residuals,
+        models: list[FoldModel] | None,
+        n_tasks: int,
+        n_folds: int,
+        variances: Any = 0.0,
+    ) -> Self:
+        """Learn from held-out rows; ``models`` are those of folds, if they are kept.
+
+        ``variances`` (m,) are those of predictions of the final model, over the noise.
+        """
+        kept = ~np.isnan(rows.residual) & (rows.weight > 0)
+        codes, weight, spread = (rows.codes[kept], rows.weight[kept], rows.spread[kept])
+        size, unseen = np.abs(rows.residual[kept]), np.abs(rows.unseen[kept])
+        if weight.sum() == 0:
+            raise ValueError(
+                "intervals need held-out rows: got none; use a cv that holds rows out."
+            )
+        weight = weight / weight.mean()  # they are relative, and count rows
+        prediction = rows.prediction[kept]
+        # Relative to the mean of all rows, which the correction below is for.
+        known = (n_tasks - 1) / max(n_tasks - 4, 1)
+        by_model = 1.0 + known * np.broadcast_to(rows.variance, rows.weight.shape)[kept]
+        by_model = np.sqrt(by_model / np.average(by_model, weights=weight))
+        of_task = 1.0 + known * np.broadcast_to(variances, n_tasks)
+        of_task = np.sqrt(of_task / np.average(of_task[codes], weights=weight))
+        plain = size / by_model
+        places, factors, by_size = _scale_by_size(prediction, plain, weight)
+        scale, by_task = _scales(plain / by_size, weight, codes, n_tasks)
+        scale, own = scale * of_task, by_model * by_size * by_task
+        # (K − 1)² / 2K times the mean squared difference of two fold models is the
+        # jackknife variance v. Their differences at x widen intervals, too. Models that
+        # fit their rows closely differ less at new rows, hence the bound.
+        excess = MIXED * (n_folds - 1) / (2 * n_folds) * float(weight @ spread)
+        squares = float(weight @ size**2)
+        share = min(excess / squares, MOST_CORRECTION) if squares > 0 else 0.0
+        scaled = np.sqrt(1.0 - share) * size / own
+        d = 0 if not models else models[0][0].shape[1]
+        deviations = _no_deviations(n_tasks, d)
+        if models and len(models) <= MOST_FOLDS:
+            coef, intercept = map(np.stack, zip(*models, strict=True))
+            deviations = _compact(coef), _compact(intercept)
+        # Few tasks say little of others: with m of them, their mean is off by 1/m of
+        # the variance between tasks, and the next may be further away than all.
+        wider = 1.0 + 1.0 / max(n_tasks, 2)
+        beyond = wider * _quantiles(unseen, weight)
+        knots = _quantiles(scaled, weight)
+        return cls("cv+", scale, places, factors, knots, beyond, *deviations)
+
+    @classmethod
+    def normal(cls, scale: Array, unseen: float, d: int) -> Self:
+        """Normal distributions with these deviations, of tasks and of new ones."""
+        knots = norm.ppf(0.5 + 0.5 * _levels(np.empty(MOST_KNOTS)))
+        none = _no_deviations(len(scale), d)
+        empty = np.zeros(0)
+        return cls("normal", scale, empty, empty, knots, unseen * knots, *none)
+
+    def interval(
+        self,
+        prediction: Array,
+        deviations: Array,
+        codes: Index,
+        unseen: Any,
+        coverage: float,
+    ) -> Array:
+        """Lower and upper ends (n, 2).
+
+        ``deviations`` (folds, n) are predictions of fold models minus their mean.
+        """
+        half = np.empty((len(prediction), 2))
+        scale = self.scale[codes]
+        if len(self.places):
+            scale = scale * np.interp(prediction, self.places, self.factors)
+        q = _quantile(self.knots, coverage)
+        half[:] = q
+        if len(deviations) and q > 0:
+            offsets = deviations / scale
+            half[:, 0] = self._mix(-offsets, coverage, q)
+            half[:, 1] = self._mix(offsets, coverage, q)
+        half *= scale[:, np.newaxis]
+        if np.any(unseen):
+            half[unseen] = _quantile(self.unseen, coverage)
+        half[:, 0] *= -1.0
+        return prediction[:, np.newaxis] + half
+
+    def _mix(self, offsets: Array, coverage: float, q: float) -> Array:
+        """Quantile of residuals plus offsets (folds, n), by bisection.
+
+        Differences of fold models bound how far it is from that of residuals, q.
+        """
+        high = 4.0 * q
+        levels = np.interp(
+            np.linspace(0.0, high, BINS + 1), self.knots, _levels(self.knots)
+        )
+        low, up = q + offsets.min(axis=0), q + offsets.max(axis=0)
+        for _ in range(STEPS):
+            middle = 0.5 * (low + up)
+            places = (middle - offsets) * (BINS / high)
+            np.clip(places, 0, BINS, out=places)
+            below = levels[places.astype(np.intp)].mean(axis=0) < coverage
+            low = np.where(below, middle, low)
+            up = np.where(below, up, middle)
+        return np.maximum(0.5 * (low + up), 0.0)
+
+
+def _compact(parts: Array) -> Array:
+    """Deviations from the mean over folds, in single precision where its range does."""
+    apart = parts - parts.mean(axis=0)
+    largest = np.abs(apart).max(initial=0.0)
+    return np.asarray(apart, np.float32 if 1e-30 < largest < 1e30 else np.float64)
+
+
+def _no_deviations(m: int, d: int) -> tuple[Array, Array]:
+    return np.zeros((0, m, d), np.float32), np.zeros((0, m), np.float32)
+
+
+def _scale_by_size(
+    prediction: Array, size: Array, weight: Array
+) -> tuple[Array, Array, Array]:
+    """Factors of the scale at some predictions, and of rows without themselves."""
+    number, one = min(MOST_GROUPS, len(size) // LEAST_ROWS), np.ones(len(size))
+    if number < 3:
+        return np.zeros(0), np.zeros(0), one
+    edges = np.quantile(prediction, np.arange(1, number) / number)
+    groups = np.searchsorted(edges, prediction)
+    scale, own = _scales(size, weight, groups, number)
+    if np.ptp(scale) == 0:
+        return np.zeros(0), np.zeros(0), one
+    used = np.unique(groups)
+    places = np.array([np.median(prediction[groups == k]) for k in used])
+    factors = scale[used] / np.average(scale[groups], weights=weight)
+    here = np.interp(prediction, places, factors)
+    return places, factors, here * own / scale[groups]
+
+
+def _scales(size: Array, weight: Array, codes: Index, m: int) -> tuple[Array, Array]:
+    """Scales of groups (m,), and of the group of each row without the row itself."""
+    count = np.asarray(np.bincount(codes, weight, m), np.float64)
+    sums = np.asarray(np.bincount(codes, weight * size, m), np.float64)
+    common = sums.sum() / count.sum() or 1.0
+    extra = _prior_rows(size, weight, codes, m)
+    rest = sums[codes] - weight * size, count[codes] - weight
+    return _shrink(sums, count, common, extra), _shrink(*rest, common, extra)
+
+
+def _prior_rows(size: Array, weight: Array, codes: Index, m: int) -> float:
+    """Rows that the common scale counts for; infinite where scales do not differ.
+
+    Products of two rows of a group tell the mean of squared scales, squares of single
+    rows tell the same times 1 + the relative variance within a group.
+    """
+    count, sums, squares, weights = (
+        np.bincount(codes, part, m)
+        for part in (weight, weight * size, (weight * size) ** 2, weight**2)
+    )
+    inner = np.bincount(codes, weight * (count[codes] - weight) * size**2, m)
+    parts = np.stack([sums**2 - squares, count**2 - weights, sums, count])
+    total = parts.sum(axis=1)
+    if total[0] <= 0 or total[1] <= 0:
+        return np.inf
+    # Delete one group after the other: a jackknife of the variance between scales.
+    products, pairs, summed, rows = total[:, np.newaxis] - parts
+    known = (products > 0) & (pairs > 0) & (count > 0)
+    if known.sum() < 3:
+        return np.inf
+    without = products[known] / pairs[known] / (summed[known] / rows[known]) ** 2
+    k = len(without)
+    error = np.sqrt((k - 1) / k * np.sum((without - without.mean()) ** 2))
+    within = float(inner.sum()) / total[0] - 1.0
+    between = total[0] / total[1] / (total[2] / total[3]) ** 2 - 1.0 - LIMIT * error
+    return CAUTION * max(within, 0.0) / between if between > 1e-9 else np.inf
+
+
+def _shrink(sums: Array, count: Array, common: float, extra: float) -> Array:
+    """Mean of each task, moved towards the common one by ratios."""
+    if np.isinf(extra):
+        return np.full(len(sums), common)
+    known = count > 1e-9 * (extra + 1.0)
+    means = np.divide(sums, count, where=known, out=np.full(len(sums), common))
+    logs = np.log(np.maximum(means / common, LEAST_SCALE))
+    return np.asarray(common * np.exp(logs * count / (count + extra)))
+
+
+def normal_calibration(
+    tests: Sequence[TaskStatistics], models: Sequence[FoldModel]
+) -> Calibration:
+    """Normal residuals, with variances from the statistics of held-out rows."""
+    m, d = models[0][0].shape
+    count, sums, unseen = np.zeros(m), np.zeros(m), np.zeros(m)
+    for test, (coef, intercept) in zip(tests, models, strict=True):
+        count += test.weight
+        sums += task_errors(test, coef, intercept)
+        others = max(m - 1, 1)
+        rest = coef + (coef.mean(axis=0) - coef) * m / others
+        level = intercept + (intercept.mean() - intercept) * m / others
+        unseen += task_errors(test, rest, level)
+    return from_errors(count, sums, unseen, d)
+
+
+def from_errors(count: Array, sums: Array, unseen: Array, d: int) -> Calibration:
+    """Normal residuals, given rows and squared errors of each task."""
+    total = float(count.sum())
+    common = float(sums.sum()) / total or 1.0
+    # Means of squares of n normal variables have the relative variance 2 / n.
+    seen = count > 0
+    means = sums[seen] / count[seen] / common
+    between = float(count[seen] @ (means - 1.0) ** 2 - 2.0 * seen.sum()) / total
+    extra = 2.0 * CAUTION * 2.0 / between if between > 1e-9 else np.inf
+    scale = _shrink(sums, count, common, extra)
+    wider = 1.0 + 1.0 / max(len(count), 2)
+    deviation = np.sqrt(float(unseen.sum()) / total)
+    return Calibration.normal(np.sqrt(scale), wider * deviation, d)
+
+
+def _stretch(levels: Array) -> Array:
+    """Levels that are dense near one, where quantiles are asked for."""
+    return 1.0 - (1.0 - levels) ** 2
+
+
+def _levels(knots: Array) -> Array:
+    """Levels of the quantiles that are kept."""
+    return _stretch(np.arange(1, len(knots) + 1) / (len(knots) + 1))
+
+
+def _quantiles(size: Array, weight: Array) -> Array:
+    """Quantiles of weighted sizes: at most a few hundred."""
+    order = np.argsort(size, kind="stable")
+    size, weight = size[order], weight[order]
+    # The i-th of n sizes is the quantile at i / (n + 1): a new row may lie beyond all.
+    levels = np.cumsum(weight) / (weight.sum() + weight.mean())
+    number = min(MOST_KNOTS, max(len(size), 2))
+    wanted = _stretch(np.arange(1, number + 1) / (number + 1))
+    return np.interp(wanted, levels, size)
+
+
+def _quantile(knots: Array, level: float) -> float:
+    return float(np.interp(level, _levels(knots), knots))
+
+
+def check_coverage(coverage: Any, name: str = "coverage") -> float:
+    """A share of rows between 0 and 1."""
+    if not isinstance(coverage, float | np.floating) or not 0.0 < coverage < 1.0:
+        raise ValueError(
+            f"{name} must be a number between 0 and 1, such as 0.9: got {coverage!r}."
+        )
+    return float(coverage)
+
+
+def score_folds(
+    X: Matrix, codes: Index | None, models: list[FoldModel]
+) -> tuple[Array, Array]:
+    """Predictions of fold models for known tasks, and for tasks that are not seen.
+
+    Both are (folds, n); the second is the mean over all tasks. Without codes every row
+    belongs to every task, and there are n · m columns.
+    """
+    means = np.stack([coef.mean(axis=0) for coef, _ in models], axis=1)
+    level = np.array([intercept.mean() for _, intercept in models])
+    shared = (np.asarray(X @ means) + level).T
+    if codes is None:
+        scores = [np.asarray(X @ coef.T) + intercept for coef, intercept in models]
+        own = np.stack([part.ravel() for part in scores])
+        return own, np.repeat(shared, len(models[0][1]), axis=1)
+
+    def score(part: Matrix, i: int) -> Array:
+        coef = np.stack([coef[i] for coef, _ in models], axis=1)
+        return np.asarray(part @ coef) + [intercept[i] for _, intercept in models]
+
+    return score_by_task(X, codes, score, len(models)).T, shared
+
+
+def hold_out(
+    table: Table,
+    codes: Index | None,
+    folds: Index,
+    own: Array,
+    shared: Array,
+    variances: Array,
+) -> Residuals:
+    """Residuals of held-out rows, given scores (folds, n) of all fold models.
+
+    ``variances`` (folds, m) are those of predictions, over the noise.
+    """
+    m = variances.shape[1]
+    y, weight = table.y, np.ones(1) if table.weight is None else table.weight
+    if codes is None:
+        weight = weight if weight.ndim == 2 else weight[:, np.newaxis]
+        codes, folds = np.tile(np.arange(m), len(y)), np.repeat(folds, m)
+    weight = np.broadcast_to(weight, y.shape).ravel() * (folds >= 0)
+    place = np.maximum(folds, 0), np.arange(len(folds))
+    held, shared = own[place], shared[place]
+    spread = np.sum((own - held) ** 2, axis=0) / max(len(own) - 1, 1)
+    if m > 1:
+        shared = (m * shared - held) / (m - 1)
+    residuals = y.ravel() - held, y.ravel() - shared
+    variance = variances[place[0], codes]
+    return Residuals(codes, weight, held, *residuals, spread, variance)
+
+
+class Spread(NamedTuple):
+    """Predictions of rows, and how those of fold models differ."""
+
+    prediction: Array  # (n,)
+    deviations: Array  # (folds, n) of fold models from their mean
+    codes: Index  # (n,) known tasks; of unseen ones the first of those averaged
+    unseen: Any  # (n,) bool
+
+    def interval(self, calibration: Calibration, coverage: float) -> Array:
+        """Lower and upper ends (n, 2)."""
+        return calibration.interval(*self, coverage)
+
+
+def codes_among(table: Table, tasks: Sequence[Any]) -> tuple[Index | None, Any]:
+    """Codes of rows among the tasks of a model, and which rows have one of them."""
+    if table.codes is None:
+        return None, np.ones(len(table), dtype=bool)
+    place = {task: i for i, task in enumerate(tasks)}
+    codes = np.array([place.get(task, -1) for task in table.tasks])[table.codes]
+    return np.maximum(codes, 0), codes >= 0
