@@ -102,6 +102,19 @@ class Curves(NamedTuple):
         rotation = _rotate(basis, np.diag(order**4.0), np.ones((len(x), 1)))
         return cls(0.0, period, None, rotation)
 
+    def check(self) -> None:
+        """Fail unless knots and rotation belong together, as they do after ``fit``."""
+        size, knots = 2 * N_HARMONICS + 1, self.knots
+        ends = np.array([self.low, self.width])
+        sound = bool(np.isfinite(ends).all()) and self.width > 0
+        if knots is not None:
+            size = len(knots) - DEGREE - 1
+            sound &= knots.ndim == 1 and size > 0 and bool(np.all(np.diff(knots) >= 0))
+            sound &= bool(np.isfinite(knots).all())
+        sound &= self.rotation.ndim == 2 and len(self.rotation) == size
+        if not sound or not np.isfinite(self.rotation).all():
+            raise ValueError("wrong shape of curves")
+
     def __call__(self, x: Array) -> Array:
         """Values (n, wiggles); beyond the training range curves go straight on."""
         z = (x - self.low) / self.width

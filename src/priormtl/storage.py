@@ -224,6 +224,7 @@ def _read_calibration(
     fits &= places.ndim == 1 and places.shape == factors.shape
     fits &= coef.shape == (folds, m, d) and intercept.shape == (folds, m)
     fits &= all(part.dtype.kind == "f" for part in parts)
+    _demand(all(bool(np.isfinite(part).all()) for part in parts), "intervals")
     _demand(fits and bool(np.all(scale > 0) and np.all(factors > 0)), "intervals")
     return {"calibration_": Calibration(kind, *parts)}
 
@@ -353,6 +354,9 @@ def _restore(
     types = {array.dtype for array in (coef, intercept, ties)}
     _demand(types == {np.dtype(np.float64)}, "types of arrays")
     _demand(intercept.shape == (m,) == (len(tasks),), "number of tasks")
+    finite = np.isfinite(coef).all() and np.isfinite(intercept).all()
+    _demand(bool(finite), "coefficients: some are not finite")
+    _demand(bool(np.all(ties >= 0)), "ties: some are negative or missing")
     _demand(ties.shape == (d,), "number of features")
     model.coef_, model.intercept_ = coef, intercept
     model.tie_weights_ = ties
@@ -541,17 +545,22 @@ def _restore_pipeline(
             continue
         curve, curves = plain.pop("curve", None), None
         if curve is not None:
-            rotation = arrays[f"rotation_{number}"]
-            _demand(rotation.ndim == 2, "shape of curves")
+            rotation, knots = arrays[f"rotation_{number}"], arrays.get(f"knots_{number}")
             low, width = map(float, curve)
-            curves = Curves(low, width, arrays.get(f"knots_{number}"), rotation)
+            curves = Curves(low, width, knots, rotation)
+            curves.check()
         plain["ticks"] = tuple(map(float, plain.get("ticks", ())))
+        sizes = np.array([plain["fill"], plain["middle"], plain["spread"]], float)
+        _demand(bool(np.isfinite(sizes).all()) and sizes[2] > 0, "columns")
         features._columns.append(NumberColumn(**plain, curves=curves))
     used = [column.source for column in features._columns]
     features.columns_ = list(dict.fromkeys(used))
     features.feature_names_in_ = np.array(table["names"], dtype=object)
     features.n_features_in_ = len(table["names"])
     linear = _restore(settings["model"], arrays)
+    made = [name for column in features._columns for name in column.features]
+    known = getattr(linear, "feature_names_in_", np.zeros(0)).tolist()
+    _demand(made == known, "features of columns")
     last: Any = linear
     if table["stacked"]:
         classifies = isinstance(linear, ClassificationTasks)
@@ -561,7 +570,8 @@ def _restore_pipeline(
         last.trees_ = []
         for number, (base, depth) in enumerate(table["trees"]):
             parts = {name: arrays[f"{name}_{number}"] for name in TREE_ARRAYS}
-            _check_trees(parts, linear.n_features_in_)
+            _check_trees(parts, linear.n_features_in_, depth)
+            _demand(np.isfinite(base), "base of trees")
             last.trees_.append(Trees(base=float(base), depth=int(depth), **parts))
         for name in ("calibration_", "reliability_"):  # where there are no trees
             if hasattr(linear, name):
@@ -572,10 +582,16 @@ def _restore_pipeline(
     return TabularPipeline([("features", features), ("model", last)])
 
 
-def _check_trees(parts: dict[str, np.ndarray], d: int) -> None:
-    """Places must be inside, so that no file can make a prediction read beyond."""
+def _check_trees(parts: dict[str, np.ndarray], d: int, depth: Any) -> None:
+    """Places must be inside, so that no file can make a prediction read beyond.
+
+    Trees are no deeper than they have nodes.
+    """
     n = len(parts["value"])
     _demand(all(part.ndim == 1 for part in parts.values()), "trees")
+    sizes = {len(part) for name, part in parts.items() if name != "roots"}
+    _demand(sizes == {n} and bool(np.isfinite(parts["value"]).all()), "trees")
+    _demand(isinstance(depth, int) and 0 <= depth <= n, "depth of trees")
     for name in ("roots", "left", "right"):
         _demand(bool(np.all((parts[name] >= 0) & (parts[name] < n))), name)
     inside = (parts["feature"] >= 0) & (parts["feature"] <= d)

@@ -48,6 +48,7 @@ from priormtl.data.tables import column_floats
 from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
 from priormtl.exceptions import absent_name, unknown_name
 from priormtl.priors import FeaturePrior, as_feature_prior
+from priormtl.reml import MOST_NUMBERS
 from priormtl.splines import (
     LEAST_VALUES,
     Curves,
@@ -61,6 +62,7 @@ KINDS = ("regressor", "classifier")
 FEWEST_VALUES = 5  # distinct numbers of a column that gets a curve
 N_KNOTS = 10
 MOST_CATEGORIES = 100  # a text column with more, and few rows each, hardly helps
+MOST_INDICATORS = 2**25  # rows × categories of a column: 256 MB
 ROWS_PER_CATEGORY = 2.0
 N_TICKS = 11  # deciles and both ends
 # Parts of dates that repeat: their periods, also in days.
@@ -309,6 +311,7 @@ class CategoryColumn(NamedTuple):
     values: tuple[str, ...]  # none, if the column only says which values are missing
     share: float  # of the second of two categories
     marks_gaps: bool
+    leaves_out: bool = False  # whether rare values are no category, as they are many
 
     @property
     def kind(self) -> str | None:
@@ -328,7 +331,7 @@ class CategoryColumn(NamedTuple):
         if self.values:
             place = {value: k for k, value in enumerate(self.values)}
             new = next((text for text in cells.texts if text not in place), None)
-            if new is not None:
+            if new is not None and not self.leaves_out:
                 warn_new_category(self.source, new)
             places = [*(place.get(text, -1) for text in cells.texts), -1]
             codes = np.array(places, dtype=np.intp)[cells.values]
@@ -366,6 +369,27 @@ def settle_names(columns: Sequence[FeatureColumn], task: str) -> list[FeatureCol
         for source in {column.source for column in own or clashing}:
             plain = shown[source] == source
             shown[source] = quote_name(source) if plain else f"{shown[source]}′"
+
+
+def straighten(columns: Sequence[FeatureColumn], n_tasks: int) -> list[FeatureColumn]:
+    """Columns without curves, if there are more than REML can take."""
+    d = sum(len(column.features) for column in columns)
+    if n_tasks * (d + 1) ** 2 <= MOST_NUMBERS:
+        return list(columns)
+    kept = [column for column in columns if not _part(column)]
+    straight = [
+        column._replace(curves=None) if isinstance(column, NumberColumn) else column
+        for column in kept
+    ]
+    if any(isinstance(one, NumberColumn) and one.curves is not None for one in columns):
+        warnings.warn(
+            f"{len(kept):,} columns and {n_tasks:,} tasks are too many for curves: "
+            "effects of numbers are straight lines. Name the columns that need a "
+            "curve in smooth.",
+            UserWarning,
+            stacklevel=5,
+        )
+    return straight
 
 
 def _part(column: FeatureColumn) -> str:
@@ -486,6 +510,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                 "a table needs features besides its task: got no column with two "
                 "values or more."
             )
+        if smooth == "auto":
+            columns = straighten(columns, labels.n_unique())
         self._columns = settle_names(columns, str(join_names(self.task)))
         self.columns_ = list(used)
         return used
@@ -516,6 +542,17 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             warnings.warn(f"column {name!r} {reason}.", UserWarning, stacklevel=5)
             values = ()
         gaps = n_seen < n
+        if len(values) > MOST_CATEGORIES and n * len(values) > MOST_INDICATORS:
+            warnings.warn(
+                f"column {name!r} has {len(values):,} categories, too many for a "
+                f"feature each: the {MOST_CATEGORIES} most frequent ones are kept, and "
+                "the others have no effect.",
+                UserWarning,
+                stacklevel=5,
+            )
+            kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+            values = tuple(values[k] for k in kept)
+            return CategoryColumn(name, name, values, 0.0, gaps, True)
         if not values or len(values) == 1:
             # One value and gaps: a single feature says which rows have it.
             mark = gaps and not values
