@@ -36,6 +36,10 @@ class FoldsError(ValueError):
     """Rows do not suffice to hold some of them out in turn."""
 
 
+class TooLargeError(ValueError):
+    """A model needs more memory or steps than it may take."""
+
+
 def unknown_name(kind: str, name: Hashable, known: Iterable[Hashable]) -> ValueError:
     """Build the error for a name that is not among the known ones."""
     return unknown_names(kind, [name], known)

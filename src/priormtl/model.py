@@ -188,7 +188,13 @@ class Model:
         else:
             ties = ties if given is None else given
             if adapts and self.fit_intercept == "tied":
-                found = self._estimate(source, graph, resolved, start, slopes=False)
+                wanted = self, source, graph, resolved, start
+                if len({*self.common, *self.left_out}) == d:
+                    # All effects are common, perhaps since the table is too wide for
+                    # REML. With one of them, it takes little more than mean targets.
+                    bare, first = replace(self, common=(0,)), np.zeros(1, np.intp)
+                    wanted = bare, source.restrict(first), graph, None, None
+                found = Model._estimate(*wanted, slopes=False)
                 graph = graph.with_between(found.between)
         if found is not None and found.intercept is not None:
             strength *= found.intercept

@@ -219,6 +219,7 @@ def _read_calibration(
     fits &= places.ndim == 1 and places.shape == factors.shape
     fits &= coef.shape == (folds, m, d) and intercept.shape == (folds, m)
     fits &= all(part.dtype.kind == "f" for part in parts)
+    _demand(all(bool(np.isfinite(part).all()) for part in parts), "intervals")
     _demand(fits and bool(np.all(scale > 0) and np.all(factors > 0)), "intervals")
     return {"calibration_": Calibration(kind, *parts)}
 
@@ -348,6 +349,9 @@ def _restore(
     types = {array.dtype for array in (coef, intercept, ties)}
     _demand(types == {np.dtype(np.float64)}, "types of arrays")
     _demand(intercept.shape == (m,) == (len(tasks),), "number of tasks")
+    finite = np.isfinite(coef).all() and np.isfinite(intercept).all()
+    _demand(bool(finite), "coefficients: some are not finite")
+    _demand(bool(np.all(ties >= 0)), "ties: some are negative or missing")
     _demand(ties.shape == (d,), "number of features")
     model.coef_, model.intercept_ = coef, intercept
     model.tie_weights_ = ties
@@ -525,7 +529,8 @@ def _restore_pipeline(
         last.trees_ = []
         for number, (base, depth) in enumerate(table["trees"]):
             parts = {name: arrays[f"{name}_{number}"] for name in TREE_ARRAYS}
-            _check_trees(parts, linear.n_features_in_)
+            _check_trees(parts, linear.n_features_in_, depth)
+            _demand(np.isfinite(base), "base of trees")
             last.trees_.append(Trees(base=float(base), depth=int(depth), **parts))
         for name in ("calibration_", "reliability_"):  # where there are no trees
             if hasattr(linear, name):
@@ -536,10 +541,16 @@ def _restore_pipeline(
     return TabularPipeline([("features", features), ("model", last)])
 
 
-def _check_trees(parts: dict[str, np.ndarray], d: int) -> None:
-    """Places must be inside, so that no file can make a prediction read beyond."""
+def _check_trees(parts: dict[str, np.ndarray], d: int, depth: Any) -> None:
+    """Places must be inside, so that no file can make a prediction read beyond.
+
+    Trees are no deeper than they have nodes.
+    """
     n = len(parts["value"])
     _demand(all(part.ndim == 1 for part in parts.values()), "trees")
+    sizes = {len(part) for name, part in parts.items() if name != "roots"}
+    _demand(sizes == {n} and bool(np.isfinite(parts["value"]).all()), "trees")
+    _demand(isinstance(depth, int) and 0 <= depth <= n, "depth of trees")
     for name in ("roots", "left", "right"):
         _demand(bool(np.all((parts[name] >= 0) & (parts[name] < n))), name)
     inside = (parts["feature"] >= 0) & (parts["feature"] <= d)

@@ -41,6 +41,7 @@ from priormtl.exceptions import unknown_name
 FEWEST_VALUES = 5  # distinct numbers of a column that gets a curve
 N_KNOTS = 10
 MOST_CATEGORIES = 100  # a text column with more, and few rows each, hardly helps
+MOST_INDICATORS = 2**25  # rows × categories of a column: 256 MB
 ROWS_PER_CATEGORY = 2.0
 N_TICKS = 11  # deciles and both ends
 FEWEST_PERIODS = 2.0  # that dates must cover
@@ -191,6 +192,17 @@ def learn_categories(name: str, cells: Cells, labels: Any, task: str) -> list[Te
         _warn(f"column {name!r} {reason}.")
         values = ()
     has_gaps = n_seen < n
+    if len(values) > MOST_CATEGORIES and n * len(values) > MOST_INDICATORS:
+        _warn(
+            f"column {name!r} has {len(values):,} categories, too many for a feature "
+            f"each: the {MOST_CATEGORIES} most frequent ones are kept, and the others "
+            "have no effect."
+        )
+        kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+        values = tuple(values[k] for k in kept)
+        zeros = (0.0,) * len(values)
+        cut = Categories(name, name, values, False, zeros, zeros, is_cut=True)
+        return [cut, Gap(name, name)] if has_gaps else [cut]
     if not values:
         return [Gap(name, name, alone=True)] if has_gaps and n_seen else []
     if len(values) == 1:  # a single feature says which rows have it

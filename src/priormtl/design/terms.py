@@ -193,6 +193,7 @@ class Categories(Term):
     is_binary: bool = False  # whether only the second of two is a feature
     fill: tuple[float, ...] | None = None  # features of missing values
     new: tuple[float, ...] | None = None  # of new ones; None: all zero
+    is_cut: bool = False  # whether rare values are no category, as they are many
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -201,7 +202,7 @@ class Categories(Term):
     def encode(self, cells: Cells) -> Array:
         places = {value: k for k, value in enumerate(self.values)}
         new = next((text for text in cells.texts if text not in places), None)
-        if new is not None:
+        if new is not None and not self.is_cut:
             warn_new_category(self.source, new)
         k = len(self.values)
         # Rows of a table: categories, then new ones, then missing ones.
@@ -434,6 +435,11 @@ class Design(Sequence[str]):
             return next(e for t in groups[name] if (e := t.expansion()) is not None)
         return _expand_number(terms)
 
+    def straighten(self) -> "Design":
+        """Same design without curves beside straight lines, and without calendars."""
+        kept = (t for t in self.terms if not isinstance(t, Curve) or not _is_extra(t))
+        return replace(self, terms=tuple(kept))
+
     # Encoding of tables.
 
     def used_columns(self, names: Sequence[str]) -> tuple[str, ...]:
@@ -557,6 +563,10 @@ class Design(Sequence[str]):
 def _shape(term: Term) -> Any:
     """What must agree for features to mean the same: not how gaps are filled."""
     return term.kind, term.names
+
+
+def _is_extra(curve: Curve) -> bool:
+    return bool(curve.part) or not curve.is_periodic
 
 
 def _expand_number(terms: Sequence[Term]) -> Expansion:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -63,6 +64,7 @@ from priormtl.estimators.splitting import (
     make_splits,
     read_lams,
 )
+from priormtl.exceptions import TooLargeError
 from priormtl.metrics import Reliability
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import (
@@ -113,9 +115,13 @@ from priormtl.uncertainty import prediction_variances
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
+FEW_TASKS = 20  # that are tried as a chain in any case
+TINY = 1e-20  # variance between tasks, of squared effects, that is none
 FEW_ALONE = 0.1  # share of rows without company in their task that always train
 TIED = ("tied", "auto")  # intercepts
 MOST_NUMBERS = 2**22  # of Gram matrices (32 MB) that stand for rows in any case
+# Structure of tables that are too wide for REML.
+WIDE = {"ties": "uniform", "slopes": "common"}
 STRUCTURE = ("task_prior", "ties", "fit_intercept")  # parameters that may be "auto"
 
 __all__ = ["CrossValidated", "MultiTaskClassifierCV", "MultiTaskRegressorCV"]
@@ -417,29 +423,52 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         """
         choices = self._choices(parts)
         best = {name: values[0] for name, values in choices.items()}
-        posed, result = [], None
+        posed, result, said = list[Posed](), None, list[str]()
         leader: Candidate | None = None
         title = f"{type(self).__name__}, {len(parts.folds)} splits"
         for choice, values in ({"": (None,)} | choices).items():
+            if posed and _is_wide(best):
+                break
             tried = [best] if not choice else [{**best, choice: v} for v in values[1:]]
             for settings in tried:
+                if settings.get("task_prior") == "chain" and not _are_alike(posed):
+                    continue
                 with warnings.catch_warnings():
                     if choice or "ties" in choices:  # others are tried, too
                         warnings.simplefilter("ignore", UserWarning)
-                    whole = self._model(**self._open(settings, parts)).pose(parts.whole)
+                    try:
+                        model = self._model(**self._open(settings, parts))
+                        whole = model.pose(parts.whole)
+                    except TooLargeError:
+                        if choice:
+                            said.append(_not_tried(choice, settings))
+                            continue
+                        whole, settings = self._pose_wide(settings, parts)
+                        said.append(_too_wide(whole))
                     near = leader if settings.get("ties") == best.get("ties") else None
                     grid = self._grid(whole, settings, near)
                     structure = Structure.of(whole, grid, parts.folds, settings)
                 total = count_paths([structure])
                 with show_progress(self, root, title, total) as advance:
-                    found = search([structure], solver, n_jobs=jobs, advance=advance)
+                    scored = search([structure], solver, n_jobs=jobs, advance=advance)
                 posed.append(whole)
-                result = found if result is None else result + found
+                result = scored if result is None else result + scored
             assert result is not None
             leader = result.candidates()[choose_candidate(result, "best")]
             best = dict(result.structures[leader.structure].settings)
         assert result is not None
+        for text in said:
+            warnings.warn(text, UserWarning, stacklevel=6)
         return posed, result
+
+    def _pose_wide(
+        self, settings: Mapping[str, Any], parts: Parts
+    ) -> tuple[Posed, dict[str, Any]]:
+        """Structure of tables that are too wide: common effects, and lam is searched."""
+        settings = {**settings, **WIDE}
+        if "smooth" in settings:
+            settings["smooth"] = "straight"
+        return self._model(**self._open(settings, parts)).pose(parts.whole), settings
 
     def _choices(self, parts: Parts) -> dict[str, tuple[Any, ...]]:
         """What the folds decide, with the values to try, the likeliest ones first."""
@@ -516,6 +545,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         thetas = unit * np.array(THETAS if has_relations else (1.0,))
         if self.thetas is not None:
             thetas = check_strengths("thetas", self.thetas)
+        if _is_wide(settings):  # a ridge that was not estimated is no help
+            thetas = np.array([0.0, 1.0] if has_relations else [0.0])
+            return Grid(read_lams(None, posed.problem), thetas, np.ones(1))
         epsilons, lams = unit * np.array(EPSILONS), None
         if isinstance(posed.model.ties, str) and posed.model.ties == "adaptive":
             epsilons, lams = np.ones(1), np.zeros(1)
@@ -588,6 +620,48 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         if shared["intercept_strength"] == "adaptive":
             shared["intercept_strength"] = getattr(self, "intercept_strength_", 1.0)
         return kind(lam, theta, epsilon, **shared)
+
+
+def _is_wide(settings: Mapping[str, Any]) -> bool:
+    return all(settings.get(name) == value for name, value in WIDE.items())
+
+
+def _too_wide(posed: Posed) -> str:
+    d, m = posed.problem.shape
+    return (
+        f"{d:,} features and {m:,} tasks are too many to estimate which effects differ "
+        "between tasks: all tasks have the same effects beside their intercepts, and "
+        "lam is chosen by cross-validation."
+    )
+
+
+def _not_tried(choice: str, settings: Mapping[str, Any]) -> str:
+    return (
+        f"{choice}={settings[choice]!r} was not tried: it takes too much memory for "
+        "this many tasks and features."
+    )
+
+
+def _are_alike(posed: Sequence[Posed]) -> bool:
+    """Whether neighbouring tasks are more alike than others, so that a chain may help.
+
+    Numbers may be identifiers. The test is that of lag-one autocorrelation of intercepts
+    and effects, as REML has estimated them for tasks in any order, at a level of 5 % for
+    all of them. Few tasks tell little, and a chain of them costs little.
+    """
+    known = [one.estimate for one in posed if one.estimate is not None]
+    rows = known[-1].rows if known else np.zeros((0, 0))
+    if known and not rows.shape[1] <= FEW_TASKS:
+        apart = rows - rows.mean(axis=1, keepdims=True)
+        squares = np.sum(apart**2, axis=1)
+        varies = squares > TINY * np.sum(rows**2, axis=1)
+        m, k = rows.shape[1], int(varies.sum())
+        if k == 0:
+            return False
+        lagged = np.sum(apart[varies, 1:] * apart[varies, :-1], axis=1)
+        z = np.sqrt(m) * (lagged / squares[varies] + 1.0 / m)
+        return bool(z.max() > norm.isf(0.05 / k))
+    return True
 
 
 class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated):

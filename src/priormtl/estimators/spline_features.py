@@ -19,6 +19,145 @@ from priormtl.exceptions import unknown_name
 __all__ = ["SplineFeatures"]
 
 FEWEST_VALUES = 16  # a column with fewer distinct values stays linear by default
+<<<<<<< HEAD:src/priormtl/estimators/spline_features.py
+=======
+LEAST_VALUES = 4  # fewer distinct values leave no curve beside the straight line
+SINGULAR = 1e-8  # share of the largest eigenvalue below which a basis has no direction
+CELLS = 400  # of the grid on which roughness is integrated
+WIGGLE = re.compile(rf"({SOURCE})~([1-9]\d*)", re.DOTALL)
+
+
+def wiggles_of(names: Sequence[str]) -> dict[str, list[int]]:
+    """Positions of what look like wiggles of each column, in order.
+
+    Only statements about smooth effects say which are: see ``priors.curves_of``.
+    """
+    found: dict[str, list[int]] = {}
+    for position, name in enumerate(names):
+        match = WIGGLE.fullmatch(name)
+        if match is not None:
+            found.setdefault(match[1], []).append(position)
+    # A column that has wiggles itself is none.
+    groups = {
+        c: [j for j in group if names[j] not in found] for c, group in found.items()
+    }
+    return {column: group for column, group in groups.items() if group}
+
+
+def check_period(argument: str, name: Hashable, period: Any) -> None:
+    """Fail if a period is no number above zero."""
+    number = isinstance(period, int | float | np.number)
+    if not (number and np.isfinite(period) and period > 0):
+        raise ValueError(
+            f"{argument} must give a period above 0: got {period!r} for {name!r}."
+        )
+
+
+def check_values(argument: str, name: Hashable, count: int) -> None:
+    """Fail if a column has too few distinct values for a curve."""
+    if count < LEAST_VALUES:
+        raise ValueError(
+            f"{argument} must have at least {LEAST_VALUES} distinct values for a "
+            f"curve: {name!r} has {count}. Leave it out of {argument}."
+        )
+
+
+class Curves(NamedTuple):
+    """Wiggles of one column."""
+
+    low: float
+    width: float
+    knots: Array | None  # None: periodic
+    rotation: Array  # (basis, wiggles)
+
+    @classmethod
+    def fit(cls, x: Array, n_knots: int, period: float | None) -> Self:
+        if period is not None:
+            return cls._periodic(x, period)
+        low, high = float(x.min()), float(x.max())
+        z = (x - low) / (high - low)
+        inner = np.unique(np.quantile(z, np.linspace(0.0, 1.0, n_knots)))
+        inner[0], inner[-1] = 0.0, 1.0
+        knots = np.concatenate([np.zeros(DEGREE), inner, np.ones(DEGREE)])
+        centres = (np.arange(CELLS) + 0.5) / CELLS
+        bends = _splines(knots).derivative(2)(centres)
+        lines = np.column_stack([np.ones_like(z), z])
+        rotation = _rotate(_splines(knots)(z), bends.T @ bends / CELLS, lines)
+        return cls(low, high - low, knots, rotation)
+
+    @classmethod
+    def _periodic(cls, x: Array, period: float) -> Self:
+        basis = _harmonics(x / period)
+        order = np.append(0, np.repeat(np.arange(1, N_HARMONICS + 1), 2))
+        rotation = _rotate(basis, np.diag(order**4.0), np.ones((len(x), 1)))
+        return cls(0.0, period, None, rotation)
+
+    def check(self) -> None:
+        """Fail unless knots and rotation belong together, as they do after ``fit``."""
+        size, knots = 2 * N_HARMONICS + 1, self.knots
+        ends = np.array([self.low, self.width])
+        sound = bool(np.isfinite(ends).all()) and self.width > 0
+        if knots is not None:
+            size = len(knots) - DEGREE - 1
+            sound &= knots.ndim == 1 and size > 0 and bool(np.all(np.diff(knots) >= 0))
+            sound &= bool(np.isfinite(knots).all())
+        sound &= self.rotation.ndim == 2 and len(self.rotation) == size
+        if not sound or not np.isfinite(self.rotation).all():
+            raise ValueError("wrong shape of curves")
+
+    def __call__(self, x: Array) -> Array:
+        """Values (n, wiggles); beyond the training range curves go straight on."""
+        z = (x - self.low) / self.width
+        if self.knots is None:
+            return _harmonics(z) @ self.rotation
+        inside = np.clip(z, 0.0, 1.0)
+        splines = _splines(self.knots)
+        values = splines(inside)
+        beyond = np.flatnonzero(z != inside)
+        if len(beyond):
+            slopes = splines.derivative()(inside[beyond])
+            values[beyond] += slopes * (z - inside)[beyond, np.newaxis]
+        return np.asarray(values @ self.rotation)
+
+
+def _splines(knots: Array) -> BSpline:
+    return BSpline(knots, np.eye(len(knots) - DEGREE - 1), DEGREE)
+
+
+def _harmonics(turns: Array) -> Array:
+    """One, so that the mean can be taken away, and cosines and sines."""
+    angles = 2.0 * np.pi * turns[:, np.newaxis] * np.arange(1, N_HARMONICS + 1)
+    waves = np.stack([np.cos(angles), np.sin(angles)], axis=2)
+    ones = np.ones((len(turns), 1))
+    return np.hstack([ones, waves.reshape(len(turns), 2 * N_HARMONICS)])
+
+
+def _rotate(basis: Array, roughness: Array, lines: Array) -> Array:
+    """Directions that are orthogonal to lines, white, and sorted from smooth to rough.
+
+    Each is divided by the root of its roughness, in units of the smoothest.
+    """
+    _, seen, turns = np.linalg.svd(lines.T @ basis / len(basis))
+    away = turns[np.count_nonzero(seen > SINGULAR) :].T
+    squares = away.T @ (basis.T @ basis) @ away / len(basis)
+    sizes, turns = np.linalg.eigh(squares)
+    known = sizes > SINGULAR * sizes[-1]
+    white = away @ (turns[:, known] / np.sqrt(sizes[known]))
+    bends, turns = np.linalg.eigh(white.T @ roughness @ white)
+    bends, turns = bends[:MOST_WIGGLES], turns[:, :MOST_WIGGLES]
+    floor = np.finfo(float).eps * bends[-1]
+    shares = np.sqrt(np.maximum(bends[0], floor) / np.maximum(bends, floor))
+    return np.asarray(white @ turns * shares)
+
+
+class Expansion(NamedTuple):
+    """How values of one column become features, for plots of its effect."""
+
+    expand: Callable[[Any], dict[str, Array]]
+    ticks: Any  # quantiles of the training values (k,), or a tuple of all categories
+    ends: tuple[float, float] = (0.0, 1.0)  # range of numbers
+    is_date: bool = False  # numbers are days since 1970
+>>>>>>> default:src/priormtl/splines.py
 
 
 class SplineFeatures(TransformerMixin, BaseEstimator):

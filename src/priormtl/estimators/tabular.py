@@ -6,6 +6,7 @@ the CV estimator chooses the structure and estimates by REML how much effects va
 matter.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -28,6 +29,7 @@ from priormtl.estimators.cross_validated import (
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
 from priormtl.exceptions import absent_name, unknown_name
 from priormtl.priors import FeaturePrior, as_feature_prior
+from priormtl.reml import MOST_NUMBERS
 
 KINDS = ("regressor", "classifier")
 
@@ -213,14 +215,27 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         for name in tasks:
             if name not in frame.columns:
                 raise unknown_name("column", name, frame.columns)
-        self.design_, used = learn_table(
+        labels = self._tasks(frame)
+        design, used = learn_table(
             frame,
             str(join_names(self.task)),
             [str(name) for name in tasks],
-            self._tasks(frame),
+            labels,
             self.smooth,
             self.straight,
         )
+        m, straight = labels.n_unique(), design.straighten()
+        wide = m * (len(design) + 1) ** 2 > MOST_NUMBERS
+        if wide and self.smooth == "auto" and len(straight) < len(design):
+            warnings.warn(
+                f"{len(design.sources):,} columns and {m:,} tasks are too many for "
+                "curves: effects of numbers are straight lines. Name the columns that "
+                "need a curve in smooth.",
+                UserWarning,
+                stacklevel=4,
+            )
+            design = straight
+        self.design_ = design
         return used
 
     def transform(self, X: Any) -> Encoded:

@@ -2,10 +2,18 @@
 
 from priormtl.reml.ties import (
     COMMON,
+    MOST_NUMBERS,
     Families,
     Ties,
     estimate_logistic_ties,
     estimate_ties,
 )
 
-__all__ = ["COMMON", "Families", "Ties", "estimate_logistic_ties", "estimate_ties"]
+__all__ = [
+    "COMMON",
+    "MOST_NUMBERS",
+    "Families",
+    "Ties",
+    "estimate_logistic_ties",
+    "estimate_ties",
+]

@@ -25,6 +25,7 @@ import numpy as np
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.data import Moments, pooled_variance
+from priormtl.exceptions import TooLargeError
 from priormtl.graphs import Laplacian
 from priormtl.losses import (
     FreeIntercepts,
@@ -722,7 +723,7 @@ def _plan(fit: SquaredFit, laplacian: Laplacian) -> Plan:
         blocks = 0 if plan is None else plan.n_blocks
     if plan is None or blocks * (d + 1) ** 2 > MOST_NUMBERS:
         n_ties = len(TieGraph.of(laplacian).weight)
-        raise ValueError(
+        raise TooLargeError(
             'ties="adaptive" must factorise blocks of features × features for '
             f"each task and tie, which is too much for {d} features and "
             f"{n_ties} ties between {m} tasks; give the weights, choose features "
