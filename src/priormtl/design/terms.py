@@ -89,6 +89,10 @@ class Squash:
     middle: float
     spread: float
 
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.middle) and 0 < self.spread < np.inf):
+            raise ValueError("wrong sizes of a column")
+
     def __call__(self, x: Array) -> Array:
         return np.arcsinh((x - self.middle) / self.spread)
 
