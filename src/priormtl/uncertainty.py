@@ -86,6 +86,15 @@ class StandardErrors(NamedTuple):
     effect: Array  # (m,) of tasks at average features; empty without intercepts
     noise: Array  # (1,) standard deviation
 
+    def fits(self, m: int, d: int) -> bool:
+        """Whether it is one of m tasks and d features, as files must be."""
+        s = len(self.selected)
+        shapes = [part.shape for part in self[2:]]
+        fits = shapes[:3] == [(m, s), (s,), (s,)] and shapes[4] == (1,)
+        fits &= len(self.effect) in (0, m) and self.selected.dtype.kind == "i"
+        fits &= self.kind in ("conditional", "bootstrap")
+        return fits and bool(np.all((self.selected >= 0) & (self.selected < d)))
+
     @classmethod
     def of(cls, found: Covariances) -> Self:
         """Square roots of variances, and of those of differences to the mean."""

@@ -150,6 +150,18 @@ class Calibration(NamedTuple):
         knots = _quantiles(scaled, weight)
         return cls("cv+", scale, places, factors, knots, beyond, *deviations)
 
+    def fits(self, m: int, d: int) -> bool:
+        """Whether it is one of m tasks and d features, as files must be."""
+        parts, folds = self[1:], len(self.coef)
+        fits = self.kind in ("cv+", "normal") and self.scale.shape == (m,)
+        fits &= self.knots.ndim == self.unseen.ndim == 1
+        fits &= len(self.knots) > 1 and len(self.unseen) > 1
+        fits &= self.places.ndim == 1 and self.places.shape == self.factors.shape
+        fits &= self.coef.shape == (folds, m, d) and self.intercept.shape == (folds, m)
+        fits &= all(part.dtype.kind == "f" for part in parts)
+        fits = fits and all(bool(np.isfinite(part).all()) for part in parts)
+        return fits and bool(np.all(self.scale > 0) and np.all(self.factors > 0))
+
     @classmethod
     def normal(cls, scale: Array, unseen: float, d: int) -> Self:
         """Normal distributions with these deviations, of tasks and of new ones."""
