@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier as Boosting
 from sklearn.model_selection import cross_val_score
 
 from priormtl import TaskKFold, load, save, tabular_model
-from priormtl.stacking import SETTINGS, Trees
+from priormtl.stacking import SETTINGS, SIZES, Trees
 from priormtl.tabular import TableFeatures
 
 
@@ -327,9 +327,24 @@ def test_trees_are_those_of_scikit_learn():
     X = rng.normal(size=(300, 4))
     X[::9, 1] = np.nan
     y = np.where(X[:, 0] * X[:, 2] > 0, 1.0, -1.0)
-    theirs = Boosting(**SETTINGS).fit(X, y).decision_function(X)
-    ours = Trees.fit(X, y, None, classify=True).predict(X)
+    grown, theirs = [], np.zeros(len(X))
+    for size, share in zip(SIZES, (0.2, 0.5), strict=True):
+        settings = SETTINGS | size._asdict()
+        theirs += share * Boosting(**settings).fit(X, y).decision_function(X)
+        grown.append(Trees.fit(size, X, y, None, classify=True))
+    ours = Trees.mix(grown, (0.2, 0.5)).predict(X)
     assert np.allclose(ours, theirs, atol=1e-12)
+
+
+def test_larger_trees_are_grown_where_smaller_ones_help():
+    table, y = products()
+    n_small = SIZES[0].max_iter
+    helped = quick(task="task", trees="auto").fit(table, y)[-1]
+    assert max(len(one.roots) for one in helped.trees_) > n_small
+    # Both sizes take part: errors of held-out rows are below those of small trees.
+    table, y = shops()
+    idle = quick(trees="auto").fit(table, y)[-1]
+    assert all(len(one.roots) <= n_small for one in idle.trees_)
 
 
 def test_other_columns_and_another_order_do_not_matter():

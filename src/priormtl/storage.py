@@ -48,16 +48,8 @@ from priormtl.tabular import (
 
 __all__ = ["load", "save"]
 
-TREE_ARRAYS = (
-    "roots",
-    "feature",
-    "threshold",
-    "missing_left",
-    "left",
-    "right",
-    "value",
-)
-
+TREE_ARRAYS = Trees._fields[1:]  # all but the base
+TREE_TYPES = "i4", "i4", "f8", "u1", "i4"
 ERRORS = ("coef", "shared", "between", "effect", "noise")
 MOST_STEPS = 10**10  # multiplications that standard errors may cost in save
 CALIBRATED = ("scale", "places", "factors", "knots", "unseen", "coef", "intercept")
@@ -514,7 +506,7 @@ def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarra
         "names": [str(name) for name in features.feature_names_in_],
         "columns": columns,
         "stacked": stacked,
-        "trees": [[one.base, one.depth] for one in trees],
+        "trees": [one.base for one in trees],
         "trees_weight": last.trees_weight_ if stacked else 0.0,
     }
     saved = {"class": PIPELINE, "table": table, "model": settings}
@@ -559,10 +551,10 @@ def _restore_pipeline(
         last.model_, last.n_features_in_ = linear, linear.n_features_in_
         last.trees_weight_ = float(table["trees_weight"])
         last.trees_ = []
-        for number, (base, depth) in enumerate(table["trees"]):
-            parts = {name: arrays[f"{name}_{number}"] for name in TREE_ARRAYS}
-            _check_trees(parts, linear.n_features_in_)
-            last.trees_.append(Trees(base=float(base), depth=int(depth), **parts))
+        for number, base in enumerate(table["trees"]):
+            parts = (arrays[f"{name}_{number}"] for name in TREE_ARRAYS)
+            last.trees_.append(Trees(float(base), *parts))
+            _check_trees(last.trees_[-1], linear.n_features_in_)
         for name in ("calibration_", "reliability_"):  # where there are no trees
             if hasattr(linear, name):
                 setattr(last, name, getattr(linear, name))
@@ -572,11 +564,17 @@ def _restore_pipeline(
     return TabularPipeline([("features", features), ("model", last)])
 
 
-def _check_trees(parts: dict[str, np.ndarray], d: int) -> None:
-    """Places must be inside, so that no file can make a prediction read beyond."""
-    n = len(parts["value"])
-    _demand(all(part.ndim == 1 for part in parts.values()), "trees")
-    for name in ("roots", "left", "right"):
-        _demand(bool(np.all((parts[name] >= 0) & (parts[name] < n))), name)
-    inside = (parts["feature"] >= 0) & (parts["feature"] <= d)
-    _demand(bool(np.all(inside)), "features of trees")
+def _check_trees(trees: Trees, d: int) -> None:
+    """Ways through trees must end inside, so that no file can read beyond or hang."""
+    _, roots, feature, number, missing_left, right = trees
+    n = len(feature)
+    alike = all(part.shape == (n,) for part in (number, missing_left, right))
+    types = tuple(part.dtype.str[1:] for part in trees[1:])
+    _demand(alike and roots.ndim == 1 and types == TREE_TYPES, "arrays of trees")
+    _demand(bool(np.all((roots >= 0) & (roots < n))), "roots of trees")
+    _demand(bool(np.all((feature >= -1) & (feature <= d))), "features of trees")
+    inner = np.flatnonzero(feature >= 0)
+    # Children come after their parents, and the last node is a leaf.
+    ahead = (right[inner] > inner) & (right[inner] < n) & (inner < n - 1)
+    _demand(bool(np.all(ahead)), "children in trees")
+    _demand(not np.isnan(number).any(), "numbers of trees")
