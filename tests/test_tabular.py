@@ -10,7 +10,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier as Boosting
 from sklearn.model_selection import cross_val_score
 
-from priormtl import TaskKFold, load, save, tabular_model
+from priormtl import TaskKFold, load, save, stacking, tabular_model
 from priormtl.stacking import SETTINGS, SIZES, Trees
 from priormtl.tabular import TableFeatures
 
@@ -245,12 +245,29 @@ def test_trees_help_where_interactions_matter_and_nowhere_else():
     table, y = products()
     train, test = np.arange(400), np.arange(400, 600)
     plain = quick(task="task").fit(table.iloc[train], y[train])
-    mixed = tabular_model("regressor", task="task").fit(table.iloc[train], y[train])
-    assert mixed[-1].trees_weight_ > 0.7
+    mixed = quick(task="task", trees="auto").fit(table.iloc[train], y[train])
+    assert 0.7 < mixed[-1].trees_weight_ <= 1.0
     assert mixed.score(table.iloc[test], y[test]) > 0.6
     assert plain.score(table.iloc[test], y[test]) < 0.2
     table, y = shops()
-    assert tabular_model("regressor", task="shop").fit(table, y)[-1].trees_weight_ < 0.2
+    idle = quick(trees="auto").fit(table, y)
+    assert idle[-1].trees_weight_ < 0.2
+    # Larger trees are grown only where smaller ones help.
+    n_small = SIZES[0].max_iter
+    assert min(len(one.roots) for one in mixed[-1].trees_) > n_small
+    assert all(len(one.roots) == n_small for one in idle[-1].trees_)
+
+
+def test_larger_trees_find_interactions_that_smaller_ones_miss(monkeypatch):
+    table, y = products(500)
+    y += table["c"] * (y > 0)
+    train, test = table[:400], table[400:]
+    scores = []
+    for sizes in (SIZES[:1], SIZES):
+        monkeypatch.setattr(stacking, "SIZES", sizes)
+        model = quick(task="task", trees="auto", cv=2).fit(train, y[:400])
+        scores.append(model.score(test, y[400:]))
+    assert 1.0 - scores[1] < 0.95 * (1.0 - scores[0])
 
 
 def test_classes_are_learned_even_if_tasks_show_one():
@@ -334,17 +351,6 @@ def test_trees_are_those_of_scikit_learn():
         grown.append(Trees.fit(size, X, y, None, classify=True))
     ours = Trees.mix(grown, (0.2, 0.5)).predict(X)
     assert np.allclose(ours, theirs, atol=1e-12)
-
-
-def test_larger_trees_are_grown_where_smaller_ones_help():
-    table, y = products()
-    n_small = SIZES[0].max_iter
-    helped = quick(task="task", trees="auto").fit(table, y)[-1]
-    assert max(len(one.roots) for one in helped.trees_) > n_small
-    # Both sizes take part: errors of held-out rows are below those of small trees.
-    table, y = shops()
-    idle = quick(trees="auto").fit(table, y)[-1]
-    assert all(len(one.roots) <= n_small for one in idle.trees_)
 
 
 def test_other_columns_and_another_order_do_not_matter():

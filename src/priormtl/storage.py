@@ -550,6 +550,7 @@ def _restore_pipeline(
         last = (StackedClassifier if classifies else StackedRegressor)(clone(linear))
         last.model_, last.n_features_in_ = linear, linear.n_features_in_
         last.trees_weight_ = float(table["trees_weight"])
+        _demand(0.0 <= last.trees_weight_ <= 1.0, "share of trees")
         last.trees_ = []
         for number, base in enumerate(table["trees"]):
             parts = (arrays[f"{name}_{number}"] for name in TREE_ARRAYS)
@@ -566,7 +567,7 @@ def _restore_pipeline(
 
 def _check_trees(trees: Trees, d: int) -> None:
     """Ways through trees must end inside, so that no file can read beyond or hang."""
-    _, roots, feature, number, missing_left, right = trees
+    base, roots, feature, number, missing_left, right = trees
     n = len(feature)
     alike = all(part.shape == (n,) for part in (number, missing_left, right))
     types = tuple(part.dtype.str[1:] for part in trees[1:])
@@ -577,4 +578,4 @@ def _check_trees(trees: Trees, d: int) -> None:
     # Children come after their parents, and the last node is a leaf.
     ahead = (right[inner] > inner) & (right[inner] < n) & (inner < n - 1)
     _demand(bool(np.all(ahead)), "children in trees")
-    _demand(not np.isnan(number).any(), "numbers of trees")
+    _demand(not np.isnan(np.append(number, base)).any(), "numbers of trees")
