@@ -26,6 +26,7 @@ from priormtl import (
     save,
     tabular_model,
 )
+from priormtl.archive import read_archive, write_archive
 from priormtl.datasets import make_related_tasks
 from priormtl.exceptions import ModelFileError
 
@@ -295,3 +296,42 @@ def test_files_keep_how_held_out_predictions_agree_with_targets(tmp_path, classi
     assert np.isnan(ours.log_loss[0]) != classify
     for one, other in zip(ours, theirs, strict=True):
         assert np.array_equal(one, other, equal_nan=True)
+
+
+@pytest.fixture(scope="module")
+def with_trees():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(90, 2)), columns=["a", "b"])
+    y = np.sign(table["a"] * table["b"])
+    model = tabular_model("regressor", task="t", smooth="none", cv=2)
+    return model.fit(table.assign(t=np.arange(90) % 3), y)
+
+
+TREE_FORGERIES = {
+    "a root outside": {"roots": [9**9]},
+    "a feature outside": {"feature": [4]},
+    "a child that is its parent": {"right": [0]},
+    "a child outside": {"right": [9**9]},
+    "a leaf that is lost": {"feature": [0]},
+    "an unknown leaf": {"number": [np.nan]},
+}
+
+
+@pytest.mark.parametrize("name", TREE_FORGERIES)
+def test_forged_trees_are_refused(with_trees, path, name):
+    save(with_trees, path)
+    settings, arrays = read_archive(path, "model")
+    place = -1 if name == "a leaf that is lost" else 0
+    for part, value in TREE_FORGERIES[name].items():
+        arrays[f"{part}_0"][place] = value[0]
+    write_archive(path, "model", settings, arrays)
+    with pytest.raises(ModelFileError, match="does not hold a model"):
+        load(path)
+
+
+@pytest.mark.parametrize("change", [{"trees": [np.nan]}, {"trees_weight": 1.5}])
+def test_forged_shares_of_trees_are_refused(with_trees, path, change):
+    save(with_trees, path)
+    forge(path, lambda settings: settings["table"].update(change))
+    with pytest.raises(ModelFileError, match="does not hold a model"):
+        load(path)

@@ -11,7 +11,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier as Boosting
 from sklearn.model_selection import cross_val_score
 
 from priormtl import TaskKFold, load, save, tabular_model
-from priormtl.estimators.stacked import SETTINGS, Trees
+from priormtl.estimators import stacked
+from priormtl.estimators.stacked import SETTINGS, SIZES, Trees
 from priormtl.estimators.tabular import TableFeatures
 
 
@@ -246,12 +247,29 @@ def test_trees_help_where_interactions_matter_and_nowhere_else():
     table, y = products()
     train, test = np.arange(400), np.arange(400, 600)
     plain = quick(task="task").fit(table.iloc[train], y[train])
-    mixed = tabular_model("regressor", task="task").fit(table.iloc[train], y[train])
-    assert mixed[-1].trees_weight_ > 0.7
+    mixed = quick(task="task", trees="auto").fit(table.iloc[train], y[train])
+    assert 0.7 < mixed[-1].trees_weight_ <= 1.0
     assert mixed.score(table.iloc[test], y[test]) > 0.6
     assert plain.score(table.iloc[test], y[test]) < 0.2
     table, y = shops()
-    assert tabular_model("regressor", task="shop").fit(table, y)[-1].trees_weight_ < 0.2
+    idle = quick(trees="auto").fit(table, y)
+    assert idle[-1].trees_weight_ < 0.2
+    # Larger trees are grown only where smaller ones help.
+    n_small = SIZES[0].max_iter
+    assert min(len(one.roots) for one in mixed[-1].trees_) > n_small
+    assert all(len(one.roots) == n_small for one in idle[-1].trees_)
+
+
+def test_larger_trees_find_interactions_that_smaller_ones_miss(monkeypatch):
+    table, y = products(500)
+    y += table["c"] * (y > 0)
+    train, test = table[:400], table[400:]
+    scores = []
+    for sizes in (SIZES[:1], SIZES):
+        monkeypatch.setattr(stacked, "SIZES", sizes)
+        model = quick(task="task", trees="auto", cv=2).fit(train, y[:400])
+        scores.append(model.score(test, y[400:]))
+    assert 1.0 - scores[1] < 0.95 * (1.0 - scores[0])
 
 
 def test_classes_are_learned_even_if_tasks_show_one():
@@ -328,8 +346,12 @@ def test_trees_are_those_of_scikit_learn():
     X = rng.normal(size=(300, 4))
     X[::9, 1] = np.nan
     y = np.where(X[:, 0] * X[:, 2] > 0, 1.0, -1.0)
-    theirs = Boosting(**SETTINGS).fit(X, y).decision_function(X)
-    ours = Trees.fit(X, y, None, classify=True).predict(X)
+    grown, theirs = [], np.zeros(len(X))
+    for size, share in zip(SIZES, (0.2, 0.5), strict=True):
+        settings = SETTINGS | size._asdict()
+        theirs += share * Boosting(**settings).fit(X, y).decision_function(X)
+        grown.append(Trees.fit(size, X, y, None, classify=True))
+    ours = Trees.mix(grown, (0.2, 0.5)).predict(X)
     assert np.allclose(ours, theirs, atol=1e-12)
 
 

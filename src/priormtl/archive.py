@@ -29,7 +29,7 @@ MOST_FILE_BYTES = 64 * 2**30
 CHUNK_BYTES = 2**20
 DIGEST_BYTES = 32
 LENGTH_BYTES = 8
-DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "U8": "|u1"}
+DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1"}
 NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
 Arrays = Mapping[str, np.ndarray]

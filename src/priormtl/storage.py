@@ -43,16 +43,8 @@ from priormtl.uncertainty import StandardErrors
 
 __all__ = ["load", "save"]
 
-TREE_ARRAYS = (
-    "roots",
-    "feature",
-    "threshold",
-    "missing_left",
-    "left",
-    "right",
-    "value",
-)
-
+TREE_ARRAYS = Trees._fields[1:]  # all but the base
+TREE_TYPES = "i4", "i4", "f8", "u1", "i4"
 ERRORS = ("coef", "shared", "between", "effect", "noise")
 MOST_STEPS = 10**10  # multiplications that standard errors may cost in save
 CALIBRATED = ("scale", "places", "factors", "knots", "unseen", "coef", "intercept")
@@ -498,7 +490,7 @@ def _dump_pipeline(model: Pipeline) -> tuple[dict[str, Any], dict[str, np.ndarra
         "straight": [*features.straight],
         "names": [str(name) for name in features.feature_names_in_],
         "stacked": stacked,
-        "trees": [[one.base, one.depth] for one in trees],
+        "trees": [one.base for one in trees],
         "trees_weight": last.trees_weight_ if stacked else 0.0,
     }
     saved = {"class": PIPELINE, "table": table, "model": settings}
@@ -526,12 +518,12 @@ def _restore_pipeline(
         last = (StackedClassifier if classifies else StackedRegressor)(clone(linear))
         last.model_, last.n_features_in_ = linear, linear.n_features_in_
         last.trees_weight_ = float(table["trees_weight"])
+        _demand(0.0 <= last.trees_weight_ <= 1.0, "share of trees")
         last.trees_ = []
-        for number, (base, depth) in enumerate(table["trees"]):
-            parts = {name: arrays[f"{name}_{number}"] for name in TREE_ARRAYS}
-            _check_trees(parts, linear.n_features_in_, depth)
-            _demand(np.isfinite(base), "base of trees")
-            last.trees_.append(Trees(base=float(base), depth=int(depth), **parts))
+        for number, base in enumerate(table["trees"]):
+            parts = (arrays[f"{name}_{number}"] for name in TREE_ARRAYS)
+            last.trees_.append(Trees(float(base), *parts))
+            _check_trees(last.trees_[-1], linear.n_features_in_)
         for name in ("calibration_", "reliability_"):  # where there are no trees
             if hasattr(linear, name):
                 setattr(last, name, getattr(linear, name))
@@ -541,17 +533,17 @@ def _restore_pipeline(
     return TabularPipeline([("features", features), ("model", last)])
 
 
-def _check_trees(parts: dict[str, np.ndarray], d: int, depth: Any) -> None:
-    """Places must be inside, so that no file can make a prediction read beyond.
-
-    Trees are no deeper than they have nodes.
-    """
-    n = len(parts["value"])
-    _demand(all(part.ndim == 1 for part in parts.values()), "trees")
-    sizes = {len(part) for name, part in parts.items() if name != "roots"}
-    _demand(sizes == {n} and bool(np.isfinite(parts["value"]).all()), "trees")
-    _demand(isinstance(depth, int) and 0 <= depth <= n, "depth of trees")
-    for name in ("roots", "left", "right"):
-        _demand(bool(np.all((parts[name] >= 0) & (parts[name] < n))), name)
-    inside = (parts["feature"] >= 0) & (parts["feature"] <= d)
-    _demand(bool(np.all(inside)), "features of trees")
+def _check_trees(trees: Trees, d: int) -> None:
+    """Ways through trees must end inside, so that no file can read beyond or hang."""
+    base, roots, feature, number, missing_left, right = trees
+    n = len(feature)
+    alike = all(part.shape == (n,) for part in (number, missing_left, right))
+    types = tuple(part.dtype.str[1:] for part in trees[1:])
+    _demand(alike and roots.ndim == 1 and types == TREE_TYPES, "arrays of trees")
+    _demand(bool(np.all((roots >= 0) & (roots < n))), "roots of trees")
+    _demand(bool(np.all((feature >= -1) & (feature <= d))), "features of trees")
+    inner = np.flatnonzero(feature >= 0)
+    # Children come after their parents, and the last node is a leaf.
+    ahead = (right[inner] > inner) & (right[inner] < n) & (inner < n - 1)
+    _demand(bool(np.all(ahead)), "children in trees")
+    _demand(not np.isnan(np.append(number, base)).any(), "numbers of trees")

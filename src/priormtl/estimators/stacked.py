@@ -6,11 +6,12 @@ the features at each split), and kept as arrays, so that they can be saved witho
 pickle.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -22,34 +23,42 @@ from priormtl.metrics import Reliability
 from priormtl.selection import Calibration, check_coverage, hold_out, score_folds
 
 SETTINGS: dict[str, Any] = {
-    "learning_rate": 0.05,
-    "max_iter": 200,
-    "max_leaf_nodes": 6,
     "min_samples_leaf": 5,
     "l2_regularization": 1.0,
     "max_features": 0.5,
     "early_stopping": False,
     "random_state": 0,
 }
-CHUNK = 2**14  # rows that go through the trees at once
+
+
+class Booster(NamedTuple):
+    """Size of a sum of trees, and settings that go with it."""
+
+    max_iter: int
+    max_leaf_nodes: int
+    learning_rate: float
+    max_bins: int
+
+
+SIZES = Booster(200, 6, 0.05, 255), Booster(400, 12, 0.1, 63)
+LEAST_GAIN = 0.5  # of a smaller size, in standard errors, for the next to be tried
+LEAST_SHARE = 1e-3  # smaller ones are none
 
 
 class Trees(NamedTuple):
-    """Sum of binary trees; leaves have themselves as children."""
+    """Sum of binary trees, whose nodes stand before their left and right subtrees."""
 
     base: float
-    roots: Index  # (t,) first node of each tree
-    feature: Index  # (nodes,)
-    threshold: Array  # (nodes,) values up to it go left
-    missing_left: Index  # (nodes,) 1 where missing values do, too
-    left: Index  # (nodes,)
-    right: Index  # (nodes,)
-    value: Array  # (nodes,) of leaves, else zero
-    depth: int
+    roots: NDArray[np.int32]  # (t,) first node of each tree
+    feature: NDArray[np.int32]  # (nodes,) that a node compares; −1 in leaves
+    number: Array  # (nodes,) values up to it go left; in leaves, their value
+    missing_left: NDArray[np.uint8]  # (nodes,) 1 where missing values do, too
+    right: NDArray[np.int32]  # (nodes,) right child; the left one is the next node
 
     @classmethod
     def fit(
         cls,
+        size: Booster,
         X: Array,
         y: Array,
         weight: Array | None,
@@ -65,47 +74,48 @@ class Trees(NamedTuple):
 
         if classify and len(np.unique(y > 0)) < 2:
             share = np.clip(np.mean(y > 0), 0.01, 0.99)
+            none = np.zeros(0, np.int32)
             base = float(np.log(share / (1.0 - share)))
-            none, zeros = np.zeros(0, dtype=np.intp), np.zeros(0)
-            return cls(base, none, none, zeros, none, none, none, zeros, 0)
+            return cls(base, none, none, np.zeros(0), np.zeros(0, np.uint8), none)
         build = ensemble.HistGradientBoostingRegressor
         if classify:
             build, y = ensemble.HistGradientBoostingClassifier, np.sign(y)
         # On tables of this size threads wait for each other longer than they work.
         with threadpool_limits(1):
-            model = build(**SETTINGS, monotonic_cst=signs)
+            model = build(**SETTINGS, **size._asdict(), monotonic_cst=signs)
             grown = model.fit(X, y, sample_weight=weight)
         nodes = [tree.nodes for (tree,) in grown._predictors]
-        starts = np.cumsum([0, *(len(one) for one in nodes)])
+        starts = np.cumsum([0, *map(len, nodes)])
         joined = np.concatenate(nodes)
-        first = np.repeat(starts[:-1], np.diff(starts))
-        own = np.arange(len(joined))
         leaf = joined["is_leaf"].astype(bool)
+        first = np.repeat(starts[:-1], np.diff(starts))
         return cls(
             float(np.ravel(grown._baseline_prediction)[0]),
-            starts[:-1].astype(np.intp),
-            joined["feature_idx"].astype(np.intp),
-            joined["num_threshold"].astype(np.float64),
-            joined["missing_go_to_left"].astype(np.intp),
-            np.where(leaf, own, first + joined["left"]).astype(np.intp),
-            np.where(leaf, own, first + joined["right"]).astype(np.intp),
-            np.where(leaf, joined["value"], 0.0),
-            int(joined["depth"].max()),
+            starts[:-1].astype(np.int32),
+            np.where(leaf, -1, joined["feature_idx"]).astype(np.int32),
+            np.where(leaf, joined["value"], joined["num_threshold"]),
+            joined["missing_go_to_left"],
+            np.where(leaf, 0, first + joined["right"]).astype(np.int32),
         )
+
+    @classmethod
+    def mix(cls, parts: Sequence[Self], shares: Iterable[float]) -> Self:
+        """Sum of several sums of trees, times their shares."""
+        starts = np.cumsum([0, *(len(one.feature) for one in parts)]).tolist()
+        base, arrays = 0.0, []
+        for one, share, start in zip(parts, shares, starts, strict=False):
+            base += share * one.base
+            number = np.where(one.feature < 0, share, 1.0) * one.number
+            roots, right = one.roots + start, one.right + start
+            arrays.append((roots, one.feature, number, one.missing_left, right))
+        return cls(base, *map(np.concatenate, zip(*arrays, strict=True)))
 
     def predict(self, X: Array) -> Array:
         """Sum over trees for each row of X (n, d)."""
+        from priormtl.solvers.kernels.boosting import add_trees  # noqa: PLC0415
+
         found = np.full(len(X), self.base)
-        for start in range(0, len(X), CHUNK):
-            rows = X[start : start + CHUNK]
-            places = np.arange(len(rows))[:, np.newaxis]
-            node = np.broadcast_to(self.roots, (len(rows), len(self.roots)))
-            for _ in range(self.depth):
-                values = rows[places, self.feature[node]]
-                left = values <= self.threshold[node]
-                left |= np.isnan(values) & (self.missing_left[node] == 1)
-                node = np.where(left, self.left[node], self.right[node])
-            found[start : start + CHUNK] += self.value[node].sum(axis=1)
+        add_trees(X, *self[1:], found)
         return found
 
 
@@ -115,10 +125,10 @@ class Trees(NamedTuple):
 class _Stacked(BaseEstimator):
     """A CV estimator and gradient boosting, mixed as held-out rows say.
 
-    The prediction is (1 − w) times that of the linear model plus w times that of the
-    trees. The weight w minimises the loss of held-out rows; both are learned from the
-    same training parts (stacking: Wolpert 1992, Breiman 1996). It is smaller where the
-    gain is within a few standard errors, and zero below one.
+    The prediction is (1 − Σ w) times that of the linear model plus w times that of the
+    trees of each size. The weights w minimise the loss of held-out rows; all are
+    learned from the same training parts (stacking: Wolpert 1992, Breiman 1996). They
+    are smaller where the gain is within a few standard errors, and zero below one.
     """
 
     trees_weight_: float
@@ -138,31 +148,45 @@ class _Stacked(BaseEstimator):
         targets, held_out = self._targets(fill_absent(y, weight)), model.held_out_
         present = np.ones(len(targets), bool) if weight is None else weight > 0
         classify = isinstance(self, ClassifierMixin)
-        self.trees_, by_trees = [], np.full(len(targets), np.nan)
         matrix, signs = self._matrix(X), self._signs()
-        for fold in range(self.model_.n_splits_):
-            test = self.model_.folds_ == fold
-            train = ~test & present
-            part = None if weight is None else weight[train]
-            rows = matrix[train], targets[train], part
-            trees = Trees.fit(*rows, classify=classify, signs=signs)
-            by_trees[test] = trees.predict(matrix[test])
-            self.trees_.append(trees)
-        known = ~np.isnan(held_out) & ~np.isnan(by_trees)
         shares = np.ones(len(targets)) if weight is None else weight
-        scores = targets, held_out, by_trees, shares
         # Rows of a task that was held out whole do not tell what its own rows add:
         # trees must help with the others, too.
+        known = ~np.isnan(held_out)
         own = known & _has_company(encode_labels(tasks, len(known))[0], model.folds_)
-        self.trees_weight_ = min(
-            _best_weight(*(part[rows] for part in scores), classify=classify)
-            for rows in (known, own)
-        )
-        self.held_out_ = held_out
-        if self.trees_weight_ == 0.0:
-            self.trees_ = []
-        else:
-            self.held_out_ = held_out + self.trees_weight_ * (by_trees - held_out)
+        boosters, by_trees = [], np.empty((0, len(targets)))
+        for size in SIZES:
+            grown, scores = [], np.full(len(targets), np.nan)
+            for fold in range(model.n_splits_):
+                test = model.folds_ == fold
+                train = ~test & present
+                part = None if weight is None else weight[train]
+                rows = matrix[train], targets[train], part
+                grown.append(Trees.fit(size, *rows, classify=classify, signs=signs))
+                scores[test] = grown[-1].predict(matrix[test])
+            boosters.append(grown)
+            by_trees = np.vstack([by_trees, scores])
+            mixtures = [
+                _mix(
+                    targets[rows],
+                    held_out[rows],
+                    by_trees[:, rows],
+                    shares[rows],
+                    classify=classify,
+                )
+                for rows in (known, own)
+            ]
+            weights, z = min(mixtures, key=lambda found: float(found[0].sum()))
+            if z < LEAST_GAIN:
+                break
+        self.trees_weight_, self.held_out_ = float(weights.sum()), held_out
+        self.trees_ = []
+        if self.trees_weight_ > 0.0:
+            parts = weights / self.trees_weight_
+            self.trees_ = [
+                Trees.mix(fold, parts) for fold in zip(*boosters, strict=True)
+            ]
+            self.held_out_ = held_out + weights @ (by_trees - held_out)
         bins = Reliability.of_scores if classify else Reliability.of
         self.reliability_ = bins(self.held_out_[present], targets[present])
         if isinstance(self, StackedRegressor):
@@ -330,30 +354,39 @@ def _has_company(codes: Index, folds: Index) -> NDArray[np.bool_]:
     return np.bincount(inside)[codes] > 1
 
 
-def _best_weight(
+def _mix(
     y: Array, linear: Array, boosted: Array, shares: Array, *, classify: bool
-) -> float:
-    """Share of boosting that minimises the loss of held-out rows.
+) -> tuple[Array, float]:
+    """Weights of boosters that minimise the loss of held-out rows, and the gain.
 
-    It is zero where the gain is below its standard error, and else shrunk by 1 − 1/z²,
-    where z is that of the weight.
+    ``boosted`` (k, n) are predictions of k boosters, ``shares`` (n,) weights of rows.
+    Weights are at least zero and sum to at most one. The gain is in standard errors.
+    Up to one of them, weights are zero; else they are shrunk by 1 − 1/z², where z is
+    that of the weights.
     """
+    apart, none = boosted - linear, np.zeros(len(boosted))
 
-    def losses(w: float) -> Array:
-        scores = linear + w * (boosted - linear)
+    def losses(weights: Array) -> Array:
+        scores = linear + weights @ apart
         loss = np.logaddexp(0.0, -y * scores) if classify else (y - scores) ** 2
         return shares * loss
 
-    if len(y) < 2:
-        return 0.0
-    found = minimize_scalar(
-        lambda w: float(losses(w).sum()), bounds=(0.0, 1.0), method="bounded"
+    before = losses(none)
+    if len(y) < 2 or not before.any():
+        return none, 0.0
+    found = minimize(
+        lambda weights: float(losses(weights).sum() / before.sum()),
+        np.full(len(none), 0.5 / len(none)),
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * len(none),
+        constraints={"type": "ineq", "fun": lambda weights: 1.0 - weights.sum()},
+        options={"ftol": 1e-10},
     )
-    weight = float(found.x)
-    gains = losses(0.0) - losses(weight)
+    weights = np.where(found.x > LEAST_SHARE, found.x, 0.0)
+    gains = before - losses(weights)
     error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
-    gain, error = float(gains.mean()), float(error)
-    if gain <= error:
-        return 0.0
-    # Near zero the gain is quadratic in the weight, whose z is twice as large.
-    return weight * (1.0 - (0.5 * error / gain) ** 2)
+    gain = float(gains.mean()) / error if error > 0.0 else 0.0
+    if gain <= 1.0:
+        return none, gain
+    # Near zero the gain is quadratic in the weights, whose z is twice as large.
+    return weights * (1.0 - (0.5 / gain) ** 2), gain
