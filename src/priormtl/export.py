@@ -20,11 +20,10 @@ from sklearn.utils.validation import check_is_fitted
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
 from priormtl.data import SEPARATOR
-from priormtl.design import Categories, Design, Line, Term
+from priormtl.design import Categories, Line, Term
 from priormtl.estimators.classifier import ClassificationTasks
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.unseen import RowTasks, place_rows
-from priormtl.priors import task_prior_of
 
 try:
     import onnx
@@ -107,8 +106,8 @@ def to_onnx(model: Any, *, dtype: str = "float64") -> Any:
     rows = _average_unseen(model)
     coef, intercept = model.coef_, model.intercept_
     if rows.averages is not None:
-        coef = np.vstack([coef, rows.averages.coef(model)])
-        intercept = np.concatenate([intercept, rows.averages.intercept(model)])
+        coef = np.vstack([coef, rows.averages.coef(model.fitted_)])
+        intercept = np.concatenate([intercept, rows.averages.intercept(model.fitted_)])
     if by_column:
         product = graph.add("MatMul", features, graph.number(coef.T))
         score = graph.add("Add", product, graph.number(intercept))
@@ -144,7 +143,7 @@ def _average_unseen(model: LinearMultiTask) -> RowTasks:
         )
     groups = _groups(model) or [()]
     labels = [SEPARATOR.join([*map(str, group), NOBODY]) for group in groups]
-    rows = place_rows(model, model.unseen_tasks, labels, len(labels))
+    rows = place_rows(model.fitted_, model.unseen_tasks, labels, len(labels))
     try:
         model._check_averages(rows.averages)  # type: ignore[arg-type]
     except ValueError:  # classes differ by task: unseen ones are an error
@@ -154,7 +153,7 @@ def _average_unseen(model: LinearMultiTask) -> RowTasks:
 
 def _groups(model: LinearMultiTask) -> list[tuple[Hashable, ...]] | None:
     """Groups of nested tasks that labels name, from fine to coarse; None: no such."""
-    prior = task_prior_of(model)
+    prior = model.fitted_.task_prior
     tree = None if prior is None else prior.tree()
     if tree is None or tree.parents is not None:
         return None if tree is None else [()]
@@ -226,7 +225,7 @@ class _Graph:
 
     def read_features(self, model: LinearMultiTask) -> str:
         """The features (n, d), encoded from columns where a model needs that."""
-        design: Design | None = getattr(model, "design_", None)
+        design = model.fitted_.design
         if design is None or design.is_numeric:
             X = self.accept("X", self.kind, model.n_features_in_)
             fills = (
@@ -361,7 +360,7 @@ class _Graph:
             producer_name="priormtl",
             producer_version=version("priormtl"),
         )
-        names = getattr(model, "feature_names_in_", ())
+        names = () if model.fitted_.design is None else model.fitted_.design
         labels = _spell_labels(model.tasks_.tolist())[1]
         said = {"tasks": json.dumps(labels), "features": json.dumps(list(names))}
         helper.set_model_props(made, said)

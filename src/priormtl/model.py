@@ -80,7 +80,7 @@ from priormtl.solvers import (
     solve,
 )
 
-__all__ = ["Model", "Posed", "Solver"]
+__all__ = ["Deviations", "Model", "Posed", "Solver"]
 
 MOST_DENSE_NUMBERS = 2**22  # of sparse samples that are solved again: 32 MB
 LOSSES = ("logistic", "squared")
@@ -336,6 +336,14 @@ def _with_shrinkage(
     return FeaturePrior(tuple(parts)), ties - ridge
 
 
+class Deviations(NamedTuple):
+    """Standard deviations that REML estimates, in the units of X and y."""
+
+    task: Array  # (d,) of effects between tasks
+    intercept: float | None  # of intercepts; None where they are not tied
+    noise: float | None  # None for classes
+
+
 class Posed(NamedTuple):
     """A model about data: the problem, and what is needed to go back from it."""
 
@@ -388,26 +396,26 @@ class Posed(NamedTuple):
             intercept = intercept - self.centre @ P
         return P.T / self.scale, intercept
 
-    def deviations(self) -> dict[str, Any]:
-        """Standard deviations that REML estimates, as attributes in the user's units.
+    def deviations(self) -> "Deviations | None":
+        """Standard deviations that REML estimates, in the user's units.
 
         They are those of effects between tasks and, with squared loss, of the noise.
         """
         found, given = self.estimate, self.model.ties
         estimated = isinstance(given, str) and given == "adaptive"
         if not estimated or found is None or found.noise_variance is None:
-            return {}
+            return None
         extra = int(found.intercept is not None)
         # Effects without variance have the same estimate in all tasks, and a large tie.
         varies = np.ptp(found.rows, axis=1) > 0
         ties = np.concatenate([[found.intercept] if extra else [], found.weights])
         size = np.where(varies, np.sqrt(found.noise_variance / ties), 0.0)
-        known: dict[str, Any] = {"task_sd_": size[extra:] / self.scale}
-        if extra:
-            known["intercept_sd_"] = float(size[0])
-        if self.model.loss == "squared":
-            known["noise_sd_"] = float(np.sqrt(found.noise_variance))
-        return known
+        is_squared = self.model.loss == "squared"
+        return Deviations(
+            size[extra:] / self.scale,
+            float(size[0]) if extra else None,
+            float(np.sqrt(found.noise_variance)) if is_squared else None,
+        )
 
     def bind(self, data: TaskData | TaskStatistics) -> DataFit[Any]:
         """Loss of other data of the same tasks, in the same units."""

@@ -25,7 +25,7 @@ from priormtl.audits.statements import Judgement, judge_statements
 from priormtl.checks import check_count
 from priormtl.data import name_features
 from priormtl.design import as_frame, find_frame_library
-from priormtl.estimators import ClassificationTasks, show_progress
+from priormtl.estimators import ClassificationTasks, linear_part, show_progress
 from priormtl.graphs import Laplacian
 from priormtl.losses import SquaredFit
 from priormtl.penalties import L21
@@ -144,7 +144,7 @@ def audit_prior(
     if isinstance(model, Pipeline):
         # The model of a table is that of its features, boosting aside.
         X = None if X is None else model[:-1].transform(X)
-        model = getattr(model[-1], "model_", model[-1])
+        model = linear_part(model)
     table = None if X is None else read_rows(model, X, y, task, sample_weight)
     fitted = read_problem(model, table)
     prior, tuned = fitted.problem.prior, isinstance(model, TUNED)

@@ -174,7 +174,7 @@ def benefit_of_search(model: Any) -> PriorBenefit | None:
     without = candidates[model.best_index_] | {"theta": 0.0}
     if without not in candidates:
         return None
-    scores = model._result.scores[[model.best_index_, candidates.index(without)]]
+    scores = model.fitted_.search.result.scores[[model.best_index_, candidates.index(without)]]
     scores = scores[:, ~np.isnan(scores).any(axis=0)]
     splits = scores.shape[1]
     if splits < 2:
@@ -183,7 +183,7 @@ def benefit_of_search(model: Any) -> PriorBenefit | None:
         metric, errors = "distance of the AUC from 1", 1.0 - scores
     elif not model._scores_by_default:
         metric, errors = f"negative score ({model.scoring})", -scores
-    elif getattr(model, "loss", "squared") == "logistic":
+    elif model.fitted_.loss == "logistic":
         metric, errors = "log-loss", -scores
     else:
         metric, errors = "mean squared error", -scores

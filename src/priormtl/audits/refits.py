@@ -90,7 +90,7 @@ def with_fixed_strengths(model: Any) -> Any:
             "model must be a MultiTaskRegressor, a MultiTaskClassifier or one of their "
             f"CV variants: got {type(model).__name__}."
         )
-    if model.outlier_tasks and hasattr(model, "outlier_strength_"):
+    if model.fitted_.outliers is not None:
         plain.outlier_tasks = True
         plain.outlier_strength = estimators.own_strength(model)
     return plain
@@ -132,8 +132,8 @@ def read_problem(model: Any, table: Table | None) -> FittedProblem:
     data: TaskData | TaskStatistics
     if table is not None:
         data = table.to_tasks()
-    elif hasattr(model, "statistics_"):
-        data = model.statistics_
+    elif model.fitted_.statistics is not None:
+        data = model.fitted_.statistics
     else:
         raise ValueError(
             "X, y and task must be given: this model keeps no statistics of its rows "
@@ -144,7 +144,7 @@ def read_problem(model: Any, table: Table | None) -> FittedProblem:
     problem = setup.problem
     if plain.outlier_tasks:
         problem = pose_outliers(problem, plain.outlier_strength)
-    coef = np.ascontiguousarray((estimators.shared_coef(model) * setup.scale).T)
+    coef = np.ascontiguousarray((model.fitted_.shared_coef * setup.scale).T)
     return FittedProblem(plain, data, setup, problem, coef)
 
 
@@ -250,7 +250,7 @@ def resample_coefficients(
             data = reweight(table, rng).to_tasks()
             setup = plain._model().pose(data)
             # Solutions are near those of all rows: start from these.
-            start = estimators.shared_coef(model).T * setup.scale[:, np.newaxis]
+            start = model.fitted_.shared_coef.T * setup.scale[:, np.newaxis]
             _, solution = plain._solve(setup, data, np.ascontiguousarray(start))
             coefs.append(solution.point.total.T / setup.scale)
             intercepts.append(solution.intercept)

@@ -22,7 +22,8 @@ from sklearn.exceptions import ConvergenceWarning
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.checks import check_choice
 from priormtl.data import TaskData, TaskStatistics, condense, pooled_scale
-from priormtl.estimators import MultiTaskEstimator, task_array
+from priormtl.estimators import MultiTaskEstimator
+from priormtl.fitted import task_array
 
 Settings = Mapping[str, Any]
 

@@ -41,12 +41,8 @@ from scipy.special import expit, logit
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import TaskData, TaskStatistics
-from priormtl.estimators import (
-    ClassificationTasks,
-    MultiTaskEstimator,
-    RegressionTasks,
-    task_array,
-)
+from priormtl.estimators import ClassificationTasks, MultiTaskEstimator, RegressionTasks
+from priormtl.fitted import task_array
 from priormtl.selection import Split, deal_rows, split_by_fold
 
 SMALLEST_SHARE = 1e-3  # probabilities are clipped to [0.001, 0.999]

@@ -6,6 +6,7 @@ for it or the table is too large.
 """
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any
@@ -270,8 +271,7 @@ def fit(
             pipeline = tabular.fit_frame(
                 frame, schema, settings, classify=classify, prior=known
             )
-            linear = getattr(pipeline[-1], "model_", pipeline[-1])
-            linear.data_name_ = Path(source.name).name  # named in reports
+            pipeline.name_source(Path(source.name).name, schema.target)
             save(pipeline, out)
             facts = tabular.describe(pipeline, frame, out, classify=classify)
         else:
@@ -316,7 +316,10 @@ def fit(
             else:
                 fitted = fit_numbers(source, schema, chosen, key, shards)
             if not from_stats:
-                fitted.model.data_name_ = Path(source.name).name
+                learned = fitted.model.fitted_
+                fitted.model.fitted_ = replace(
+                    learned, data_name=Path(source.name).name
+                )
             save(fitted.model, out)
             facts = describe(fitted, out)
     facts |= {"reason": reason, "seconds": monotonic() - begin}

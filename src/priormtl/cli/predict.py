@@ -329,6 +329,7 @@ def prepare(
     """Load a model, and find out which columns of a table it needs."""
     from priormtl.data import join_names
     from priormtl.selection import check_coverage
+    from priormtl.estimators import linear_part
     from priormtl.storage import load
 
     model = load(path)
@@ -339,7 +340,7 @@ def prepare(
         if not hasattr(model, "predict_interval"):
             raise ValueError(f"--interval needs a regressor: {path} is a classifier.")
     if hasattr(model, "steps"):
-        linear = getattr(model[-1], "model_", model[-1])
+        linear = linear_part(model)
         if unseen is not None:
             linear.set_params(unseen_tasks=unseen)
         column = task or join_names(model[0].task)

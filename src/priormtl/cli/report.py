@@ -190,7 +190,7 @@ def read_known_rows(
     tabular = model[0] if hasattr(model, "steps") else None
     if tabular is not None:
         column, names, design = tabular.task, tabular.design_.sources, None
-        target = target or getattr(tabular, "target_column_", None)
+        target = target or tabular.design_.target
     if task is not None:
         task = join_names(split_names(task))
     elif isinstance(join_names(column), str):

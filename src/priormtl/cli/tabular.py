@@ -143,7 +143,6 @@ def fit_frame(
         raise FoldsError(
             f"{error} Or give --lam and --epsilon, so that no rows are held out."
         ) from None
-    model[0].target_column_ = schema.target  # so that 'priormtl report' finds it
     return model
 
 
@@ -176,10 +175,11 @@ def check_numbers(frame: Frame, schema: "Schema", name: str) -> None:
 def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str, Any]:
     """Summary of a fit, for JSON."""
     from priormtl.cli.linear import list_effects, list_statements
+    from priormtl.estimators import linear_part
     from priormtl.priors import curves_of
 
     features, last = model[0], model[-1]
-    linear = getattr(last, "model_", last)
+    linear = linear_part(model)
     summary = linear.summary()
     certificate = summary.certificate
     structure = dict(linear.structure_)
@@ -200,8 +200,8 @@ def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str
         "structure": {name: _plain(value) for name, value in structure.items()},
         "smooth": curved,
         "smooth_effects": shape,
-        "trees": getattr(last, "trees_weight_", None),
-        "outlier_tasks": [_plain(t) for t in getattr(linear, "outlier_tasks_", ())],
+        "trees": None if last is linear else last.trees_weight_,
+        "outlier_tasks": [_plain(t) for t in summary.outliers or ()],
         "folds": linear.n_splits_,
         "scores": {ERRORS[classify]: error},
         "baseline": {ERRORS[classify]: baseline},
@@ -237,7 +237,9 @@ def held_out_errors(
     """Error of held-out rows, and that of the mean of each task on the same folds."""
     import numpy as np
 
-    linear = getattr(last, "model_", last)
+    from priormtl.estimators import linear_part
+
+    linear = linear_part(last)
     scores, folds = last.held_out_, linear.folds_
     _, codes = np.unique(
         np.array(frame.X[task].to_pylist(), object).astype(str), return_inverse=True

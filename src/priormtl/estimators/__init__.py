@@ -13,7 +13,11 @@ from priormtl.estimators.cross_validated import (
     MultiTaskRegressorCV,
 )
 from priormtl.estimators.labels import code_classes, refuse_lone_classes
-from priormtl.estimators.linear import own_strength, task_array, warn_unless_converged
+from priormtl.estimators.linear import (
+    LinearMultiTask,
+    own_strength,
+    warn_unless_converged,
+)
 from priormtl.estimators.paths import (
     FitTrace,
     RegularizationPath,
@@ -31,14 +35,20 @@ from priormtl.estimators.splitting import (
     make_splits,
     with_task_column,
 )
-from priormtl.estimators.stacked import StackedClassifier, StackedRegressor, Trees
+from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
 from priormtl.estimators.statements import read_statements
 from priormtl.estimators.summary import (
     FeatureSummary,
     ModelSummary,
     SearchSummary,
-    shared_coef,
+    read_fitted,
+    summarize_fitted,
     summarize_model,
 )
-from priormtl.estimators.tabular import TableFeatures, TabularPipeline, tabular_model
+from priormtl.estimators.tabular import (
+    TableFeatures,
+    TabularPipeline,
+    linear_part,
+    tabular_model,
+)
 from priormtl.estimators.task_folds import TaskKFold

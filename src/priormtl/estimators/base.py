@@ -30,7 +30,7 @@ from priormtl.data import (
     split_task_column,
 )
 from priormtl.design import Design, Encoded, as_frame, column_names, learn_plain
-from priormtl.priors import given_prior
+from priormtl.fitted import Fitted
 
 
 class MultiTaskEstimator(BaseEstimator, ABC):
@@ -39,6 +39,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     A method needs ``_fit_tasks`` and ``_task_scores``, and a ``task`` parameter.
     """
 
+    fitted_: Fitted
     task: Any  # column of X, or several from coarse to fine
     tasks_: np.ndarray
     _targets_are_columns: bool
@@ -89,6 +90,14 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     @abstractmethod
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         """Learn from data, then set fitted attributes."""
+
+    def _adopt(self, fitted: Fitted) -> None:
+        """Become the estimator that learned this, as after ``load``."""
+        self._adopt_design(fitted.design)
+        self.n_features_in_ = fitted.shape[1]
+        self._targets_are_columns = fitted.targets_are_columns
+        self._frame_library = fitted.library
+        self.fitted_ = fitted
 
     @abstractmethod
     def _task_scores(self, X: Matrix, i: int) -> Array:
@@ -261,14 +270,6 @@ class MultiTaskEstimator(BaseEstimator, ABC):
                 "task=labels, one per row of X."
             )
         return np.zeros(n, dtype=np.intp)
-
-
-def chosen(model: Any, name: str) -> Any:
-    """A parameter of a fitted model, as it was chosen where it was to be."""
-    found = getattr(model, "structure_", {})
-    if name in found:
-        return found[name]
-    return given_prior(model) if name == "task_prior" else getattr(model, name, None)
 
 
 @contextmanager

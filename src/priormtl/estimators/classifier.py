@@ -17,6 +17,7 @@ from priormtl.estimators.labels import class_table, code_classes, read_labels
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.sources import fit_rows, read_source_rows
 from priormtl.estimators.unseen import Averages
+from priormtl.fitted import Fitted
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema
@@ -185,6 +186,11 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         self._classes = table
         same = bool(np.all(table == table[0]))
         self.classes_ = table[0].copy() if same else [row.copy() for row in table]
+
+    def _adopt(self, fitted: Fitted) -> None:
+        super()._adopt(fitted)
+        assert fitted.classes is not None
+        self._set_classes(fitted.classes)
 
     def _check_targets(self, y: Any) -> np.ndarray:
         return read_labels(y)

@@ -21,6 +21,7 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from priormtl._arrays import Array
 from priormtl.checks import (
     check_choice,
     check_jobs,
@@ -65,8 +66,9 @@ from priormtl.estimators.splitting import (
     read_lams,
 )
 from priormtl.exceptions import TooLargeError
+from priormtl.fitted import Fitted, Search
 from priormtl.metrics import Reliability
-from priormtl.model import Model, Posed, Solver
+from priormtl.model import Posed, Solver
 from priormtl.priors import (
     as_feature_prior,
     curves_of,
@@ -79,7 +81,9 @@ from priormtl.selection import (
     Calibration,
     Candidate,
     Fold,
+    FoldModel,
     Grid,
+    HeldOut,
     LogLoss,
     MeanAuc,
     OutlierCandidate,
@@ -90,6 +94,7 @@ from priormtl.selection import (
     Split,
     StatisticsError,
     Structure,
+    Trial,
     choose_candidate,
     choose_outliers,
     choose_structure,
@@ -105,7 +110,6 @@ from priormtl.selection import (
     run_jobs,
     score_folds,
     search,
-    search_attributes,
     search_outliers,
     take_test,
     task_places,
@@ -130,15 +134,6 @@ __all__ = ["CrossValidated", "MultiTaskClassifierCV", "MultiTaskRegressorCV"]
 class CrossValidated(CallbackSupport, LinearMultiTask):
     """Linear models of many tasks whose strengths are chosen on held-out rows."""
 
-    lam_: float
-    theta_: float
-    epsilon_: float
-    best_score_: float
-    best_index_: int
-    structure_: dict[str, Any]
-    n_splits_: int
-    cv_results_: dict[str, Any]
-    _result: SearchResult | OutlierResult
     _scores_from_statistics = False  # whether the default score needs statistics only
 
     def __init__(
@@ -221,7 +216,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             table = self._read_table(X, y, task, sample_weight, reset=True)
             data = table.to_tasks()
             # Training parts are merged statistics of folds where these do, else rows.
-            logistic = getattr(self, "loss", "squared") == "logistic"
+            logistic = self._uses_logistic
             by_rows = logistic or not (self.device or statistics_pay(data))
             # Even shares of classes within tasks would tell the held-out rows of small
             # tasks; free intercepts need them, and so may other scores.
@@ -319,15 +314,31 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
 
     def _choose_and_fit(self, parts: Parts, root: Any) -> None:
         """Search, then learn from all data with what was found."""
-        posed, result, best = self._search(parts, root)
-        self.__dict__.pop("outlier_strength_", None)
-        self.__dict__.update(search_attributes(result, best))
-        self._refit(parts.whole, posed)
+        posed, search, trials = self._search(parts, root)
+        held_out = self._refit_folds(search, trials)
+        candidate, solver = search.candidate, self._solver()
+        posed = posed.at(candidate.lam, candidate.theta, candidate.epsilon)
+        posed, solution = posed.fit(solver, parts.whole)
+        has_outliers = isinstance(candidate, OutlierCandidate)
+        if isinstance(candidate, OutlierCandidate):
+            # As in the search, the data say which tasks may differ, unless told.
+            strength, told = candidate.outlier_strength, self.outlier_strengths
+            own = strength if told is not None or np.isinf(strength) else None
+            posed, solution = fit_outliers(posed, solution, solver, own)
+        warn_unless_converged(solution, posed, solver)
+        self._publish(parts.whole, posed, solution, has_outliers)
+        if isinstance(self, PredictionIntervals):
+            final = prediction_variances(posed, solution.coef)
+            held_out = held_out._replace(final_variances=final)
+        if self.fitted_.between:
+            known = {**search.structure, "between": self.fitted_.between}
+            search = replace(search, structure=known)
+        self.fitted_ = replace(self.fitted_, search=search, held_out=held_out)
 
     def _search(
         self, parts: Parts, root: Any
-    ) -> tuple[Posed, SearchResult | OutlierResult, int]:
-        """The model posed on all data, scores of candidates, and the one to take."""
+    ) -> tuple[Posed, Search, Sequence[Trial]]:
+        """The model posed on all data, what the search found, and its splits."""
         has_outliers = check_outlier_tasks(self.outlier_tasks)
         solver, jobs = self._solver(), check_jobs(self.n_jobs)
         rule = check_choice("selection", self.selection, RULES)
@@ -370,48 +381,69 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        self.structure_ = self._structure(plain.structures[chosen].settings)
-        self._fold_models, self._fold_variances, own = [], [], np.inf
-        if isinstance(result, OutlierResult):
-            epsilon, lam, own, theta = result.candidates()[best][:4]
-        for trial in plain.structures[chosen].trials:
+        given = self._structure(plain.structures[chosen].settings)
+        kept = result.without_data()
+        search = Search(kept, best, self._score_name, self.selection, given)
+        return posed[chosen], search, plain.structures[chosen].trials
+
+    @property
+    def _score_name(self) -> str:
+        """Name of the scoring; of the default one that of scikit-learn."""
+        if self.scoring is None:
+            return "neg_log_loss" if self._uses_logistic else "neg_mean_squared_error"
+        return self.scoring if isinstance(self.scoring, str) else "score"
+
+    def _refit_folds(self, search: Search, trials: Sequence[Trial]) -> HeldOut:
+        """Models of the chosen candidate on the training part of each split."""
+        candidate, solver, own = search.candidate, self._solver(), np.inf
+        if isinstance(candidate, OutlierCandidate):
+            own = candidate.outlier_strength
+        lam, theta, epsilon = candidate.lam, candidate.theta, candidate.epsilon
+        models, variances = list[FoldModel](), list[Array]()
+        for trial in trials:
             known = trial.posed.estimated() if lam == 0 and np.isinf(own) else None
             at = trial.posed.at(lam, theta, epsilon)
             if known is None or epsilon != 1.0:
                 solution = solver.solve(at.problem)
                 coef = solution.coef
                 if np.isfinite(own):
-                    told = None if strengths is None else own
+                    told = None if self.outlier_strengths is None else own
                     at, solution = fit_outliers(at, solution, solver, told)
                     coef = solution.point.total
                 known = coef.T / trial.posed.scale, solution.intercept
-            self._fold_models.append(known)
+            models.append(known)
             if isinstance(self, PredictionIntervals):
                 coef = (known[0] * np.where(np.isfinite(at.scale), at.scale, 0.0)).T
-                self._fold_variances.append(prediction_variances(at, coef))
-        return posed[chosen], result, best
+                variances.append(prediction_variances(at, coef))
+        return HeldOut(None, None, models, np.array(variances))
 
     def _hold_out(self, table: Table, splits: Sequence[Split]) -> None:
         """Scores of rows by the models that were not fitted to them."""
-        n, models = len(table), self._fold_models
-        self.folds_, self.held_out_ = np.full(n, -1), np.full(n, np.nan)
+        fitted, n = self.fitted_, len(table)
+        assert fitted.held_out is not None
+        models, prediction = fitted.held_out.models, np.full(n, np.nan)
+        dealt = np.full(n, -1)
         for k, split in enumerate(splits):
-            self.folds_[split.test] = k
-        codes, known = codes_among(table, self.tasks_.tolist())
-        folds = np.where(known, self.folds_, -1)
+            dealt[split.test] = k
+        codes, known = codes_among(table, fitted.labels)
+        folds = np.where(known, dealt, -1)
         own, shared = score_folds(table.X, codes, models)
+        reliability = calibration = None
         if codes is not None:
             held = own[np.maximum(folds, 0), np.arange(n)]
-            self.held_out_ = np.where(folds >= 0, held, np.nan)
+            prediction = np.where(folds >= 0, held, np.nan)
             if isinstance(self, PredictionIntervals):
-                self.reliability_ = Reliability.of(self.held_out_, table.y)
-            elif getattr(self, "_uses_logistic", False):
-                self.reliability_ = Reliability.of_scores(self.held_out_, table.y)
+                reliability = Reliability.of(prediction, table.y)
+            elif self._uses_logistic:
+                reliability = Reliability.of_scores(prediction, table.y)
+        held_out = fitted.held_out._replace(prediction=prediction, folds=dealt)
         if isinstance(self, PredictionIntervals):
-            variances = np.stack(self._fold_variances)
-            rows = hold_out(table, codes, folds, own, shared, variances)
-            parts = models, len(self.tasks_), len(splits), self._task_variances
-            self.calibration_ = Calibration.of(rows, *parts)
+            rows = hold_out(table, codes, folds, own, shared, held_out.variances)
+            parts = models, fitted.shape[0], len(splits), held_out.final_variances
+            calibration = Calibration.of(rows, *parts)
+        self.fitted_ = replace(
+            fitted, held_out=held_out, reliability=reliability, calibration=calibration
+        )
 
     def _search_structures(
         self, parts: Parts, solver: Solver, jobs: int, root: Any
@@ -563,45 +595,21 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     @property
     def _chosen_grid(self) -> Grid:
         """Strengths that were tried with the chosen structure."""
-        chosen = self.structure_
+        search = self.fitted_.search
+        assert search is not None
         return next(
-            structure.grid
-            for structure in self._result.structures
-            if all(chosen[name] == value for name, value in structure.settings.items())
+            one.grid
+            for one in search.result.structures
+            if all(search.structure[name] == v for name, v in one.settings.items())
         )
 
-    def _refit(self, data: TaskData | TaskStatistics, posed: Posed) -> None:
-        """Learn from all data at the chosen strengths."""
-        solver, has_outliers = self._solver(), bool(self.outlier_tasks)
-        posed = posed.at(self.lam_, self.theta_, self.epsilon_)
-        posed, solution = posed.fit(solver, data)
-        if has_outliers:
-            # As in the search, the data say which tasks may differ, unless told.
-            told = self.outlier_strengths is not None
-            strength = self.outlier_strength_
-            own = strength if told or np.isinf(strength) else None
-            posed, solution = fit_outliers(posed, solution, solver, own)
-        warn_unless_converged(solution, posed, solver)
-        self._publish(data, posed, solution, has_outliers)
-        if isinstance(self, PredictionIntervals):
-            self._task_variances = prediction_variances(posed, solution.coef)
-
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
-        """Learn from all data with the structure and the strengths chosen."""
-        settings = self._open(self.structure_, Parts(data, ()))
-        self._refit(data, self._model(**settings).pose(data))
-
-    def _known_model(self) -> Model:
-        settings = self._open(self.structure_, Parts(self.statistics_, ()))
-        settings |= {
-            "lam": self.lam_,
-            "theta": self.theta_,
-            "epsilon": self.epsilon_,
-            "feature_prior": self.feature_prior_,
-            "ties": self.tie_weights_,
-            "intercept_strength": getattr(self, "intercept_strength_", 1.0),
-        }
-        return self._model(**settings)
+        """Learn from other data with the structure and the strengths chosen."""
+        search, held_out = self.fitted_.search, self.fitted_.held_out
+        posed = self._known_model().pose(data)
+        posed, solution = posed.fit(self._solver(), data)
+        self._publish(data, posed, solution, has_outliers=False)
+        self.fitted_ = replace(self.fitted_, search=search, held_out=held_out)
 
     def _fixed(self, lam: float, theta: float, epsilon: float) -> LinearMultiTask:
         """Unfitted estimator of the same model at given strengths."""
@@ -609,16 +617,19 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         if isinstance(self, ClassificationTasks):
             kind = MultiTaskClassifier
         names = kind().get_params(deep=False)
-        shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        given = self.get_params(deep=False)
+        shared = {name: given[name] for name in names if name in given}
         shared.pop("outlier_tasks", None)
         tied = True if self.task_prior is None else "tied"
         first = {"task_prior": "mean", "ties": "uniform", "fit_intercept": tied}
-        found = getattr(self, "structure_", {})
+        last: Fitted | None = self.__dict__.get("fitted_")
+        chosen = {} if last is None or last.search is None else last.search.structure
         for name, value in first.items():
             if isinstance(shared[name], str) and shared[name] == "auto":
-                shared[name] = found.get(name, value)
+                shared[name] = chosen.get(name, value)
         if shared["intercept_strength"] == "adaptive":
-            shared["intercept_strength"] = getattr(self, "intercept_strength_", 1.0)
+            known = None if last is None else last.intercept_strength
+            shared["intercept_strength"] = 1.0 if known is None else known
         return kind(lam, theta, epsilon, **shared)
 
 
@@ -883,7 +894,9 @@ outlier_tasks_
             self._adopt_features(whole)
             scored = list(zip(trains, scores, strict=True))
             self._choose_and_fit(Parts(whole, scored), root)
-            self.calibration_ = normal_calibration(tests, self._fold_models)
+            assert self.fitted_.held_out is not None
+            found = normal_calibration(tests, self.fitted_.held_out.models)
+            self.fitted_ = replace(self.fitted_, calibration=found)
         if root is not None:
             root.call_on_fit_task_end(estimator=self)
         return self

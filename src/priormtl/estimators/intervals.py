@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array
-from priormtl.selection import Calibration, Spread, check_coverage, score_folds
+from priormtl.fitted import Fitted
+from priormtl.selection import Spread, check_coverage, score_folds
 
 __all__ = ["PredictionIntervals"]
 
@@ -18,7 +19,7 @@ __all__ = ["PredictionIntervals"]
 class PredictionIntervals:
     """Regressors whose held-out residuals say how far predictions are off."""
 
-    calibration_: Calibration
+    fitted_: Fitted
 
     def predict_interval(
         self: Any, X: Any, *, task: Any = None, coverage: float = 0.9
@@ -49,7 +50,7 @@ class PredictionIntervals:
         """
         coverage = check_coverage(coverage)
         check_is_fitted(self)
-        calibration = getattr(self, "calibration_", None)
+        calibration = self.fitted_.calibration
         if calibration is None:
             raise ValueError(
                 "predict_interval needs residuals of held-out rows: call "
@@ -70,7 +71,8 @@ class PredictionIntervals:
         """Predictions of rows, with the deviations of fold models."""
         X, labels = self._split_task(X, task)
         matrix, m = self._read_features(X, reset=False), len(self.tasks_)
-        folds = self.calibration_.coef, self.calibration_.intercept
+        calibration = self.fitted_.calibration
+        folds = calibration.coef, calibration.intercept
         whole = [(self.coef_, self.intercept_), *zip(*folds, strict=True)]
         if labels is None and self._targets_are_columns:
             scores, n = score_folds(matrix, None, whole)[0], matrix.shape[0]

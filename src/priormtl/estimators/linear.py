@@ -6,7 +6,7 @@ and those that search for them derive from this class.
 """
 
 import warnings
-from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -28,16 +28,16 @@ from priormtl.data import (
     score_by_task,
 )
 from priormtl.design import build_frame, find_frame_library
-from priormtl.estimators.base import MultiTaskEstimator, chosen
+from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.summary import (
     ModelSummary,
-    feature_names,
     plain_labels,
     pooled_target_variance,
-    summarize_model,
+    summarize_fitted,
     summary_tables,
 )
 from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
+from priormtl.fitted import VIEWS, Certificate, Fitted, Outliers, task_array
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import FeaturePrior, given_prior
 from priormtl.selection import fit_outlier_path, fit_outliers
@@ -52,13 +52,11 @@ from priormtl.uncertainty import (
 )
 
 __all__ = [
-    "DEVIATIONS",
     "INTERCEPT",
     "LinearMultiTask",
     "check_outlier_tasks",
     "check_own_strength",
     "own_strength",
-    "task_array",
     "warn_unless_converged",
 ]
 
@@ -81,46 +79,20 @@ DESCRIBED = (
     "standardize",
     "device",
 )
-# Standard deviations that REML estimates.
-DEVIATIONS = ("task_sd_", "intercept_sd_", "noise_sd_")
-# Attributes that not every fit has.
-SOMETIMES = (
-    "intercept_strength_",
-    "statistics_",
-    "shared_coef_",
-    "own_coef_",
-    "outlier_tasks_",
-    "outlier_strength_",
-    "between_",
-    "calibration_",
-    "_saved_errors",
-    "reliability_",
-    "data_name_",
-    "_target_variance",
-    *DEVIATIONS,
-)
 
 
 class LinearMultiTask(MultiTaskEstimator):
     """Linear models of many tasks: parameters, fit, predictions and display."""
 
+    fitted_: Fitted
     coef_: Array
     intercept_: Array
     tie_weights_: Array
     intercept_strength: float | str
-    intercept_strength_: float
-    between_: tuple[float, ...]
-    structure_: dict[str, Any]
     objective_: float
     dual_gap_: float
-    n_iter_: int
     feature_prior_: FeaturePrior | None
-    task_weight_: Array
-    task_effect_: Array
-    feature_scale_: Array
-    task_sd_: Array
-    intercept_sd_: float
-    noise_sd_: float
+    statistics_: TaskStatistics
     _weight_unit = 1.0  # mean weight of the rows; statistics count rows by weights
 
     def __init__(
@@ -167,6 +139,15 @@ class LinearMultiTask(MultiTaskEstimator):
         self.outlier_tasks = outlier_tasks
         self.outlier_strength = outlier_strength
         self.device = device
+
+    def __getattr__(self, name: str) -> Any:
+        """Fitted attributes are views of ``fitted_``; see ``priormtl.fitted.VIEWS``."""
+        fitted = self.__dict__.get("fitted_")
+        if fitted is not None and name in VIEWS:
+            value = VIEWS[name](fitted)
+            if value is not None or name == "feature_prior_":
+                return value
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     @property
     def _uses_logistic(self) -> bool:
@@ -237,14 +218,12 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def _warm_coef(self, data: TaskData | TaskStatistics, scale: Array) -> Array | None:
         """Coefficients of the last fit, if it had the same tasks and features."""
-        known = getattr(self, "shared_coef_", getattr(self, "coef_", None))
-        if (
-            known is None
-            or known.shape[::-1] != data.shape
-            or self.tasks_.tolist() != list(data.tasks)
-        ):
+        last: Fitted | None = self.__dict__.get("fitted_")
+        if last is None or last.shape[::-1] != data.shape:
             return None
-        return np.ascontiguousarray(known.T * scale[:, np.newaxis])
+        if last.labels != list(data.tasks):
+            return None
+        return np.ascontiguousarray(last.shared_coef.T * scale[:, np.newaxis])
 
     def _publish(
         self,
@@ -253,63 +232,62 @@ class LinearMultiTask(MultiTaskEstimator):
         solution: Solution,
         has_outliers: bool,
     ) -> None:
-        for name in SOMETIMES:
-            self.__dict__.pop(name, None)
+        """Keep what was learned, in the user's units."""
+        moments, problem = posed.moments, posed.problem
         scale = posed.scale[:, np.newaxis]
         total = solution.point.total if has_outliers else solution.coef
-        self.coef_ = np.ascontiguousarray((total / scale).T)
-        self.intercept_ = solution.intercept
-        self.tasks_ = task_array(data.tasks)
-        self.objective_ = solution.certificate.primal
-        self.dual_gap_ = solution.certificate.gap
-        self.n_iter_ = solution.n_iter
-        self.feature_prior_ = posed.feature_prior
-        self.task_weight_ = np.array(posed.moments.weight)
-        levels = self.coef_ @ pooled_means(posed.moments) + self.intercept_
-        self.task_effect_ = levels - levels.mean()
-        used = np.isfinite(posed.scale)
-        self.feature_scale_ = np.where(used, posed.scale, 1.0)
-        self.tie_weights_ = posed.tie_weights
+        coef = np.ascontiguousarray((total / scale).T)
+        levels = coef @ pooled_means(moments) + solution.intercept
+        strength = None
         if posed.model.fit_intercept == "tied":
             if not posed.model.standardize:
-                warn_of_far_features(posed.moments)
-            self.intercept_strength_ = posed.intercept_strength
-        if posed.problem.prior.laplacian.between:
-            self._adopt_between(posed.problem.prior.laplacian.between)
-        self.__dict__.update(posed.deviations())
-        for learned in (data, posed.moments):
-            if isinstance(learned, TaskStatistics):
-                self.statistics_ = learned
-        if isinstance(self, RegressorMixin):
-            self.task_r2_ = training_r2(posed.moments, self.coef_, self.intercept_)
-            if not (has_outliers or hasattr(self, "statistics_")):
-                self._keep_errors(posed, solution)
+                warn_of_far_features(moments)
+            strength = posed.intercept_strength
+        kept = [one for one in (data, moments) if isinstance(one, TaskStatistics)]
+        outliers = None
         if has_outliers:
-            self.shared_coef_ = np.ascontiguousarray((solution.coef / scale).T)
-            self.own_coef_ = self.coef_ - self.shared_coef_
-            self.outlier_tasks_ = self.tasks_[self.own_coef_.any(axis=1)]
-            self.outlier_strength_ = posed.outlier_strength
-
-    def _keep_errors(self, posed: Posed, solution: Solution) -> None:
-        """Standard errors of a fit to rows, which are not kept, if quickly found."""
-        self._target_variance = pooled_target_variance(posed.moments)
-        m, k = len(self.tasks_), int(self.coef_.any(axis=0).sum()) + 1
-        if self.penalty != "l21" or m * k**3 > MOST_STEPS:
-            return
-        errors = task_errors(posed.moments, self.coef_, self.intercept_)
-        with (
-            suppress(ValueError, np.linalg.LinAlgError),  # too large, or singular
-            np.errstate(all="ignore"),
-        ):
-            found = StandardErrors.of(covariances(posed, solution.coef, errors))
-            if np.isfinite(found.coef).all():
-                self._saved_errors = found
-
-    def _adopt_between(self, between: tuple[float, ...]) -> None:
-        """Publish how strongly groups of nested tasks are coupled, against tasks."""
-        self.between_ = between
-        if hasattr(self, "structure_"):
-            self.structure_["between"] = between
+            shared = np.ascontiguousarray((solution.coef / scale).T)
+            outliers = Outliers(shared, coef - shared, posed.outlier_strength)
+        fitted = Fitted(
+            type(self).__name__,
+            replace(
+                posed.model,
+                lam=problem.lam,
+                theta=problem.prior.theta,
+                epsilon=problem.prior.epsilon,
+            ),
+            task_array(data.tasks),
+            coef,
+            solution.intercept,
+            Certificate(
+                float(solution.certificate.primal),
+                float(solution.certificate.gap),
+                solution.n_iter,
+            ),
+            design=self.__dict__.get("design_"),
+            feature_prior=posed.feature_prior,
+            tie_weights=posed.tie_weights,
+            intercept_strength=strength,
+            between=tuple(problem.prior.laplacian.between or ()),
+            scale=np.where(np.isfinite(posed.scale), posed.scale, 1.0),
+            task_weight=np.array(moments.weight),
+            task_effect=levels - levels.mean(),
+            deviations=posed.deviations(),
+            classes=self.__dict__.get("_classes"),
+            outliers=outliers,
+            targets_are_columns=self._targets_are_columns,
+            library=self._frame_library,
+            statistics=kept[-1] if kept else None,
+        )
+        if isinstance(self, RegressorMixin):
+            fitted = replace(
+                fitted,
+                task_r2=training_r2(moments, coef, solution.intercept),
+                target_variance=pooled_target_variance(moments),
+            )
+            if not (has_outliers or kept):
+                fitted = replace(fitted, errors=quick_errors(fitted, posed, solution))
+        self.fitted_ = fitted
 
     def _fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""
@@ -346,7 +324,7 @@ class LinearMultiTask(MultiTaskEstimator):
         1     0           x0          2.0
         """
         check_is_fitted(self)
-        return build_coef_frame(self, wide=wide)
+        return build_coef_frame(self.fitted_, wide=wide)
 
     def summary(self, level: float | None = None) -> ModelSummary:
         """Summarise the fitted model.
@@ -373,26 +351,29 @@ class LinearMultiTask(MultiTaskEstimator):
         the bias of shrinkage.
         """
         check_is_fitted(self)
-        found = None if level is None else self._errors(check_level(level))
-        return summarize_model(self, found, level)
+        errors = None if level is None else self._errors(check_level(level))
+        return summarize_fitted(self.fitted_, errors, level)
 
     def _errors(self, level: float, **limits: int) -> StandardErrors:
         """Standard errors, from the statistics of the fit or as they were saved."""
-        saved: StandardErrors | None = getattr(self, "_saved_errors", None)
+        saved = self.fitted_.errors
         return saved or StandardErrors.of(self._covariances(level, **limits))
 
     def _known_model(self) -> Model:
         """The model of the fit, with all that was estimated."""
-        known = {
-            "feature_prior": self.feature_prior_,
-            "ties": self.tie_weights_,
-            "intercept_strength": getattr(self, "intercept_strength_", 1.0),
-        }
-        return self._model(**known)
+        fitted = self.fitted_
+        assert fitted.model is not None
+        strength = fitted.intercept_strength
+        return replace(
+            fitted.model,
+            feature_prior=fitted.feature_prior,
+            ties=fitted.tie_weights,
+            intercept_strength=1.0 if strength is None else strength,
+        )
 
     def _covariances(self, level: float, **limits: int) -> Covariances:
         """Covariances of coefficients, from the statistics of the fit."""
-        statistics = getattr(self, "statistics_", None)
+        statistics = self.fitted_.statistics
         if statistics is None or not isinstance(self, RegressorMixin):
             raise ValueError(
                 f"level={level:g} needs a regressor with selected features that is "
@@ -406,7 +387,7 @@ class LinearMultiTask(MultiTaskEstimator):
             )
         posed = self._known_model().pose(statistics)
         scale = np.where(np.isfinite(posed.scale), posed.scale, 1.0)
-        shared = getattr(self, "shared_coef_", self.coef_)
+        shared = self.fitted_.shared_coef
         errors = task_errors(statistics, self.coef_, self.intercept_)
         return covariances(posed, shared.T * scale[:, np.newaxis], errors, **limits)
 
@@ -421,11 +402,11 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def _learned_html(self) -> str:
         """What stands beneath scikit-learn's diagram."""
-        if not hasattr(self, "objective_"):
+        if "fitted_" not in self.__dict__:
             return ""
         tables = summary_tables(self.summary())
         if self.feature_prior_ is not None:
-            tables.append(self.feature_prior_.table(feature_names(self)))
+            tables.append(self.feature_prior_.table(self.fitted_.names))
         shown = to_notebook(tables)
         return f"<details><summary>What was learned</summary>{shown}</details>"
 
@@ -439,14 +420,15 @@ class LinearMultiTask(MultiTaskEstimator):
         if labels is None:
             return RowTasks(self._find_tasks(labels, X.shape[0]), None)
         behaviour = check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
-        return place_rows(self, behaviour, labels, X.shape[0])
+        return place_rows(self.fitted_, behaviour, labels, X.shape[0])
 
     def _score_placed(self, X: Matrix, rows: RowTasks) -> Array:
         m, averages = len(self.tasks_), rows.averages
         if averages is None:
             return score_by_task(X, rows.codes, self._task_scores)
         self._check_averages(averages)
-        coef, intercept = averages.coef(self), averages.intercept(self)
+        fitted = self.fitted_
+        coef, intercept = averages.coef(fitted), averages.intercept(fitted)
 
         def score(part: Matrix, i: int) -> Array:
             if i < m:
@@ -514,14 +496,20 @@ def check_level(level: Any) -> float:
     return float(level)
 
 
-def task_array(tasks: tuple[Any, ...]) -> np.ndarray:
-    """Task labels as a 1-D array, also where they are tuples."""
-    for task in tasks:
-        if isinstance(task, tuple):
-            array = np.empty(len(tasks), dtype=object)
-            array[:] = tasks
-            return array
-    return np.array(tasks)
+def quick_errors(
+    fitted: Fitted, posed: Posed, solution: Solution
+) -> StandardErrors | None:
+    """Standard errors of a fit to rows, which are not kept, if quickly found."""
+    m, k = fitted.shape[0], int(fitted.coef.any(axis=0).sum()) + 1
+    if posed.model.penalty != "l21" or m * k**3 > MOST_STEPS:
+        return None
+    residuals = task_errors(posed.moments, fitted.coef, fitted.intercept)
+    try:
+        with np.errstate(all="ignore"):
+            errors = StandardErrors.of(covariances(posed, solution.coef, residuals))
+    except (ValueError, np.linalg.LinAlgError):  # too large, or singular
+        return None
+    return errors if np.isfinite(errors.coef).all() else None
 
 
 def check_outlier_tasks(value: Any) -> bool:
@@ -549,21 +537,21 @@ def own_strength(model: Any) -> float | Array:
 
     Where the data have named outliers, it is infinite for all other tasks.
     """
-    given = getattr(model, "outlier_strength", None)
+    given, outliers = model.get_params().get("outlier_strength"), model.fitted_.outliers
     if given is not None:
         return check_own_strength(given, len(model.tasks_))
-    if getattr(model, "outlier_strengths", None) is not None:
-        return float(model.outlier_strength_)
-    return np.where(model.own_coef_.any(axis=1), model.outlier_strength_, np.inf)
+    if model.get_params().get("outlier_strengths") is not None:
+        return float(outliers.strength)
+    return np.where(outliers.own_coef.any(axis=1), outliers.strength, np.inf)
 
 
-def build_coef_frame(model: Any, *, wide: bool) -> Any:
+def build_coef_frame(fitted: Fitted, *, wide: bool) -> Any:
     """Coefficients and intercepts of a fitted model as a data frame."""
-    names, tasks = feature_names(model), plain_labels(model.tasks_.tolist())
-    columns = dict(zip(names, model.coef_.T, strict=True))
-    if chosen(model, "fit_intercept") is not False:
-        columns = {INTERCEPT: model.intercept_, **columns}
-    library = getattr(model, "_frame_library", None) or find_frame_library(None)
+    tasks = plain_labels(fitted.labels)
+    columns = dict(zip(fitted.names, fitted.coef.T, strict=True))
+    if fitted.model is None or fitted.model.fit_intercept is not False:
+        columns = {INTERCEPT: fitted.intercept, **columns}
+    library = fitted.library or find_frame_library(None)
     if not wide:  # one row per task and feature, task by task
         tidy = {
             "task": [task for task in tasks for _ in columns],

@@ -8,13 +8,10 @@ from sklearn.base import clone
 
 from priormtl._arrays import Array
 from priormtl.estimators.cross_validated import CrossValidated
-from priormtl.estimators.linear import (
-    LinearMultiTask,
-    task_array,
-    warn_unless_converged,
-)
+from priormtl.estimators.linear import LinearMultiTask, warn_unless_converged
 from priormtl.estimators.regressor import MultiTaskRegressor
 from priormtl.estimators.splitting import read_lams
+from priormtl.fitted import task_array
 from priormtl.solvers import History, solve
 
 DEFAULT_LAMS = 30
@@ -88,7 +85,7 @@ def regularization_path(
     for solution in solutions:
         warn_unless_converged(solution, posed, solver)
     coefs = np.stack([solution.point.total.T for solution in solutions]) / posed.scale
-    names = getattr(model, "feature_names_in_", None)
+    names = data.features
     return RegularizationPath(
         values,
         coefs,
@@ -168,7 +165,7 @@ def trace_fit(
 
 def _plain_copy(model: Any) -> LinearMultiTask:
     if isinstance(model, CrossValidated):
-        if hasattr(model, "lam_"):
+        if "fitted_" in vars(model):
             return model._fixed(model.lam_, model.theta_, model.epsilon_)
     elif isinstance(model, LinearMultiTask):
         return clone(model)

@@ -1,6 +1,7 @@
 """Linear regression for several related tasks: ``MultiTaskRegressor``."""
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from priormtl.estimators.intervals import PredictionIntervals
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.sources import read_source
 from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
+from priormtl.fitted import Fitted
 from priormtl.selection import (
     Calibration,
     codes_among,
@@ -380,10 +382,11 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
             own, shared = score_folds(table.X, codes, models)
             rows = hold_out(table, codes, folds, own, shared, np.stack(variances))
             posed = self._known_model().pose(data)
-            coef = getattr(self, "shared_coef_", self.coef_).T
+            coef = self.fitted_.shared_coef.T
             whole = prediction_variances(posed, coef * posed.scale[:, np.newaxis])
             parts = models, len(tasks), len(splits), whole
-            self.calibration_ = Calibration.of(rows, *parts)
+            calibration = Calibration.of(rows, *parts)
+            self.fitted_ = replace(self.fitted_, calibration=calibration)
         return self
 
     def _summarize_tensor(
@@ -442,7 +445,8 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
         level = self.intercept_
         level = level + (level.mean() - level) * m / others
         unseen = np.maximum(task_errors(statistics, coef, level), sums)
-        self.calibration_ = from_errors(count, sums, unseen, self.n_features_in_)
+        calibration = from_errors(count, sums, unseen, self.n_features_in_)
+        self.fitted_ = replace(self.fitted_, calibration=calibration)
 
     def fit_source(
         self,
@@ -517,8 +521,9 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
         -------
         self
         """
-        first = not hasattr(self, "statistics_")
-        if first and hasattr(self, "coef_"):
+        last: Fitted | None = self.__dict__.get("fitted_")
+        first = last is None or last.statistics is None
+        if first and last is not None:
             raise ValueError(
                 "partial_fit cannot continue this fit, which kept no statistics since "
                 "X is sparse or has fewer rows than features; begin with partial_fit "

@@ -1,12 +1,11 @@
 """Gradient boosting beside a linear model, for interactions that this one lacks.
 
 ``StackedRegressor`` and ``StackedClassifier`` mix both as held-out rows say. Trees are
-grown by scikit-learn's histogram boosting, small and many (at most six leaves, half of
-the features at each split), and kept as arrays, so that they can be saved without a
-pickle.
+grown by scikit-learn's histogram boosting, in two sizes, and kept as arrays; see
+``priormtl.trees``.
 """
 
-from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,8 +18,10 @@ from threadpoolctl import threadpool_limits
 from priormtl._arrays import Array, Index
 from priormtl.data import Table, encode_labels, fill_absent, read_targets
 from priormtl.design import Encoded
+from priormtl.fitted import Fitted
 from priormtl.metrics import Reliability
 from priormtl.selection import Calibration, check_coverage, hold_out, score_folds
+from priormtl.trees import Boosted, Trees
 
 SETTINGS: dict[str, Any] = {
     "min_samples_leaf": 5,
@@ -45,78 +46,44 @@ LEAST_GAIN = 0.5  # of a smaller size, in standard errors, for the next to be tr
 LEAST_SHARE = 1e-3  # smaller ones are none
 
 
-class Trees(NamedTuple):
-    """Sum of binary trees, whose nodes stand before their left and right subtrees."""
+def grow(
+    size: Booster,
+    X: Array,
+    y: Array,
+    weight: Array | None,
+    *,
+    classify: bool,
+    signs: Array | None = None,
+) -> Trees:
+    """Grow trees for targets, or for the log-odds of y > 0.
 
-    base: float
-    roots: NDArray[np.int32]  # (t,) first node of each tree
-    feature: NDArray[np.int32]  # (nodes,) that a node compares; −1 in leaves
-    number: Array  # (nodes,) values up to it go left; in leaves, their value
-    missing_left: NDArray[np.uint8]  # (nodes,) 1 where missing values do, too
-    right: NDArray[np.int32]  # (nodes,) right child; the left one is the next node
+    Sums of trees rise or fall with features that have a sign.
+    """
+    from sklearn import ensemble  # noqa: PLC0415  (slow to import)
 
-    @classmethod
-    def fit(
-        cls,
-        size: Booster,
-        X: Array,
-        y: Array,
-        weight: Array | None,
-        *,
-        classify: bool,
-        signs: Array | None = None,
-    ) -> Self:
-        """Grow trees for targets, or for the log-odds of y > 0.
-
-        Sums of trees rise or fall with features that have a sign.
-        """
-        from sklearn import ensemble  # noqa: PLC0415  (slow to import)
-
-        if classify and len(np.unique(y > 0)) < 2:
-            share = np.clip(np.mean(y > 0), 0.01, 0.99)
-            none = np.zeros(0, np.int32)
-            base = float(np.log(share / (1.0 - share)))
-            return cls(base, none, none, np.zeros(0), np.zeros(0, np.uint8), none)
-        build = ensemble.HistGradientBoostingRegressor
-        if classify:
-            build, y = ensemble.HistGradientBoostingClassifier, np.sign(y)
-        # On tables of this size threads wait for each other longer than they work.
-        with threadpool_limits(1):
-            model = build(**SETTINGS, **size._asdict(), monotonic_cst=signs)
-            grown = model.fit(X, y, sample_weight=weight)
-        nodes = [tree.nodes for (tree,) in grown._predictors]
-        starts = np.cumsum([0, *map(len, nodes)])
-        joined = np.concatenate(nodes)
-        leaf = joined["is_leaf"].astype(bool)
-        first = np.repeat(starts[:-1], np.diff(starts))
-        return cls(
-            float(np.ravel(grown._baseline_prediction)[0]),
-            starts[:-1].astype(np.int32),
-            np.where(leaf, -1, joined["feature_idx"]).astype(np.int32),
-            np.where(leaf, joined["value"], joined["num_threshold"]),
-            joined["missing_go_to_left"],
-            np.where(leaf, 0, first + joined["right"]).astype(np.int32),
-        )
-
-    @classmethod
-    def mix(cls, parts: Sequence[Self], shares: Iterable[float]) -> Self:
-        """Sum of several sums of trees, times their shares."""
-        starts = np.cumsum([0, *(len(one.feature) for one in parts)]).tolist()
-        base, arrays = 0.0, []
-        for one, share, start in zip(parts, shares, starts, strict=False):
-            base += share * one.base
-            number = np.where(one.feature < 0, share, 1.0) * one.number
-            roots, right = one.roots + start, one.right + start
-            arrays.append((roots, one.feature, number, one.missing_left, right))
-        return cls(base, *map(np.concatenate, zip(*arrays, strict=True)))
-
-    def predict(self, X: Array) -> Array:
-        """Sum over trees for each row of X (n, d)."""
-        from priormtl.solvers.kernels.boosting import add_trees  # noqa: PLC0415
-
-        found = np.full(len(X), self.base)
-        add_trees(X, *self[1:], found)
-        return found
+    if classify and len(np.unique(y > 0)) < 2:
+        share = np.clip(np.mean(y > 0), 0.01, 0.99)
+        return Trees.constant(float(np.log(share / (1.0 - share))))
+    build = ensemble.HistGradientBoostingRegressor
+    if classify:
+        build, y = ensemble.HistGradientBoostingClassifier, np.sign(y)
+    # On tables of this size threads wait for each other longer than they work.
+    with threadpool_limits(1):
+        model = build(**SETTINGS, **size._asdict(), monotonic_cst=signs)
+        grown = model.fit(X, y, sample_weight=weight)
+    nodes = [tree.nodes for (tree,) in grown._predictors]
+    starts = np.cumsum([0, *map(len, nodes)])
+    joined = np.concatenate(nodes)
+    leaf = joined["is_leaf"].astype(bool)
+    first = np.repeat(starts[:-1], np.diff(starts))
+    return Trees(
+        float(np.ravel(grown._baseline_prediction)[0]),
+        starts[:-1].astype(np.int32),
+        np.where(leaf, -1, joined["feature_idx"]).astype(np.int32),
+        np.where(leaf, joined["value"], joined["num_threshold"]),
+        joined["missing_go_to_left"],
+        np.where(leaf, 0, first + joined["right"]).astype(np.int32),
+    )
 
 
 # Boosting beside the linear model.
@@ -131,12 +98,32 @@ class _Stacked(BaseEstimator):
     are smaller where the gain is within a few standard errors, and zero below one.
     """
 
-    trees_weight_: float
+    fitted_: Fitted
 
     def __init__(self, model: Any) -> None:
         self.model = model
 
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+    @property
+    def trees_weight_(self) -> float:
+        """Share of the trees in predictions, from 0 to 1."""
+        trees = self.fitted_.trees
+        return 0.0 if trees is None else trees.share
+
+    @property
+    def trees_(self) -> tuple[Trees, ...]:
+        """Trees learned without each fold, whose mean is used; may be empty."""
+        trees = self.fitted_.trees
+        return () if trees is None else trees.folds
+
+    @property
+    def held_out_(self) -> Array:
+        """Mixed predictions of rows by the models of the other folds."""
+        held_out = self.fitted_.held_out
+        assert held_out is not None
+        assert held_out.prediction is not None
+        return held_out.prediction
+
+    def fit(self, X: Encoded, y: Any, *, sample_weight: Any = None) -> Self:
         """Fit the linear model, then trees on its training parts."""
         self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
@@ -162,7 +149,7 @@ class _Stacked(BaseEstimator):
                 train = ~test & present
                 part = None if weight is None else weight[train]
                 rows = matrix[train], targets[train], part
-                grown.append(Trees.fit(size, *rows, classify=classify, signs=signs))
+                grown.append(grow(size, *rows, classify=classify, signs=signs))
                 scores[test] = grown[-1].predict(matrix[test])
             boosters.append(grown)
             by_trees = np.vstack([by_trees, scores])
@@ -179,18 +166,22 @@ class _Stacked(BaseEstimator):
             weights, z = min(mixtures, key=lambda found: float(found[0].sum()))
             if z < LEAST_GAIN:
                 break
-        self.trees_weight_, self.held_out_ = float(weights.sum()), held_out
-        self.trees_ = []
-        if self.trees_weight_ > 0.0:
-            parts = weights / self.trees_weight_
-            self.trees_ = [
-                Trees.mix(fold, parts) for fold in zip(*boosters, strict=True)
-            ]
-            self.held_out_ = held_out + weights @ (by_trees - held_out)
-        bins = Reliability.of_scores if classify else Reliability.of
-        self.reliability_ = bins(self.held_out_[present], targets[present])
-        if isinstance(self, StackedRegressor):
-            self._calibrate(X, targets, shares, matrix)
+        self.fitted_, share = model.fitted_, float(weights.sum())
+        if share > 0.0:
+            assert self.fitted_.held_out is not None
+            folds = zip(*boosters, strict=True)
+            trees = tuple(Trees.mix(fold, weights / share) for fold in folds)
+            mixed = held_out + weights @ (by_trees - held_out)
+            bins = Reliability.of_scores if classify else Reliability.of
+            self.fitted_ = replace(
+                self.fitted_,
+                trees=Boosted(share, trees),
+                held_out=self.fitted_.held_out._replace(prediction=mixed),
+                reliability=bins(mixed[present], targets[present]),
+            )
+            if isinstance(self, StackedRegressor):
+                found = self._calibrate(X, targets, shares, matrix)
+                self.fitted_ = replace(self.fitted_, calibration=found)
         return self
 
     def _signs(self) -> Array | None:
@@ -210,11 +201,10 @@ class _Stacked(BaseEstimator):
         return np.column_stack([X.X[:, X.design.tree_features()], places[codes]])
 
     def _mixed(self, X: Any, linear: Array) -> Array:
-        if not self.trees_:
+        trees = self.fitted_.trees
+        if trees is None:
             return linear
-        matrix = self._matrix(X)
-        boosted = np.mean([trees.predict(matrix) for trees in self.trees_], axis=0)
-        return (1.0 - self.trees_weight_) * linear + self.trees_weight_ * boosted
+        return linear + trees.share * (trees.predict(self._matrix(X)) - linear)
 
     def _targets(self, y: Any) -> Array:
         raise NotImplementedError
@@ -242,13 +232,9 @@ class StackedRegressor(RegressorMixin, _Stacked):
     ----------
     model_ : MultiTaskRegressorCV
         Fitted linear model.
-    trees_weight_ : float
-        Share of the trees in predictions, from 0 to 1.
-    trees_ : list of Trees
-        Trees learned without each fold; their mean is used. Empty if the share is 0.
+    fitted_ : Fitted
+        What the linear model learned, with the trees.
     """
-
-    calibration_: Calibration
 
     def predict(self, X: Any) -> Array:
         """Predict the target of each row."""
@@ -272,32 +258,28 @@ class StackedRegressor(RegressorMixin, _Stacked):
                 deviations = (1.0 - w) * deviations + w * (boosted - mean)
             prediction = (1.0 - w) * found.prediction + w * mean
             found = found._replace(prediction=prediction, deviations=deviations)
-        return found.interval(self.calibration_, coverage)
+        return found.interval(self.fitted_.calibration, coverage)
 
-    def _calibrate(self, X: Any, y: Array, weight: Array, matrix: Array) -> None:
+    def _calibrate(
+        self, X: Encoded, y: Array, weight: Array, matrix: Array
+    ) -> Calibration:
         """Learn from held-out rows how far mixed predictions are off."""
-        model, w = self.model_, self.trees_weight_
-        if not self.trees_:
-            self.calibration_ = model.calibration_
-            return
-        rest, labels = model._split_task(X, None)
-        features = model._read_features(rest, reset=False)
-        codes = model._find_tasks(labels, len(y))
-        own, shared = score_folds(features, codes, model._fold_models)
+        fitted, w = self.model_.fitted_, self.trees_weight_
+        held_out, m = fitted.held_out, fitted.shape[0]
+        codes = self.model_._find_tasks(X.task, len(y))
+        own, shared = score_folds(X.X, codes, held_out.models)
         nobody = matrix.copy()
         nobody[:, -1] = np.nan  # a task that was not seen
         for k, trees in enumerate(self.trees_):
             own[k] += w * (trees.predict(matrix) - own[k])
             shared[k] += w * (trees.predict(nobody) - shared[k])
-        m = len(model.tasks_)
-        table = Table(features, y, codes, tuple(model.tasks_), weight, None)
-        variances = np.stack(model._fold_variances)
-        rows = hold_out(table, codes, model.folds_, own, shared, variances)
+        table = Table(X.X, y, codes, tuple(fitted.labels), weight, None)
+        rows = hold_out(table, codes, held_out.folds, own, shared, held_out.variances)
+        parts = None, m, len(self.trees_), held_out.final_variances
         # Deviations of the linear models are kept with these.
-        parts = None, m, len(self.trees_), model._task_variances
-        found = Calibration.of(rows, *parts)
-        self.calibration_ = found._replace(
-            coef=model.calibration_.coef[:0], intercept=model.calibration_.intercept[:0]
+        linear = fitted.calibration
+        return Calibration.of(rows, *parts)._replace(
+            coef=linear.coef, intercept=linear.intercept
         )
 
     def _targets(self, y: Any) -> Array:
@@ -320,7 +302,7 @@ class StackedClassifier(ClassifierMixin, _Stacked):
         Fitted linear model.
     classes_ : (2,) array
         Classes.
-    trees_weight_, trees_
+    fitted_
         See :class:`StackedRegressor`.
     """
 

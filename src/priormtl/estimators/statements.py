@@ -4,15 +4,15 @@ Relations between features are judged together, by ‖D P − C‖² (``summary`
 known value, sign, common effect and smooth effect says what it came to.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.data import pooled_variance
 from priormtl.design import Design
+from priormtl.fitted import Fitted
 from priormtl.priors import Common, Near, Ridge, Rows, Signs
 from priormtl.tables import count_words, spell_number
 
@@ -48,20 +48,21 @@ class StatementSummary:
 
 
 def read_statements(
-    model: Any, coef: Array, names: Sequence[str], theta: float | None
+    fitted: Fitted, theta: float | None
 ) -> tuple[StatementSummary, ...]:
-    """Statements of the resolved prior, for coefficients (m, d) that it acts on."""
-    prior, found = getattr(model, "feature_prior_", None), list[StatementSummary]()
-    design = getattr(model, "design_", None) or Design.of_names(names)
+    """Statements of the resolved prior, and what the coefficients made of them."""
+    prior, found = fitted.feature_prior, list[StatementSummary]()
+    coef, names = fitted.shared_coef, fitted.names
+    design = fitted.design or Design.of_names(names)
     for part in () if prior is None else prior.parts:
         if isinstance(part, Near | Rows):
-            found += _values(part, coef, names, model.tasks_.tolist(), theta)
+            found += _values(part, coef, names, fitted.labels, theta)
         elif isinstance(part, Signs):
             found += [_sign(part.sign, names[j], coef[:, j]) for j in part.positions]
         elif isinstance(part, Common):
             found += _common(part.positions.tolist(), coef, design)
         elif isinstance(part, Ridge):
-            found += _smooth(part, model, coef, names)
+            found += _smooth(part, fitted)
     return tuple(found)
 
 
@@ -69,7 +70,7 @@ def _values(
     part: Near | Rows,
     coef: Array,
     names: Sequence[str],
-    tasks: Sequence[Any],
+    tasks: Sequence[Hashable],
     theta: float | None,
 ) -> Iterator[StatementSummary]:
     """Known values of coefficients, or of sums of them; relations have none."""
@@ -124,12 +125,12 @@ def _common(
         yield StatementSummary(said, outcome, column, "common", *ends)
 
 
-def _smooth(
-    part: Ridge, model: Any, coef: Array, names: Sequence[str]
-) -> Iterator[StatementSummary]:
+def _smooth(part: Ridge, fitted: Fitted) -> Iterator[StatementSummary]:
     """Columns whose wiggles have a ridge, estimated or given."""
     shrunken = dict(zip(part.positions, part.strengths or (), strict=False))
-    same = np.isinf(getattr(model, "tie_weights_", np.zeros(len(names))))
+    coef, names = fitted.shared_coef, fitted.names
+    ties = np.zeros(len(names)) if fitted.tie_weights is None else fitted.tie_weights
+    same = np.isinf(ties)
     for column, group in part.curves().items():
         wiggles = None
         if not coef[:, group].any():
@@ -141,25 +142,24 @@ def _smooth(
             if spread <= ALIKE * size:
                 outcome = "one curve" if same[group].all() else "nearly one curve"
             strengths = [shrunken.get(j, np.nan) * part.weight for j in group]
-            wiggles = _effective_wiggles(model, group, np.array(strengths))
+            wiggles = _effective_wiggles(fitted, group, np.array(strengths))
         said = f"{column}: smooth"
         yield StatementSummary(said, outcome, column, "smooth", None, None, wiggles)
 
 
-def _effective_wiggles(model: Any, group: list[int], ridge: Array) -> float | None:
+def _effective_wiggles(fitted: Fitted, group: list[int], ridge: Array) -> float | None:
     """Σ_r h_r / (h_r + s_r): the degrees of freedom of the curve that tasks share.
 
     s is the ridge on the shared curve, h the information about it where coefficients of
     m tasks with information g vary around it with precision t: h = m g t / (g + t).
     Minimised over the shared curve, the ridge is r = s t / (s + m t) on each task.
     """
-    statistics = getattr(model, "statistics_", None)
-    if statistics is None or np.isnan(ridge).any():
+    statistics, m = fitted.statistics, fitted.shape[0]
+    if statistics is None or fitted.tie_weights is None or np.isnan(ridge).any():
         return None
-    m = len(model.tasks_)
-    variance = pooled_variance(statistics)[group] / model.feature_scale_[group] ** 2
+    variance = pooled_variance(statistics)[group] / fitted.units[group] ** 2
     g = float(statistics.weight.sum()) / m * variance
-    ties = model.tie_weights_[group]
+    ties = fitted.tie_weights[group]
     if not np.isfinite(ties).any():
         h, s = m * g, m * ridge
     else:

@@ -10,11 +10,10 @@ from scipy.stats import norm
 
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
-from priormtl.data import Moments, name_features
-from priormtl.design import build_frame, find_frame_library
-from priormtl.estimators.base import chosen
+from priormtl.data import Moments
+from priormtl.design import Design, build_frame, find_frame_library
 from priormtl.estimators.statements import StatementSummary, read_statements
-from priormtl.priors import task_prior_of
+from priormtl.fitted import Certificate, Fitted, Search
 from priormtl.tables import (
     NOTHING,
     Table,
@@ -35,13 +34,13 @@ __all__ = [
     "Strength",
     "StructureSummary",
     "TaskSummary",
-    "feature_names",
     "plain_labels",
     "pooled_target_variance",
-    "shared_coef",
+    "read_fitted",
+    "summarize_fitted",
     "summarize_model",
+    "summarize_search",
     "summary_tables",
-    "target_variance",
 ]
 
 
@@ -264,108 +263,130 @@ default="features"
         return build_frame(columns, chosen)
 
 
-# summarize_model: read what a fitted model learned into a ModelSummary.
+# summarize_fitted: from what a fit learned to a ModelSummary.
 
 STRENGTHS = ("lam", "theta", "epsilon")
 INTERCEPTS: dict[Any, str] = {True: "free", False: "none", "tied": "tied"}
 ROUNDING = 1e-14  # of a mean, relative to it
 
 
-def summarize_model(
-    model: Any, found: StandardErrors | None = None, level: float | None = None
-) -> ModelSummary:
-    """Read what a fitted linear model learned: any with ``coef_`` and ``tasks_``."""
-    z = 0.0 if level is None else float(norm.ppf(0.5 + 0.5 * level))
-    coef = np.asarray(model.coef_, dtype=np.float64)
-    m, d = coef.shape
-    names = name_features(getattr(model, "feature_names_in_", None), d)
-    features = _features(model, coef, names, found, z)
-    named = getattr(model, "outlier_tasks_", None)  # where these were asked for
-    outliers = None if named is None else tuple(np.asarray(named, object).tolist())
-    strength = getattr(model, "outlier_strength_", None)
-    own = getattr(model, "own_coef_", None)
-    search = _search(model)
-    return ModelSummary(
-        model=type(model).__name__,
-        loss=getattr(model, "loss", "squared"),
-        penalty=getattr(model, "penalty", None),
-        intercepts=INTERCEPTS.get(chosen(model, "fit_intercept")),
-        standardized=bool(getattr(model, "standardize", False)),
-        weight=float(_task_weight(model).sum()),
-        n_tasks=m,
-        n_features=d,
-        n_selected=len(features),
-        named=hasattr(model, "feature_names_in_"),
-        strengths=_strengths(model),
-        chosen_by=_chosen_by(model),
-        cv_score=getattr(model, "best_score_", None),
-        scoring=None if search is None else SCORES.get(_metric(model), _metric(model)),
-        certificate=_certificate(model),
-        features=features,
-        tasks=_tasks(model, coef, outliers or (), found, z),
-        outliers=outliers,
-        feature_prior=_feature_prior(model, d),
-        task_prior=_task_prior(model),
-        outlier_strength=None if strength is None else float(strength),
-        target_variance=target_variance(model),
-        feature_names=names,
-        coef=coef,
-        own_coef=None if own is None else np.asarray(own, dtype=np.float64),
-        search=search,
-        ties=_ties(model),
-        structures=() if search is None else search.compare_structures(),
-        statements=read_statements(
-            model, shared_coef(model), names, _strength(model, "theta")
-        ),
+def read_fitted(model: Any) -> Fitted:
+    """What a model learned: ours, pipelines of ``tabular_model``, or any with coef_."""
+    known = getattr(model, "fitted_", None)
+    if isinstance(known, Fitted):
+        return known
+    if getattr(model, "coef_", None) is None:
+        raise TypeError(
+            "model must be a fitted linear model with coef_: got "
+            f"{type(model).__name__}; call fit first."
+        )
+    coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    tasks, certificate = getattr(model, "tasks_", range(len(coef))), None
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and len(names) != coef.shape[1]:
+        names = None
+    gap = getattr(model, "dual_gap_", None)
+    if gap is not None:
+        certificate = Certificate(float(model.objective_), float(gap), model.n_iter_)
+    return Fitted(
+        type(model).__name__,
+        None,
+        np.asarray(tasks),
+        coef,
+        np.broadcast_to(getattr(model, "intercept_", 0.0), len(coef)),
+        certificate,
+        None if names is None else Design.of_names(names.tolist()),
+        classes=getattr(model, "_classes", None),
         library=getattr(model, "_frame_library", None),
-        level=level,
-        errors=None if found is None else found.kind,
-        noise=None if found is None else float(found.noise[0]),
-        coef_error=None if found is None else _coef_error(model, coef, found),
     )
 
 
-def _coef_error(model: Any, coef: Array, found: StandardErrors) -> Array:
+def summarize_model(model: Any) -> ModelSummary:
+    """Summarise any fitted linear model."""
+    return summarize_fitted(read_fitted(model))
+
+
+def summarize_fitted(
+    fitted: Fitted, errors: StandardErrors | None = None, level: float | None = None
+) -> ModelSummary:
+    """Show what a fit learned, with intervals where there are standard errors."""
+    z = 0.0 if level is None else float(norm.ppf(0.5 + 0.5 * level))
+    (m, d), model, outliers = fitted.shape, fitted.model, fitted.outlier_tasks
+    features = _features(fitted, errors, z)
+    search = None if fitted.search is None else summarize_search(fitted.search)
+    theta = None if model is None else model.theta
+    return ModelSummary(
+        model=fitted.estimator,
+        loss=fitted.loss,
+        penalty=None if model is None else model.penalty,
+        intercepts=None if model is None else INTERCEPTS[model.fit_intercept],
+        standardized=False if model is None else model.standardize,
+        weight=float(_task_weight(fitted).sum()),
+        n_tasks=m,
+        n_features=d,
+        n_selected=len(features),
+        named=fitted.design is not None,
+        strengths=_strengths(fitted),
+        chosen_by=_chosen_by(fitted.search),
+        cv_score=None if fitted.search is None else _best_score(fitted.search),
+        scoring=None if fitted.search is None else _score_words(fitted.search.scoring),
+        certificate=_certificate(fitted),
+        features=features,
+        tasks=_tasks(fitted, errors, z),
+        outliers=None if outliers is None else tuple(outliers.tolist()),
+        feature_prior=_feature_prior(fitted),
+        task_prior=_task_prior(fitted),
+        outlier_strength=fitted.outliers and float(fitted.outliers.strength),
+        target_variance=fitted.target_variance,
+        feature_names=fitted.names,
+        coef=fitted.coef,
+        own_coef=fitted.outliers and fitted.outliers.own_coef,
+        search=search,
+        ties=_ties(fitted),
+        structures=() if search is None else search.compare_structures(),
+        statements=read_statements(fitted, theta),
+        library=fitted.library,
+        level=level,
+        errors=errors and errors.kind,
+        noise=None if errors is None else float(errors.noise[0]),
+        coef_error=None if errors is None else _coef_error(fitted, errors),
+    )
+
+
+def _coef_error(fitted: Fitted, errors: StandardErrors) -> Array:
     """Standard errors of all coefficients, in the units of X."""
-    errors = np.full(coef.shape, np.nan)
-    scale = np.broadcast_to(_feature_scale(model), coef.shape[1])[found.selected]
-    errors[:, found.selected] = found.coef / scale
-    return errors
+    found = np.full(fitted.shape, np.nan)
+    found[:, errors.selected] = errors.coef / fitted.units[errors.selected]
+    return found
 
 
-def _is_search(model: Any) -> bool:
-    return hasattr(model, "cv_results_")
-
-
-def _ties(model: Any) -> str | None:
-    if not hasattr(model, "ties") or chosen(model, "task_prior") is None:
+def _ties(fitted: Fitted) -> str | None:
+    if fitted.model is None or fitted.task_prior is None:
         return None
-    ties = chosen(model, "ties")
+    ties = fitted.model.ties
     return ties if isinstance(ties, str) else "given"
 
 
-def _strength(model: Any, name: str) -> float | None:
-    value = getattr(model, f"{name}_" if _is_search(model) else name, None)
-    return None if value is None else float(value)
+def _strengths(fitted: Fitted) -> tuple[Strength, ...]:
+    if fitted.model is None:
+        return ()
+    chosen = {
+        "lam": fitted.model.lam,
+        "theta": fitted.model.theta,
+        "epsilon": fitted.model.epsilon,
+    }
+    tried = dict.fromkeys(chosen, 1)
+    if fitted.search is not None:
+        table = fitted.search.table
+        tried = {name: len(np.unique(table[f"param_{name}"])) for name in chosen}
+    return tuple(Strength(name, size, tried[name]) for name, size in chosen.items())
 
 
-def _strengths(model: Any) -> tuple[Strength, ...]:
-    found = []
-    for name in STRENGTHS:
-        value, tried = _strength(model, name), 1
-        if _is_search(model):
-            tried = len(np.unique(model.cv_results_[f"param_{name}"]))
-        if value is not None:
-            found.append(Strength(name, value, tried))
-    return tuple(found)
-
-
-def _chosen_by(model: Any) -> str:
-    if not _is_search(model):
+def _chosen_by(search: Search | None) -> str:
+    if search is None:
         return "set by hand"
-    count = len(model.cv_results_["params"])
-    rule = ", within one standard error" if model.selection == "1se" else ""
-    return f"chosen among {count} on {model.n_splits_} splits{rule}"
+    rule = ", within one standard error" if search.rule == "1se" else ""
+    return f"chosen among {len(search.result.scores)} on {search.n_splits} splits{rule}"
 
 
 SCORES = {  # of a search, by the name of its scoring
@@ -375,39 +396,33 @@ SCORES = {  # of a search, by the name of its scoring
 }
 
 
-def _metric(model: Any) -> str:
-    """Name of the scoring; of the default one that of scikit-learn."""
-    scoring = getattr(model, "scoring", None)
-    if scoring is None:
-        logistic = getattr(model, "loss", "squared") == "logistic"
-        return "neg_log_loss" if logistic else "neg_mean_squared_error"
-    if isinstance(scoring, str):
-        return scoring
-    return str(getattr(scoring, "__name__", "scorer"))
+def _score_words(scoring: str) -> str:
+    return SCORES.get(scoring, scoring)
 
 
-def _search(model: Any) -> SearchSummary | None:
-    if not _is_search(model):
-        return None
-    results = model.cv_results_
-    scoring = getattr(model, "scoring", None)
-    metric = "score"
-    if scoring is None or isinstance(scoring, str):
-        metric = {"task_auc": "AUC"}.get(_metric(model), _metric(model))
+def _best_score(search: Search) -> float:
+    return float(search.table["mean_test_score"][search.best])
+
+
+def summarize_search(search: Search) -> SearchSummary:
+    """Scores of all candidates; errors where the scoring is one."""
+    table = search.table
+    metric = {"task_auc": "AUC"}.get(search.scoring, search.scoring)
     is_error = metric.startswith("neg_")
-    splits = [results[f"split{k}_test_score"] for k in range(int(model.n_splits_))]
-    scores = np.stack([np.asarray(split) for split in splits], axis=1)
+    scores = np.stack(
+        [table[f"split{k}_test_score"] for k in range(search.n_splits)], axis=1
+    )
     return SearchSummary(
         metric.removeprefix("neg_").replace("_", " "),
         is_error,
         {
-            name: np.ma.filled(results[f"param_{name}"].astype(float), np.nan)
+            name: np.ma.filled(table[f"param_{name}"].astype(float), np.nan)
             for name in (*STRENGTHS, "outlier_strength")
-            if f"param_{name}" in results
+            if f"param_{name}" in table
         },
         -scores if is_error else scores,
-        int(model.best_index_),
-        _candidate_structures(results["params"]),
+        search.best,
+        _candidate_structures(table["params"]),
     )
 
 
@@ -442,20 +457,12 @@ def _candidate_structures(params: Sequence[Mapping[str, Any]]) -> tuple[str, ...
     return tuple(found)
 
 
-def _certificate(model: Any) -> CertificateSummary | None:
-    if getattr(model, "dual_gap_", None) is None:
+def _certificate(fitted: Fitted) -> CertificateSummary | None:
+    if fitted.certificate is None:
         return None
-    objective, gap = float(model.objective_), float(model.dual_gap_)
+    objective, gap, n_iter = fitted.certificate
     relative = gap / objective if objective > 0 else gap
-    return CertificateSummary(objective, gap, relative, int(model.n_iter_))
-
-
-def target_variance(model: Any) -> float | None:
-    """Variance of the targets of all tasks together; None where it is not known."""
-    statistics = getattr(model, "statistics_", None)
-    if statistics is None or hasattr(model, "classes_"):
-        return getattr(model, "_target_variance", None)
-    return pooled_target_variance(statistics)
+    return CertificateSummary(objective, gap, relative, n_iter)
 
 
 def pooled_target_variance(moments: Moments) -> float:
@@ -469,40 +476,28 @@ def pooled_target_variance(moments: Moments) -> float:
     return variance if variance > (ROUNDING * mean) ** 2 else 0.0
 
 
-def _task_weight(model: Any) -> Array:
-    return np.asarray(
-        getattr(model, "task_weight_", np.full(len(model.tasks_), np.nan))
-    )
-
-
-def _feature_scale(model: Any) -> Array | float:
-    """What the features were divided by before the penalty saw them (d,)."""
-    scale: Array | float = getattr(model, "feature_scale_", 1.0)
-    return scale
+def _task_weight(fitted: Fitted) -> Array:
+    known = fitted.task_weight
+    return np.full(fitted.shape[0], np.nan) if known is None else known
 
 
 def _features(
-    model: Any,
-    coef: Array,
-    names: tuple[str, ...],
-    found: StandardErrors | None,
-    z: float,
+    fitted: Fitted, errors: StandardErrors | None, z: float
 ) -> tuple[FeatureSummary, ...]:
     """Selected features, largest norm first."""
-    scale = _feature_scale(model)
+    coef, scale, names = fitted.coef, fitted.units, fitted.names
     with np.errstate(over="ignore"):
         norms = np.linalg.norm(coef * scale, axis=0)
         means = coef.mean(axis=0)
     selected = np.flatnonzero(coef.any(axis=0))
     order = selected[np.argsort(-norms[selected], kind="stable")]
-    scales = np.broadcast_to(scale, norms.shape)
-    columns = np.stack([means, coef.min(axis=0), coef.max(axis=0), norms, scales])
+    columns = np.stack([means, coef.min(axis=0), coef.max(axis=0), norms, scale])
     rows = [FeatureSummary(names[j], *columns[:, j].tolist()) for j in order]
-    if found is None:
+    if errors is None:
         return tuple(rows)
-    place = np.searchsorted(found.selected, order)
-    errors = (found.shared[place] / scales[order]).tolist()
-    between = (found.between[place] / scales[order]).tolist()
+    place = np.searchsorted(errors.selected, order)
+    sizes = (errors.shared[place] / scale[order]).tolist()
+    between = (errors.between[place] / scale[order]).tolist()
     return tuple(
         replace(
             row,
@@ -511,34 +506,29 @@ def _features(
             upper=row.mean + z * error,
             between=sd if np.isfinite(sd) else None,
         )
-        for row, error, sd in zip(rows, errors, between, strict=True)
+        for row, error, sd in zip(rows, sizes, between, strict=True)
     )
 
 
 def _tasks(
-    model: Any,
-    coef: Array,
-    outliers: tuple[Hashable, ...],
-    found: StandardErrors | None,
-    z: float,
+    fitted: Fitted, errors: StandardErrors | None, z: float
 ) -> tuple[TaskSummary, ...]:
-    m = len(coef)
-    r2 = np.asarray(getattr(model, "task_r2_", np.full(m, np.nan))).tolist()
+    m, unknown = fitted.shape[0], np.full(fitted.shape[0], None)
+    r2 = np.full(m, np.nan) if fitted.task_r2 is None else fitted.task_r2
     with np.errstate(over="ignore"):
-        norms = np.linalg.norm(coef * _feature_scale(model), axis=1).tolist()
-    unknown: Any = np.full(m, None)
-    effects = getattr(model, "task_effect_", unknown)
-    errors = unknown
-    if found is not None and len(found.effect):  # else there are no intercepts
-        errors = found.effect
+        norms = np.linalg.norm(fitted.coef * fitted.units, axis=1).tolist()
+    effects = unknown if fitted.task_effect is None else fitted.task_effect
+    # Without intercepts there are no errors of effects.
+    sizes = unknown if errors is None or not len(errors.effect) else errors.effect
+    outliers = () if fitted.outlier_tasks is None else fitted.outlier_tasks.tolist()
     rows = zip(
-        np.asarray(model.tasks_).tolist(),
-        _task_weight(model).tolist(),
-        [None if np.isnan(value) else value for value in r2],
-        np.broadcast_to(getattr(model, "intercept_", 0.0), m).tolist(),
+        fitted.labels,
+        _task_weight(fitted).tolist(),
+        [None if np.isnan(value) else value for value in r2.tolist()],
+        fitted.intercept.tolist(),
         norms,
         effects.tolist(),
-        errors.tolist(),
+        sizes.tolist(),
         strict=True,
     )
     tasks = []
@@ -550,30 +540,29 @@ def _tasks(
     return tuple(tasks)
 
 
-def _feature_prior(model: Any, d: int) -> FeaturePriorSummary | None:
-    prior = getattr(model, "feature_prior_", None)
-    if prior is None:
+def _feature_prior(fitted: Fitted) -> FeaturePriorSummary | None:
+    prior, model, scale = fitted.feature_prior, fitted.model, fitted.units
+    if prior is None or model is None or fitted.certificate is None:
         return None
-    scale = np.broadcast_to(_feature_scale(model), d)
-    D, targets = prior.rows_in_units(scale, model.tasks_.tolist())
-    penalised = shared_coef(model) * scale
+    D, targets = prior.rows_in_units(scale, fitted.labels)
+    penalised = fitted.shared_coef * scale
     with np.errstate(over="ignore"):
         misfits = D @ penalised.T - (0.0 if targets is None else targets.values)
         violation = float(np.sum(misfits**2))
-    cost = 0.5 * (_strength(model, "theta") or 0.0) * violation
-    share = cost / model.objective_ if model.objective_ > 0 else 0.0
+    objective, cost = fitted.certificate.objective, 0.5 * model.theta * violation
+    share = cost / objective if objective > 0 else 0.0
     words = str(prior.words)
     return FeaturePriorSummary(int(D.shape[0]), violation, cost, float(share), words)
 
 
-def _task_prior(model: Any) -> str | None:
-    if not hasattr(model, "task_prior"):
+def _task_prior(fitted: Fitted) -> str | None:
+    if fitted.model is None:
         return None
-    prior = task_prior_of(model)
+    prior = fitted.task_prior
     if prior is None:
         return "none"
     # From coarse to fine, where groups are in groups.
-    ratios = [spell_number(ratio) for ratio in getattr(model, "between_", ())]
+    ratios = [spell_number(ratio) for ratio in fitted.between]
     shown = f", coupling between groups {' and '.join(ratios)} of that within"
     return prior.words + (shown if ratios else "")
 
@@ -749,14 +738,3 @@ def plain_labels(tasks: Sequence[Hashable]) -> list[Any]:
     """Task labels as every library of frames takes them."""
     plain = all(isinstance(task, str | int | float | date) for task in tasks)
     return list(tasks) if plain else [str(task) for task in tasks]
-
-
-def feature_names(model: Any) -> tuple[str, ...]:
-    """Names of the features; x0, x1, … where the data had none."""
-    names = getattr(model, "feature_names_in_", None)
-    return name_features(names, model.n_features_in_)
-
-
-def shared_coef(model: Any) -> Array:
-    """Coefficients (m, d) without task-specific components: what priors act on."""
-    return np.asarray(getattr(model, "shared_coef_", model.coef_))

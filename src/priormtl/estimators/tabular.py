@@ -8,6 +8,7 @@ matter.
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
@@ -28,6 +29,7 @@ from priormtl.estimators.cross_validated import (
 )
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
 from priormtl.exceptions import absent_name, unknown_name
+from priormtl.fitted import Fitted
 from priormtl.priors import FeaturePrior, as_feature_prior
 from priormtl.reml import MOST_NUMBERS
 
@@ -131,6 +133,20 @@ def tabular_model(
 class TabularPipeline(Pipeline):
     """Pipeline of :func:`tabular_model`; regressors also predict intervals."""
 
+    @property
+    def fitted_(self) -> Fitted:
+        """What the model learned; summaries, reports, files and plots read it."""
+        return self.steps[-1][1].fitted_
+
+    def name_source(self, data: str, target: str) -> None:
+        """Remember the names of the file and the target column, for reports."""
+        features, last, linear = self.steps[0][1], self.steps[-1][1], linear_part(self)
+        features.design_ = replace(features.design_, target=target)
+        for step in {id(one): one for one in (linear, last)}.values():
+            known = replace(step.fitted_, data_name=data, design=features.design_)
+            step.fitted_ = known
+        linear._adopt(linear.fitted_)
+
     @available_if(lambda self: hasattr(self.steps[-1][1], "predict_interval"))
     def predict_interval(self, X: Any, *, coverage: float = 0.9) -> Array:
         """Predict intervals that contain a given share of new targets.
@@ -152,6 +168,13 @@ class TabularPipeline(Pipeline):
         for _, step in self.steps[:-1]:
             X = step.transform(X)
         return np.asarray(self.steps[-1][1].predict_interval(X, coverage=coverage))
+
+
+def linear_part(model: Any) -> Any:
+    """Linear model of a pipeline, boosting aside; other models are their own."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    stacked = isinstance(last, StackedRegressor | StackedClassifier)
+    return last.model_ if stacked else last
 
 
 # Columns of a table as features.

@@ -18,7 +18,8 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.data import label_categories, place_labels
 from priormtl.exceptions import unknown_names
-from priormtl.priors import TaskPrior, task_prior_of
+from priormtl.fitted import Fitted
+from priormtl.priors import TaskPrior
 from priormtl.priors.tasks import Chain, Groups, Nested
 
 Labels = tuple[Hashable, ...]
@@ -50,15 +51,14 @@ class Averages:
         start, end = self.weights.indptr[k : k + 2]
         return np.asarray(self.weights.indices[start:end], dtype=np.intp)
 
-    def coef(self, model: Any) -> Array:
+    def coef(self, fitted: Fitted) -> Array:
         """Coefficients of each mean (k, d)."""
-        whole = model.coef_
-        part = getattr(model, "shared_coef_", whole) if self.shared_part else whole
+        part = fitted.shared_coef if self.shared_part else fitted.coef
         return np.asarray(self.weights @ part)
 
-    def intercept(self, model: Any) -> Array:
+    def intercept(self, fitted: Fitted) -> Array:
         """Intercept of each mean (k,)."""
-        return np.asarray(self.weights @ model.intercept_)
+        return np.asarray(self.weights @ fitted.intercept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,24 +77,25 @@ class RowTasks:
         return np.concatenate([np.arange(m), first])[self.codes]
 
 
-def place_rows(model: Any, behaviour: str, labels: Any, n: int) -> RowTasks:
+def place_rows(fitted: Fitted, behaviour: str, labels: Any, n: int) -> RowTasks:
     """Find the task of each row, and the averages for unseen ones if wanted."""
-    tasks = tuple(model.tasks_.tolist())
+    tasks = tuple(fitted.labels)
     codes, unseen = place_labels(labels, tasks, n)
     if not unseen:
         return RowTasks(codes, None)
     if behaviour == "error":
         raise unknown_names("task", unseen, tasks, _other_type(unseen, tasks) + CHOICES)
-    prior = task_prior_of(model)
+    prior = fitted.task_prior
     nested = None if prior is None else prior.tree()
     m = len(tasks)
     if nested is not None:
-        between = getattr(model, "between_", nested.between)
+        between = fitted.between or nested.between
         number, weights = replace(nested, between=between).average(unseen, tasks)
     else:
         if behaviour == "shared":
             # Tasks that are no outliers; all of them where all are.
-            outliers = set(getattr(model, "outlier_tasks_", ()))
+            known = fitted.outlier_tasks
+            outliers = set(() if known is None else known.tolist())
             kept = tuple(i for i, task in enumerate(tasks) if task not in outliers)
             members = [kept or tuple(range(m))] * len(unseen)
         else:

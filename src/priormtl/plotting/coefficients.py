@@ -13,8 +13,10 @@ import numpy as np
 from scipy.stats import norm
 
 from priormtl._arrays import Array, Index
-from priormtl.data import from_plain, name_features, pooled_scale
+from priormtl.data import from_plain, pooled_scale
+from priormtl.estimators import read_fitted
 from priormtl.exceptions import suggest, unknown_name
+from priormtl.fitted import Fitted
 from priormtl.plotting.style import (
     LINE_STYLES,
     SIGNED,
@@ -28,7 +30,6 @@ from priormtl.plotting.style import (
     show_missing,
     styled,
 )
-from priormtl.priors import task_prior_of
 from priormtl.tables import count_words
 
 Per = Literal["unit", "deviation"]
@@ -65,32 +66,24 @@ class Learned:
 
 
 def read_model(model: Any, per: Per = "unit") -> Learned:
-    if not hasattr(model, "coef_"):
-        raise TypeError(
-            "model must be a fitted linear model with coef_: got "
-            f"{type(model).__name__}; call fit first."
-        )
-    coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
-    m, d = coef.shape
-    names = getattr(model, "feature_names_in_", None)
-    features = name_features(
-        names if names is not None and len(names) == d else None, d
-    )
-    tasks = tuple(_to_plain(getattr(model, "tasks_", range(m))))
+    """Coefficients of a fitted model, by task in the order of their chain."""
+    return read_learned(read_fitted(model), per)
+
+
+def read_learned(fitted: Fitted, per: Per = "unit") -> Learned:
+    tasks = tuple(_to_plain(fitted.tasks))
     # Tasks are ordered if a chain is the whole task prior; it may list its own order.
-    prior = task_prior_of(model)
-    ties = [] if prior is None else prior.to_plain()
+    ties = [] if fitted.task_prior is None else fitted.task_prior.to_plain()
     ordered = len(ties) == 1 and ties[0]["tie"] == "chain"
     chain = ties[0]["order"] if ordered else None
     labels = tasks if chain is None else from_plain(chain)
-    scale = _scale(model, d, per)
+    scale = _scale(fitted, per)
     outcome = "target"
-    if hasattr(model, "classes_"):
-        logistic = getattr(model, "loss", None) == "logistic"
-        outcome = "log-odds" if logistic else "score"
+    if fitted.is_classifier:
+        outcome = "log-odds" if fitted.loss == "logistic" else "score"
     return Learned(
-        coef.T * scale[:, np.newaxis],
-        features,
+        fitted.coef.T * scale[:, np.newaxis],
+        fitted.names,
         tasks,
         find_places("task", labels, tasks, numbered=False),
         ordered,
@@ -99,21 +92,20 @@ def read_model(model: Any, per: Per = "unit") -> Learned:
     )
 
 
-def _scale(model: Any, d: int, per: Per) -> Array:
+def _scale(fitted: Fitted, per: Per) -> Array:
     """Factor (d,) from coefficients per unit to the wanted ones."""
     if per not in PER:
         near = suggest([per], list(PER))
         raise ValueError(f'per must be "unit" or "deviation": got {per!r}.{near}')
     if per == "unit":
-        return np.ones(d)
-    statistics = getattr(model, "statistics_", None)
-    if statistics is None:
+        return np.ones(fitted.shape[1])
+    if fitted.statistics is None:
         raise ValueError(
             'per="deviation" needs a model with statistics_: got '
-            f'{type(model).__name__} without them. Use per="unit", or standardize the '
+            f'{fitted.estimator} without them. Use per="unit", or standardize the '
             "features before the fit."
         )
-    return pooled_scale(statistics)
+    return pooled_scale(fitted.statistics)
 
 
 def rank_rows(P: Array) -> Index:

@@ -11,11 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from priormtl._arrays import Array, Index
 from priormtl.data import pooled_means, pooled_scale
 from priormtl.design import Design, Expansion
-from priormtl.estimators import read_statements, shared_coef
+from priormtl.estimators import (
+    LinearMultiTask,
+    linear_part,
+    read_fitted,
+    read_statements,
+)
+from priormtl.fitted import Fitted
 from priormtl.plotting.coefficients import Learned, find_places, read_model
 from priormtl.plotting.style import (
     LINE_STYLES,
@@ -153,8 +160,10 @@ def plot_effect(
     >>> plot_effect(model.fit(table, sales), "hour").get_title()
     'Effect of hour'
     """
-    steps = [step for _, step in getattr(model, "steps", [("", model)])]
-    linear = getattr(steps[-1], "model_", steps[-1])
+    steps = [model]
+    if isinstance(model, Pipeline):
+        steps = [step for _, step in model.steps]
+    linear = linear_part(model)
     learned = read_model(linear)
     effect = _read_effect(steps[:-1], linear, learned, column, values)
     shown = learned.find_tasks(tasks)
@@ -233,7 +242,8 @@ def _read_effect(
         made = found.expand(grid)
     places = find_places("feature", list(made), learned.features, numbered=False)
     basis = np.column_stack(list(made.values()))
-    statistics = getattr(linear, "statistics_", None)
+    fitted = read_fitted(linear)
+    statistics = fitted.statistics
     if statistics is not None:
         means = pooled_means(statistics)[places]
     elif categories is not None:
@@ -243,9 +253,9 @@ def _read_effect(
         means = np.column_stack(list(at.values())).mean(axis=0)
     basis = basis - means
     P = np.asarray(learned.P)[places]
-    errors = _read_errors(linear, basis, places)
+    errors = _read_errors(linear, fitted, basis, places)
     own = [j for j, feature in zip(places, made, strict=True) if feature == name]
-    slopes, words = _read_statements(linear, learned, name, own[0] if own else None)
+    slopes, words = _read_statements(fitted, name, own[0] if own else None)
     centre = float(means[list(made).index(name)]) if own else 0.0
     return Effect(
         *(name, grid, basis @ P, errors, ticks, categories, found.is_date),
@@ -253,16 +263,16 @@ def _read_effect(
     )
 
 
-def _read_errors(linear: Any, basis: Array, places: Index) -> Errors:
-    d = np.shape(linear.coef_)[1]
-    scale = np.broadcast_to(getattr(linear, "feature_scale_", 1.0), d)
-    known = Errors(basis, places, np.asarray(scale))
-    with suppress(ValueError, AttributeError, np.linalg.LinAlgError):
-        return replace(known, found=linear._covariances(0.95))
-    folds = [coef for coef, _ in getattr(linear, "_fold_models", None) or ()]
-    calibration = getattr(linear, "calibration_", None)
-    if not folds and calibration is not None:  # files keep deviations from the mean
-        folds = list(calibration.coef)
+def _read_errors(linear: Any, fitted: Fitted, basis: Array, places: Index) -> Errors:
+    known = Errors(basis, places, fitted.units)
+    if isinstance(linear, LinearMultiTask):
+        with suppress(ValueError, np.linalg.LinAlgError):
+            return replace(known, found=linear._covariances(0.95))
+    folds: list[Array] = []
+    if fitted.held_out is not None:
+        folds = [coef for coef, _ in fitted.held_out.models]
+    elif fitted.calibration is not None:  # files keep deviations from the mean
+        folds = list(fitted.calibration.coef)
     if len(folds) < 2:
         return known
     return replace(known, folds=np.stack([basis @ c[:, places].T for c in folds]))
@@ -270,8 +280,9 @@ def _read_errors(linear: Any, basis: Array, places: Index) -> Errors:
 
 def _expand_plain(linear: Any, learned: Learned, column: Any, values: Any) -> Expansion:
     """A feature of a model that was fitted to numbers or to one-hot columns."""
-    names = [str(name) for name in learned.features]
-    design: Design = getattr(linear, "design_", None) or Design.of_names(names)
+    fitted = read_fitted(linear)
+    names = fitted.names
+    design = fitted.design or Design.of_names(names)
     if column in design.text_sources:
         return design.expansion_of(column)
     if column in design.wiggles():
@@ -280,7 +291,7 @@ def _expand_plain(linear: Any, learned: Learned, column: Any, values: Any) -> Ex
             f"{column!r} has wiggles: use make_pipeline(splines, model)."
         )
     [place] = find_places("feature", [column], learned.features)
-    statistics = getattr(linear, "statistics_", None)
+    statistics = fitted.statistics
     if statistics is not None:
         mean = float(pooled_means(statistics)[place])
         reach = DEVIATIONS * float(pooled_scale(statistics)[place])
@@ -296,19 +307,16 @@ def _expand_plain(linear: Any, learned: Learned, column: Any, values: Any) -> Ex
 
 
 def _read_statements(
-    linear: Any, learned: Learned, name: str, place: int | None
+    fitted: Fitted, name: str, place: int | None
 ) -> tuple[Array | None, tuple[str, ...]]:
     """Known slopes (m,) of a column, and other statements about it in words."""
-    prior = getattr(linear, "feature_prior_", None)
-    if prior is None:
-        return None, ()
-    names, slopes, words = list(map(str, learned.features)), None, list[str]()
-    for one in read_statements(linear, shared_coef(linear), names, None):
+    slopes, words = None, list[str]()
+    for one in read_statements(fitted, None):
         if one.feature == name and one.kind in ("sign", "common"):
             words.append(one.statement.removeprefix(name).lstrip(": "))
-    for part in prior.parts:
+    for part in () if fitted.feature_prior is None else fitted.feature_prior.parts:
         if isinstance(part, Near) and place in part.features:
-            known = part.targets(list(learned.tasks)) / np.sqrt(part.weight)
+            known = part.targets(fitted.labels) / np.sqrt(part.weight)
             slopes = known[part.features.index(place)]
     return slopes, tuple(words)
 

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 
 from priormtl._arrays import Array, Index
 from priormtl.data import name_features, unnamed_feature
-from priormtl.estimators import shared_coef
+from priormtl.estimators import read_fitted
 from priormtl.exceptions import suggest
 from priormtl.plotting import style
 from priormtl.plotting.coefficients import read_model
@@ -25,7 +25,6 @@ from priormtl.priors import (
     Near,
     laplacian,
     measure_violations,
-    task_prior_of,
 )
 from priormtl.tables import count_words
 
@@ -195,18 +194,18 @@ def _read_part(part: Any) -> list[Relation]:
 
 
 def _read_fitted(model: Any) -> list[Relation]:
-    learned = read_model(model)
-    prior = getattr(model, "feature_prior_", None)
+    fitted = read_fitted(model)
+    prior, scale = fitted.feature_prior, fitted.units
     if prior is None:
         return []
     # The prior acts on coefficients of the features as scaled in the fit, and not on
     # the task-specific components of outlier tasks.
-    P = (shared_coef(model) * model.feature_scale_).T
-    rows = prior.rows_in_units(model.feature_scale_, model.tasks_.tolist())
+    P = (fitted.shared_coef * scale).T
+    rows = prior.rows_in_units(scale, fitted.labels)
     D = csr_array(prior.matrix(len(P)), copy=True)
     D.eliminate_zeros()
     return [
-        _read_row(D, row, learned.features, float(disagreement))
+        _read_row(D, row, fitted.names, float(disagreement))
         for row, disagreement in enumerate(measure_violations(rows[0], P, rows[1]))
     ]
 
@@ -226,10 +225,10 @@ def _read_row(
 
 def _read_tasks(model: Any) -> list[Relation]:
     """Edges between the tasks of a fitted model; means of tasks are nodes as well."""
-    tasks = read_model(model).tasks
-    prior = task_prior_of(model)
+    fitted, tasks = read_fitted(model), read_model(model).tasks
+    prior = fitted.task_prior
     graph = laplacian(None if prior is None else prior.restrict(tasks), tasks)
-    graph = graph.with_between(getattr(model, "between_", graph.between))
+    graph = graph.with_between(fitted.between or graph.between)
     latent = map(graph.name_latent, range(len(graph.names)))
     names = [*map(str, tasks), *latent]
     return [

@@ -88,7 +88,7 @@ def _answer_search(fitted: FittedModel, search: SearchSummary) -> Finding:
     }
     if search.metric == "mean squared error":
         variance = fitted.summary.target_variance
-        lams = getattr(fitted.model, "lams", ())
+        lams = fitted.model.get_params().get("lams", ())
         if variance:
             share = 1.0 - mean / variance
             numbers["held_out_variance_explained"] = share

@@ -218,15 +218,12 @@ def list_data(scores: Scores | None, source: str | None) -> tuple[tuple[str, str
 
 def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
     """Settings of the model as pairs of a label and a text."""
-    summary, model = fitted.summary, fitted.model
+    summary, learned = fitted.summary, fitted.learned
     facts = [("Model", summary.model)]
-    target = getattr(getattr(model, "design_", None), "target", None)
-    if fitted.pipeline is not None:
-        target = getattr(fitted.pipeline[0], "target_column_", target)
-    if target is not None:
-        facts.append(("Target", spell_label(target)))
-    if (name := getattr(model, "data_name_", None)) is not None:
-        facts.append(("Fitted to", spell_label(name)))
+    if learned.design is not None and learned.design.target is not None:
+        facts.append(("Target", spell_label(learned.design.target)))
+    if learned.data_name is not None:
+        facts.append(("Fitted to", spell_label(learned.data_name)))
     if np.isfinite(summary.weight):
         facts.append(("Rows", f"{summary.weight:,.10g}"))
     facts.append(("Tasks", f"{summary.n_tasks:,}"))
@@ -238,7 +235,7 @@ def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
         facts.append(("Outlier strength", spell(summary.outlier_strength)))
     if summary.penalty is not None:
         facts.append(("Penalty", PENALTIES.get(summary.penalty, str(summary.penalty))))
-    if hasattr(model, "feature_prior_"):
+    if learned.model is not None:
         prior = summary.feature_prior
         words = "none" if prior is None else spell_label(prior.words)
         kinds = {one.kind for one in summary.statements}
@@ -251,11 +248,11 @@ def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
         facts.append(("Task coupling", COUPLINGS[summary.ties]))
     if summary.intercepts is not None:
         facts.append(("Intercepts", INTERCEPTS[summary.intercepts]))
-    if fitted.is_classifier and hasattr(model, "loss"):
+    if fitted.is_classifier and learned.model is not None:
         facts.append(("Loss", summary.loss))
     if fitted.trees_weight is not None:
         share = f"{fitted.trees_weight:.0%} of predictions, beside the linear model"
         facts.append(("Boosted trees", share if fitted.trees_weight else "none"))
-    if hasattr(model, "standardize"):
+    if learned.model is not None:
         facts.append(("Standardised", "yes" if summary.standardized else "no"))
     return tuple(facts)

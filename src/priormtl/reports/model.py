@@ -13,12 +13,20 @@ from typing import Any, Self
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
-from sklearn.pipeline import Pipeline
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
-from priormtl.data import TaskStatistics, find_labels, pooled_scale
-from priormtl.estimators import ModelSummary, code_classes, summarize_model
+from priormtl.data import find_labels, pooled_scale
+from priormtl.estimators import (
+    LinearMultiTask,
+    ModelSummary,
+    TabularPipeline,
+    code_classes,
+    linear_part,
+    read_fitted,
+    summarize_model,
+)
+from priormtl.fitted import Fitted
 from priormtl.metrics import Reliability, task_aucs
 from priormtl.priors import curves_of
 from priormtl.reports.content import spell_label
@@ -35,6 +43,7 @@ class FittedModel:
     """Summary of a model, labels as text, and deviations of its features if known."""
 
     model: Any  # to predict
+    learned: Fitted
     summary: ModelSummary
     features: tuple[str, ...]
     tasks: tuple[str, ...]
@@ -44,42 +53,37 @@ class FittedModel:
     @classmethod
     def read(cls, model: Any, X: Any = None) -> Self:
         """Read a fitted linear model; rows of X may give standard deviations."""
-        if isinstance(model, Pipeline) and hasattr(model[0], "columns_"):
-            linear = getattr(model[-1], "model_", model[-1])
-            return replace(cls.read(linear), pipeline=model)
-        coef = getattr(model, "coef_", None)
-        tasks = getattr(model, "tasks_", None)
-        if coef is None or tasks is None or np.shape(coef)[:1] != np.shape(tasks)[:1]:
-            raise TypeError(
-                "model must be a fitted linear model of priormtl: got "
-                f"{type(model).__name__} without coef_ and tasks_. Call fit first."
-            )
+        if isinstance(model, TabularPipeline):
+            known = cls.read(linear_part(model))
+            return replace(known, learned=model.fitted_, pipeline=model)
+        learned = read_fitted(model)
         summary = _summarize(model)
         return cls(
             model,
+            learned,
             summary,
             tuple(map(spell_label, summary.feature_names)),
             tuple(spell_label(one.task) for one in summary.tasks),
-            _feature_deviations(model, X),
+            _feature_deviations(model, learned, X),
         )
 
     @property
     def trees_weight(self) -> float | None:
         """Share of boosted trees in predictions; None for linear models."""
-        return getattr(self.pipeline and self.pipeline[-1], "trees_weight_", None)
+        if self.pipeline is None or self.pipeline[-1] is self.model:
+            return None
+        return 0.0 if self.learned.trees is None else self.learned.trees.share
 
     @property
     def reliability(self) -> Reliability | None:
         """Predictions of held-out rows beside their targets, if a search kept them."""
-        last = self.model if self.pipeline is None else self.pipeline[-1]
-        return getattr(last, "reliability_", None)
+        return self.learned.reliability
 
     @cached_property
     def curves(self) -> dict[int, list[int]]:
         """Wiggles of each column, by its feature; of periodic ones by the first."""
         place = {name: j for j, name in enumerate(self.summary.feature_names)}
-        prior = getattr(self.model, "feature_prior_", None)
-        groups = curves_of(prior)
+        groups = curves_of(self.learned.feature_prior)
         return {place.get(name, group[0]): group for name, group in groups.items()}
 
     @property
@@ -89,7 +93,7 @@ class FittedModel:
 
     @property
     def is_classifier(self) -> bool:
-        return hasattr(self.model, "classes_")
+        return self.learned.is_classifier
 
     @cached_property
     def shown(self) -> Index:
@@ -145,9 +149,10 @@ class FittedModel:
 
     def _at_deciles(self, column: str, group: list[int]) -> Array | None:
         """Wiggles at inner deciles of their column, centred, over √ their number."""
-        find = getattr(self.pipeline and self.pipeline[0], "expansion_of", None)
-        found = None if find is None else find(column)
-        if found is None or isinstance(found.ticks, tuple) or len(found.ticks) < 4:
+        if self.pipeline is None:
+            return None
+        found = self.pipeline[0].expansion_of(column)
+        if isinstance(found.ticks, tuple) or len(found.ticks) < 4:
             return None
         made = found.expand(np.asarray(found.ticks, dtype=np.float64)[1:-1])
         names = [self.summary.feature_names[j] for j in group]
@@ -175,7 +180,7 @@ class FittedModel:
 
 def _summarize(model: Any) -> ModelSummary:
     """Summary, with intervals where the statistics of the fit are at hand."""
-    if isinstance(model, RegressorMixin) and hasattr(model, "summary"):
+    if isinstance(model, RegressorMixin) and isinstance(model, LinearMultiTask):
         with suppress(ValueError, np.linalg.LinAlgError):  # too large, other penalties
             return model.summary(LEVEL)
     return summarize_model(model)
@@ -194,13 +199,12 @@ def row_norms(rows: Array) -> Array:
     return norms
 
 
-def _feature_deviations(model: Any, X: Any) -> Array | None:
+def _feature_deviations(model: Any, learned: Fitted, X: Any) -> Array | None:
     """Standard deviations of the features, from the fit or else from rows."""
-    statistics = getattr(model, "statistics_", None)
-    if statistics is not None:
-        return pooled_scale(statistics)
-    if getattr(model, "standardize", False) and hasattr(model, "feature_scale_"):
-        return np.asarray(model.feature_scale_, dtype=np.float64)
+    if learned.statistics is not None:
+        return pooled_scale(learned.statistics)
+    if learned.model is not None and learned.model.standardize:
+        return learned.scale
     if X is None:
         return None
     table, _ = model._split_task(X, None)
@@ -232,18 +236,15 @@ class Scores:
 
 
 def score_training(fitted: FittedModel) -> Scores | None:
-    model = fitted.model
+    learned = fitted.learned
     if fitted.is_classifier:
         return None
-    statistics: TaskStatistics | None = getattr(model, "statistics_", None)
+    statistics, rows, r2 = learned.statistics, learned.task_weight, learned.task_r2
     if statistics is None:
-        scores = getattr(model, "task_r2_", None)
-        rows = getattr(model, "task_weight_", None)
-        if scores is None or rows is None:
+        if r2 is None or rows is None:
             return None
-        rows, scores = np.asarray(rows), np.asarray(scores)
-        return Scores("R²", TRAINING_ROWS, rows, scores, float("nan"))
-    intercept = np.asarray(model.intercept_)[np.newaxis]
+        return Scores("R²", TRAINING_ROWS, rows, r2, float("nan"))
+    intercept = learned.intercept[np.newaxis]
     errors = validation_errors(statistics, fitted.coef[np.newaxis], intercept)[0]
     weight = statistics.weight
     centre = weight @ statistics.y_mean / weight.sum()
@@ -292,7 +293,7 @@ def score_rows(fitted: FittedModel, X: Any, y: Any, task: Any) -> Scores:
         one = np.zeros(len(code), dtype=np.intp)
         [pooled] = task_aucs(scores, positive, one, np.ones(len(positive)), 1)
         found = replace(found, pooled=None if np.isnan(pooled) else float(pooled))
-        if not getattr(model, "_uses_logistic", False):
+        if fitted.learned.loss != "logistic":
             return found
         return replace(found, reliability=Reliability.of_scores(scores, target))
     centre = _ratio(np.bincount(code, target, m), rows)

@@ -12,7 +12,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.audits import describe_rows
-from priormtl.estimators import SearchSummary, shared_coef
+from priormtl.estimators import SearchSummary
 from priormtl.metrics import Reliability
 from priormtl.priors import Targets, measure_violations
 from priormtl.reports.content import Block, Column, Table, spell_label
@@ -234,16 +234,16 @@ def relation_table(fitted: FittedModel, audit: Any) -> Table | None:
             "disagreement first."
         )
         return Table("relations", title, (*texts, *numbers), note)
-    prior = getattr(fitted.model, "feature_prior_", None)
+    prior = fitted.learned.feature_prior
     if prior is None:
         return None
     d = len(fitted.features)
     # The prior acts on the shared coefficients, per deviation if features were scaled.
-    P, scale = shared_coef(fitted.model).T, np.ones(d)
+    P, scale = fitted.learned.shared_coef.T, np.ones(d)
     if fitted.summary.standardized and fitted.scale is not None:
         scale = fitted.scale
         P = P * scale[:, np.newaxis]
-    tasks = fitted.model.tasks_.tolist()
+    tasks = fitted.learned.labels
     D, targets = prior.rows_in_units(scale, tasks)
     if not D.shape[0]:
         return None
@@ -254,7 +254,8 @@ def relation_table(fitted: FittedModel, audit: Any) -> Table | None:
     P = np.ascontiguousarray(P) / (largest if largest > 0 else 1.0)
     violation, squares = np.zeros(D.shape[0]), np.zeros(D.shape[0])
     for start in range(0, D.shape[0], CHUNK):
-        some, part, C = slice(start, start + CHUNK), None, 0.0
+        some, part = slice(start, start + CHUNK), None
+        C: Any = 0.0
         if targets is not None:
             C = targets.values[some] / (largest or 1.0)
             part = Targets(C, targets.given[some])

@@ -18,6 +18,7 @@ from priormtl.selection.folds import (
 )
 from priormtl.selection.held_out import (
     Calibration,
+    FoldModel,
     HeldOut,
     Residuals,
     Spread,
@@ -70,5 +71,4 @@ from priormtl.selection.search import (
     results_table,
     run_jobs,
     search,
-    search_attributes,
 )

@@ -69,10 +69,13 @@ LEAST_SCALE = 1e-3  # of a task, relative to the common one
 class HeldOut(NamedTuple):
     """Predictions of rows by models that were not fitted to them, and these models."""
 
-    prediction: Array  # (n,) scores; NaN for rows that were never held out
-    folds: Index  # (n,) fold in which each row was held out, or −1
+    # (n,) scores, NaN for rows that were never held out; None without rows
+    prediction: Array | None
+    folds: Index | None  # (n,) fold in which each row was held out, or −1
     models: Sequence[FoldModel]  # one per fold
-    variances: Array  # (folds, m) of their predictions, over that of the noise
+    # (folds, m) of their predictions, over that of the noise; none for classes
+    variances: Array
+    final_variances: Any = 0.0  # (m,) of those of the final model
 
 
 class Residuals(NamedTuple):
@@ -103,7 +106,7 @@ class Calibration(NamedTuple):
     def of(
         cls,
         rows: Residuals,
-        models: list[FoldModel] | None,
+        models: Sequence[FoldModel] | None,
         n_tasks: int,
         n_folds: int,
         variances: Any = 0.0,
@@ -362,7 +365,7 @@ def check_coverage(coverage: Any, name: str = "coverage") -> float:
 
 
 def score_folds(
-    X: Matrix, codes: Index | None, models: list[FoldModel]
+    X: Matrix, codes: Index | None, models: Sequence[FoldModel]
 ) -> tuple[Array, Array]:
     """Predictions of fold models for known tasks, and for tasks that are not seen.
 

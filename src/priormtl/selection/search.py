@@ -41,7 +41,6 @@ __all__ = [
     "results_table",
     "run_jobs",
     "search",
-    "search_attributes",
     "standard_error",
 ]
 
@@ -159,24 +158,6 @@ class SearchResult:
             del named["structure"]
             params.append({**named, **self.structures[candidate.structure].settings})
         return results_table(params, self.scores, self.fit_seconds, self.score_seconds)
-
-
-def search_attributes(result: Any, best: int) -> dict[str, Any]:
-    """Attributes of an estimator after a search, with or without outlier tasks."""
-    table, chosen = result.table(), result.candidates()[best]
-    found = {
-        "epsilon_": chosen.epsilon,
-        "lam_": chosen.lam,
-        "theta_": chosen.theta,
-        "best_index_": best,
-        "best_score_": float(table["mean_test_score"][best]),
-        "n_splits_": result.scores.shape[1],
-        "cv_results_": table,
-        "_result": result.without_data(),
-    }
-    if hasattr(chosen, "outlier_strength"):
-        found["outlier_strength_"] = chosen.outlier_strength
-    return found
 
 
 def results_table(

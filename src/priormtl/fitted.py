@@ -1,0 +1,487 @@
+"""Fitted: what a fit learned, as one value.
+
+Estimators read data, pose a model, solve it and keep a ``Fitted`` as ``fitted_``; their
+other fitted attributes are views of it (``VIEWS``). Summaries, reports, plots, audits,
+model files and exports read the same value. ``to_arrays`` and ``from_arrays`` turn it
+into arrays and back, without the statistics and the rows of the fit.
+"""
+
+import json
+import re
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from priormtl._arrays import Array
+from priormtl.data import TaskStatistics, from_plain, name_features, to_plain
+from priormtl.design import Design
+from priormtl.metrics import Reliability
+from priormtl.model import Deviations, Model
+from priormtl.priors import FeaturePrior, TaskPrior
+from priormtl.selection import (
+    Calibration,
+    Grid,
+    HeldOut,
+    OutlierCandidate,
+    OutlierResult,
+    SearchResult,
+    Structure,
+)
+from priormtl.trees import Boosted, Trees
+from priormtl.uncertainty import StandardErrors
+
+__all__ = ["VIEWS", "Certificate", "Deviations", "Fitted", "Outliers", "Search"]
+
+PLAIN_DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[48]|U[0-9]{1,6})")
+STRENGTHS = ("lams", "thetas", "epsilons")
+SCORED = ("scores", "fit_seconds", "score_seconds")
+
+
+class Certificate(NamedTuple):
+    """How near the optimum a fit is, proved by duality."""
+
+    objective: float
+    gap: float  # the optimum is lower by this, at most
+    n_iter: int
+
+
+class Outliers(NamedTuple):
+    """Coefficients without task-specific components, and their threshold."""
+
+    shared_coef: Array  # (m, d)
+    own_coef: Array  # (m, d)
+    strength: float
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """Scores of all candidates of a search, and the chosen one."""
+
+    result: SearchResult | OutlierResult  # without data
+    best: int
+    scoring: str  # as scikit-learn names it; "score" for functions
+    rule: str  # "best" or "1se"
+    structure: Mapping[str, Any]  # as chosen or given
+
+    @property
+    def n_splits(self) -> int:
+        """Number of splits."""
+        return int(self.result.scores.shape[1])
+
+    @cached_property
+    def table(self) -> dict[str, Any]:
+        """Results under the names that GridSearchCV gives them."""
+        return self.result.table()
+
+    @property
+    def candidate(self) -> Any:
+        """The chosen candidate."""
+        return self.result.candidates()[self.best]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a fit learned. Values that a model does not have are None."""
+
+    estimator: str  # name of its class
+    model: Model | None  # what was fitted, at its strengths; None for compared methods
+    tasks: np.ndarray  # (m,) labels
+    coef: Array  # (m, d) in the units of X
+    intercept: Array  # (m,)
+    certificate: Certificate | None = None
+    design: Design | None = None
+    feature_prior: FeaturePrior | None = None  # resolved, with estimated strengths
+    tie_weights: Array | None = None  # (d,)
+    intercept_strength: float | None = None
+    between: tuple[float, ...] = ()  # coupling of groups of nested tasks
+    scale: Array | None = None  # (d,) what features were divided by
+    task_weight: Array | None = None  # (m,)
+    task_effect: Array | None = None  # (m,)
+    task_r2: Array | None = None  # (m,) on training rows
+    target_variance: float | None = None
+    deviations: Deviations | None = None
+    classes: np.ndarray | None = None  # (m, 2)
+    outliers: Outliers | None = None
+    errors: StandardErrors | None = None
+    search: Search | None = None
+    calibration: Calibration | None = None
+    reliability: Reliability | None = None
+    trees: Boosted | None = None  # mixed into predictions
+    targets_are_columns: bool = False
+    library: str | None = None  # of the data frame that was fitted
+    data_name: str | None = None  # of the file that was fitted
+    # What stays in memory.
+    statistics: TaskStatistics | None = None
+    held_out: HeldOut | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Tasks and features."""
+        return int(self.coef.shape[0]), int(self.coef.shape[1])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of features; x0, x1, … where the data had none."""
+        return name_features(self.design, self.shape[1])
+
+    @property
+    def labels(self) -> list[Hashable]:
+        """Labels of the tasks."""
+        return self.tasks.tolist()
+
+    @property
+    def shared_coef(self) -> Array:
+        """Coefficients (m, d) without task-specific components: what priors act on."""
+        return self.coef if self.outliers is None else self.outliers.shared_coef
+
+    @property
+    def outlier_tasks(self) -> np.ndarray | None:
+        """Tasks with a component of their own; None where they were not looked for."""
+        if self.outliers is None:
+            return None
+        return self.tasks[self.outliers.own_coef.any(axis=1)]
+
+    @property
+    def task_prior(self) -> TaskPrior | None:
+        """Task prior of the fit, as given or chosen."""
+        return None if self.model is None else self.model.task_prior
+
+    @property
+    def loss(self) -> str:
+        """Loss of the model."""
+        return "squared" if self.model is None else self.model.loss
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether targets are classes."""
+        return self.classes is not None
+
+    @property
+    def units(self) -> Array:
+        """What features were divided by before the penalty saw them (d,)."""
+        return np.ones(self.shape[1]) if self.scale is None else self.scale
+
+    # Arrays.
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Arrays that say all but the statistics and rows of the fit."""
+        arrays: dict[str, np.ndarray] = {}
+        plain: dict[str, Any] = {
+            "model": None if self.model is None else _model_to_plain(self.model),
+            "tasks": to_plain(self.labels),
+            "design": None if self.design is None else self.design.to_plain(),
+            "prior": self.feature_prior and self.feature_prior.to_plain(),
+            "between": list(self.between),
+        } | {name: self.__dict__[name] for name in PLAIN}
+        for name in ARRAYS:
+            if self.__dict__[name] is not None:
+                arrays[name] = self.__dict__[name]
+        for name in PARTS:
+            part = self.__dict__[name]
+            if part is not None:
+                own = part._asdict()
+                held: dict[str, np.ndarray] = {
+                    k: v for k, v in own.items() if isinstance(v, np.ndarray)
+                }
+                plain[name] = {k: v for k, v in own.items() if k not in held}
+                arrays |= {f"{name}.{key}": array for key, array in held.items()}
+        if self.classes is not None:
+            labels = to_plain(self.classes.ravel().tolist())
+            plain["classes"] = [labels, self.classes.dtype.str]
+        if self.search is not None:
+            plain["search"] = _search_to_plain(self.search, arrays)
+        if self.trees is not None:
+            bases = [one.base for one in self.trees.folds]
+            plain["trees"] = {"share": self.trees.share, "bases": bases}
+            for k, one in enumerate(self.trees.folds):
+                own = one._asdict()
+                for name in Trees._fields[1:]:
+                    arrays[f"trees.{name}.{k}"] = own[name]
+        text = json.dumps(plain, ensure_ascii=False).encode()
+        return arrays | {"plain": np.frombuffer(text, np.uint8)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Inverse of ``to_arrays``; fails where parts do not fit together."""
+        plain, names = json.loads(bytes(arrays["plain"])), Trees._fields[1:]
+        given = {name: plain[name] for name in PLAIN}
+        given |= {name: arrays[name] for name in ARRAYS if name in arrays}
+        labels = from_plain(plain["tasks"])
+        for name, kind in PARTS.items():
+            if plain.get(name) is not None:
+                own = {
+                    key.partition(".")[2]: value
+                    for key, value in arrays.items()
+                    if key.startswith(f"{name}.")
+                }
+                given[name] = kind(**plain[name], **own)
+        prior, design = plain["prior"], plain["design"]
+        if plain.get("classes") is not None:
+            given["classes"] = _read_classes(plain["classes"], len(labels))
+        if plain.get("search") is not None:
+            given["search"] = _search_from_plain(plain["search"], arrays)
+        if plain.get("trees") is not None:
+            given["trees"] = Boosted(
+                float(plain["trees"]["share"]),
+                tuple(
+                    Trees(float(base), *(arrays[f"trees.{n}.{k}"] for n in names))
+                    for k, base in enumerate(plain["trees"]["bases"])
+                ),
+            )
+        fitted = cls(
+            model=None if plain["model"] is None else _model_from_plain(plain["model"]),
+            tasks=task_array(tuple(labels)),
+            design=None if design is None else Design.from_plain(design),
+            feature_prior=None if prior is None else FeaturePrior.from_plain(prior),
+            between=tuple(map(float, plain["between"])),
+            **given,
+        )
+        fitted.check()
+        return fitted
+
+    def check(self) -> None:
+        """Fail if arrays, which may come from a damaged file, do not fit together."""
+        _demand(self.coef.ndim == 2, "shape of coefficients")
+        m, d = self.shape
+        shapes: dict[str, tuple[int, ...]] = {
+            "coef": (m, d),
+            "intercept": (m,),
+            "tie_weights": (d,),
+            "scale": (d,),
+            "task_weight": (m,),
+            "task_effect": (m,),
+            "task_r2": (m,),
+        }
+        _demand(len(self.tasks) == m, "number of tasks")
+        _demand(self.design is None or len(self.design) == d, "number of features")
+        for name, shape in shapes.items():
+            array = self.__dict__[name]
+            if array is not None:
+                _demand(array.shape == shape, f"shape of {name}")
+                _demand(array.dtype == np.float64, f"type of {name}")
+        for name in ("coef", "intercept", "scale"):
+            array = self.__dict__[name]
+            finite = array is None or bool(np.all(np.isfinite(array)))
+            _demand(finite, f"numbers in {name}")
+        ties = self.tie_weights
+        _demand(ties is None or bool(np.all(ties >= 0)), "ties")
+        if self.deviations is not None:
+            _demand(self.deviations.task.shape == (d,), "standard deviations")
+        if self.outliers is not None:
+            parts = self.outliers.shared_coef, self.outliers.own_coef
+            _demand(all(p.shape == (m, d) for p in parts), "parts of coefficients")
+            _demand(all(p.dtype == np.float64 for p in parts), "type of coefficients")
+        if self.errors is not None:
+            _demand(self.errors.fits(m, d), "standard errors")
+        if self.calibration is not None:
+            _demand(self.calibration.fits(m, d), "intervals")
+        if self.trees is not None:
+            _demand(0.0 <= self.trees.share <= 1.0, "share of trees")
+            _demand(all(one.fits(d) for one in self.trees.folds), "trees")
+        if self.reliability is not None:
+            *rows, loss = self.reliability
+            alike = len({part.shape for part in rows}) == 1 and rows[0].ndim == 1
+            alike &= all(part.dtype == np.float64 for part in self.reliability)
+            _demand(alike and loss.shape == (1,), "reliability")
+
+
+# Parts of a Fitted, by how they are stored.
+PLAIN = (
+    "estimator",
+    "intercept_strength",
+    "target_variance",
+    "targets_are_columns",
+    "library",
+    "data_name",
+)
+ARRAYS = (
+    "coef",
+    "intercept",
+    "tie_weights",
+    "scale",
+    "task_weight",
+    "task_effect",
+    "task_r2",
+)
+PARTS: dict[str, Any] = {
+    "certificate": Certificate,
+    "deviations": Deviations,
+    "outliers": Outliers,
+    "errors": StandardErrors,
+    "calibration": Calibration,
+    "reliability": Reliability,
+}
+
+# Fitted attributes of estimators.
+VIEWS: dict[str, Callable[[Fitted], Any]] = {
+    "coef_": lambda f: f.coef,
+    "intercept_": lambda f: f.intercept,
+    "tasks_": lambda f: f.tasks,
+    "objective_": lambda f: f.certificate and f.certificate.objective,
+    "dual_gap_": lambda f: f.certificate and f.certificate.gap,
+    "n_iter_": lambda f: f.certificate and f.certificate.n_iter,
+    "tie_weights_": lambda f: f.tie_weights,
+    "intercept_strength_": lambda f: f.intercept_strength,
+    "between_": lambda f: f.between or None,
+    "feature_scale_": lambda f: f.scale,
+    "task_weight_": lambda f: f.task_weight,
+    "task_effect_": lambda f: f.task_effect,
+    "task_r2_": lambda f: f.task_r2,
+    "task_sd_": lambda f: f.deviations and f.deviations.task,
+    "intercept_sd_": lambda f: f.deviations and f.deviations.intercept,
+    "noise_sd_": lambda f: f.deviations and f.deviations.noise,
+    "shared_coef_": lambda f: f.outliers and f.outliers.shared_coef,
+    "own_coef_": lambda f: f.outliers and f.outliers.own_coef,
+    "outlier_tasks_": lambda f: f.outlier_tasks,
+    "outlier_strength_": lambda f: f.outliers and f.outliers.strength,
+    "calibration_": lambda f: f.calibration,
+    "reliability_": lambda f: f.reliability,
+    "statistics_": lambda f: f.statistics,
+    "held_out_": lambda f: f.held_out and f.held_out.prediction,
+    "folds_": lambda f: f.held_out and f.held_out.folds,
+    "feature_prior_": lambda f: f.feature_prior,
+    "lam_": lambda f: f.search and f.search.candidate.lam,
+    "theta_": lambda f: f.search and f.search.candidate.theta,
+    "epsilon_": lambda f: f.search and f.search.candidate.epsilon,
+    "structure_": lambda f: f.search and dict(f.search.structure),
+    "best_index_": lambda f: f.search and f.search.best,
+    "n_splits_": lambda f: f.search and f.search.n_splits,
+    "cv_results_": lambda f: f.search and f.search.table,
+    "best_score_": lambda f: f.search
+    and float(f.search.table["mean_test_score"][f.search.best]),
+    "data_name_": lambda f: f.data_name,
+}
+
+
+def task_array(tasks: tuple[Any, ...]) -> np.ndarray:
+    """Task labels as a 1-D array, also where they are tuples."""
+    if any(isinstance(task, tuple) for task in tasks):
+        array = np.empty(len(tasks), dtype=object)
+        array[:] = tasks
+        return array
+    return np.array(tasks)
+
+
+def _demand(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"wrong {what}")
+
+
+def _model_to_plain(model: Model) -> dict[str, Any]:
+    plain = dict(model.__dict__)
+    for name in ("feature_prior", "task_prior"):
+        if plain[name] is not None:
+            plain[name] = plain[name].to_plain()
+    for name in ("feature_weights", "ties"):
+        if plain[name] is not None and not isinstance(plain[name], str):
+            plain[name] = np.asarray(plain[name], dtype=np.float64).tolist()
+    plain["device"] = None if plain["device"] is None else str(plain["device"])
+    for name in ("left_out", "common"):
+        plain[name] = [int(j) for j in plain[name]]
+    return plain
+
+
+def _model_from_plain(plain: Mapping[str, Any]) -> Model:
+    known = dict(plain)
+    if known["feature_prior"] is not None:
+        known["feature_prior"] = FeaturePrior.from_plain(known["feature_prior"])
+    if known["task_prior"] is not None:
+        known["task_prior"] = TaskPrior.from_plain(known["task_prior"])
+    for name in ("feature_weights", "ties"):
+        if known[name] is not None and not isinstance(known[name], str):
+            known[name] = np.array(known[name], dtype=np.float64)
+    for name in ("left_out", "common"):
+        known[name] = tuple(known[name])
+    return Model(**known | {"device": None})
+
+
+def _search_to_plain(search: Search, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    result = search.result
+    for k, structure in enumerate(result.structures):
+        for name, values in structure.grid._asdict().items():
+            arrays[f"search.{name}.{k}"] = values
+    for name in SCORED:
+        arrays[f"search.{name}"] = np.asarray(result.__getattribute__(name))
+    if isinstance(result, OutlierResult):
+        arrays["search.outliers"] = np.array(result.extra).reshape(-1, 4)
+    return {
+        "best": search.best,
+        "scoring": search.scoring,
+        "rule": search.rule,
+        "structure": _plain_structure(search.structure),
+        "tried": [_plain_structure(one.settings) for one in result.structures],
+        "place": result.structure if isinstance(result, OutlierResult) else 0,
+    }
+
+
+def _search_from_plain(plain: Any, arrays: Mapping[str, np.ndarray]) -> Search:
+    structures, n = list[Structure](), 0
+    for k, settings in enumerate(plain["tried"]):
+        grid = Grid(*(arrays[f"search.{name}.{k}"] for name in Grid._fields))
+        _demand(all(values.ndim == 1 for values in grid), "strengths")
+        structures.append(Structure(None, grid, (), _read_structure(settings)))
+        n += prod(len(values) for values in grid)
+    scored = [arrays[f"search.{name}"] for name in SCORED]
+    extra = arrays.get("search.outliers")
+    shape = n + (0 if extra is None else len(extra)), scored[0].shape[1]
+    _demand(all(part.shape == shape for part in scored), "shape of scores")
+    result: SearchResult | OutlierResult
+    scores, fit_seconds, score_seconds = (part[:n] for part in scored)
+    result = SearchResult(structures, scores, fit_seconds, score_seconds)
+    if extra is not None:
+        candidates = [OutlierCandidate(*row) for row in extra.tolist()]
+        outcomes = np.stack([part[n:] for part in scored])
+        place = int(plain["place"])
+        _demand(0 <= place < len(structures), "structure")
+        result = OutlierResult(result, candidates, outcomes, structure=place)
+    best = int(plain["best"])
+    _demand(0 <= best < shape[0], "index of the best candidate")
+    return Search(
+        result,
+        best,
+        str(plain["scoring"]),
+        str(plain["rule"]),
+        _read_structure(plain["structure"]),
+    )
+
+
+def _plain_structure(structure: Mapping[str, Any]) -> dict[str, Any]:
+    """Choices as JSON: priors and arrays are lists in an object."""
+    plain = dict[str, Any]()
+    for name, value in structure.items():
+        if isinstance(value, TaskPrior):
+            plain[name] = {"prior": value.to_plain()}
+        elif isinstance(value, np.ndarray | list):
+            plain[name] = {"array": np.asarray(value, dtype=np.float64).tolist()}
+        else:
+            plain[name] = list(value) if isinstance(value, tuple) else value
+    return plain
+
+
+def _read_structure(plain: Mapping[str, Any]) -> dict[str, Any]:
+    names = {"task_prior", "ties", "fit_intercept", "smooth", "slopes", "between"}
+    _demand(set(plain) <= names, "structure")
+    known = dict[str, Any]()
+    for name, value in plain.items():
+        if isinstance(value, dict) and "prior" in value:
+            known[name] = TaskPrior.from_plain(value["prior"])
+        elif isinstance(value, dict):
+            known[name] = np.array(value["array"], dtype=np.float64)
+        else:
+            known[name] = tuple(value) if isinstance(value, list) else value
+    return known
+
+
+def _read_classes(plain: Any, m: int) -> np.ndarray:
+    labels, dtype = plain
+    known = from_plain(labels)
+    if dtype == "|O":
+        table = np.empty(len(known), dtype=object)
+        table[:] = known
+        return table.reshape(m, 2)
+    _demand(PLAIN_DTYPE.fullmatch(dtype) is not None, "type of classes")
+    return np.array(known).astype(dtype).reshape(m, 2)
