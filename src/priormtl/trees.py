@@ -30,13 +30,14 @@ class Trees(NamedTuple):
     @classmethod
     def mix(cls, parts: Sequence[Self], shares: Iterable[float]) -> Self:
         """Sum of several sums of trees, times their shares."""
-        starts = np.cumsum([0, *(len(one.feature) for one in parts)]).tolist()
-        base, arrays = 0.0, []
-        for one, share, start in zip(parts, shares, starts, strict=False):
-            base += share * one.base
-            number = np.where(one.feature < 0, share, 1.0) * one.number
-            roots, right = one.roots + start, one.right + start
-            arrays.append((roots, one.feature, number, one.missing_left, right))
+        base, start, arrays = 0.0, 0, []
+        for one, share in zip(parts, shares, strict=True):
+            if share > 0.0:
+                number = np.where(one.feature < 0, share, 1.0) * one.number
+                roots, right = one.roots + start, one.right + start
+                arrays.append((roots, one.feature, number, one.missing_left, right))
+                base += share * one.base
+                start += len(one.feature)
         return cls(base, *map(np.concatenate, zip(*arrays, strict=True)))
 
     def predict(self, X: Array) -> Array:

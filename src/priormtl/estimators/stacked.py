@@ -41,9 +41,15 @@ class Booster(NamedTuple):
     max_bins: int
 
 
+# Chosen on random splits of eleven of the fifteen tables of ``benchmarks.workloads.
+# tables``, none of them a reported one: both sizes have 0.986 of the error of the first
+# alone with four fifths of the rows, 0.988 with one fifth, and never more. 300 trees of
+# 24 leaves come to the same, and so do, in twice the time, 800 of 12 at a rate of 0.05.
 SIZES = Booster(200, 6, 0.05, 255), Booster(400, 12, 0.1, 63)
-LEAST_GAIN = 0.5  # of a smaller size, in standard errors, for the next to be tried
-LEAST_SHARE = 1e-3  # smaller ones are none
+# Gain of smaller trees, in standard errors, from which larger ones are tried. On the
+# same tables those helped from 0.6 on (storms), and never below.
+LEAST_GAIN = 0.5
+LEAST_SHARE = 1e-3  # of a size; below, it is left out
 
 
 def grow(
