@@ -296,10 +296,10 @@ class StackedRegressor(RegressorMixin, _Stacked):
             shared[k] += w * (trees.predict(nobody) - shared[k])
         m = len(model.tasks_)
         table = Table(features, y, codes, tuple(model.tasks_), weight, None)
-        variances = np.stack(model._fold_variances)
+        variances = (1.0 - w) ** 2 * np.stack(model._fold_variances)
         rows = hold_out(table, codes, model.folds_, own, shared, variances)
         # Deviations of the linear models are kept with these.
-        parts = None, m, len(self.trees_), model._task_variances
+        parts = None, m, len(self.trees_), (1.0 - w) ** 2 * model._task_variances
         found = Calibration.of(rows, *parts)
         self.calibration_ = found._replace(
             coef=model.calibration_.coef[:0], intercept=model.calibration_.intercept[:0]
