@@ -545,7 +545,10 @@ def _restore_pipeline(
             continue
         curve, curves = plain.pop("curve", None), None
         if curve is not None:
-            rotation, knots = arrays[f"rotation_{number}"], arrays.get(f"knots_{number}")
+            rotation, knots = (
+                arrays[f"rotation_{number}"],
+                arrays.get(f"knots_{number}"),
+            )
             low, width = map(float, curve)
             curves = Curves(low, width, knots, rotation)
             curves.check()

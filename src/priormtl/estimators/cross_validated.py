@@ -285,7 +285,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         if alone <= FEW_ALONE * int(counts.sum()):
             return False
         if by_rows:  # ties must outweigh faint rows, but not all others
-            return self.ties == "adaptive"
+            return isinstance(self.ties, str) and self.ties == "adaptive"
         return len(counts) * table.X.shape[1] ** 2 <= MOST_NUMBERS
 
     def _check_training(self, train: TaskData, number: int) -> None:
