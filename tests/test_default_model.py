@@ -10,11 +10,14 @@ from priormtl import (
     MultiTaskRegressorCV,
     load,
     save,
+    tabular,
     tabular_model,
 )
 from priormtl.archive import read_archive, write_archive
 from priormtl.cli.main import in_options
 from priormtl.exceptions import ModelFileError
+from priormtl.reml import ties
+from priormtl.reports import report
 
 
 def grouped(n=120, m=12, seed=0):
@@ -96,7 +99,7 @@ def test_crossed_columns_are_no_nested_tasks():
     table = pd.DataFrame({"state": np.arange(120) % 12, "year": np.arange(120) // 12})
     table["x"], y = rng.normal(size=120), rng.normal(size=120)
     model = tabular_model("regressor", task=["state", "year"], trees="none")
-    with pytest.raises(ValueError, match="'state' and 'year' are crossed.*'state'"):
+    with pytest.raises(ValueError, match="'state' and 'year' are crossed"):
         model.fit(table, y)
     # Labels may start anew in each group.
     table["year"] = np.arange(120) // 12 % 3
@@ -104,9 +107,6 @@ def test_crossed_columns_are_no_nested_tasks():
 
 
 def test_a_wide_table_gets_common_effects_and_a_sentence(monkeypatch):
-    from priormtl import tabular
-    from priormtl.reml import ties
-
     monkeypatch.setattr(ties, "MOST_NUMBERS", 12 * 30)
     monkeypatch.setattr(tabular, "MOST_NUMBERS", 12 * 30)
     table, y = grouped()
@@ -135,14 +135,12 @@ def test_integers_that_are_identifiers_are_no_chain():
 
 
 def test_many_categories_are_folded(monkeypatch):
-    from priormtl import tabular
-
     monkeypatch.setattr(tabular, "MOST_CATEGORIES", 3)
     monkeypatch.setattr(tabular, "MOST_INDICATORS", 100)
     table, y = grouped()
     table["item"] = [f"i{k}" for k in np.arange(len(y)) % 20 % 11]
     model = tabular_model("regressor", task="t", trees="none")
-    with pytest.warns(UserWarning, match="11 categories.*3 most frequent"):
+    with pytest.warns(UserWarning, match="the 3 most frequent"):
         model.fit(table, y)
     names = model[0].get_feature_names_out()
     assert sum(name.startswith("item=") for name in names) == 3
@@ -191,8 +189,6 @@ def test_files_that_were_changed_and_sealed_again_are_refused(tmp_path, change, 
 
 
 def test_reports_score_rows_of_new_tasks(tmp_path):
-    from priormtl.reports import report
-
     table, y = grouped()
     model = tabular_model("regressor", task="t", trees="none").fit(table, y)
     new = table.assign(t=np.where(np.arange(len(y)) < 10, "new", table["t"]))

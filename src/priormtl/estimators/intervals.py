@@ -28,8 +28,8 @@ without i.
 **Small tasks.** Before all that, residuals are divided by what the model says: with
 posterior variances v σ² of predictions, (1 + v)^(1/2) for v of the task in the model of
 the fold; the scale of a task has the v of the final model. So a task of three rows has
-wider intervals than one of two hundred, whose residuals are most of all. Where residuals
-contradict, smaller shares of v are used, down to none.
+wider intervals than one of two hundred, whose residuals are most of all. Where
+residuals contradict, smaller shares of v are used, down to none.
 
 Tasks that were not seen get quantiles of leave-one-task-out residuals: those of the
 mean of the other tasks in the model of the fold.
