@@ -19,7 +19,7 @@ from priormtl import (
 )
 from priormtl.baselines import DMTL, MKMTL, MMTFL, RMTL
 from priormtl.datasets import make_related_tasks
-from priormtl.stacking import Booster, Trees
+from priormtl.estimators.stacked import Booster, grow
 
 m, n, d = 4, 12, 5
 X, y, task = make_related_tasks(m, d, n, random_state=0)[:3]
@@ -86,7 +86,7 @@ def fits():
         scores = model.predict if kind == "regressor" else model.predict_proba
         yield kind, scores(table)
     small = Booster(max_iter=5, max_leaf_nodes=4, learning_rate=0.5, max_bins=9)
-    yield "trees", Trees.fit(small, X, y, None, classify=False).predict(X)
+    yield "trees", grow(small, X, y, None, classify=False).predict(X)
 
 
 if __name__ == "__main__":

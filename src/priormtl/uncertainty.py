@@ -217,8 +217,8 @@ def covariances(
 def prediction_variances(posed: Posed, coef: Array) -> Array:
     """Variance of the prediction of each task (m,) over that of the noise of a row.
 
-    It is that of coefficients (d, m) given the data, averaged over the features of all
-    rows of all tasks. Zeros where it would take too long to compute.
+    It is that of coefficients (d, m) given the data, averaged over rows like those of
+    the task. Zeros where it would take too long to compute.
     """
     m, fit = coef.shape[1], posed.problem.fit
     k = int(coef.any(axis=1).sum()) + 1
@@ -230,10 +230,20 @@ def prediction_variances(posed: Posed, coef: Array) -> Array:
         found = Inverse.of(posed, coef, MOST_NUMBERS)
     except (ValueError, np.linalg.LinAlgError):
         return np.zeros(m)
-    gram, weight = found.gram, found.fit.moments.weight
-    # Sums of Gram matrices over tasks are about the pooled means of the features.
-    pooled = gram.sum(axis=0) / weight.sum() * posed.model.weight_unit
-    variances = np.einsum("ijk,kj->i", found.blocks, pooled)
+    moments, unit = found.fit.moments, posed.model.weight_unit
+    weight = moments.weight
+    share = weight / weight.sum()
+    means = moments.x_mean
+    if not found.fit.intercepts.are_fixed:  # then blocks are about the pooled means
+        apart = np.where(weight[:, np.newaxis] > 0, means - share @ means, 0.0)
+        means = np.column_stack([np.ones(m), apart])
+    # New rows scatter about the mean of their task, which is known from its rows, as
+    # rows of all tasks do.
+    within = found.gram.sum(axis=0) / weight.sum() - (share * means.T) @ means
+    about = np.einsum("ij,ijk,ik->i", means, found.blocks, means)
+    scatter = np.einsum("ijk,kj->i", found.blocks, within)
+    n_rows = np.maximum(weight / unit, 1.0)
+    variances = unit * (about + (1.0 + 1.0 / n_rows) * scatter)
     return np.where(np.isfinite(variances), np.maximum(variances, 0.0), 0.0)
 
 

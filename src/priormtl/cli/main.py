@@ -5,6 +5,7 @@ command is used or listed. These modules import what is slow to load inside thei
 functions, so that ``--help`` is fast.
 """
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -131,7 +132,7 @@ def exit_on_error() -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        echo(f"Error: {_printable(str(error))}", err=True)
+        echo(f"Error: {_printable(in_options(str(error)))}", err=True)
         raise Exit(2) from None
 
 
@@ -169,7 +170,40 @@ def print_warnings() -> Iterator[None]:
             warnings.simplefilter("default", kind)
         yield
     for words in dict.fromkeys(str(warning.message) for warning in caught):
-        echo(f"Warning: {_printable(words)}", err=True)
+        echo(f"Warning: {_printable(in_options(words))}", err=True)
+
+
+# What the library advises, in words of the command, which standardises all features.
+ADVICE = {
+    "Raise max_iter, or use standardize=True": "Use a larger --lam",
+    "Use standardize=True, or remove": "Remove",
+    "Raise max_iter": "Use a larger --lam",
+    "cv must leave": "--folds must leave",
+    "use a cv that": "use --folds that",
+    "max_iter": "--lam",
+    "fit_intercept=True": "--intercepts free",
+    "fit_intercept": "--intercepts",
+    "sample_weight": "--weight",
+    "use tabular_model": "use --model tabular",
+    "in smooth.": "in --smooth.",
+    "lam is chosen": "--lam is chosen",
+}
+OPTIONS = ("task", "task_prior", "ties", "missing", "penalty", "smooth", "trees", "lam")
+ASSIGNED = re.compile(
+    rf"""(?<![\w-])({"|".join(OPTIONS)}|--intercepts|cv)=["']?([^\s"';,)]+?)["']?(?=[\s;,.)]|$)"""
+)
+
+
+def in_options(text: str) -> str:
+    """A message of the library with options of the command instead of parameters."""
+    for words, meant in ADVICE.items():
+        text = text.replace(words, meant)
+
+    def option(found: re.Match[str]) -> str:
+        name = found[1].lstrip("-").replace("_", "-").replace("cv", "folds")
+        return f"--{name} {found[2]}"
+
+    return ASSIGNED.sub(option, text)
 
 
 def print_json(value: Any, **layout: Any) -> None:

@@ -328,8 +328,8 @@ def prepare(
 ) -> Predictor | TablePredictor:
     """Load a model, and find out which columns of a table it needs."""
     from priormtl.data import join_names
-    from priormtl.selection import check_coverage
     from priormtl.estimators import linear_part
+    from priormtl.selection import check_coverage
     from priormtl.storage import load
 
     model = load(path)

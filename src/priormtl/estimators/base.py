@@ -66,7 +66,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             labels. By default, all rows belong to one task.
         sample_weight : (n,) array, or (n, m) array with such targets, optional
             Sample weights: the noise of a row of weight w has variance σ² / w. Rows
-            with weight zero are ignored. See Notes.
+            with weight zero are ignored.
 
         Returns
         -------

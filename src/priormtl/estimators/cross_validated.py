@@ -278,7 +278,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         if alone <= FEW_ALONE * int(counts.sum()):
             return False
         if by_rows:  # ties must outweigh faint rows, but not all others
-            return self.ties == "adaptive"
+            return isinstance(self.ties, str) and self.ties == "adaptive"
         return len(counts) * table.X.shape[1] ** 2 <= MOST_NUMBERS
 
     def _check_training(self, train: TaskData, number: int) -> None:
@@ -462,7 +462,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             if posed and _is_wide(best):
                 break
             tried = [best] if not choice else [{**best, choice: v} for v in values[1:]]
-            for settings in tried:
+            for wanted in tried:
+                settings = wanted
                 if settings.get("task_prior") == "chain" and not _are_alike(posed):
                     continue
                 with warnings.catch_warnings():
@@ -496,7 +497,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     def _pose_wide(
         self, settings: Mapping[str, Any], parts: Parts
     ) -> tuple[Posed, dict[str, Any]]:
-        """Structure of tables that are too wide: common effects, and lam is searched."""
+        """Structure of tables that are too wide: common effects; lam is searched."""
         settings = {**settings, **WIDE}
         if "smooth" in settings:
             settings["smooth"] = "straight"
@@ -654,11 +655,11 @@ def _not_tried(choice: str, settings: Mapping[str, Any]) -> str:
 
 
 def _are_alike(posed: Sequence[Posed]) -> bool:
-    """Whether neighbouring tasks are more alike than others, so that a chain may help.
+    """Whether neighbouring tasks are more alike than others: a chain may help.
 
-    Numbers may be identifiers. The test is that of lag-one autocorrelation of intercepts
-    and effects, as REML has estimated them for tasks in any order, at a level of 5 % for
-    all of them. Few tasks tell little, and a chain of them costs little.
+    Numbers may be identifiers. The test is that of lag-one autocorrelation of
+    intercepts and effects, as REML has estimated them for tasks in any order, at a
+    level of 5 % for all of them. Few tasks tell little, and a chain of them costs little.
     """
     known = [one.estimate for one in posed if one.estimate is not None]
     rows = known[-1].rows if known else np.zeros((0, 0))

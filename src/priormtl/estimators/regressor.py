@@ -281,15 +281,16 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
     model. The strength of tied intercepts is estimated in the same way, and so is the
     variance between groups of nested tasks: its ratio to the variance between tasks is
     estimated for each level, the same for all features and intercepts. The estimates
-    do not depend on ``lam``, ``theta`` and the feature prior. Coefficients that do not vary between tasks get a weight of 100,000
-    times the mean curvature of a task; constant features get a weight of 1.
+    do not depend on ``lam``, ``theta`` and the feature prior. Coefficients that do not
+    vary between tasks get a weight of 100,000 times the mean curvature of a task;
+    constant features get a weight of 1.
 
     **Sample weights.** They multiply the squared errors in the objective, so with given
     strengths they count as repetitions. Everything that is estimated (adaptive
     coupling, standard errors, prediction intervals) uses relative weights, as lme4
-    does: multiplying all of them by a number changes no prediction. Statistics hold sums
-    of weights and no numbers of rows; there, and in ``partial_fit``, weights should have
-    a mean of about 1.
+    does: multiplying all of them by a number changes no prediction. Statistics hold
+    sums of weights and no numbers of rows; there, and in ``partial_fit``, weights
+    should have a mean of about 1.
 
     **Outlier tasks.** With ``outlier_tasks=True``, P = S + O, and
     outlier_strength Σ_i √t_i ‖o_i‖ is added to the objective, where t_i is the trace

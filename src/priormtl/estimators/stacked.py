@@ -280,8 +280,11 @@ class StackedRegressor(RegressorMixin, _Stacked):
             own[k] += w * (trees.predict(matrix) - own[k])
             shared[k] += w * (trees.predict(nobody) - shared[k])
         table = Table(X.X, y, codes, tuple(fitted.labels), weight, None)
-        rows = hold_out(table, codes, held_out.folds, own, shared, held_out.variances)
-        parts = None, m, len(self.trees_), held_out.final_variances
+        # The model knows the variances of its own part of predictions.
+        variances = (1.0 - w) ** 2 * held_out.variances
+        rows = hold_out(table, codes, held_out.folds, own, shared, variances)
+        final = (1.0 - w) ** 2 * held_out.final_variances
+        parts = None, m, len(self.trees_), final
         # Deviations of the linear models are kept with these.
         linear = fitted.calibration
         return Calibration.of(rows, *parts)._replace(

@@ -519,6 +519,8 @@ def _estimate(
     unknown = _unknown((d, m), tied, laplacian.between), 0.0
     if not np.any(laplacian.degree > 0) or not total > 0:
         return unknown
+    if tied and fit.means_are_free:  # no two tasks that are tied have rows
+        return unknown
     plan = _plan(fit, laplacian)
     form, extra = fit.normal_form(), int(tied)
     curvature = np.diagonal(form.gram, axis1=1, axis2=2).mean(axis=0)

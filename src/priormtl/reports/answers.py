@@ -146,7 +146,7 @@ def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
     if scores.where == TRAINING_ROWS:
         warning = "Scores on training rows are optimistic; score new rows instead."
     numbers: dict[str, Number] = {
-        "rows": float(scores.rows.sum()),
+        "rows": scores.n_rows,
         "rows_metric": scores.metric,
         "rows_score": scores.overall,
     }

@@ -212,7 +212,7 @@ def list_data(scores: Scores | None, source: str | None) -> tuple[tuple[str, str
     """Which data were scored, if any were given."""
     facts = [] if source is None else [("Data", spell_label(source))]
     if scores is not None and scores.where == GIVEN_ROWS:
-        facts.append(("Rows scored", f"{scores.rows.sum():,.10g}"))
+        facts.append(("Rows scored", f"{scores.n_rows:,.10g}"))
     return tuple(facts)
 
 

@@ -16,7 +16,7 @@ from sklearn.base import RegressorMixin
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
-from priormtl.data import find_labels, pooled_scale
+from priormtl.data import place_labels, pooled_scale
 from priormtl.estimators import (
     LinearMultiTask,
     ModelSummary,
@@ -233,6 +233,12 @@ class Scores:
     second_by_task: Array | None = None  # (m,)
     reliability: Reliability | None = None  # where rows were given
     pooled: float | None = None  # AUC over the rows of all tasks together
+    new_rows: float = 0.0  # of tasks that the fit has not seen
+
+    @property
+    def n_rows(self) -> float:
+        """Rows that were scored."""
+        return float(self.rows.sum()) + self.new_rows
 
 
 def score_training(fitted: FittedModel) -> Scores | None:
@@ -268,8 +274,9 @@ def score_rows(fitted: FittedModel, X: Any, y: Any, task: Any) -> Scores:
         n = len(scores)
         codes = np.zeros(n, dtype=np.intp)
         if labels is not None:
-            codes = find_labels(labels, model.tasks_.tolist(), n)
-    target = _targets(fitted, y, codes)
+            # Tasks that the fit has not seen count for the score over all rows only.
+            codes = np.minimum(place_labels(labels, model.tasks_.tolist(), n)[0], m)
+    target = _targets(fitted, y, None if codes is None else codes % m)
     if target.shape != scores.shape:
         raise ValueError(
             f"y must have one target per prediction: got shape {target.shape} for "
@@ -281,28 +288,33 @@ def score_rows(fitted: FittedModel, X: Any, y: Any, task: Any) -> Scores:
     columns = np.arange(m) if codes is None else codes
     code = np.broadcast_to(columns, scores.shape)[known]
     target, scores = target[known], scores[known]
-    rows = np.bincount(code, minlength=m).astype(np.float64)
+    counts = np.bincount(code, minlength=m).astype(np.float64)
+    rows, new_rows = counts[:m], float(counts[m:].sum())
+    seen = code < m
     if fitted.is_classifier:
         positive = target > 0
-        areas = task_aucs(scores, positive, code, np.ones(len(positive)), m)
-        right = np.bincount(code, (scores > 0) == positive, m)
+        parts = scores[seen], positive[seen], code[seen]
+        areas = task_aucs(*parts, np.ones(len(parts[0])), m)
+        right = np.bincount(code, (scores > 0) == positive, m)[:m]
         defined = areas[~np.isnan(areas)]
         mean = float(defined.mean()) if defined.size else float("nan")
         shares = _ratio(right, rows)
         found = Scores("AUC", GIVEN_ROWS, rows, areas, mean, "Accuracy", shares)
+        found = replace(found, new_rows=new_rows)
         one = np.zeros(len(code), dtype=np.intp)
         [pooled] = task_aucs(scores, positive, one, np.ones(len(positive)), 1)
         found = replace(found, pooled=None if np.isnan(pooled) else float(pooled))
         if fitted.learned.loss != "logistic":
             return found
         return replace(found, reliability=Reliability.of_scores(scores, target))
-    centre = _ratio(np.bincount(code, target, m), rows)
-    spread = np.bincount(code, (target - centre[code]) ** 2, m)
-    errors = np.bincount(code, (target - scores) ** 2, m)
+    centre = _ratio(np.bincount(code, target, m), counts)
+    spread = np.bincount(code, (target - centre[code]) ** 2, m)[:m]
+    errors = np.bincount(code, (target - scores) ** 2, m)[:m]
     total = np.sum((target - target.mean()) ** 2)
     whole = np.sum((target - scores) ** 2)
     found = _r2_scores(GIVEN_ROWS, rows, errors, spread, total, whole)
-    return replace(found, reliability=Reliability.of(scores, target))
+    reliability = Reliability.of(scores, target)
+    return replace(found, reliability=reliability, new_rows=new_rows)
 
 
 def _targets(fitted: FittedModel, y: Any, codes: Index | None) -> Array:

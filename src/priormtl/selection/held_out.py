@@ -25,6 +25,12 @@ doubled: scales that differ for no reason make intervals wide. Where groups do n
 differ for certain, d is infinite, and all have the common scale. R_i uses scales
 without i.
 
+**Small tasks.** Before all that, residuals are divided by what the model says: with
+posterior variances v σ² of predictions, (1 + v)^(1/2) for v of the task in the model of
+the fold; the scale of a task has the v of the final model. So a task of three rows has
+wider intervals than one of two hundred, whose residuals are most of all. Where
+residuals contradict, smaller shares of v are used, down to none.
+
 Tasks that were not seen get quantiles of leave-one-task-out residuals: those of the
 mean of the other tasks in the model of the fold.
 """
@@ -63,6 +69,8 @@ MOST_GROUPS = 8  # of rows by their prediction
 LEAST_ROWS = 5  # of such a group
 MIXED = 1.25  # times the correction for smaller training parts
 MOST_CORRECTION = 0.3  # of squared residuals; see ``Calibration.of``
+SHARES = (0.0, 0.03, 0.1, 0.3, 1.0)  # of variances that the model states
+CONTRADICTION = 2.0  # log-likelihood of residuals that outweighs the model
 LEAST_SCALE = 1e-3  # of a task, relative to the common one
 
 
@@ -124,12 +132,9 @@ class Calibration(NamedTuple):
             )
         weight = weight / weight.mean()  # they are relative, and count rows
         prediction = rows.prediction[kept]
-        # Relative to the mean of all rows, which the correction below is for.
-        known = (n_tasks - 1) / max(n_tasks - 4, 1)
-        by_model = 1.0 + known * np.broadcast_to(rows.variance, rows.weight.shape)[kept]
-        by_model = np.sqrt(by_model / np.average(by_model, weights=weight))
-        of_task = 1.0 + known * np.broadcast_to(variances, n_tasks)
-        of_task = np.sqrt(of_task / np.average(of_task[codes], weights=weight))
+        by_row = np.broadcast_to(rows.variance, rows.weight.shape)[kept]
+        by_task = np.broadcast_to(variances, n_tasks)
+        by_model, of_task = _scale_by_model(size, weight, codes, by_row, by_task)
         plain = size / by_model
         places, factors, by_size = _scale_by_size(prediction, plain, weight)
         scale, by_task = _scales(plain / by_size, weight, codes, n_tasks)
@@ -230,6 +235,34 @@ def _compact(parts: Array) -> Array:
 
 def _no_deviations(m: int, d: int) -> tuple[Array, Array]:
     return np.zeros((0, m, d), np.float32), np.zeros((0, m), np.float32)
+
+
+def _scale_by_model(
+    size: Array, weight: Array, codes: Index, by_row: Array, by_task: Array
+) -> tuple[Array, Array]:
+    """Scales of rows in the models of their folds (n,), and of tasks in the final one.
+
+    They are relative to the mean of all rows, in which the correction for smaller
+    training parts is already.
+    """
+    # With a flat prior on their standard deviation, the variance between m tasks has
+    # the mean (m − 1) / (m − 4) times its estimate (Gelman, Bayesian Analysis 2006).
+    m = len(by_task)
+    unsure = (m - 1) / max(m - 4, 1)
+
+    def scale(share: float, variance: Array, place: Any = slice(None)) -> Array:
+        squares = 1.0 + share * unsure * variance
+        return np.sqrt(squares / np.average(squares[place], weights=weight))
+
+    def fits(share: float) -> float:
+        """Log-likelihood of exponential sizes, with their common scale at its best."""
+        s = scale(share, by_row)
+        common = np.average(size / s, weights=weight)
+        return -float(weight @ np.log(s) + weight.sum() * np.log(max(common, 1e-300)))
+
+    best = max(SHARES, key=fits)
+    share = best if fits(best) > fits(1.0) + CONTRADICTION else 1.0
+    return scale(share, by_row), scale(share, by_task, codes)
 
 
 def _scale_by_size(

@@ -1,0 +1,205 @@
+"""Ordinary tables that the default model must answer, or refuse in a sentence."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from priormtl import (
+    MultiTaskClassifierCV,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    load,
+    save,
+    tabular,
+    tabular_model,
+)
+from priormtl.archive import read_archive, write_archive
+from priormtl.cli.main import in_options
+from priormtl.exceptions import ModelFileError
+from priormtl.reml import ties
+from priormtl.reports import report
+
+
+def grouped(n=120, m=12, seed=0):
+    """Rows of tasks with levels of their own."""
+    rng = np.random.default_rng(seed)
+    task, x = np.arange(n) % m, rng.normal(size=n)
+    y = rng.normal(size=m)[task] + x + rng.normal(size=n)
+    return pd.DataFrame({"x": x, "t": [f"t{k}" for k in task]}), y
+
+
+def test_adaptive_ties_are_the_mixed_model_however_they_are_asked_for():
+    table, y = grouped()
+    epsilons = (0.1, 1.0, 10.0, 100.0, 1000.0)
+    plain = MultiTaskRegressorCV(ties="adaptive", task="t").fit(table, y)
+    assert set(plain.cv_results_["param_lam"]) == {0.0}
+    assert set(plain.cv_results_["param_epsilon"]) == {1.0}
+    given = MultiTaskRegressorCV(epsilons=epsilons, task="t").fit(table, y)
+    adaptive = given.cv_results_["param_ties"] == "adaptive"
+    assert set(given.cv_results_["param_epsilon"][adaptive]) == set(epsilons)
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_weights_are_relative(kind):
+    table, y = grouped()
+    if kind == "classifier":
+        y = y > 0
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, len(y))
+
+    def learn(factor):
+        model = tabular_model(kind, task="t", trees="none")
+        model.fit(table, y, model__sample_weight=factor * weight)
+        if kind == "classifier":
+            return model.decision_function(table)
+        return np.column_stack([model.predict(table), model.predict_interval(table)])
+
+    once = learn(1.0)
+    for factor in (1e-3, 1e5):
+        np.testing.assert_allclose(learn(factor), once, rtol=1e-6, atol=1e-6)
+
+
+def test_weights_are_relative_for_adaptive_ties_and_default_grids():
+    table, y = grouped()
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, len(y))
+    for model in (
+        MultiTaskRegressor(0.0, ties="adaptive", task_prior="mean", task="t"),
+        MultiTaskRegressorCV(lams=3, task="t"),
+    ):
+        once = model.fit(table, y, sample_weight=weight).predict(table)
+        again = model.fit(table, y, sample_weight=1e-3 * weight).predict(table)
+        np.testing.assert_allclose(again, once, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [[200] + [3] * 7, [100] * 5 + [5] * 20])
+def test_intervals_hold_for_small_tasks(sizes):
+    task, new = np.repeat(np.arange(len(sizes)), sizes), np.arange(len(sizes) * 50)
+    new = new % len(sizes)
+    covered = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        level, slope = rng.normal(size=(2, len(sizes))) * [[1.0], [0.3]]
+
+        def draw(task, level=level, slope=slope, rng=rng):
+            x = rng.normal(size=len(task))
+            y = level[task] + (1.0 + slope[task]) * x + rng.normal(size=len(task))
+            return pd.DataFrame({"x": x, "t": task.astype(str)}), y
+
+        model = tabular_model("regressor", task="t", trees="none").fit(*draw(task))
+        rows, y = draw(new)
+        low, high = model.predict_interval(rows).T
+        covered.append((low <= y) & (y <= high))
+    small = np.array(sizes)[new] < 100
+    assert 0.87 < np.mean(np.array(covered)[:, small]) < 0.94
+    assert 0.87 < np.mean(np.array(covered)[:, ~small]) < 0.94
+
+
+def test_crossed_columns_are_no_nested_tasks():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"state": np.arange(120) % 12, "year": np.arange(120) // 12})
+    table["x"], y = rng.normal(size=120), rng.normal(size=120)
+    model = tabular_model("regressor", task=["state", "year"], trees="none")
+    with pytest.raises(ValueError, match="'state' and 'year' are crossed"):
+        model.fit(table, y)
+    # Labels may start anew in each group.
+    table["year"] = np.arange(120) // 12 % 3
+    assert len(model.fit(table, y)[-1].tasks_) == 36
+
+
+def test_a_wide_table_gets_common_effects_and_a_sentence(monkeypatch):
+    monkeypatch.setattr(ties, "MOST_NUMBERS", 12 * 30)
+    monkeypatch.setattr(tabular, "MOST_NUMBERS", 12 * 30)
+    table, y = grouped()
+    rng = np.random.default_rng(0)
+    for k in range(6):
+        table[f"c{k}"] = rng.normal(size=len(y))
+    model = tabular_model("regressor", task="t", trees="none")
+    with (
+        pytest.warns(UserWarning, match="too many for curves"),
+        pytest.warns(UserWarning, match="too many to estimate which effects"),
+    ):
+        model.fit(table, y)
+    assert model[-1].structure_["slopes"] == "common"
+    assert model.score(table, y) > 0.5
+
+
+def test_integers_that_are_identifiers_are_no_chain():
+    rng = np.random.default_rng(0)
+    task, x = np.arange(300) % 60, rng.normal(size=300)
+    noise, table = rng.normal(size=300), pd.DataFrame({"x": x, "t": task})
+    model = MultiTaskRegressorCV(ties="adaptive", fit_intercept="tied", task="t")
+    model.fit(table, rng.normal(size=60)[task] + noise)
+    assert set(model.cv_results_.get("param_task_prior", ["mean"])) == {"mean"}
+    model.fit(table, np.cumsum(rng.normal(size=60))[task] + noise)
+    assert model.structure_["task_prior"] == "chain"
+
+
+def test_many_categories_are_folded(monkeypatch):
+    monkeypatch.setattr(tabular, "MOST_CATEGORIES", 3)
+    monkeypatch.setattr(tabular, "MOST_INDICATORS", 100)
+    table, y = grouped()
+    table["item"] = [f"i{k}" for k in np.arange(len(y)) % 20 % 11]
+    model = tabular_model("regressor", task="t", trees="none")
+    with pytest.warns(UserWarning, match="the 3 most frequent"):
+        model.fit(table, y)
+    names = model[0].get_feature_names_out()
+    assert sum(name.startswith("item=") for name in names) == 3
+    assert np.isfinite(model.predict(table)).all()
+
+
+@pytest.mark.parametrize("k", [4, 8])
+def test_two_tasks_of_which_one_has_a_single_row(k):
+    x = np.random.default_rng(0).normal(size=k + 1)
+    table = pd.DataFrame({"x": x, "t": ["a"] * k + ["b"]})
+    for model in (
+        tabular_model("regressor", task="t", trees="none"),
+        MultiTaskRegressorCV(task="t"),
+    ):
+        assert np.isfinite(model.fit(table, x**2).predict(table)).all()
+
+
+@pytest.mark.parametrize("build", [MultiTaskRegressorCV, MultiTaskClassifierCV])
+def test_ties_as_an_array_with_tasks_of_one_row(build):
+    rng = np.random.default_rng(0)
+    X, task = rng.normal(size=(40, 2)), np.append(np.arange(20), np.arange(20) % 2)
+    model = build(lams=2, epsilons=[1.0], ties=np.array([1.0, 2.0]))
+    assert model.fit(X, X[:, 0] > 0, task=task).coef_.shape == (20, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [("coef", "not finite"), ("depth", "depth of trees"), ("rotation_0", "curves")],
+)
+def test_files_that_were_changed_and_sealed_again_are_refused(tmp_path, change, match):
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1, 1, size=(2, 300))
+    table = pd.DataFrame({"a": a, "b": b, "t": np.arange(300) % 3})
+    model = tabular_model("regressor", task="t").fit(table, np.sign(a * b))
+    save(model, tmp_path / "a.model")
+    settings, arrays = read_archive(tmp_path / "a.model", "model")
+    if change == "depth":
+        settings["table"]["trees"][0][1] = 10**30
+    elif change == "coef":
+        arrays["coef"] = np.full_like(arrays["coef"], np.nan)
+    else:
+        arrays[change] = np.ascontiguousarray(arrays[change][:-1])
+    write_archive(tmp_path / "b.model", "model", settings, arrays)
+    with pytest.raises(ModelFileError, match=match):
+        load(tmp_path / "b.model")
+
+
+def test_reports_score_rows_of_new_tasks(tmp_path):
+    table, y = grouped()
+    model = tabular_model("regressor", task="t", trees="none").fit(table, y)
+    new = table.assign(t=np.where(np.arange(len(y)) < 10, "new", table["t"]))
+    made = report(model, X=new, y=y)
+    made.save(tmp_path / "report.html")
+    assert "120" in made.to_json()
+
+
+def test_messages_of_the_command_name_its_options():
+    assert in_options("Raise max_iter, or use standardize=True.") == (
+        "Use a larger --lam."
+    )
+    assert in_options('ties="adaptive" needs rows') == "--ties adaptive needs rows"
+    assert in_options("such as task='state'; or") == "such as --task state; or"
