@@ -46,11 +46,16 @@ class Solver:
     def rules(self, method: Method[Any]) -> list[StopRule]:
         """When to stop; new for each run, because some rules have a memory."""
         gap = gap_below(self.tol, method.check_every)
-        rules: list[StopRule] = [gap, stalled(), diverged(), max_iter(self.max_iter)]
+        rules: list[StopRule] = [
+            gap,
+            stalled(self.tol),
+            diverged(),
+            max_iter(self.max_iter),
+        ]
         if method.check_every == 1:
             solves = isinstance(method, ProximalNewton)
             idle = MOST_IDLE_MODELS if solves else MOST_IDLE_STEPS
-            rules.insert(3, no_progress(idle))
+            rules.insert(3, no_progress(idle, self.tol))
         return rules
 
     def solve(self, problem: Problem, coef: Array | None = None) -> Solution:
