@@ -21,7 +21,7 @@ from scipy.linalg import cho_solve
 
 from priormtl._arrays import Array
 from priormtl.graphs import Laplacian
-from priormtl.losses import SquaredFit
+from priormtl.losses import LogisticFit, SquaredFit
 from priormtl.problem.elimination import Elimination, TieGraph
 from priormtl.problem.quadratic import QuadraticPrior
 
@@ -58,6 +58,7 @@ class NewtonStep(NamedTuple):
     direction: Array  # V (d, m)
     decrease: float  # by which V lowers the model
     left: float  # by which any other direction could lower it further, at most
+    is_flat: bool = False  # whether the optimum may be far from where V ends
 
 
 def solve_newton_system(
@@ -176,10 +177,12 @@ def _solve_orthogonally(
     """
     fit, prior = problem.fit, problem.prior
     d, m = problem.shape
+    if d * m > MOST_UNKNOWNS:
+        return None
+    if isinstance(fit, LogisticFit):
+        fit = fit.quadratic_model(point.fit, by_samples=True)
     graph = getattr(fit, "intercept_graph", None)
     if not isinstance(fit, SquaredFit) or graph not in (None, prior.laplacian):
-        return None
-    if d * m > MOST_UNKNOWNS:
         return None
     A, rest = _all_rows(fit, prior, point)
     raw = np.zeros(A.shape[1])
@@ -195,7 +198,7 @@ def _solve_orthogonally(
     length = np.sqrt(np.einsum("ij,ij->j", A, A) + raw)
     length = np.where(length > 0, length, 1.0)
     U, sizes, Vt = np.linalg.svd(A / length, full_matrices=False)
-    by_samples = _has_samples(problem)
+    by_samples = fit.rows_per_task is not None
     digits = 2.0 * EPS * sum(A.shape)
     kept = sizes > (digits if by_samples else np.sqrt(digits)) * sizes[0]
     parts = U[:, kept].T @ rest
@@ -222,7 +225,8 @@ def _solve_orthogonally(
             gain = 0.5 * slope**2 / curvature
             if slope > noise or gain > HIDDEN * point.value + problem.fit.noise:
                 left = np.inf
-    return NewtonStep(np.ascontiguousarray(V), 0.5 * float(parts @ parts), left)
+    decrease, is_flat = 0.5 * float(parts @ parts), fit is not problem.fit
+    return NewtonStep(np.ascontiguousarray(V), decrease, left, is_flat)
 
 
 def _has_samples(problem: "Problem") -> bool:

@@ -25,7 +25,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.losses import DataFit, Evaluation, OutlierEvaluation
+from priormtl.losses import DataFit, Evaluation, LogisticFit, OutlierEvaluation
 from priormtl.penalties import L21, Penalty, Power, RowConstraints
 from priormtl.problem.newton_system import (
     FEW_UNKNOWNS,
@@ -40,6 +40,9 @@ WEAK = 1e2  # stiffness of a prior that leaves 13 digits of values
 SUM_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 TINY = 1e-6  # share of lam_max below which rounding may leave no feasible dual point
 SHORT = 1e-3  # proximal step, relative to the coefficients, that finds a subgradient
+FAR = 10.0  # times the coefficients: where an optimum without curvature may lie
+SECOND_ORDER = 0.01  # share of a decrease, that its quadratic model may be off
+HIDDEN = 1e-8  # of the value, that rounded gradients may promise
 TRIALS = 4  # scales tried for the dual value of a power
 
 
@@ -278,9 +281,23 @@ class Problem:
         dual = self.fit.newton_dual(point.fit, V, product)
         dual += self.prior.slack(end) - self.prior.value(end)
         # The gradient that is left at the end counts there, to first order, and by
-        # its size along the way from there to the optimum, which is short.
+        # its size along the way from there to the optimum, which is short, or not.
         dual += float(np.vdot(rest, end))
-        margin = 2.0 * float(np.vdot(np.abs(rest), np.abs(V)))
+        is_far = step.is_flat and pull is None
+        way = np.abs(V) + FAR * np.abs(end) if is_far else np.abs(V)
+        margin = 2.0 * float(np.vdot(np.abs(rest), way))
+        if isinstance(self.fit, LogisticFit):
+            noise = self.fit.gradient_noise(point.fit)
+            if np.vdot(noise, np.abs(end)) > ROUNDING * point.value:
+                # A gradient that is off by this could promise so much more. If that is
+                # not small, the model is off, too.
+                more = solve_newton_system(self, point, noise - point.gradient)
+                if more.decrease + more.left > HIDDEN * point.value:
+                    return 0.0
+                both = 2.0 * np.sqrt(step.decrease * more.decrease) + more.decrease
+                margin += 2.0 * (float(both) + more.left)
+        # Second-order terms of the way to the optimum count by a share of the first.
+        margin += SECOND_ORDER * max(0.0, point.value + offset - dual)
         return max(0.0, dual - margin)
 
     @cached_property

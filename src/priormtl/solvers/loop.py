@@ -172,12 +172,13 @@ def settle(
     ``part`` is the run on fewer features that led there, if there was one.
     """
     progress = Progress(problem, AtPoint(point), None, 0, 0.0)
-    for rule in stop:
-        if (reason := rule(progress)) is not None:
-            solution = _conclude(progress, reason)
-            if part is None:
-                return solution
-            return replace(solution, n_iter=part.n_iter, seconds=part.seconds)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rule in stop:
+            if (reason := rule(progress)) is not None:
+                solution = _conclude(progress, reason)
+                if part is None:
+                    return solution
+                return replace(solution, n_iter=part.n_iter, seconds=part.seconds)
     return None
 
 
@@ -312,7 +313,8 @@ class diverged:  # noqa: N801
         if not isfinite(progress.objective):
             return StopReason.DIVERGED
         # A warm start may begin above the limit, and come down from there.
-        above = progress.objective > self.factor * progress.problem.null_objective
+        null = progress.problem.null_point
+        above = progress.objective > self.factor * max(null.fit.value, null.value)
         return StopReason.DIVERGED if above and progress.rise > 0 else None
 
 
