@@ -314,7 +314,7 @@ class diverged:  # noqa: N801
             return StopReason.DIVERGED
         # A warm start may begin above the limit, and come down from there.
         null = progress.problem.null_point
-        above = progress.objective > self.factor * max(null.fit.value, null.value)
+        above = progress.objective > self.factor * null.value
         return StopReason.DIVERGED if above and progress.rise > 0 else None
 
 
