@@ -471,7 +471,11 @@ class Posed(NamedTuple):
         if problem.lam > 0:
             smooth, method = problem.with_strengths(lam=0.0), Newton()
             coef = solve(smooth, method, stop=solver.rules(method)).coef
+            if problem.constraints is not None:
+                coef = problem.constraints.project(coef)
         found = solver.solve(problem, coef)
+        if known.reason is StopReason.DIVERGED:
+            return self, found
         before = settle(problem, problem.at(known.coef), [max_iter(0)])
         assert before is not None
         best = min(before, found, key=lambda solution: solution.certificate.primal)

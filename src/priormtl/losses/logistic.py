@@ -28,7 +28,8 @@ from priormtl.losses.squared import SquaredFit
 
 MOST_NEWTON_STEPS = 100
 SCALE_HALVINGS = 30
-ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+EPS = float(np.finfo(np.float64).eps)
+ROUNDING = 16.0 * EPS
 # Curvatures of samples that are all but decided, per unit of weight: rightly, where
 # Newton's step is one unit of the score, or wrongly, where it would have no end.
 SMALLEST_CURVATURE, SMALLEST_IF_WRONG = 1e-10, 1e-5
@@ -234,8 +235,13 @@ class LogisticFit:
         """Trace of each task's largest possible Hessian (m,)."""
         return 0.25 * self._quarter_of.task_curvature
 
-    def quadratic_model(self, at: LogisticEvaluation) -> SquaredFit:
-        """Least squares with other weights and targets: iterative reweighting."""
+    def quadratic_model(
+        self, at: LogisticEvaluation, *, by_samples: bool = False
+    ) -> SquaredFit:
+        """Least squares with other weights and targets: iterative reweighting.
+
+        On samples nothing is squared, which takes longer and keeps more digits.
+        """
         data = self.data
         least = np.where(at.margins > 0, SMALLEST_CURVATURE, SMALLEST_IF_WRONG)
         weight = np.maximum(at.curvature, least * data.weight)
@@ -244,7 +250,10 @@ class LogisticFit:
             step = np.where(weight > 0, residual / weight, 0.0)
         target = at.scores + data.spread(at.b) + step
         model = replace(data, y=np.where(weight > 0, target, 0.0), weight=weight)
-        return SquaredFit(condense(model), self.intercepts)
+        if by_samples and issparse(model.X):
+            model = model.with_matrix(model.X.toarray())
+        moments = centre_samples(model) if by_samples else condense(model)
+        return SquaredFit(moments, self.intercepts)
 
     def normal_form(self) -> NormalForm:
         raise TypeError("logistic loss has no normal form: its Hessian changes.")
@@ -311,6 +320,24 @@ class LogisticFit:
     def intercept_slope(self, point: LogisticEvaluation) -> Array:
         """Gradient in b (m,), zero at the best intercepts."""
         return self._misfit_slope(point) + self.intercepts.slope(point.b)
+
+    def gradient_noise(self, at: LogisticEvaluation) -> Array:
+        """How far the gradient is off (d, m), as intercepts are at their best roughly.
+
+        Features far from zero magnify what is left of the slope in the intercepts, and
+        what rounding hides of it.
+        """
+        if self.intercepts.are_fixed:
+            return np.zeros(self.shape)
+        weight = self.data.task_weight
+        sums = np.abs(self.data.adjoint(self.data.weight))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means = np.where(weight > 0, sums / weight, 0.0)
+        hidden, graph = EPS * weight, self.intercepts.graph
+        if graph is not None:
+            stiff = 2.0 * self.intercepts.tie_strength * graph.degree
+            hidden = hidden + EPS * stiff * np.abs(at.b)
+        return np.asarray(means * (np.abs(self.intercept_slope(at)) + hidden))
 
     def _misfit_slope(self, point: LogisticEvaluation) -> Array:
         """Gradient of the misfit in b (m,), without the intercepts' own cost."""

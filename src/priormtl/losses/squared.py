@@ -7,9 +7,9 @@ r_i = ȳ_i − x̄_i p_i of its means and the best intercepts b, the loss is
 
 Free intercepts (b = r) leave the centred moments, b = 0 the raw ones, and tied ones lie
 between. A constant that tied tasks share costs nothing; targets are therefore lowered
-by the pooled mean of tied tasks, so that a large mean costs no digits. Everything stays quadratic in P, so that the loss can be written out as Gram
-matrices (`NormalForm`), as least squares (`SampleForm`), or in the eigenbasis of each
-task's Hessian (`Modes`).
+by the pooled mean of tied tasks, so that a large mean costs no digits. Everything stays
+quadratic in P, so that the loss can be written out as Gram matrices (`NormalForm`), as
+least squares (`SampleForm`), or in the eigenbasis of each task's Hessian (`Modes`).
 """
 
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ from scipy.linalg import cho_solve
 
 from priormtl._arrays import Array
 from priormtl.graphs import Laplacian
-from priormtl.losses import SquaredFit
+from priormtl.losses import LogisticFit, SquaredFit
 from priormtl.problem.elimination import Elimination, TieGraph
 from priormtl.problem.quadratic import QuadraticPrior
 
@@ -58,10 +58,15 @@ class NewtonStep(NamedTuple):
     direction: Array  # V (d, m)
     decrease: float  # by which V lowers the model
     left: float  # by which any other direction could lower it further, at most
+    is_flat: bool = False  # whether the optimum may be far from where V ends
 
 
-def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
+def solve_newton_system(
+    problem: "Problem", point: "Point", pull: Array | None = None
+) -> NewtonStep:
     """Solve Hessian · V = −gradient of fit + prior at a point.
+
+    With ``pull`` (d, m), the same for fit(P) + prior(P) + ⟨pull, P⟩.
 
     Of the gradient, the part along which the point may move counts, and rows of common
     effects of V are the same in all tasks. Directions whose curvature is below the
@@ -69,11 +74,16 @@ def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
     anything: ``left`` is then infinite, unless samples are at hand to tell.
     """
     system, constraints = _system(problem, point), problem.constraints
-    gradient = problem.free_gradient(point)
-    is_held = constraints is not None and constraints.signs.any()
+    is_held = False
+    if pull is None:
+        gradient = problem.free_gradient(point)
+        is_held = constraints is not None and bool(constraints.signs.any())
+    else:
+        gradient = point.gradient + pull
+        gradient = gradient if constraints is None else constraints.level(gradient)
     small = point.coef.size <= FEW_UNKNOWNS and not is_held
     if system.is_singular and _has_samples(problem) and small:
-        exact = _solve_orthogonally(problem, point, system)
+        exact = _solve_orthogonally(problem, point, system, pull)
         if exact is not None:
             return exact
     ridge = system.ridge[:, np.newaxis]
@@ -119,9 +129,8 @@ def solve_newton_system(problem: "Problem", point: "Point") -> NewtonStep:
         if promise > max(SMALL_SHARE * first, NO_GAIN * point.value):
             left = np.inf
     if left == np.inf and not is_held and (point.coef.any() or not x.any()):
-        return _solve_orthogonally(problem, point, system) or NewtonStep(
-            x, decrease, left
-        )
+        orthogonal = _solve_orthogonally(problem, point, system, pull)
+        return orthogonal or NewtonStep(x, decrease, left)
     return NewtonStep(x, decrease, left)
 
 
@@ -155,7 +164,10 @@ class _System(NamedTuple):
 
 
 def _solve_orthogonally(
-    problem: "Problem", point: "Point", system: "_System"
+    problem: "Problem",
+    point: "Point",
+    system: "_System",
+    pull: Array | None = None,
 ) -> NewtonStep | None:
     """The same by a singular value decomposition of all rows, for small problems.
 
@@ -165,10 +177,12 @@ def _solve_orthogonally(
     """
     fit, prior = problem.fit, problem.prior
     d, m = problem.shape
+    if d * m > MOST_UNKNOWNS:
+        return None
+    if isinstance(fit, LogisticFit):
+        fit = fit.quadratic_model(point.fit, by_samples=True)
     graph = getattr(fit, "intercept_graph", None)
     if not isinstance(fit, SquaredFit) or graph not in (None, prior.laplacian):
-        return None
-    if d * m > MOST_UNKNOWNS:
         return None
     A, rest = _all_rows(fit, prior, point)
     raw = np.zeros(A.shape[1])
@@ -184,25 +198,35 @@ def _solve_orthogonally(
     length = np.sqrt(np.einsum("ij,ij->j", A, A) + raw)
     length = np.where(length > 0, length, 1.0)
     U, sizes, Vt = np.linalg.svd(A / length, full_matrices=False)
-    by_samples = _has_samples(problem)
+    by_samples = fit.rows_per_task is not None
     digits = 2.0 * EPS * sum(A.shape)
     kept = sizes > (digits if by_samples else np.sqrt(digits)) * sizes[0]
     parts = U[:, kept].T @ rest
+    gradient = point.gradient
+    if pull is not None:
+        gradient = gradient + pull
+        own = np.zeros(A.shape[1])
+        own[: d * m] = np.where(
+            common, pull.sum(axis=1, keepdims=True).T, pull.T
+        ).ravel()
+        parts = parts - (Vt[kept] @ (own / length)) / sizes[kept]
     V = ((parts / sizes[kept]) @ Vt[kept] / length)[: d * m].reshape(m, d).T
     V[common] = V[common, :1]
     left = 0.0
-    if not by_samples:
-        # Squared products do not tell whether what was left out could gain anything.
+    if not by_samples or pull is not None:
+        # Squared products do not tell whether what was left out could gain anything,
+        # and nothing but the data says that a pull has no part there.
         least = np.maximum(sizes[~kept] ** 2, digits * sizes[0] ** 2)
         for step, curvature in zip(Vt[~kept] / length, least, strict=True):
             direction = step[: d * m].reshape(m, d).T
             direction[common] = direction[common, :1]
-            slope = abs(float(np.vdot(direction, point.gradient)))
+            slope = abs(float(np.vdot(direction, gradient)))
             noise = system.slope_noise(problem, point, np.abs(direction))
             gain = 0.5 * slope**2 / curvature
             if slope > noise or gain > HIDDEN * point.value + problem.fit.noise:
                 left = np.inf
-    return NewtonStep(np.ascontiguousarray(V), 0.5 * float(parts @ parts), left)
+    decrease, is_flat = 0.5 * float(parts @ parts), fit is not problem.fit
+    return NewtonStep(np.ascontiguousarray(V), decrease, left, is_flat)
 
 
 def _has_samples(problem: "Problem") -> bool:

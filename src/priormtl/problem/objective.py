@@ -25,7 +25,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.losses import DataFit, Evaluation, OutlierEvaluation
+from priormtl.losses import DataFit, Evaluation, LogisticFit, OutlierEvaluation
 from priormtl.penalties import L21, Penalty, Power, RowConstraints
 from priormtl.problem.newton_system import (
     FEW_UNKNOWNS,
@@ -39,6 +39,10 @@ ROUNDING = 1e-12  # relative size below which differences of values mean nothing
 WEAK = 1e2  # stiffness of a prior that leaves 13 digits of values
 SUM_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 TINY = 1e-6  # share of lam_max below which rounding may leave no feasible dual point
+SHORT = 1e-3  # proximal step, relative to the coefficients, that finds a subgradient
+FAR = 10.0  # times the coefficients: where an optimum without curvature may lie
+SECOND_ORDER = 0.01  # share of a decrease, that its quadratic model may be off
+HIDDEN = 1e-8  # of the value, that rounded gradients may promise
 TRIALS = 4  # scales tried for the dual value of a power
 
 
@@ -215,9 +219,11 @@ class Problem:
             return False
         return self.lam * self.penalty.value(point.coef) <= limit
 
-    def certify_rounded(self, point: Point, found: Certificate) -> Certificate:
+    def certify_rounded(
+        self, point: Point, found: Certificate, *, by_newton: bool = False
+    ) -> Certificate:
         """A certificate with what rounding may hide, for a point where a run ends."""
-        by_newton = self.lam == 0
+        by_newton |= self.lam == 0
         if self.is_nearly_smooth(point, found.gap):
             by_newton = True
             smooth = self._smooth_dual(point)
@@ -229,25 +235,69 @@ class Problem:
         uncertain = by_newton and small and is_near_singular(self, point)
         return found._replace(rounding=float(rounding), is_uncertain=uncertain)
 
-    def _smooth_dual(self, point: Point) -> float:
-        """Dual value for lam = 0, less what is left of the gradient."""
-        step = self.newton_step(point)
+    def certify_closely(self, point: Point, found: Certificate) -> Certificate:
+        """A certificate that bears rounding errors of gradients, by a Newton system.
+
+        Any Y with ⟨Y, P⟩ ≤ lam · penalty(P) for all P bounds the optimum by the least
+        value of fit(P) + prior(P) + ⟨Y, P⟩, which a Newton step finds. With strong ties
+        gradients are rounded by far more than lam, and scaling them until they are
+        feasible leaves no bound. Here Y is a subgradient of the penalty near P, that
+        of a short proximal step. How it differs from −gradient counts by the inverse
+        Hessian, which is small where gradients are rounded most.
+        """
+        if self.lam == 0 or isinstance(self.penalty, Power):
+            return found
+        if isinstance(point.fit, OutlierEvaluation):
+            return found
+        size, slope = np.linalg.norm(point.coef), np.linalg.norm(point.gradient)
+        step = SHORT * float(size / slope) if size > 0 and slope > 0 else 1.0
+        start = point.coef - step * point.gradient
+        pull = (start - self.prox(start, step)) / step
+        dual = max(found.dual, self._smooth_dual(point, pull))
+        return self.certify_rounded(point, found._replace(dual=dual), by_newton=True)
+
+    def _smooth_dual(self, point: Point, pull: Array | None = None) -> float:
+        """Dual value for lam = 0, less what is left of the gradient.
+
+        With ``pull``, that of fit(P) + prior(P) + ⟨pull, P⟩.
+        """
+        if pull is None:
+            step, offset = self.newton_step(point), 0.0
+        else:
+            step = solve_newton_system(self, point, pull)
+            offset = float(np.vdot(pull, point.coef))
         if self.fit.is_quadratic:
             # Products with strong ties are rounded, too: hence a quarter more.
-            return max(0.0, point.value - 1.25 * step.decrease - step.left)
+            value = point.value + offset
+            return max(0.0, value - 1.25 * step.decrease - step.left)
         if step.left == np.inf:
             return 0.0  # the optimum may be anywhere along what the ridge holds back
         V, end = step.direction, point.coef + step.direction
         product = self.fit.hessian(point.fit, V)
-        rest = self.free_gradient(point) + product + self.prior.curve(V)
+        slope = self.free_gradient(point) if pull is None else point.gradient + pull
+        rest = slope + product + self.prior.curve(V)
         if self.constraints is not None:
             rest = self.constraints.level(rest)
         dual = self.fit.newton_dual(point.fit, V, product)
         dual += self.prior.slack(end) - self.prior.value(end)
         # The gradient that is left at the end counts there, to first order, and by
-        # its size along the way from there to the optimum, which is short.
+        # its size along the way from there to the optimum, which is short, or not.
         dual += float(np.vdot(rest, end))
-        margin = 2.0 * float(np.vdot(np.abs(rest), np.abs(V)))
+        is_far = step.is_flat and pull is None
+        way = np.abs(V) + FAR * np.abs(end) if is_far else np.abs(V)
+        margin = 2.0 * float(np.vdot(np.abs(rest), way))
+        if isinstance(self.fit, LogisticFit):
+            noise = self.fit.gradient_noise(point.fit)
+            if np.vdot(noise, np.abs(end)) > ROUNDING * point.value:
+                # A gradient that is off by this could promise so much more. If that is
+                # not small, the model is off, too.
+                more = solve_newton_system(self, point, noise - point.gradient)
+                if more.decrease + more.left > HIDDEN * point.value:
+                    return 0.0
+                both = 2.0 * np.sqrt(step.decrease * more.decrease) + more.decrease
+                margin += 2.0 * (float(both) + more.left)
+        # Second-order terms of the way to the optimum count by a share of the first.
+        margin += SECOND_ORDER * max(0.0, point.value + offset - dual)
         return max(0.0, dual - margin)
 
     @cached_property

@@ -22,6 +22,7 @@ INEXACT_SHARE = 0.05  # of the gap at the start, at which an inner problem is le
 MOST_STEPS = 1000
 MOST_NEWTON_STEPS = 50
 MOST_IDLE_INNER_STEPS = 5
+FEW_CHECKS = 3  # without progress, after which a certificate is looked at more closely
 
 
 class StopReason(Enum):
@@ -171,12 +172,13 @@ def settle(
     ``part`` is the run on fewer features that led there, if there was one.
     """
     progress = Progress(problem, AtPoint(point), None, 0, 0.0)
-    for rule in stop:
-        if (reason := rule(progress)) is not None:
-            solution = _conclude(progress, reason)
-            if part is None:
-                return solution
-            return replace(solution, n_iter=part.n_iter, seconds=part.seconds)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rule in stop:
+            if (reason := rule(progress)) is not None:
+                solution = _conclude(progress, reason)
+                if part is None:
+                    return solution
+                return replace(solution, n_iter=part.n_iter, seconds=part.seconds)
     return None
 
 
@@ -221,15 +223,32 @@ class gap_below:  # noqa: N801
         return StopReason.ROUNDING if gap <= noise or hidden else None
 
 
+def _closes(progress: Progress, tol: float | None) -> bool:
+    """Whether a closer look at the certificate finds the gap below a tolerance."""
+    if tol is None:
+        return False
+    problem, found = progress.problem, progress.rounded
+    found = problem.certify_closely(progress.state.point, found)
+    progress.__dict__["rounded"] = found
+    return found.gap <= tol * problem.null_objective
+
+
 @dataclass(frozen=True)
 class stalled:  # noqa: N801
-    """Stop when a step has changed nothing, to the bit."""
+    """Stop when a step has changed nothing, to the bit.
+
+    With ``tol`` the certificate is then looked at more closely.
+    """
+
+    tol: float | None = None
 
     def __call__(self, progress: Progress) -> StopReason | None:
         if progress.before is None:
             return None
         here, there = progress.state.point.coef, progress.before.point.coef
-        return StopReason.STALLED if np.array_equal(here, there) else None
+        if not np.array_equal(here, there):
+            return None
+        return StopReason.GAP if _closes(progress, self.tol) else StopReason.STALLED
 
 
 @dataclass
@@ -237,10 +256,12 @@ class no_progress:  # noqa: N801
     """Stop when the smallest gap has not halved for so many checks.
 
     For methods whose every step should shrink it: what is left is badly conditioned.
-    A rule keeps count, so that every run needs its own.
+    With ``tol`` the certificate is looked at more closely after a few. A rule keeps
+    count, so that every run needs its own.
     """
 
     checks: int
+    tol: float | None = None
     best: float = float("inf")
     since: int = 0
 
@@ -250,7 +271,10 @@ class no_progress:  # noqa: N801
             self.best, self.since = gap, 0
             return None
         self.since += 1
-        return StopReason.NO_PROGRESS if self.since >= self.checks else None
+        ends = self.since >= self.checks
+        if (ends or self.since == FEW_CHECKS) and _closes(progress, self.tol):
+            return StopReason.GAP
+        return StopReason.NO_PROGRESS if ends else None
 
 
 @dataclass(frozen=True)
@@ -289,7 +313,8 @@ class diverged:  # noqa: N801
         if not isfinite(progress.objective):
             return StopReason.DIVERGED
         # A warm start may begin above the limit, and come down from there.
-        above = progress.objective > self.factor * progress.problem.null_objective
+        null = progress.problem.null_point
+        above = progress.objective > self.factor * null.value
         return StopReason.DIVERGED if above and progress.rise > 0 else None
 
 

@@ -22,7 +22,7 @@ from priormtl.solvers.newton import ProximalNewton
 from priormtl.solvers.path import solve_path
 
 SOLVERS = ("auto", *METHODS)
-HIDDEN = 1e-10  # share of the null objective that rounding errors may hide
+HIDDEN = 1e-10  # share of the objective that rounding errors may hide
 MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
 MOST_IDLE_MODELS = 10  # the same where each step solves a problem of its own
 
@@ -46,11 +46,16 @@ class Solver:
     def rules(self, method: Method[Any]) -> list[StopRule]:
         """When to stop; new for each run, because some rules have a memory."""
         gap = gap_below(self.tol, method.check_every)
-        rules: list[StopRule] = [gap, stalled(), diverged(), max_iter(self.max_iter)]
+        rules: list[StopRule] = [
+            gap,
+            stalled(self.tol),
+            diverged(),
+            max_iter(self.max_iter),
+        ]
         if method.check_every == 1:
             solves = isinstance(method, ProximalNewton)
             idle = MOST_IDLE_MODELS if solves else MOST_IDLE_STEPS
-            rules.insert(3, no_progress(idle))
+            rules.insert(3, no_progress(idle, self.tol))
         return rules
 
     def solve(self, problem: Problem, coef: Array | None = None) -> Solution:
@@ -65,8 +70,10 @@ class Solver:
         """Whether a gap is within the tolerance, or as small as rounding allows.
 
         Tolerances that rounding errors put out of reach count as met once these hide
-        what is left, as long as that is next to nothing.
+        what is left, as long as that is next to nothing. (Targets of the prior may
+        make objectives far larger than the unit of tolerances, also that at P = 0.)
         """
         unit = problem.null_objective
-        hidden = certificate.gap <= 2.0 * certificate.rounding <= 2.0 * HIDDEN * unit
+        most = 2.0 * HIDDEN * max(unit, problem.null_point.value)
+        hidden = certificate.gap <= 2.0 * certificate.rounding <= most
         return hidden or certificate.gap <= max(self.tol * unit, problem.fit.noise)
