@@ -351,8 +351,9 @@ VIEWS: dict[str, Callable[[Fitted], Any]] = {
     "best_index_": lambda f: f.search and f.search.best,
     "n_splits_": lambda f: f.search and f.search.n_splits,
     "cv_results_": lambda f: f.search and f.search.table,
-    "best_score_": lambda f: f.search
-    and float(f.search.table["mean_test_score"][f.search.best]),
+    "best_score_": lambda f: (
+        f.search and float(f.search.table["mean_test_score"][f.search.best])
+    ),
     "data_name_": lambda f: f.data_name,
 }
 

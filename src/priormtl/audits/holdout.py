@@ -174,7 +174,8 @@ def benefit_of_search(model: Any) -> PriorBenefit | None:
     without = candidates[model.best_index_] | {"theta": 0.0}
     if without not in candidates:
         return None
-    scores = model.fitted_.search.result.scores[[model.best_index_, candidates.index(without)]]
+    places = [model.best_index_, candidates.index(without)]
+    scores = model.fitted_.search.result.scores[places]
     scores = scores[:, ~np.isnan(scores).any(axis=0)]
     splits = scores.shape[1]
     if splits < 2:

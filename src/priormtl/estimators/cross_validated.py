@@ -335,9 +335,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             search = replace(search, structure=known)
         self.fitted_ = replace(self.fitted_, search=search, held_out=held_out)
 
-    def _search(
-        self, parts: Parts, root: Any
-    ) -> tuple[Posed, Search, Sequence[Trial]]:
+    def _search(self, parts: Parts, root: Any) -> tuple[Posed, Search, Sequence[Trial]]:
         """The model posed on all data, what the search found, and its splits."""
         has_outliers = check_outlier_tasks(self.outlier_tasks)
         solver, jobs = self._solver(), check_jobs(self.n_jobs)
