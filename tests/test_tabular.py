@@ -14,6 +14,7 @@ from priormtl import TaskKFold, load, save, tabular_model
 from priormtl.estimators import stacked
 from priormtl.estimators.stacked import SETTINGS, SIZES, grow
 from priormtl.estimators.tabular import TableFeatures
+from priormtl.trees import Trees
 
 
 def shops(n=240, m=8, seed=0):
