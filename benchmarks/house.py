@@ -14,6 +14,7 @@ only export names (``__init__``) count as lines, not as modules.
 
 import ast
 import io
+import re
 import sys
 import tokenize
 from collections import Counter
@@ -24,9 +25,16 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 import priormtl
-from priormtl import FeaturePrior, MultiTaskRegressor, MultiTaskRegressorCV, baselines
+from priormtl import (
+    FeaturePrior,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    baselines,
+    tabular_model,
+)
 
 HOME = Path(priormtl.__file__).parent
 SMALL = 100  # lines of a small module
@@ -90,6 +98,15 @@ def small_table() -> dict[str, Any]:
     X, task = rng.standard_normal((120, 6)), np.repeat(np.arange(4), 30)
     y = X @ rng.standard_normal(6) + task + rng.standard_normal(120)
     return {"X": X, "y": y, "task": task}
+
+
+def raw_table() -> tuple[pd.DataFrame, np.ndarray]:
+    """Numbers and text of six tasks, with interactions for trees to find."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((240, 3)), columns=list("abc"))
+    table["colour"] = np.array(["blue", "green", "red"])[rng.integers(0, 3, 240)]
+    table["task"] = [f"t{i}" for i in np.arange(240) % 6]
+    return table, np.asarray(table["a"] * table["b"] + rng.standard_normal(240))
 
 
 def own_classes(kind: type) -> list[str]:
@@ -175,6 +192,13 @@ def main() -> None:
             f"{walk.modules} modules (aim {rooms}), {walk.changes} changes of room "
             f"(aim {changes})"
         )
+    table, y = raw_table()
+    tabular = tabular_model("regressor", task="task").fit(table, y)
+    walk = follow(lambda: tabular.fit(table, y))
+    print(
+        f"tabular_model.fit: {walk.functions} functions (aim 300), {walk.modules} "
+        f"modules (aim 45), {walk.changes} changes of room"
+    )
     for kind in (MultiTaskRegressor, MultiTaskRegressorCV, baselines.RMTL):
         above = own_classes(kind)
         print(
@@ -194,6 +218,13 @@ def main() -> None:
     print(f"private functions used once: {once} of {total}")
     share = 100 * comment_lines(modules) / lines
     print(f"comment lines: {share:.1f} % (aim 3 to 5)")
+    text = "\n".join(module.text for module in modules)
+    asked = len(re.findall(r"\b(?:get|has|set)attr\(", text))
+    loose = len(re.findall(r"\bAny\b", text))
+    constants = r"^[A-Z][A-Z0-9_]+(?:, [A-Z][A-Z0-9_]+)*(?:: [^=\n]+)? = "
+    fixed = len(re.findall(constants, text, re.MULTILINE))
+    print(f"getattr, hasattr, setattr: {asked} (aim 100); Any: {loose} (aim 500)")
+    print(f"constants of modules: {fixed} (aim 450)")
 
 
 if __name__ == "__main__":
