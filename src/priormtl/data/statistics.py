@@ -320,7 +320,8 @@ class TaskStatistics:
             tasks = tasks_from_plain(settings)
             features = settings["features"] and tuple(settings["features"])
             encoding = read_encoding(settings.get("encoding"), features)
-            return cls(**arrays, tasks=tasks, features=features, encoding=encoding)
+            known: dict[str, Any] = dict(arrays)
+            return cls(**known, tasks=tasks, features=features, encoding=encoding)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ModelFileError(
                 f"{path} does not hold task statistics: {error}"
