@@ -429,7 +429,9 @@ class Posed(NamedTuple):
     def on_samples(self, data: TaskData | TaskStatistics) -> Self | None:
         """The same on samples instead of Gram matrices; None if that is no change."""
         fit = self.problem.fit
-        if not isinstance(data, TaskData) or fit.rows_per_task:
+        if not isinstance(data, TaskData) or not isinstance(fit, SquaredFit):
+            return None
+        if fit.rows_per_task:
             return None
         if issparse(data.X):
             if math.prod(data.X.shape) > MOST_DENSE_NUMBERS:

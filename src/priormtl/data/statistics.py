@@ -322,7 +322,8 @@ class TaskStatistics:
             tasks = tasks_from_plain(settings)
             known = settings["features"]
             features = None if known is None else Design.from_plain(known)
-            return cls(**arrays, tasks=tasks, features=features)
+            parts: dict[str, Any] = {"tasks": tasks, "features": features}
+            return cls(**arrays, **parts)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ModelFileError(
                 f"{path} does not hold task statistics: {error}"

@@ -484,8 +484,8 @@ def model_fit(
         kept = values > LEAST_EIGENVALUE * max(values[-1], 0.0)
         parts = vectors[:, kept].T @ linear
         yy[i] = float(np.sum(parts**2 / values[kept]))
-    tasks = tuple(range(m))
-    statistics = TaskStatistics(*means, grams, xy, yy, tasks, check=False)
+    labels = tuple(range(m))
+    statistics = TaskStatistics(*means, grams, xy, yy, labels, check=False)
     return SquaredFit(statistics, base.intercepts)
 
 

@@ -21,7 +21,7 @@ from scipy.linalg import cho_solve
 
 from priormtl._arrays import Array
 from priormtl.graphs import Laplacian
-from priormtl.losses import LogisticFit, SquaredFit
+from priormtl.losses import LogisticEvaluation, LogisticFit, SquaredFit
 from priormtl.problem.elimination import Elimination, TieGraph
 from priormtl.problem.quadratic import QuadraticPrior
 
@@ -179,7 +179,7 @@ def _solve_orthogonally(
     d, m = problem.shape
     if d * m > MOST_UNKNOWNS:
         return None
-    if isinstance(fit, LogisticFit):
+    if isinstance(fit, LogisticFit) and isinstance(point.fit, LogisticEvaluation):
         fit = fit.quadratic_model(point.fit, by_samples=True)
     graph = getattr(fit, "intercept_graph", None)
     if not isinstance(fit, SquaredFit) or graph not in (None, prior.laplacian):
@@ -216,7 +216,8 @@ def _solve_orthogonally(
     if not by_samples or pull is not None:
         # Squared products do not tell whether what was left out could gain anything,
         # and nothing but the data says that a pull has no part there.
-        least = np.maximum(sizes[~kept] ** 2, digits * sizes[0] ** 2)
+        floor = digits**2 if by_samples else digits
+        least = np.maximum(sizes[~kept] ** 2, floor * sizes[0] ** 2)
         for step, curvature in zip(Vt[~kept] / length, least, strict=True):
             direction = step[: d * m].reshape(m, d).T
             direction[common] = direction[common, :1]

@@ -25,7 +25,12 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.losses import DataFit, Evaluation, LogisticFit, OutlierEvaluation
+from priormtl.losses import (
+    DataFit,
+    Evaluation,
+    LogisticEvaluation,
+    OutlierEvaluation,
+)
 from priormtl.penalties import L21, Penalty, Power, RowConstraints
 from priormtl.problem.newton_system import (
     FEW_UNKNOWNS,
@@ -286,8 +291,8 @@ class Problem:
         is_far = step.is_flat and pull is None
         way = np.abs(V) + FAR * np.abs(end) if is_far else np.abs(V)
         margin = 2.0 * float(np.vdot(np.abs(rest), way))
-        if isinstance(self.fit, LogisticFit):
-            noise = self.fit.gradient_noise(point.fit)
+        if isinstance(point.fit, LogisticEvaluation):
+            noise = point.fit.fit.gradient_noise(point.fit)
             if np.vdot(noise, np.abs(end)) > ROUNDING * point.value:
                 # A gradient that is off by this could promise so much more. If that is
                 # not small, the model is off, too.

@@ -29,7 +29,7 @@ def compiled(
     Sums may be reordered for speed, in the same way at every call. With
     ``NUMBA_DISABLE_JIT=1`` the function runs as it is, to debug it.
     """
-    if numba.config.DISABLE_JIT:
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return np.errstate(all="ignore")(function)  # machine code does not warn either
     # References to arrays are counted only where new ones are made.
     options = OPTIONS | options | {"_nrt": allocates}
