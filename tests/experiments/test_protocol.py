@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
+from paper_data import KINDS, MAKERS
 from priormtl.experiments import protocol as room
 from priormtl.experiments.protocol import (
     PROTOCOLS,
@@ -17,7 +18,6 @@ from priormtl.experiments.protocol import (
     make_split,
     score_tasks,
 )
-from small_tasks import KINDS, MAKERS
 
 IMAGES = ("yale", "letter", "orl")
 SIZES = {"school": (3, 10), "sarcos": (5, 50), "yale": (2, 4), "orl": (2, 4)}

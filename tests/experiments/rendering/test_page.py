@@ -5,18 +5,23 @@ from itertools import pairwise
 
 import pytest
 
-from priormtl.experiments import PLANS
-from priormtl.experiments.rendering import Facts, Results, render, render_page
-from priormtl.experiments.rendering.figures import CAPTIONS
-from priormtl.experiments.rendering.page import FIGURES, results_page
-from priormtl.experiments.units import KINDS
-from result_rows import (
+from paper_data import (
     convergence_rows,
+    gather,
     measure,
     planned_cells,
     roc_rows,
     row,
     surface_rows,
+)
+from priormtl.experiments import PLANS
+from priormtl.experiments.rendering.measurements import CAPTIONS
+from priormtl.experiments.rendering.page import (
+    FIGURES,
+    Facts,
+    render,
+    render_page,
+    results_page,
 )
 
 
@@ -43,11 +48,7 @@ def page():
 
 def full_results():
     cells = measure(planned=planned_cells())
-    return Results(cells, convergence_rows(), roc_rows(), surface_rows())
-
-
-def only(measurements):
-    return Results(measurements, None, None, None)
+    return gather(cells, convergence_rows(), roc_rows(), surface_rows())
 
 
 def test_the_run_is_described(page):
@@ -59,7 +60,7 @@ def test_the_run_is_described(page):
 @pytest.mark.parametrize("name", CAPTIONS)
 def test_figures_are_linked_with_words_and_caption(page, name):
     assert re.search(rf"!\[[^\]]+\]\(results/{name}\.svg\)\n\n", page)
-    assert CAPTIONS[name] in page
+    assert CAPTIONS[name].caption in page
 
 
 def test_tables_and_account_are_there(page):
@@ -78,14 +79,14 @@ def test_the_same_rows_give_the_same_page(page):
 
 def test_an_incomplete_run_says_so():
     rows = [row("yale", "natural", 0, "auc", 0.9)]
-    text = results_page(only(measure(rows, planned_cells())), facts(links={}))
+    text = results_page(gather(measure(rows, planned_cells())), facts(links={}))
     assert "Incomplete: 1 of" in text
     assert "## Figures" not in text
 
 
 def test_an_empty_run_gives_a_page():
     bare = facts(links={}, school_in_sample=None)
-    text = results_page(only(measure([])), bare)
+    text = results_page(gather(measure([])), bare)
     assert "None of the paper's figures has been measured yet." in text
     assert "### When priors helped" not in text
     assert "### What a linear" not in text
@@ -96,7 +97,7 @@ def test_an_empty_run_gives_a_page():
     [(42, "42 seconds"), (600, "10 minutes"), (9000, "2.5 hours")],
 )
 def test_time_is_told_in_units_that_fit(seconds, words):
-    assert words in results_page(only(measure([])), facts(seconds=seconds))
+    assert words in results_page(gather(measure([])), facts(seconds=seconds))
 
 
 def test_paragraphs_are_apart(page):
@@ -125,8 +126,7 @@ def results():
 
 @pytest.fixture(scope="module")
 def nothing():
-    empty = (KINDS[kind].empty_table() for kind in ("convergence", "roc", "surfaces"))
-    return Results(measure([], planned_cells()), *empty)
+    return gather(measure([], planned_cells()))
 
 
 def names(folder):
