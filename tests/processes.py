@@ -62,4 +62,7 @@ class Square:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fails:
             raise ValueError(f"{self.number} cannot be squared")
+        return self.square()
+
+    def square(self) -> pa.Table:
         return pa.table({"number": [self.number], "square": [self.number**2]})

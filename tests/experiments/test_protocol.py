@@ -390,11 +390,12 @@ def test_real_splits_hold_what_the_paper_says(name):
 @pytest.mark.usefixtures("real_sets")
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_the_smallest_real_size_trains_on_every_task_and_class(name):
-    data, size = load_rows(name), min(PROTOCOLS[name].sizes)
-    split = split_of(name, repeat=9, size=size, data=data)
-    if split.train.task is None:
-        assert split.train.y.shape[1] == len(data.task_names)
+    data, protocol = load_rows(name), PROTOCOLS[name]
+    train, _ = protocol.draw(data, np.random.default_rng(9), min(protocol.sizes))
+    rows = data.rows(train)
+    if rows.task is None:
+        assert rows.y.shape[1] == len(data.task_names)
     else:
-        assert set(split.train.task) == set(data.task_names)
+        assert set(rows.task) == set(data.task_names)
     if data.kind == "classification":
-        assert both_classes(split.train)
+        assert both_classes(rows)
