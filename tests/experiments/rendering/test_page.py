@@ -6,16 +6,19 @@ from itertools import pairwise
 import pytest
 
 from paper_data import (
+    LABELS,
     convergence_rows,
     gather,
     measure,
     planned_cells,
     roc_rows,
     row,
+    score_rows,
     surface_rows,
+    to_table,
 )
 from priormtl.experiments import PLANS
-from priormtl.experiments.rendering.measurements import CAPTIONS
+from priormtl.experiments.rendering.measurements import CAPTIONS, Measurements
 from priormtl.experiments.rendering.page import (
     FIGURES,
     Facts,
@@ -82,6 +85,17 @@ def test_an_incomplete_run_says_so():
     text = results_page(gather(measure(rows, planned_cells())), facts(links={}))
     assert "Incomplete: 1 of" in text
     assert "## Figures" not in text
+
+
+def test_a_data_set_that_is_left_out_is_not_asked_for_its_split(tmp_path):
+    made = [one for one in score_rows(2) if one["dataset"] == "yale"]
+    ratios = {"yale": 0.5}
+    found = Measurements.of(
+        to_table(made), test_to_train=lambda name, _: ratios[name], labels=LABELS
+    )
+    for what in ("table1", "table2"):
+        assert render(what, gather(found), tmp_path)
+    assert "Yale" in results_page(gather(found), facts(school_in_sample=None))
 
 
 def test_an_empty_run_gives_a_page():

@@ -283,9 +283,8 @@ def describe_robustness(measurements: Measurements) -> Iterator[str]:
 
 
 def _list_tables(measurements: Measurements, *, regression: bool) -> Sequence[Table]:
-    shown = [paper_table_2(measurements), table_2(measurements)]
-    if regression:
-        shown = [paper_table_1(measurements), table_1(measurements)]
+    made = (paper_table_1, table_1) if regression else (paper_table_2, table_2)
+    shown = [make(measurements) for make in made]
     datasets = [
         name
         for name in _with_reference(measurements)

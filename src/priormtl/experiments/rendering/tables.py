@@ -150,9 +150,11 @@ def _score_cells(
         paper = paper_estimate(dataset, metric, method)
         beside = () if paper is None else (f"paper {_spell(paper, 1)}",)
         missing = () if runs[method].complete else (runs[method].text,)
-        close = method != best and measurements.judge(
-            Setting(dataset, method), best, metric
-        ) in {Verdict.EVEN, Verdict.BETTER}
+        # What was not measured may lack its data set, too.
+        close = estimate is not None and method != best
+        if close:
+            verdict = measurements.judge(Setting(dataset, method), best, metric)
+            close = verdict in {Verdict.EVEN, Verdict.BETTER}
         text = NOTHING if estimate is None else _spell(estimate, decimals)
         mark = "†" if close else ""
         cells.append(TextCell(text, mark, beside + missing, method == best))
