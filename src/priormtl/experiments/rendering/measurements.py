@@ -4,7 +4,8 @@ Two settings are compared by the differences over their common repeats, which ar
 same splits for both. The interval is the corrected resampled t interval of Nadeau and
 Bengio (2003), see :mod:`priormtl.metrics`, since splits of one data set overlap.
 
-The paper's numbers, and names of data sets, metrics and figures, are in ``paper.toml``.
+The paper's numbers, names of data sets and metrics, notes below tables and captions of
+figures are in ``paper.toml``.
 """
 
 import json
@@ -55,6 +56,7 @@ _PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text("utf-8")
 DATASETS: Mapping[str, str] = _PAPER["datasets"]
 METRICS = {name: Metric(**entry) for name, entry in _PAPER["metrics"].items()}
 MAIN_METRICS: Mapping[str, str] = _PAPER["main_metrics"]
+NOTES: Mapping[str, str] = _PAPER["notes"]
 CAPTIONS = {name: Caption(**entry) for name, entry in _PAPER["figures"].items()}
 PAPER_LABELS: Mapping[str, str] = _PAPER["columns"]
 NONE = "none"  # our model without prior, and with the priors of the paper and ours

@@ -10,17 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from priormtl._files import write_whole
+from priormtl.experiments.rendering import figures, tables
 from priormtl.experiments.rendering.claims import claims_table
-from priormtl.experiments.rendering.figures import (
-    SURFACES,
-    Surface,
-    convergence_figure,
-    learning_difference_figure,
-    learning_figure,
-    robustness_figure,
-    roc_figure,
-    surface_figure,
-)
 from priormtl.experiments.rendering.measurements import (
     CAPTIONS,
     COMPARED,
@@ -37,22 +28,7 @@ from priormtl.experiments.rendering.measurements import (
     paper_estimate,
     tally,
 )
-from priormtl.experiments.rendering.tables import (
-    REFERENCE,
-    Grids,
-    chosen_table,
-    cost_table,
-    count_table,
-    difference_table,
-    grid_table,
-    interval_table,
-    paper_table_1,
-    paper_table_2,
-    prior_table,
-    rank_table,
-    table_1,
-    table_2,
-)
+from priormtl.experiments.rendering.tables import REFERENCE, Grids
 from priormtl.plotting import Figure, save_figure
 from priormtl.tables import Table, count_words, to_html_page, to_latex, to_markdown
 
@@ -283,15 +259,19 @@ def describe_robustness(measurements: Measurements) -> Iterator[str]:
 
 
 def _list_tables(measurements: Measurements, *, regression: bool) -> Sequence[Table]:
-    made = (paper_table_1, table_1) if regression else (paper_table_2, table_2)
+    made = (
+        (tables.paper_table_1, tables.table_1)
+        if regression
+        else (tables.paper_table_2, tables.table_2)
+    )
     shown = [make(measurements) for make in made]
     datasets = [
         name
         for name in _with_reference(measurements)
         if (MAIN_METRICS[name] != "auc") == regression
     ]
-    shown += [difference_table(measurements, name) for name in datasets]
-    return [*shown, count_table(measurements, datasets)] if datasets else shown
+    shown += [tables.difference_table(measurements, name) for name in datasets]
+    return [*shown, tables.count_table(measurements, datasets)] if datasets else shown
 
 
 def _with_reference(measurements: Measurements) -> list[str]:
@@ -301,14 +281,14 @@ def _with_reference(measurements: Measurements) -> list[str]:
 
 
 FIGURES: Mapping[str, Callable[[Results], Figure]] = {
-    "figure1": lambda results: convergence_figure(results.convergence),
-    "figure2": lambda results: roc_figure(results.roc),
-    "figure3": lambda results: surface_figure(results.surfaces),
-    "learning": lambda results: learning_figure(results.measurements),
-    "learning-differences": lambda results: learning_difference_figure(
+    "figure1": lambda results: figures.convergence_figure(results.convergence),
+    "figure2": lambda results: figures.roc_figure(results.roc),
+    "figure3": lambda results: figures.surface_figure(results.surfaces),
+    "learning": lambda results: figures.learning_figure(results.measurements),
+    "learning-differences": lambda results: figures.learning_difference_figure(
         results.measurements
     ),
-    "robustness": lambda results: robustness_figure(results.measurements),
+    "robustness": lambda results: figures.robustness_figure(results.measurements),
 }
 
 
@@ -407,28 +387,28 @@ def results_page(results: Results, facts: Facts) -> str:
                     *describe_priors(measurements),
                     *describe_choice(measurements),
                     *describe_robustness(measurements),
-                    prior_table(measurements),
+                    tables.prior_table(measurements),
                 ],
             ),
         ],
         "## How it was measured": [facts.describe(), facts.note, facts.protocol],
         "## The paper's tables": [
-            paper_table_1(measurements),
-            paper_table_2(measurements),
-            rank_table(measurements),
+            tables.paper_table_1(measurements),
+            tables.paper_table_2(measurements),
+            tables.rank_table(measurements),
         ],
-        "## All methods": [table_1(measurements), table_2(measurements)],
+        "## All methods": [tables.table_1(measurements), tables.table_2(measurements)],
         "## Method against method": [
-            count_table(measurements, datasets) if datasets else None
+            tables.count_table(measurements, datasets) if datasets else None
         ],
-        "## How sure: intervals": [interval_table(measurements)],
-        "## What it costs": [cost_table(measurements)],
+        "## How sure: intervals": [tables.interval_table(measurements)],
+        "## What it costs": [tables.cost_table(measurements)],
         "## Figures": _show_figures(results, facts),
     }
     if facts.grids:
         sections["## Appendix: grids and strengths"] = [
-            grid_table(facts.grids),
-            chosen_table(measurements, facts.grids),
+            tables.grid_table(facts.grids),
+            tables.chosen_table(measurements, facts.grids),
             *describe_kernel_range(measurements),
         ]
     parts = [part for item in sections.items() for part in _section(*item)]
@@ -449,5 +429,7 @@ def _show_figures(results: Results, facts: Facts) -> Iterator[str]:
         yield f"![{title}]({link})"
         yield caption
         if name == "figure3":
-            surfaces = (Surface.of(results.surfaces, *key) for key in SURFACES)
+            surfaces = (
+                figures.Surface.of(results.surfaces, *key) for key in figures.SURFACES
+            )
             yield "\n".join(f"- {s.describe()}" for s in surfaces if s is not None)

@@ -11,6 +11,7 @@ from priormtl.experiments.rendering.measurements import (
     MAIN_METRICS,
     METRICS,
     NONE,
+    NOTES,
     PAPER,
     PAPER_LABELS,
     PRIORS,
@@ -66,13 +67,9 @@ def table_1(measurements: Measurements) -> Table:
         for name in ("school", "sarcos")
         for metric in ("ve_pooled", "ve_tasks", "ve_median")
     ]
-    note = (
-        "The paper does not say how it averages over tasks: its figures stand beside "
-        "both of ours. By task, a few schools with hardly any test rows weigh as much "
-        "as all others: School's mean and deviation are then mostly theirs, and its "
-        "median is the figure to read. nMSE is one minus VE under the same average."
+    return score_table(
+        measurements, "Table 1. Regression", columns, notes=[NOTES["averages"]]
     )
-    return score_table(measurements, "Table 1. Regression", columns, notes=[note])
 
 
 def table_2(measurements: Measurements) -> Table:
@@ -101,16 +98,11 @@ def score_table(
     labels = map(measurements.label, methods)
     # Metrics of one data set come from the same runs, which count once.
     first = dict(reversed(columns))
-    note = (
-        "Per cent, mean ± standard deviation over the repeats; in brackets what the "
-        "paper reports. Bold: best mean of the column among methods with the most "
-        "repeats. †: not significantly worse than the best (paired, 95 %)."
-    )
     return measured_table(
         title,
         ("Method", *map(_head, columns)),
         zip(labels, zip(*grid, strict=True), strict=True),
-        (note, *_definitions(metric for _, metric in columns), *notes),
+        (NOTES["scores"], *_definitions(metric for _, metric in columns), *notes),
         _runs(measurements, first.items(), methods),
     )
 
@@ -176,11 +168,7 @@ def paper_table_1(measurements: Measurements) -> Table:
         if figure != "AUC"
         for average in ("pooled", "tasks")
     ]
-    note = (
-        "By task, School's means are carried away by a few schools with hardly any "
-        "test rows. Table 1 further down has medians over tasks."
-    )
-    return _paper_table(measurements, 1, lines, note)
+    return _paper_table(measurements, 1, lines, NOTES["outliers"])
 
 
 def paper_table_2(measurements: Measurements) -> Table:
@@ -192,16 +180,11 @@ def _paper_table(
     measurements: Measurements, number: int, lines: Sequence[Column], *notes: str
 ) -> Table:
     methods = list(PAPER_LABELS)
-    note = (
-        "Per cent, mean ± standard deviation over the repeats: our implementation and "
-        "our tuning of all ten; in brackets what the paper reports. Bold: best of the "
-        "row. †: not significantly worse than the best (paired, 95 %)."
-    )
     return measured_table(
         f"Table {number}, as the paper prints it",
         ("Data set", *PAPER_LABELS.values()),
         [(_head(c), _score_cells(measurements, c, methods, number)) for c in lines],
-        (note, *notes),
+        (NOTES["paper"], *notes),
         _runs(measurements, lines, methods),
     )
 
@@ -230,13 +213,10 @@ def rank_table(measurements: Measurements) -> Table | None:
         cells = [TextCell(f"{ours:.3g}", asides=(f"{its:.3g}",)) for ours, its in pairs]
         ours, its = map(fmean, zip(*pairs, strict=True))
         rows.append((label, [*cells, TextCell(f"{ours:.1f}", asides=(f"{its:.1f}",))]))
-    note = (
-        "Rank of each method's mean among these ten, 1 the best; equal means share "
-        "their rank. In brackets the rank of the paper's figure in the same row. VE "
-        "and AUC alone: ranks by nMSE are those by VE, under one average."
-    )
     title = "Ranks over data sets, ours beside the paper's"
-    return measured_table(title, ("Method", *ranks, "mean rank"), rows, [note])
+    return measured_table(
+        title, ("Method", *ranks, "mean rank"), rows, [NOTES["ranks"]]
+    )
 
 
 def mean_ranks(values: Sequence[float]) -> list[float]:
@@ -310,10 +290,6 @@ def difference_table(
         for k in range(len(metrics))
     ]
     label = measurements.label(reference)
-    complement = (
-        "nMSE is one minus VE under the same average: its differences are these with "
-        "the other sign."
-    )
     return measured_table(
         f"{DATASETS[dataset]}: difference against “{label}”",
         ("Method", *(METRICS[metric].title for metric in metrics)),
@@ -324,7 +300,7 @@ def difference_table(
         (
             _differences_note(label),
             *_definitions(metrics),
-            *([complement] if regression else []),
+            *([NOTES["complement"]] if regression else []),
         ),
         _runs(measurements, columns[:1], grid),
     )
@@ -432,16 +408,8 @@ def interval_table(measurements: Measurements) -> Table | None:
     if not rows:
         return None
     heads = ("Family", "comparisons", "ours", "ours, Holm", "usual", "usual, Holm")
-    note = (
-        "Better / even / worse at 95 %. Ours: smaller part of the split over the "
-        "larger one in the correction, which all other tables use; usual: test rows "
-        "over training rows, after Nadeau and Bengio, never shorter than ours; the two "
-        "differ where tests are the larger part. So findings from small training sets "
-        "depend on this choice: those of the learning curves, and those on School and "
-        "Sarcos. Holm: adjusted for all comparisons of the family."
-    )
     title = "What intervals and multiplicity change"
-    return measured_table(title, heads, rows, [note])
+    return measured_table(title, heads, rows, [NOTES["intervals"]])
 
 
 def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
@@ -469,14 +437,8 @@ def grid_table(grids: Grids) -> Table:
         )
         for name, grid in grids.items()
     ]
-    note = (
-        "lam as a share of lam_max, at which all coefficients vanish; theta and "
-        "epsilon times the number of training rows per task. All priors and “without "
-        "prior” share lam and epsilon; without prior theta is 0, with the artificial "
-        "prior 0 or 1 (any other value gives the same predictions)."
-    )
     heads = ("Data set", *STRENGTHS)
-    return measured_table("Grids of our model", heads, rows, [note])
+    return measured_table("Grids of our model", heads, rows, [NOTES["grids"]])
 
 
 def chosen_table(measurements: Measurements, grids: Grids) -> Table | None:
@@ -502,14 +464,9 @@ def chosen_table(measurements: Measurements, grids: Grids) -> Table | None:
             rows.append((label, [TextCell(text) for text in texts]))
     if not rows:
         return None
-    note = (
-        "Median of the chosen values, in the units of the grids; in brackets how often "
-        "it was the smallest (↓) or the largest (↑) value of its grid. The smallest "
-        "theta or epsilon is 0 where the grid has 0, which is no edge."
-    )
     heads = ("Data set, prior", "repeats", "theta = 0", *STRENGTHS)
     title = "Strengths chosen at the paper's splits"
-    return measured_table(title, heads, rows, [note])
+    return measured_table(title, heads, rows, [NOTES["chosen"]])
 
 
 def _spell_chosen(values: Sequence[float], grid: Sequence[float]) -> str:
@@ -530,11 +487,5 @@ def cost_table(measurements: Measurements) -> Table | None:
         times = [measurements.mean_seconds(Setting(name, method)) for name in datasets]
         texts = [NOTHING if t is None else f"{t:.{1 if t < 10 else 0}f}" for t in times]
         rows.append((measurements.label(method), [TextCell(text) for text in texts]))
-    note = (
-        "CPU seconds of one core for a whole search over folds and the fit that "
-        "follows, mean over repeats, measured while other programs ran. Searches "
-        "differ in their number of settings, see above. The first fit of a process "
-        "compiles or loads compiled code, and this time is included."
-    )
     heads = ("Method", *(DATASETS[name] for name in datasets))
-    return measured_table("Seconds to tune and fit", heads, rows, [note])
+    return measured_table("Seconds to tune and fit", heads, rows, [NOTES["costs"]])
