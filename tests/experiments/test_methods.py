@@ -503,6 +503,19 @@ def test_reversed_relations_have_the_other_sign():
     assert np.all(after.sum(axis=1) != 0)  # p_i close to −p_j
 
 
+def test_wrong_relations_are_of_the_kind_that_the_method_names():
+    _, training = prepare("yale", wrong=1.0)
+    moments = moments_of(training.data)
+    right = relations(expert_prior(training.data), moments)
+    drawn, turned = (
+        relations(METHODS[name].build(training).feature_prior, moments)
+        for name in ("expert", "contradictory")
+    )
+    np.testing.assert_array_equal(np.abs(turned), np.abs(right))
+    assert changed_rows(right, turned) == len(right)
+    assert not np.array_equal(np.abs(drawn), np.abs(right))
+
+
 def test_theta_changes_no_prediction_of_the_artificial_prior():
     """Copies share their effect equally for any theta: docs/mathematics.md."""
     X, y, task = prepare("school")[1].rows

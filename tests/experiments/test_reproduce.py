@@ -108,6 +108,16 @@ def test_every_method_is_in_a_table():
 
 
 @on_small_sets
+def test_sets_of_many_pixels_have_no_variants_of_ours():
+    shown = {}
+    for unit in scores("table2"):
+        shown.setdefault(unit.dataset, set()).add(unit.method)
+    variants = {"none-chain-tied", "none-mean", "none-mean-tied"}
+    for dataset, methods in shown.items():
+        assert methods & variants == (variants if "letter" in dataset else set())
+
+
+@on_small_sets
 def test_all_methods_of_a_cell_see_the_same_repeats():
     repeats = {}
     for unit in scores("all"):

@@ -9,7 +9,7 @@ letters one per pair that is easily confused, ORL one per person against the res
 image belongs to several tasks, so images must be split, not rows.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, zip_longest
 from pathlib import Path
@@ -432,14 +432,12 @@ SOURCES = {
     source.name: source
     for source in (SCHOOL, SARCOS, YALE, MNIST, LETTER, LETTER_UCI, ORL)
 }
-LOADERS: Mapping[str, Callable[..., TaskSet]] = {
-    "school": load_school,
-    "sarcos": load_sarcos,
-    "yale": load_yale,
-    "mnist": load_mnist,
-    "letter": load_letter,
-    "letter_uci": load_letter_uci,
-    "orl": load_orl,
+LOADERS: dict[str, Callable[..., TaskSet]] = {
+    load.__name__.removeprefix("load_"): load
+    for load in (
+        *(load_school, load_sarcos, load_yale, load_mnist, load_letter),
+        *(load_letter_uci, load_orl),
+    )
 }
 
 

@@ -20,7 +20,6 @@ from paper_data import (
 )
 from priormtl.experiments.rendering.figures import (
     PAIRS,
-    Band,
     Surface,
     convergence_figure,
     learning_difference_figure,
@@ -217,7 +216,7 @@ def test_the_band_of_a_mean_is_the_t_interval():
     ends = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
     expected = [100 * number for number in (values.mean(), *ends)]
     assert mean_band(dict(enumerate(values))) == pytest.approx(expected)
-    assert mean_band({3: 0.5}) == Band(50.0, 50.0, 50.0)
+    assert mean_band({3: 0.5}) == (50.0, 50.0, 50.0)
     assert mean_band({}) is None
 
 

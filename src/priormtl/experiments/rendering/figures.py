@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -238,12 +238,8 @@ def _draw_surface(figure: Figure, surface: Surface, axes: Sequence[Axes]) -> Non
 # Learning curves and robustness curves.
 
 
-class Band(NamedTuple):
-    """A value and its interval, per cent or percentage points."""
-
-    value: float
-    low: float
-    high: float
+# A value and the ends of its interval, per cent or percentage points.
+Band = tuple[float, float, float]
 
 
 def learning_figure(measurements: Measurements) -> Figure:
@@ -371,9 +367,9 @@ def mean_band(repeats: Repeats) -> Band | None:
     if not len(values):
         return None
     if len(values) == 1:
-        return Band(*[float(values[0])] * 3)
+        return (float(values[0]),) * 3
     low, high, _ = corrected_interval(values, 0.0)
-    return Band(float(values.mean()), low, high)
+    return float(values.mean()), low, high
 
 
 def _difference_bands(
@@ -384,8 +380,8 @@ def _difference_bands(
     for place, setting in settings.items():
         mean, interval, n_common, *_ = measurements.compare(setting, NONE)
         if n_common:
-            ends = interval[:2] if n_common > 1 else (mean, mean)
-            bands[place] = Band(*(100.0 * x for x in (mean, *ends)))
+            low, high = interval[:2] if n_common > 1 else (mean, mean)
+            bands[place] = 100.0 * mean, 100.0 * low, 100.0 * high
     return bands
 
 
