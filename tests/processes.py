@@ -1,9 +1,19 @@
-"""Processes that heed signals, even if the tests themselves run in the background."""
+"""Processes that heed signals, and units of work whose computations can be counted."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
+import warnings
+from dataclasses import dataclass
 
-# A process inherits the signals that its parent ignores.
+import pyarrow as pa
+
+from priormtl.exceptions import ApproximationWarning
+
+# A process inherits the signals that its parent ignores, even if the tests themselves
+# run in the background.
 LAUNCH = (
     "import os, signal, sys\n"
     "for name in ('SIGINT', 'SIGTERM', 'SIGHUP'):\n"
@@ -17,3 +27,42 @@ def start_process(words, **settings):
     command = [sys.executable, "-c", LAUNCH, *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, **pipes, **settings)
+
+
+@dataclass(frozen=True)
+class Square:
+    """A number squared; every computation leaves a line in a log."""
+
+    number: int
+    log: str
+    seconds: float = 0.0
+    fails: bool = False
+    dies: bool = False
+    remark: str | None = None  # a warning
+    shade: str = "plain"  # part of the settings, not of the rows
+
+    @property
+    def label(self) -> str:
+        return f"square of {self.number}"
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        return ("square",)
+
+    def settings(self) -> dict[str, object]:
+        return {"kind": "square", "number": self.number, "shade": self.shade}
+
+    def compute(self) -> pa.Table:
+        with open(self.log, "a", encoding="utf-8") as file:
+            file.write(f"{self.number}\n")
+        time.sleep(self.seconds)
+        if self.remark is not None:
+            warnings.warn(self.remark, ApproximationWarning, stacklevel=1)
+        if self.dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.fails:
+            raise ValueError(f"{self.number} cannot be squared")
+        return self.square()
+
+    def square(self) -> pa.Table:
+        return pa.table({"number": [self.number], "square": [self.number**2]})

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import csv
 from typer.testing import CliRunner
 
-from fake_originals import WRITERS
+from paper_data import WRITERS
 from priormtl import FeaturePrior
 from priormtl.cli.data import FEATURES, FILES, draw_patients
 from priormtl.cli.main import app

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fake_originals import WRITERS, write_letter_mat
+from paper_data import WRITERS, write_letter_mat
 from priormtl import MultiTaskRegressor, datasets
-from priormtl.datasets import SOURCES, catalogue, check_source, convert_original
+from priormtl.datasets import SOURCES, check_source, convert_original
 from priormtl.datasets.files import read_arrays, write_arrays
 from priormtl.exceptions import DataFileError, MissingDataError
 
@@ -140,12 +140,10 @@ def make_toy(tmp_path, monkeypatch):
         "subject": np.repeat([0, 1, 2], 2).astype(np.uint8),
     }
     expected = {
-        key: replace(SOURCES["yale"].arrays[key], shape=array.shape)
+        key: SOURCES["yale"].arrays[key]._replace(shape=array.shape)
         for key, array in arrays.items()
     }
-    monkeypatch.setitem(
-        catalogue.SOURCES, "yale", replace(SOURCES["yale"], arrays=expected)
-    )
+    monkeypatch.setitem(SOURCES, "yale", replace(SOURCES["yale"], arrays=expected))
     return arrays, WRITERS["yale"](tmp_path, arrays)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from fake_originals import as_cells, by_columns, write_idx
+from paper_data import as_cells, by_columns, write_idx
 from priormtl.datasets import files
 from priormtl.datasets.files import (
     Expected,

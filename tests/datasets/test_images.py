@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from fake_originals import by_columns, write_faces, write_idx, write_mnist
+from paper_data import by_columns, write_faces, write_idx, write_mnist
 from priormtl.datasets import load_mnist, load_orl, load_yale
-from priormtl.datasets.classification import convert_faces, convert_mnist
+from priormtl.datasets.loaders import convert_faces, convert_mnist
 from priormtl.exceptions import DataFileError
 
 RNG = np.random.default_rng(0)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from fake_originals import as_cells, write_letter, write_letter_mat, write_letter_uci
+from paper_data import as_cells, write_letter, write_letter_mat, write_letter_uci
 from priormtl.datasets import load_letter, load_letter_uci
-from priormtl.datasets.classification import convert_letter, convert_letter_uci
+from priormtl.datasets.loaders import convert_letter, convert_letter_uci
 from priormtl.exceptions import DataFileError
 
 

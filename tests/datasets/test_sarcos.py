@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from fake_originals import write_sarcos
+from paper_data import write_sarcos
 from priormtl.datasets import convert_original, load_sarcos, load_sarcos_one
-from priormtl.datasets.regression import convert_sarcos
+from priormtl.datasets.loaders import convert_sarcos
 from priormtl.exceptions import DataFileError
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from fake_originals import as_cells, write_school
+from paper_data import as_cells, write_school
 from priormtl.datasets import load_school
-from priormtl.datasets.regression import COLUMNS, convert_school
+from priormtl.datasets.loaders import SCHOOL_COLUMNS, convert_school
 from priormtl.exceptions import DataFileError
 
 
@@ -44,7 +44,7 @@ def test_small_cell_arrays_are_converted(tmp_path):
         "X": rng.integers(0, 100, (9, 28)).astype(np.uint8),
         "y": rng.integers(1, 70, 9).astype(np.uint8),
         "task": np.repeat([0, 1, 2], [2, 4, 3]).astype(np.int16),
-        "columns": np.array(COLUMNS),
+        "columns": np.array(SCHOOL_COLUMNS),
     }
     made = convert_school(write_school(tmp_path, arrays))
     assert list(made) == list(arrays)

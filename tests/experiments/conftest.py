@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from priormtl import datasets
+from paper_data import MAKERS, small_pairs
+from priormtl.datasets.loaders import LOADERS
 from priormtl.experiments.protocol import load_rows
 from priormtl.experiments.reproduction import split_ratio
 from priormtl.experiments.units import fit_unit
-from small_tasks import MAKERS, small_pairs
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def small_sets(monkeypatch, fresh_sets):
         "letter_uci": lambda: replace(small_pairs("letter_uci"), image_shape=None),
     }
     for name, make in makers.items():
-        monkeypatch.setattr(datasets, f"load_{name}", make)
+        monkeypatch.setitem(LOADERS, name, make)
 
 
 @pytest.fixture

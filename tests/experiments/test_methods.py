@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import MultiTaskLassoCV
 from statsmodels.regression.mixed_linear_model import MixedLM
 
+from paper_data import KINDS, MAKERS, SHAPE
 from priormtl import FeaturePrior, MultiTaskRegressor
 from priormtl.baselines import (
     BASELINES,
@@ -20,7 +21,6 @@ from priormtl.datasets import Rows
 from priormtl.estimators import CopyFeatures
 from priormtl.experiments.methods import (
     COMPARED,
-    LABELS,
     METHODS,
     MOST_SETTINGS,
     OURS,
@@ -42,11 +42,10 @@ from priormtl.experiments.protocol import (
     load_rows,
     make_split,
 )
-from priormtl.experiments.rendering.paper import PAPER_LABELS
+from priormtl.experiments.rendering.measurements import PAPER_LABELS
 from priormtl.metrics import auc
 from priormtl.priors import difference_matrix
 from priormtl.selection import split_by_fold
-from small_tasks import KINDS, MAKERS, SHAPE
 
 BUDGET = Budget((0.1, 0.01), (0.0, 1.0, 10.0), (0.1, 1.0))
 CASES = [
@@ -92,9 +91,9 @@ def fitted(name, dataset, **options):
 
 
 def test_labels_are_distinct_and_complete():
-    assert list(LABELS) == list(METHODS)
-    assert len(set(LABELS.values())) == len(METHODS)
-    assert all(LABELS.values())
+    labels = {method.label for method in METHODS.values()}
+    assert len(labels) == len(METHODS)
+    assert all(labels)
 
 
 def test_the_names_agreed_on_are_there():
@@ -502,6 +501,19 @@ def test_reversed_relations_have_the_other_sign():
         assert changed_rows(before, after) == round(share * len(before))
         np.testing.assert_array_equal(np.abs(before), np.abs(after))
     assert np.all(after.sum(axis=1) != 0)  # p_i close to −p_j
+
+
+def test_wrong_relations_are_of_the_kind_that_the_method_names():
+    _, training = prepare("yale", wrong=1.0)
+    moments = moments_of(training.data)
+    right = relations(expert_prior(training.data), moments)
+    drawn, turned = (
+        relations(METHODS[name].build(training).feature_prior, moments)
+        for name in ("expert", "contradictory")
+    )
+    np.testing.assert_array_equal(np.abs(turned), np.abs(right))
+    assert changed_rows(right, turned) == len(right)
+    assert not np.array_equal(np.abs(drawn), np.abs(right))
 
 
 def test_theta_changes_no_prediction_of_the_artificial_prior():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
+from paper_data import KINDS, MAKERS
 from priormtl.experiments import protocol as room
 from priormtl.experiments.protocol import (
     PROTOCOLS,
@@ -17,7 +18,6 @@ from priormtl.experiments.protocol import (
     make_split,
     score_tasks,
 )
-from small_tasks import KINDS, MAKERS
 
 IMAGES = ("yale", "letter", "orl")
 SIZES = {"school": (3, 10), "sarcos": (5, 50), "yale": (2, 4), "orl": (2, 4)}
@@ -390,11 +390,12 @@ def test_real_splits_hold_what_the_paper_says(name):
 @pytest.mark.usefixtures("real_sets")
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_the_smallest_real_size_trains_on_every_task_and_class(name):
-    data, size = load_rows(name), min(PROTOCOLS[name].sizes)
-    split = split_of(name, repeat=9, size=size, data=data)
-    if split.train.task is None:
-        assert split.train.y.shape[1] == len(data.task_names)
+    data, protocol = load_rows(name), PROTOCOLS[name]
+    train, _ = protocol.draw(data, np.random.default_rng(9), min(protocol.sizes))
+    rows = data.rows(train)
+    if rows.task is None:
+        assert rows.y.shape[1] == len(data.task_names)
     else:
-        assert set(split.train.task) == set(data.task_names)
+        assert set(rows.task) == set(data.task_names)
     if data.kind == "classification":
-        assert both_classes(split.train)
+        assert both_classes(rows)

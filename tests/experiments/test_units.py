@@ -11,7 +11,10 @@ from sklearn import metrics
 from sklearn.linear_model import LinearRegression
 
 import priormtl
-from priormtl import FeaturePrior, MultiTaskRegressor, datasets
+from paper_data import FIELDS, convergence_rows, roc_rows, small_school, surface_rows
+from paper_data import KINDS as SETS
+from priormtl import FeaturePrior, MultiTaskRegressor
+from priormtl.datasets.loaders import LOADERS
 from priormtl.experiments import units
 from priormtl.experiments.methods import METHODS, fit_method
 from priormtl.experiments.protocol import (
@@ -31,20 +34,20 @@ from priormtl.experiments.units import (
     SurfaceUnit,
     school_in_sample,
 )
-from result_rows import FIELDS, convergence_rows, roc_rows, surface_rows
-from small_tasks import KINDS as SETS
-from small_tasks import small_school
 
 on_small_sets = pytest.mark.usefixtures("small_sets")
 UNIT = ScoreUnit("school", "natural", 3, quick=True)
+SCHEMAS = {kind: schema for kind, (_, schema) in KINDS.items()}
 
 
 def test_rows_have_the_fields_that_tables_and_figures_are_made_from():
-    assert KINDS["scores"] == pa.schema(FIELDS)
+    assert SCHEMAS["scores"] == pa.schema(FIELDS)
     made = {"convergence": convergence_rows, "roc": roc_rows, "surfaces": surface_rows}
     for kind, make in made.items():
-        assert make().schema.names == KINDS[kind].names
-    assert set(KINDS) == {"scores", *made}
+        assert make().schema == SCHEMAS[kind]
+    assert set(SCHEMAS) == {"scores", *made}
+    for unit in DISTINCT:
+        assert isinstance(unit, KINDS[unit.settings()["kind"]][0])
 
 
 ALIKE = [
@@ -136,7 +139,7 @@ def test_rows_are_scores_of_the_method(dataset):
     data, split, training = unit.prepare()
     fitted = fit_method(METHODS["ridge-single"], training, split)
     expected = score_tasks(data, split.test, fitted.scores)
-    assert table.schema == KINDS["scores"]
+    assert table.schema == SCHEMAS["scores"]
     for row, score in zip(table.to_pylist(), expected, strict=True):
         assert (row["metric"], row["task"]) == (score.metric, score.task)
         np.testing.assert_equal(row["value"], score.value)
@@ -181,7 +184,7 @@ def test_the_real_school_gives_rows_of_139_schools():
 @pytest.mark.parametrize("dataset", ["yale", "orl"])
 def test_roc_curves_rise_over_the_area_that_is_told(dataset):
     table = RocUnit(dataset, quick=True).compute()
-    assert table.schema == KINDS["roc"]
+    assert table.schema == SCHEMAS["roc"]
     assert set(table["method"].to_pylist()) == {"natural"}
     unit = ScoreUnit(dataset, "natural", 0, quick=True)
     told = {row["task"]: row["value"] for row in unit.compute().to_pylist()}
@@ -222,7 +225,7 @@ SHOWN = {
 @pytest.mark.parametrize("dataset", SHOWN)
 def test_a_surface_has_the_score_of_every_combination(dataset):
     table = SurfaceUnit(dataset, 1, quick=True).compute()
-    assert table.schema == KINDS["surfaces"]
+    assert table.schema == SCHEMAS["surfaces"]
     rows = {
         (row["lam"], row["theta"], row["epsilon"], row["metric"]): row["value"]
         for row in table.to_pylist()
@@ -262,9 +265,10 @@ def convergence():
 
 
 def test_all_algorithms_come_down_to_the_optimum_or_to_the_limit(convergence):
-    assert convergence.schema == KINDS["convergence"]
+    assert convergence.schema == SCHEMAS["convergence"]
     runs = dict(iter(convergence.to_pandas().groupby("algorithm", sort=False)))
-    assert tuple(runs) == (*ALGORITHMS, *units.BOUNDS.values(), units.BOUND_2)
+    bounds = ("theorem", "theorem, paper's constants", "theorem, Algorithm 2")
+    assert tuple(runs) == (*ALGORITHMS, *bounds)
     five = {"gd", "ista", "ista-reverse", "fista", "linear"}
     assert set(ALGORITHMS) == {*five, "auto", units.PAPER}
     for name in ALGORITHMS:
@@ -342,7 +346,7 @@ def test_in_sample_is_the_r2_of_least_squares(monkeypatch, columns):
     # All columns together hold a constant, three of them do not.
     whole = small_school()
     data = replace(whole, originals=whole.originals[:, columns])
-    monkeypatch.setattr(datasets, "load_school", lambda: data)
+    monkeypatch.setitem(LOADERS, "school", lambda: data)
     X, y, task = data
     effects = (task[:, np.newaxis] == np.array(data.task_names)).astype(float)
     wide = np.hstack([X, effects])

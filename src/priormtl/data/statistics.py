@@ -322,8 +322,8 @@ class TaskStatistics:
             tasks = tasks_from_plain(settings)
             known = settings["features"]
             features = None if known is None else Design.from_plain(known)
-            parts: dict[str, Any] = {"tasks": tasks, "features": features}
-            return cls(**arrays, **parts)
+            parts: dict[str, Any] = {**arrays, "tasks": tasks, "features": features}
+            return cls(**parts)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ModelFileError(
                 f"{path} does not hold task statistics: {error}"

@@ -1,21 +1,21 @@
 """Data sets: real ones, read from files, and synthetic ones."""
 
-from priormtl.datasets.catalogue import (
+from priormtl.datasets.files import Source, digest_array, find_home
+from priormtl.datasets.loaders import (
     SOURCES,
     Conversion,
     Finding,
     check_source,
     convert_original,
-)
-from priormtl.datasets.classification import (
     load_letter,
     load_letter_uci,
     load_mnist,
     load_orl,
+    load_sarcos,
+    load_sarcos_one,
+    load_school,
     load_yale,
 )
-from priormtl.datasets.files import Source, digest_array, find_home
-from priormtl.datasets.regression import load_sarcos, load_sarcos_one, load_school
 from priormtl.datasets.synthetic import RelatedTasks, make_related_tasks
 from priormtl.datasets.task_set import Rows, TaskSet
 

@@ -17,39 +17,29 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from priormtl._files import write_whole
 from priormtl.exceptions import DataFileError, MissingDataError
 
-VARIABLE = "PRIORMTL_DATA"
 MOST_BYTES = 2**28  # more than any file or original holds
-IDX_BYTES = 0x08  # the type code of unsigned bytes
 
 Arrays = dict[str, np.ndarray]
 Kind = Literal["regression", "classification"]
 Folder = str | os.PathLike[str] | None
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(NamedTuple):
     """What an array of a file must be."""
 
     shape: tuple[int, ...]
     dtype: str
     digest: str
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """From a shape such as 165x1024, a dtype and a digest."""
-        shape, dtype, digest = text.split()
-        return cls(tuple(map(int, shape.split("x"))), dtype, digest)
 
 
 @dataclass(frozen=True)
@@ -79,30 +69,30 @@ class Source:
         return f"priormtl data convert {self.name} {' '.join(self.originals)}"
 
 
-@cache
-def _all_notes() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name("sources.toml").read_text("utf-8"))
-
-
-def read_notes(name: str) -> dict[str, Any]:
-    """Entries of a data set in ``sources.toml``, as arguments of Source."""
-    notes = _all_notes()[name]
-    return {key: tuple(x) if isinstance(x, list) else x for key, x in notes.items()}
+NOTES: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("sources.toml").read_text("utf-8")
+)
 
 
 def describe_source(name: str, convert: Callable[[Sequence[Path]], Arrays]) -> Source:
     """Source with the entries of ``sources.toml``."""
-    notes = read_notes(name)
-    arrays = {key: Expected.parse(text) for key, text in notes.pop("arrays").items()}
-    return Source(name=name, convert=convert, arrays=arrays, **notes)
+    entries: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in NOTES[name].items()
+    }
+    arrays = {}
+    for key, text in entries.pop("arrays").items():
+        shape, dtype, digest = text.split()
+        arrays[key] = Expected(tuple(map(int, shape.split("x"))), dtype, digest)
+    return Source(name=name, convert=convert, arrays=arrays, **entries)
 
 
 def find_home(data_home: Folder = None) -> Path:
     """Folder of the data sets: the argument, else that of the environment."""
-    named = os.environ.get(VARIABLE) if data_home is None else data_home
+    named = os.environ.get("PRIORMTL_DATA") if data_home is None else data_home
     if not named:
         raise MissingDataError(
-            f"{VARIABLE} is not set; set it to the folder of the data sets, or pass "
+            "PRIORMTL_DATA is not set; set it to the folder of the data sets, or pass "
             "data_home= (in a shell --home or --to)."
         )
     return Path(named).expanduser()
@@ -146,6 +136,7 @@ def digest_array(array: np.ndarray) -> str:
 
 
 def check_arrays(source: Source, arrays: Arrays) -> bool:
+    """Whether arrays of the right shapes hold what was published."""
     for name, array in arrays.items():
         _check(name, array, source.arrays[name], verify=False)
     return all(
@@ -172,16 +163,18 @@ def _read_zip(path: Path, names: Sequence[str]) -> Arrays:
         with np.load(content, allow_pickle=False) as file:
             return {name: file[name] for name in names if name in file.files}
     except Exception as error:  # what a damaged archive raises is not documented
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataFileError(
-            f"{path} is damaged or no NumPy archive ({reason}); use an intact copy, or "
-            "convert the original again."
+            f"{path} is damaged or no NumPy archive ({_reason(error)}); use an intact "
+            "copy, or convert the original again."
         ) from None
 
 
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
 def _check(place: str, array: np.ndarray, expected: Expected, *, verify: bool) -> None:
-    came: Any = (array.shape, array.dtype.str)
-    if came != (expected.shape, expected.dtype):
+    if (array.shape, array.dtype.str) != (expected.shape, expected.dtype):
         raise DataFileError(
             f"{place} must have shape {expected.shape} and dtype {expected.dtype}: got "
             f"{array.shape} and {array.dtype.str}; use the original named by "
@@ -219,9 +212,9 @@ def read_mat(path: Path) -> dict[str, Any]:
     try:
         return dict(loadmat(path))
     except Exception as error:  # what a damaged file raises is not documented
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataFileError(
-            f"{path} cannot be read as a MATLAB file ({reason}); download it again."
+            f"{path} cannot be read as a MATLAB file ({_reason(error)}); download it "
+            "again."
         ) from None
 
 
@@ -260,7 +253,7 @@ def read_lines(path: Path) -> list[str]:
 def read_idx(path: Path) -> np.ndarray:
     """Unsigned bytes of an IDX file, plain or gzipped."""
     content = read_bytes(path)
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] != IDX_BYTES:
+    if len(content) < 4 or content[:3] != b"\0\0\x08":
         raise DataFileError(f"{path} is no IDX file of unsigned bytes.")
     start = 4 + 4 * content[3]
     if len(content) < start:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.datasets.files import Kind, Source
+from priormtl.datasets.files import Kind
 from priormtl.exceptions import suggest
 
 UNPACKED = ("X", "y", "task")
@@ -169,44 +169,6 @@ def pair_classes(
     code = np.repeat(np.arange(len(pairs)), [len(part) for part in members])
     second = np.array([b for _, b in pairs])
     return sample, np.where(label[sample] == second[code], 1.0, -1.0), code
-
-
-def build_task_set(source: Source, **contents: Any) -> TaskSet:
-    """Task set with the name and the notes of its source; images have named pixels."""
-    if "image_shape" in contents:
-        contents["feature_names"] = name_pixels(*contents["image_shape"])
-    return TaskSet(
-        name=source.name,
-        kind=source.kind,
-        description=source.description,
-        quirks=source.quirks,
-        source=source.origin,
-        **contents,
-    )
-
-
-def pair_tasks(
-    source: Source,
-    originals: np.ndarray,
-    label: np.ndarray,
-    pairs: Sequence[tuple[Any, Any]],
-    *,
-    prefix: str = "",
-    **others: Any,
-) -> TaskSet:
-    """Task set with one task per pair of classes, the second of which is +1."""
-    sample, y, code = pair_classes(label, pairs)
-    return build_task_set(
-        source,
-        originals=originals,
-        sample=sample,
-        y=y,
-        code=code,
-        task_names=tuple(f"{prefix}{a} vs {b}" for a, b in pairs),
-        classes=tuple((f"{prefix}{a}", f"{prefix}{b}") for a, b in pairs),
-        label=label,
-        **others,
-    )
 
 
 def name_pixels(height: int, width: int) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from priormtl.experiments.methods import METHODS, Method, Training
@@ -28,14 +28,11 @@ for package in ("matplotlib", "pebble", "pyarrow", "statsmodels"):
             name=package,
         )
 
-# Loaded at first use: processes of the runner need no tables and no matplotlib.
-_PAGES = ("runner", "methods", "reproduction")
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for page in _PAGES:
-            module = import_module(f"priormtl.experiments.{page}")
-            if hasattr(module, name):
-                return getattr(module, name)
+def __getattr__(name: str) -> object:
+    # Loaded at first use: processes of the runner need no tables and no matplotlib.
+    for page in ("runner", "methods", "reproduction") if name in __all__ else ():
+        names = vars(import_module(f"priormtl.experiments.{page}"))
+        if name in names:
+            return names[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

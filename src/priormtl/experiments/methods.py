@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.linear_model import MultiTaskLasso, MultiTaskLassoCV
+from sklearn.linear_model import MultiTaskLassoCV
 
 from priormtl._arrays import Array, Index
 from priormtl.baselines import (
@@ -34,9 +34,6 @@ from priormtl.estimators import (
 from priormtl.experiments.protocol import MOST_FOLDS, Budget, Split
 from priormtl.priors import FeaturePrior, difference_matrix
 from priormtl.selection import split_by_fold
-
-PRIORS = ("none", "natural", "artificial", "expert")
-STRENGTHS = ("lam", "theta", "epsilon", "alpha")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,32 +89,30 @@ class Method:
     version: int = 1  # to be raised when its results change
 
 
-class Fitted(NamedTuple):
+class Scored(NamedTuple):
     """Scores of test rows, and the strengths that were chosen."""
 
     scores: Array
     strengths: dict[str, float]
 
 
-def fit_method(method: Method, training: Training, split: Split) -> Fitted:
-    model = method.build(training)
-    model.fit(training.rows.X, training.rows.y, task=training.rows.task)
+def fit_method(method: Method, training: Training, split: Split) -> Scored:
+    X, y, task = training.rows
+    model = method.build(training).fit(X, y, task=task)
     scores = _score_rows(model, split.test.X, split.test.task)
-    # Our searches have lam_, theta_ and epsilon_, tuned baselines best_params_.
-    named = {name: getattr(model, f"{name}_", None) for name in STRENGTHS}
-    chosen = {**named, **getattr(model, "best_params_", {})}
-    strengths = {
-        name: float(value)
-        for name, value in chosen.items()
-        if isinstance(value, int | float)
-    }
+    # Our searches have lam_, theta_ and epsilon_, tuned baselines best_params_, and
+    # scikit-learn's lasso alpha_.
+    names = ("lam", "theta", "epsilon", "alpha")
+    chosen = {name: getattr(model, f"{name}_", None) for name in names}
+    chosen |= getattr(model, "best_params_", {})
+    strengths = {k: float(x) for k, x in chosen.items() if isinstance(x, int | float)}
     if isinstance(method.build, Ours) and method.build.ties == "uniform":
         # In units of the grid too.
         n = training.rows_per_task
         units = {"lam": training.lam_max, "theta": n, "epsilon": n}
         relative = {f"relative_{k}": strengths[k] / unit for k, unit in units.items()}
         strengths |= {name: float(f"{x:.6g}") for name, x in relative.items()}
-    return Fitted(scores * split.unit, strengths)
+    return Scored(scores * split.unit, strengths)
 
 
 def _score_rows(model: Any, X: Array, task: np.ndarray | None) -> Array:
@@ -127,9 +122,6 @@ def _score_rows(model: Any, X: Array, task: np.ndarray | None) -> Array:
 
 
 # The paper's model.
-
-COPIED_SHARE = 0.05
-ARTIFICIAL_THETAS = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -151,30 +143,30 @@ class Ours:
         if self.prior == "none":
             return (0.0,)
         # Copies share their effect equally for any theta: see docs/mathematics.md.
-        return ARTIFICIAL_THETAS if self.prior == "artificial" else budget.thetas
+        return (0.0, 1.0) if self.prior == "artificial" else budget.thetas
 
     def search(self, training: Training, prior: FeaturePrior | None) -> Any:
         budget, n = training.budget, training.rows_per_task
-        lams, thetas = np.array(budget.lams), np.array(self.thetas(budget))
         epsilons = np.array(budget.epsilons) * n
         if self.ties == "adaptive":  # factors of the estimated strengths
             epsilons = np.geomspace(0.1, 10.0, len(epsilons))
-        grids = lams * training.lam_max, thetas * n, epsilons
-        settings: dict[str, Any] = {
-            "cv": training.splits[: training.held_out],
-            "feature_prior": prior,
-            "task_prior": self.task_prior,
-            "fit_intercept": self.intercepts,
-            "intercept_strength": 1.0,
-            "ties": self.ties,
-            "standardize": False,
-            "tol": training.tol,
-        }
+        lams, thetas = np.array(budget.lams), np.array(self.thetas(budget))
+        build: Callable[..., Any] = MultiTaskRegressorCV
         if training.classify:
-            return MultiTaskClassifierCV(
-                *grids, loss="squared", scoring="task_auc", **settings
-            )
-        return MultiTaskRegressorCV(*grids, **settings)
+            build = partial(MultiTaskClassifierCV, loss="squared", scoring="task_auc")
+        return build(
+            lams * training.lam_max,
+            thetas * n,
+            epsilons,
+            cv=training.splits[: training.held_out],
+            feature_prior=prior,
+            task_prior=self.task_prior,
+            fit_intercept=self.intercepts,
+            intercept_strength=1.0,
+            ties=self.ties,
+            standardize=False,
+            tol=training.tol,
+        )
 
 
 class _WithCopies:
@@ -182,7 +174,7 @@ class _WithCopies:
 
     def __init__(self, ours: Ours, training: Training) -> None:
         self.ours, self.training = ours, training
-        self.copies = CopyFeatures(COPIED_SHARE, random_state=training.seed)
+        self.copies = CopyFeatures(0.05, random_state=training.seed)
 
     def fit(self, X: Array, y: Array, *, task: np.ndarray | None) -> Self:
         wide = self.copies.fit_transform(X)
@@ -198,29 +190,18 @@ class _WithCopies:
 def _feature_prior(name: str, training: Training) -> FeaturePrior | None:
     if name == "natural":
         return FeaturePrior.from_correlation(strongest=training.rows.X.shape[1])
-    if name not in WRONG_KINDS:
+    if name == "none":
         return None
     prior = expert_prior(training.data)
-    if prior is not None and training.wrong:
-        rng = np.random.default_rng(training.seed)
-        moments = centre_samples(to_tasks(*training.rows))
-        return WRONG_KINDS[name](prior, moments, training.wrong, rng)
-    return prior
+    if prior is None or not training.wrong:
+        return prior
+    rng = np.random.default_rng(training.seed)
+    moments = centre_samples(to_tasks(*training.rows))
+    spoil = contradict_prior if name == "contradictory" else corrupt_prior
+    return spoil(prior, moments, training.wrong, rng)
 
 
 # Expert priors.
-
-SCHOOL_GROUPS: dict[str, str | tuple[str, ...]] = {
-    "years": "year_",
-    "ethnic groups": "ethnic_",
-    "kinds of school": ("school_mixed", "school_boys", "school_girls"),
-    "denominations": (
-        "school_maintained",
-        "school_church_of_england",
-        "school_roman_catholic",
-    ),
-}
-POOR_AND_RICH = ("school_pct_free_meals", "school_pct_vr_band1")
 
 
 def expert_prior(data: TaskSet) -> FeaturePrior | None:
@@ -233,13 +214,23 @@ def expert_prior(data: TaskSet) -> FeaturePrior | None:
         return FeaturePrior.grid(*data.image_shape)
     if data.name != "school":
         return None
+    kinds: dict[str, str | tuple[str, ...]] = {
+        "years": "year_",
+        "ethnic groups": "ethnic_",
+        "kinds of school": ("school_mixed", "school_boys", "school_girls"),
+        "denominations": (
+            "school_maintained",
+            "school_church_of_england",
+            "school_roman_catholic",
+        ),
+    }
     names = data.feature_names
     groups = {
         title: [k for k, name in enumerate(names) if name.startswith(start)]
-        for title, start in SCHOOL_GROUPS.items()
+        for title, start in kinds.items()
     }
-    poor, rich = (names.index(name) for name in POOR_AND_RICH)
-    return FeaturePrior.from_groups(groups) + FeaturePrior.opposite([(poor, rich)])
+    poor, able = map(names.index, ("school_pct_free_meals", "school_pct_vr_band1"))
+    return FeaturePrior.from_groups(groups) + FeaturePrior.opposite([(poor, able)])
 
 
 def corrupt_prior(
@@ -250,9 +241,8 @@ def corrupt_prior(
     s, d = D.shape
     # A relation keeps its weights and gets other features.
     for row in rng.permutation(s)[: round(share * s)]:
-        values = D.data[row]
-        D.rows[row] = sorted(rng.choice(d, size=len(values), replace=False).tolist())
-        D.data[row] = values
+        count = len(D.data[row])
+        D.rows[row] = sorted(rng.choice(d, size=count, replace=False).tolist())
     return FeaturePrior.from_matrix(csr_array(D.tocsr()))
 
 
@@ -266,19 +256,11 @@ def contradict_prior(
     return FeaturePrior.from_matrix(csr_array(D))
 
 
-# Kinds of wrong relations, by the prior that has them.
-WRONG_KINDS = {"expert": corrupt_prior, "contradictory": contradict_prior}
-
-
 # The paper's eight compared methods: our implementations and our tuning, since the
 # paper gives no grids, intercepts or weights. The loss is squared, as in the paper's
 # own model, where a method has the choice.
 
 MOST_SETTINGS = 20  # one or two strengths need no finer grid
-# FedEM stops by the gain of a step per sample, which must be small for images too;
-# MKMTL by a gap relative to the objective reached, of which a thousandth suffices.
-LARGEST_TOL = {"fedem": 1e-3}
-LEAST_TOL = {"mkmtl": 1e-3}
 COMPARED: Mapping[str, str] = {
     name.lower(): name
     for name in ["FedEM", "DMTL", "MTFL", "MMTFL", "MTRL", "RMTL", "CLMT", "MKMTL"]
@@ -313,7 +295,9 @@ def _build_neural(training: Training) -> FedEMClassifier:
 
 
 def _tolerance(name: str, tol: float) -> float:
-    return max(LEAST_TOL.get(name, 0.0), min(tol, LARGEST_TOL.get(name, 1.0)))
+    # FedEM stops by the gain of a step per sample, which must be small for images too;
+    # MKMTL by a gap relative to the objective reached, of which a thousandth suffices.
+    return {"fedem": min(tol, 1e-3), "mkmtl": max(tol, 1e-3)}.get(name, tol)
 
 
 # Simple methods that a practitioner would try first.
@@ -332,7 +316,7 @@ def _build_ridge(name: str, training: Training) -> Any:
 class SharedLasso(RegressorMixin, BaseEstimator):
     """scikit-learn's MultiTaskLasso, tuned by its own cross-validation on the folds."""
 
-    def __init__(self, alphas: Any, folds: Any) -> None:
+    def __init__(self, alphas: Array, folds: Index) -> None:
         self.alphas = alphas
         self.folds = folds
 
@@ -342,9 +326,8 @@ class SharedLasso(RegressorMixin, BaseEstimator):
             # Its smallest alphas stop at max_iter, with a warning each.
             warnings.simplefilter("ignore")
             search = MultiTaskLassoCV(alphas=self.alphas, cv=splits, tol=1e-3)
-            search.fit(X, y)
+            self.model_ = search.fit(X, y)
         self.alpha_ = float(search.alpha_)
-        self.model_: MultiTaskLasso = search
         return self
 
     def predict(self, X: Array, *, task: None = None) -> Array:
@@ -360,9 +343,15 @@ def _build_shared_lasso(training: Training) -> SharedLasso:
 
 # All methods.
 
+PRIORS = ("none", "natural", "artificial", "expert")
+
 
 def _has_expert(data: TaskSet) -> bool:
     return expert_prior(data) is not None
+
+
+def _is_regression(data: TaskSet) -> bool:
+    return data.kind == "regression"
 
 
 METHODS: Mapping[str, Method] = {
@@ -388,7 +377,7 @@ METHODS: Mapping[str, Method] = {
     "adaptive": Method(
         "ours, adaptive ties to the mean, tied intercepts",
         Ours("none", "mean", "tied", "adaptive"),
-        lambda data: data.kind == "regression",
+        _is_regression,
     ),
     **{
         name: Method(label, partial(build_compared, name))
@@ -404,13 +393,13 @@ METHODS: Mapping[str, Method] = {
         "ridge, tasks pooled",
         partial(_build_ridge, "ridge-pooled"),
         # Where classes share rows, the mean target of a row is constant.
-        lambda data: data.kind == "regression" or data.code is not None,
+        lambda data: _is_regression(data) or data.code is not None,
     ),
     "mixed": Method(
         "mixed model, random intercept",
         lambda training: UsualRegressor("mixed-model"),
         # Tasks must be groups of rows of one target.
-        lambda data: data.kind == "regression" and data.code is not None,
+        lambda data: _is_regression(data) and data.code is not None,
     ),
     "multitask-lasso": Method(
         "scikit-learn's MultiTaskLasso",
@@ -419,4 +408,3 @@ METHODS: Mapping[str, Method] = {
     ),
 }
 OURS = tuple(name for name, method in METHODS.items() if isinstance(method.build, Ours))
-LABELS = {name: method.label for name, method in METHODS.items()}

@@ -7,7 +7,7 @@ those that are not stored yet and writes rows, tables, figures and the page of r
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from itertools import chain, product
@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from priormtl.datasets import SOURCES, check_source
 from priormtl.exceptions import MissingDataError, unknown_name
-from priormtl.experiments import rendering, runner
+from priormtl.experiments import runner
 from priormtl.experiments.methods import (
     COMPARED,
-    LABELS,
     METHODS,
     MOST_SETTINGS,
     OURS,
@@ -36,10 +35,11 @@ from priormtl.experiments.protocol import (
     SCHOOL_ROWS,
     SHARED_ROWS,
     TRAINING_SHARE,
-    Protocol,
     find_protocol,
     load_rows,
 )
+from priormtl.experiments.rendering.measurements import Measurements, Results, Setting
+from priormtl.experiments.rendering.page import Facts, join_words, render, render_page
 from priormtl.experiments.units import (
     KINDS,
     ConvergenceUnit,
@@ -51,27 +51,11 @@ from priormtl.experiments.units import (
 
 # Plans.
 
-REPEATS = 10
-QUICK_REPEATS = 2
-REGRESSION = ("school", "sarcos")
-CLASSIFICATION = ("yale", "mnist", "letter", "letter_uci", "orl")
-ROC_SETS = ("yale", "mnist", "orl")
-SURFACE_SETS = ("school", "yale", "orl")
+Unit = ScoreUnit | RocUnit | SurfaceUnit | ConvergenceUnit
 # Sets of many pixels, where a search takes long, have no variants of ours.
 COSTLY = ("yale", "mnist", "orl")
-IN_TABLES = tuple(name for name in METHODS if name != "contradictory")
-VARIANTS = tuple(name for name in OURS if name not in PRIORS)
-QUICK_METHODS = (
-    *PRIORS,
-    "none-mean-tied",
-    *COMPARED,
-    "ridge-single",
-    "ridge-pooled",
-    "mixed",
-)
 # Training rows per task, or images per class, at which relations are made wrong.
 WRONG_SIZES = {"school": 5, "yale": 2, "mnist": 5, "letter": 5}
-WRONG_METHODS = ("expert", "contradictory")  # random relations, and reversed ones
 WRONG = (0.5, 1.0)  # share of relations
 
 
@@ -79,12 +63,10 @@ class Plan(NamedTuple):
     """Data sets that a part of the paper needs, and the units of one of them."""
 
     datasets: tuple[str, ...]
-    units: Callable[[str, bool], Iterable[runner.Unit]]
+    units: Callable[[str, bool], Iterable[Unit]]
 
 
-def plan(
-    what: str, *, quick: bool = False, without: Sequence[str] = ()
-) -> list[runner.Unit]:
+def plan(what: str, *, quick: bool = False, without: Sequence[str] = ()) -> list[Unit]:
     """All units of a table, a figure, the curves, or everything; each once."""
     units = chain.from_iterable(
         part.units(dataset, quick)
@@ -92,11 +74,14 @@ def plan(
         for dataset in part.datasets
         if dataset not in without
     )
+
     # One repeat after the other: early results cover all data sets. Scores and ROC
     # curves of one fit, which are of one family, follow each other.
-    return sorted(
-        dict.fromkeys(units), key=lambda unit: (getattr(unit, "repeat", 0), unit.family)
-    )
+    def place(unit: Unit) -> tuple[int, tuple[str, ...]]:
+        repeat = 0 if isinstance(unit, ConvergenceUnit) else unit.repeat
+        return repeat, unit.family
+
+    return sorted(dict.fromkeys(units), key=place)
 
 
 def needed_sets(what: str) -> tuple[str, ...]:
@@ -105,65 +90,65 @@ def needed_sets(what: str) -> tuple[str, ...]:
 
 
 def _find_plans(what: str) -> Iterable[Plan]:
-    if what not in EVERYTHING:
-        raise unknown_name("part of the paper", what, EVERYTHING)
-    return PLANS.values() if what == "all" else (PLANS[what],)
+    if what == "all":
+        return PLANS.values()
+    if what not in PLANS:
+        raise unknown_name("part of the paper", what, (*PLANS, "all"))
+    return (PLANS[what],)
 
 
-def _plan_table(dataset: str, quick: bool) -> Iterator[runner.Unit]:
-    wanted = QUICK_METHODS if quick else IN_TABLES
-    if dataset in COSTLY and not quick:
-        wanted = tuple(name for name in wanted if name not in VARIANTS)
+def _repeats(quick: bool) -> range:
+    return range(2 if quick else 10)
+
+
+def _plan_table(dataset: str, quick: bool) -> Iterator[Unit]:
+    wanted = {*METHODS} - {"contradictory"}
+    if quick:
+        simple = {"none-mean-tied", "ridge-single", "ridge-pooled", "mixed"}
+        wanted = {*PRIORS, *COMPARED} | simple
+    elif dataset in COSTLY:
+        wanted -= {*OURS} - {*PRIORS}
     data = load_rows(dataset)
-    methods = [name for name in wanted if METHODS[name].applies(data)]
-    for repeat, method in product(range(_repeats(quick)), methods):
-        yield ScoreUnit(dataset, method, repeat, quick=quick)
+    for repeat, (name, method) in product(_repeats(quick), METHODS.items()):
+        if name in wanted and method.applies(data):
+            yield ScoreUnit(dataset, name, repeat, quick=quick)
 
 
-def _plan_curves(dataset: str, quick: bool) -> Iterator[runner.Unit]:
+def _plan_curves(dataset: str, quick: bool) -> Iterator[Unit]:
     """Learning curves of all priors; wrong relations, none wrong, and no prior."""
-    repeats = range(_repeats(quick))
     data = load_rows(dataset)
     priors = [name for name in PRIORS if METHODS[name].applies(data)]
     sizes = find_protocol(dataset, quick=quick).sizes
-    for repeat, size, prior in product(repeats, sizes, priors):
+    for repeat, size, prior in product(_repeats(quick), sizes, priors):
         yield ScoreUnit(dataset, prior, repeat, size, quick=quick)
     if dataset not in WRONG_SIZES or (quick and dataset in COSTLY):
         return
     size = WRONG_SIZES[dataset]
-    for repeat in repeats:
-        yield ScoreUnit(dataset, "none", repeat, size, quick=quick)
-        yield ScoreUnit(dataset, "expert", repeat, size, quick=quick)
-        shares = WRONG[-1:] if quick else WRONG
-        for method, wrong in product(WRONG_METHODS, shares):
-            yield ScoreUnit(dataset, method, repeat, size, wrong, quick)
-
-
-def _repeats(quick: bool) -> int:
-    return QUICK_REPEATS if quick else REPEATS
+    # Random relations, and reversed ones.
+    wrong = product(("expert", "contradictory"), WRONG[-1:] if quick else WRONG)
+    cells = [("none", None), ("expert", None), *wrong]
+    for repeat, (method, share) in product(_repeats(quick), cells):
+        yield ScoreUnit(dataset, method, repeat, size, share, quick)
 
 
 PLANS: Mapping[str, Plan] = {
-    "table1": Plan(REGRESSION, _plan_table),
-    "table2": Plan(CLASSIFICATION, _plan_table),
+    "table1": Plan(("school", "sarcos"), _plan_table),
+    "table2": Plan(("yale", "mnist", "letter", "letter_uci", "orl"), _plan_table),
     "figure1": Plan(
         ("synthetic", "school"), lambda name, quick: [ConvergenceUnit(name, quick)]
     ),
     "figure2": Plan(
-        ROC_SETS,
+        ("yale", "mnist", "orl"),
         lambda name, quick: [
-            RocUnit(name, repeat=k, quick=quick) for k in range(_repeats(quick))
+            RocUnit(name, repeat=k, quick=quick) for k in _repeats(quick)
         ],
     ),
     "figure3": Plan(
-        SURFACE_SETS,
-        lambda name, quick: [
-            SurfaceUnit(name, k, quick) for k in range(_repeats(quick))
-        ],
+        ("school", "yale", "orl"),
+        lambda name, quick: [SurfaceUnit(name, k, quick) for k in _repeats(quick)],
     ),
     "curves": Plan(tuple(PROTOCOLS), _plan_curves),
 }
-EVERYTHING = (*PLANS, "all")
 
 
 # Reproducing.
@@ -199,17 +184,21 @@ def reproduce(
     request: Request, callback: Callable[[runner.Event], None] = lambda event: None
 ) -> Report:
     """Compute what is missing, then write rows, tables, figures and the page."""
-    _check(request)
-    left_out = _missing_sets(request)
+    left_out = _check(request)
     units = plan(request.what, quick=request.quick, without=left_out)
     store = runner.Store(request.out / "units")
     outcome = runner.Outcome(0, 0)
     if request.compute:
+        forced = {
+            unit
+            for unit in units
+            if isinstance(unit, ScoreUnit | RocUnit) and unit.method in request.force
+        }
         # The page shows the time of all runs into the folder, including killed ones.
         clock = runner.Clock(request.out, request.jobs)
 
         def note(event: runner.Event) -> None:
-            clock.note_sometimes()
+            clock.note(every=10.0)  # what a kill may leave out of the count
             callback(event)
 
         outcome = runner.run(
@@ -217,46 +206,47 @@ def reproduce(
             store,
             jobs=request.jobs,
             limit=request.limit,
-            force=lambda unit: getattr(unit, "method", None) in request.force,
+            force=forced.__contains__,
             callback=note,
         )
         if outcome.computed:
             clock.note()
     # Files are made of all rows in the store, whether computed now or before.
     tables = runner.collect(units, store)
-    parts: dict[str, list[pa.Table]] = {kind: [] for kind in KINDS}
-    for unit, table in zip(units, tables, strict=True):
-        if table is not None:
-            parts[str(unit.settings()["kind"])].append(table)
-    rows = {
-        kind: pa.concat_tables(found) if found else KINDS[kind].empty_table()
-        for kind, found in parts.items()
-    }
+    rows = {}
+    for kind, (unit_type, schema) in KINDS.items():
+        parts = [
+            table
+            for unit, table in zip(units, tables, strict=True)
+            if isinstance(unit, unit_type) and table is not None
+        ]
+        rows[kind] = pa.concat_tables(parts) if parts else schema.empty_table()
     request.out.mkdir(parents=True, exist_ok=True)
-    files = [request.out / f"{kind}.parquet" for kind in KINDS if rows[kind].num_rows]
+    files = [request.out / f"{kind}.parquet" for kind in rows if rows[kind].num_rows]
     for path in files:
         runner.write_table(path, rows[path.stem])
-    planned = [
-        (unit.dataset, unit.method, unit.size, unit.wrong, unit.repeat)
-        for unit in units
-        if isinstance(unit, ScoreUnit)
-    ]
-    measurements = rendering.Measurements.of(
-        rows["scores"], test_to_train=split_ratio, labels=LABELS, planned=planned
+    measurements = Measurements.of(
+        rows.pop("scores"),
+        test_to_train=split_ratio,
+        labels={name: method.label for name, method in METHODS.items()},
+        planned=[
+            Setting(unit.dataset, unit.method, unit.size, unit.wrong)
+            for unit in units
+            if isinstance(unit, ScoreUnit)
+        ],
     )
-    others = (rows[kind] for kind in ("convergence", "roc", "surfaces"))
-    results = rendering.Results(measurements, *others)
-    files += rendering.render(request.what, results, request.out)
+    results = Results(measurements, **rows)
+    files += render(request.what, results, request.out)
     if request.what == "all":
         page = request.page or request.out / "results.md"
-        files.append(rendering.render_page(results, _facts(request), request.out, page))
+        files.append(render_page(results, _facts(request), request.out, page))
     done = sum(table is not None for table in tables)
     return Report(outcome, done, len(units), left_out, tuple(files))
 
 
-def _check(request: Request) -> None:
-    if request.what not in EVERYTHING:
-        raise unknown_name("part of the paper", request.what, EVERYTHING)
+def _check(request: Request) -> tuple[str, ...]:
+    """Data sets that are not at hand; mistakes are told before anything is computed."""
+    names = needed_sets(request.what)
     for name in request.force:
         if name not in METHODS:
             raise unknown_name("method", name, METHODS)
@@ -264,56 +254,49 @@ def _check(request: Request) -> None:
         raise ValueError(f"jobs must be at least 1: got {request.jobs}.")
     if request.limit is not None and not request.limit > 0:
         raise ValueError(f"limit must be a positive number: got {request.limit}.")
-
-
-def _missing_sets(request: Request) -> tuple[str, ...]:
-    """Data sets that are not at hand, known before anything is computed."""
-    findings = [check_source(SOURCES[name]) for name in needed_sets(request.what)]
+    findings = [check_source(SOURCES[name]) for name in names]
     absent = [finding for finding in findings if finding.state != "found"]
-    names = tuple(finding.source.name for finding in absent)
+    missing = tuple(finding.source.name for finding in absent)
     if absent and not request.skip_missing:
         raise MissingDataError(
-            f"{absent[0].message} To leave out {', '.join(names)}, use --skip-missing."
+            f"{absent[0].message} To leave out {', '.join(missing)}, use "
+            "--skip-missing."
         )
-    return names
+    return missing
 
 
 @cache
 def split_ratio(dataset: str, size: int | None) -> float:
-    protocol = PROTOCOLS[dataset]
-    train, test = protocol.draw(load_rows(dataset), np.random.default_rng(0), size)
+    """Test rows over training rows."""
+    draw = PROTOCOLS[dataset].draw
+    train, test = draw(load_rows(dataset), np.random.default_rng(0), size)
     return len(test) / len(train)
 
 
 # The page of results.
 
-PACKAGES = ("priormtl", "numpy", "scipy", "scikit-learn", "statsmodels", "pyarrow")
 
-
-def _facts(request: Request) -> rendering.Facts:
+def _facts(request: Request) -> Facts:
     school = check_source(SOURCES["school"]).state == "found"
-    explained = school_in_sample() if school else None
     elapsed = runner.read_elapsed(request.out)
     system = f"{platform.system()} {platform.machine()}"
-    python = f"Python {platform.python_version()}"
-    return rendering.Facts(
+    packages = ("priormtl", "numpy", "scipy", "scikit-learn", "statsmodels", "pyarrow")
+    budgets = {
+        name: find_protocol(name, quick=request.quick).budget for name in PROTOCOLS
+    }
+    return Facts(
         command=f"priormtl reproduce all{' --quick' if request.quick else ''}",
         seconds=elapsed.seconds,
-        machine=f"{os.cpu_count()} cores, {system}, {python}",
-        versions={name: version(name) for name in PACKAGES},
-        n_repeats=_repeats(request.quick),
+        machine=f"{os.cpu_count()} cores, {system}, Python {platform.python_version()}",
+        versions={name: version(name) for name in packages},
+        n_repeats=len(_repeats(request.quick)),
         protocol=describe_protocol(quick=request.quick),
         n_jobs=elapsed.jobs,
         note=elapsed.note,
-        school_in_sample=explained,
+        school_in_sample=school_in_sample() if school else None,
         grids={
-            name: {
-                strength.removesuffix("s"): values
-                for strength, values in asdict(
-                    find_protocol(name, quick=request.quick).budget
-                ).items()
-            }
-            for name in PROTOCOLS
+            name: {"lam": grid.lams, "theta": grid.thetas, "epsilon": grid.epsilons}
+            for name, grid in budgets.items()
         },
     )
 
@@ -321,36 +304,25 @@ def _facts(request: Request) -> rendering.Facts:
 def describe_protocol(*, quick: bool) -> str:
     protocols = [find_protocol(name, quick=quick) for name in PROTOCOLS]
     most = {p.most for p in protocols if p.most is not None}
-    cut = f" (cut to {max(most)} per class in this quick run)" if most else ""
-    budgets = [f"{p.budget.settings} ({p.dataset})" for p in protocols]
-    others = [f"{p.n_settings} ({p.dataset})" for p in protocols]
-    fewer = [
-        f"{p.held_out} ({p.dataset})" for p in protocols if p.held_out < MOST_FOLDS
-    ]
+    accuracy = []  # gap relative to the objective at P = 0, and for which sets
+    for tol in dict.fromkeys(p.tol for p in protocols):
+        names = join_words(p.dataset for p in protocols if p.tol == tol)
+        where = "" if len({p.tol for p in protocols}) == 1 else f" on {names}"
+        accuracy.append(f"gap at most {tol:g} of the objective at P = 0{where}")
     template = Path(__file__).with_name("protocol.md").read_text("utf-8")
     return Template(template.rstrip()).substitute(
         school_rows=SCHOOL_ROWS,
         shared_rows=SHARED_ROWS,
         sarcos_rows=SARCOS_ROWS,
-        share=f"{TRAINING_SHARE:.0%}",
-        cut=cut,
-        folds=MOST_FOLDS,
-        budgets=rendering.join_words(budgets),
-        others=rendering.join_words(others),
-        fewer=rendering.join_words(fewer),
         sarcos_tests=SARCOS_ROWS - max(PROTOCOLS["sarcos"].sizes),
-        accuracy=rendering.join_words(_describe_accuracy(protocols)),
+        share=f"{TRAINING_SHARE:.0%}",
+        cut=f" (cut to {max(most)} per class in this quick run)" if most else "",
+        folds=MOST_FOLDS,
+        budgets=join_words(f"{p.budget.settings} ({p.dataset})" for p in protocols),
+        others=join_words(f"{p.n_settings} ({p.dataset})" for p in protocols),
+        fewer=join_words(
+            f"{p.held_out} ({p.dataset})" for p in protocols if p.held_out < MOST_FOLDS
+        ),
+        accuracy=join_words(accuracy),
         most_settings=MOST_SETTINGS,
     )
-
-
-def _describe_accuracy(protocols: Sequence[Protocol]) -> list[str]:
-    """Gap relative to the objective at P = 0, and for which sets."""
-    values = dict.fromkeys(protocol.tol for protocol in protocols)
-    gaps = {tol: f"gap at most {tol:g} of the objective at P = 0" for tol in values}
-    if len(values) == 1:
-        return list(gaps.values())
-    return [
-        f"{gap} on {rendering.join_words(p.dataset for p in protocols if p.tol == tol)}"
-        for tol, gap in gaps.items()
-    ]

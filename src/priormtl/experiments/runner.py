@@ -15,7 +15,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future, as_completed
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from io import BytesIO
@@ -46,9 +46,6 @@ class Unit(Protocol):
 
 # Finished units.
 
-DIGEST_BYTES = 16
-METADATA_KEY = b"priormtl"
-
 
 @dataclass(frozen=True)
 class Store:
@@ -58,8 +55,7 @@ class Store:
 
     def path(self, settings: Mapping[str, Any]) -> Path:
         text = _spell_settings(settings).encode()
-        name = blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
-        return self.folder / f"{name}.parquet"
+        return self.folder / f"{blake2b(text, digest_size=16).hexdigest()}.parquet"
 
     def read(self, settings: Mapping[str, Any]) -> pa.Table | None:
         try:
@@ -71,11 +67,8 @@ class Store:
 
     def write(self, settings: Mapping[str, Any], table: pa.Table) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        metadata = {METADATA_KEY: _spell_settings(settings)}
+        metadata = {b"priormtl": _spell_settings(settings)}
         write_table(self.path(settings), table.replace_schema_metadata(metadata))
-
-    def remove(self, settings: Mapping[str, Any]) -> None:
-        self.path(settings).unlink(missing_ok=True)
 
 
 def _spell_settings(settings: Mapping[str, Any]) -> str:
@@ -137,7 +130,7 @@ def run(
     remove_leftovers(store.folder)  # of a run that was killed while writing
     for unit in distinct:
         if force(unit):
-            store.remove(unit.settings())
+            store.path(unit.settings()).unlink(missing_ok=True)
     pending = [unit for unit in distinct if store.read(unit.settings()) is None]
     found = len(distinct) - len(pending)
     if not pending:
@@ -196,35 +189,27 @@ def _compute_all(
     pool = ProcessPool(
         jobs, initializer=_start_worker, initargs=(os.getpid(),), context=context
     )
-    futures: dict[Future[_Work], Unit] = {}
     try:
         with leaving_interrupts():
-            for unit in units:
-                future = pool.schedule(_compute, args=(unit, store), timeout=limit)
-                futures[future] = unit
-        waiting = set(futures)
-        while waiting:
-            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in ended:
-                reason = _failure_reason(future, limit)
-                work = future.result() if reason is None else _Work(limit or 0.0)
-                yield futures[future], work, reason
+            futures: dict[Future[_Work], Unit] = {
+                pool.schedule(_compute, args=(unit, store), timeout=limit): unit
+                for unit in units
+            }
+        for future in as_completed(futures):
+            work, reason = _Work(limit or 0.0), None
+            try:
+                work = future.result()
+            except CancelledError:
+                reason = "cancelled"
+            except Exception as error:  # whatever a unit raises
+                reason = f"{type(error).__name__}: {error}"
+                if limit is not None and isinstance(error, TimeoutError):
+                    reason = f"took more than {limit:g} s"
+            yield futures[future], work, reason
     finally:
         # Also after Ctrl-C: running units are dropped, finished ones are stored.
         pool.stop()
         pool.join()
-
-
-def _failure_reason(future: Future[_Work], limit: float | None) -> str | None:
-    try:
-        error = future.exception()
-    except CancelledError:
-        return "cancelled"
-    if error is None:
-        return None
-    if isinstance(error, TimeoutError):
-        return f"took more than {limit:g} s"
-    return f"{type(error).__name__}: {error}"
 
 
 def _compute(unit: Unit, store: Store) -> _Work:
@@ -237,25 +222,19 @@ def _compute(unit: Unit, store: Store) -> _Work:
     return _Work(time.monotonic() - begin, tuple(distinct))
 
 
-PARENT_CHECK = 1.0  # seconds between checks whether the parent is alive
-
-
 def _start_worker(parent: int) -> None:
     """Leave Ctrl-C to the parent, and end when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(PARENT_CHECK)
+            time.sleep(1.0)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
 # Time of all runs into a folder.
-
-CLOCK_FILE = "run.json"
-BETWEEN_NOTES = 10.0  # seconds of a run that a kill may leave out of the count
 
 
 class Elapsed(NamedTuple):
@@ -268,33 +247,27 @@ class Elapsed(NamedTuple):
 
 def read_elapsed(folder: Path) -> Elapsed:
     try:
-        noted = json.loads((folder / CLOCK_FILE).read_text())
+        return Elapsed(**json.loads((folder / "run.json").read_text()))
     except FileNotFoundError:
         return Elapsed()
-    return Elapsed(float(noted["seconds"]), int(noted["jobs"]), noted.get("note", ""))
 
 
-@dataclass
 class Clock:
     """Adds the time from now on to that of earlier runs, killed ones included."""
 
-    folder: Path
-    jobs: int
-    begin: float = field(default_factory=time.monotonic)
+    def __init__(self, folder: Path, jobs: int) -> None:
+        remove_leftovers(folder)  # of a run that was killed while it noted
+        before = read_elapsed(folder)
+        self.folder, self.before = folder, before._replace(jobs=max(before.jobs, jobs))
+        self.begin = self.last = time.monotonic()
 
-    def __post_init__(self) -> None:
-        remove_leftovers(self.folder)  # of a run that was killed while it noted
-        before = read_elapsed(self.folder)
-        self._before, self._most = before, max(before.jobs, self.jobs)
-        self._last = self.begin
-
-    def note(self) -> None:
-        self._last = time.monotonic()
-        seconds = self._before.seconds + self._last - self.begin
-        elapsed = Elapsed(seconds, self._most, self._before.note)
+    def note(self, every: float = 0.0) -> None:
+        """Write the time, if the last note is at least ``every`` seconds old."""
+        now = time.monotonic()
+        if now - self.last < every:
+            return
+        self.last = now
+        seconds = self.before.seconds + now - self.begin
+        content = json.dumps(self.before._replace(seconds=seconds)._asdict())
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self.folder / CLOCK_FILE, json.dumps(elapsed._asdict()).encode())
-
-    def note_sometimes(self) -> None:
-        if time.monotonic() - self._last >= BETWEEN_NOTES:
-            self.note()
+        write_whole(self.folder / "run.json", content.encode())

@@ -12,18 +12,18 @@ from functools import lru_cache
 from itertools import product
 from math import sqrt
 from time import process_time
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from sklearn.metrics import roc_curve
 
 import priormtl
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl.data import pooled_scale, summarize_tasks, to_tasks
 from priormtl.datasets import SOURCES, Rows, TaskSet, make_related_tasks
 from priormtl.estimators import regularization_path
-from priormtl.experiments.methods import METHODS, OURS, Fitted, Training, fit_method
+from priormtl.experiments.methods import METHODS, OURS, Scored, Training, fit_method
 from priormtl.experiments.protocol import (
     Split,
     find_protocol,
@@ -39,16 +39,15 @@ from priormtl.problem import Problem, QuadraticPrior, exact_constants, paper_con
 from priormtl.solvers import METHODS as SOLVERS
 from priormtl.solvers import Linear, gap_below, iterate, method_by_name, solve, stalled
 
-# Scores.
-
-TYPES = {"": pa.string(), "int": pa.int32(), "float": pa.float64()}
-
 
 def _schema(columns: str) -> pa.Schema:
     """Columns in words such as ``repeat:int``; those without a type are text."""
+    types = {"": pa.string(), "int": pa.int32(), "float": pa.float64()}
     pairs = (word.partition(":") for word in columns.split())
-    return pa.schema([(name, TYPES[kind]) for name, _, kind in pairs])
+    return pa.schema([(name, types[kind]) for name, _, kind in pairs])
 
+
+# Scores.
 
 # size: training rows per task, or images per class. wrong: share of wrong relations.
 # task: null for all tasks together. seconds: CPU time of tuning and fit.
@@ -117,23 +116,18 @@ class ScoreUnit:
 
     def compute(self) -> pa.Table:
         test, fitted, seconds = fit_unit(self)
-        common = {
-            "dataset": self.dataset,
-            "method": self.method,
-            "size": self.size,
-            "wrong": self.wrong,
-            "repeat": self.repeat,
+        common = asdict(self) | {
             "seconds": seconds,
             "strengths": json.dumps(fitted.strengths, sort_keys=True),
             "version": priormtl.__version__,
         }
         scores = score_tasks(load_rows(self.dataset), test, fitted.scores)
-        rows = [{**common, **score._asdict()} for score in scores]
+        rows = [common | score._asdict() for score in scores]
         return pa.Table.from_pylist(rows, schema=SCORES)
 
 
 @lru_cache(maxsize=1)
-def fit_unit(unit: ScoreUnit) -> tuple[Rows, Fitted, float]:
+def fit_unit(unit: ScoreUnit) -> tuple[Rows, Scored, float]:
     """Targets and scores of the test rows, and CPU seconds of tuning and fit.
 
     The last one is kept: scores and ROC curves of a method need the same fit.
@@ -148,7 +142,7 @@ def fit_unit(unit: ScoreUnit) -> tuple[Rows, Fitted, float]:
 # ROC curves.
 
 ROC = _schema("dataset method repeat:int task fpr:float tpr:float auc:float")
-POINTS = 101  # of the common grid of false positive rates
+GRID = np.linspace(0.0, 1.0, 101)  # of false positive rates, common to all curves
 
 
 @dataclass(frozen=True)
@@ -173,21 +167,19 @@ class RocUnit:
         return ScoreUnit(self.dataset, self.method, self.repeat, quick=self.quick)
 
     def settings(self) -> dict[str, Any]:
-        return self._scores.settings() | {"kind": "roc", "points": POINTS}
+        return self._scores.settings() | {"kind": "roc", "points": len(GRID)}
 
     def compute(self) -> pa.Table:
         (_, y, task), fitted, _ = fit_unit(self._scores)
         data, scores = load_rows(self.dataset), fitted.scores
         areas = np.asarray(auc(y, scores, task=task, average=None))
-        grid = np.linspace(0.0, 1.0, POINTS)
         rows = []
         for i, (name, area) in enumerate(zip(data.task_names, areas, strict=True)):
             one = (slice(None), i) if task is None else task == name
             fpr, tpr, _ = roc_curve(y[one], scores[one])
-            unit = {"dataset": self.dataset, "method": self.method}
-            common = unit | {"repeat": self.repeat, "task": name, "auc": area}
-            points = zip(grid, np.interp(grid, fpr, tpr), strict=True)
-            rows += [{**common, "fpr": x, "tpr": y_} for x, y_ in points]
+            common = asdict(self) | {"task": name, "auc": area}
+            points = zip(GRID, np.interp(GRID, fpr, tpr), strict=True)
+            rows += [common | {"fpr": x, "tpr": rate} for x, rate in points]
         return pa.Table.from_pylist(rows, schema=ROC)
 
 
@@ -196,10 +188,7 @@ class RocUnit:
 SURFACES = _schema(
     "dataset repeat:int lam:float theta:float epsilon:float metric value:float"
 )
-STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
-FEW_STRENGTHS = (1.0, 10.0, 100.0)
 SURFACE_TOL = 1e-3
-SHOWN = ("auc", "ve_pooled", "nmse_pooled")
 
 
 @dataclass(frozen=True)
@@ -223,7 +212,7 @@ class SurfaceUnit:
 
     @property
     def _strengths(self) -> tuple[float, ...]:
-        return FEW_STRENGTHS if self.quick else STRENGTHS
+        return (1.0, 10.0, 100.0) if self.quick else (1.0, 3.0, 10.0, 30.0, 100.0)
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -254,11 +243,10 @@ class SurfaceUnit:
             for lam, *fit in zip(path.lams, path.coefs, path.intercepts, strict=True):
                 scores = _predict(split, path.tasks, *fit) * split.unit
                 strengths = {"lam": float(lam), "theta": theta, "epsilon": epsilon}
-                common = {"dataset": self.dataset, "repeat": self.repeat, **strengths}
                 rows += [
-                    {**common, "metric": score.metric, "value": score.value}
+                    asdict(self) | strengths | score._asdict()
                     for score in score_tasks(data, split.test, scores)
-                    if score.task is None and score.metric in SHOWN
+                    if score.task is None and not score.metric.endswith("_tasks")
                 ]
         return pa.Table.from_pylist(rows, schema=SURFACES)
 
@@ -277,22 +265,17 @@ def _predict(split: Split, tasks: np.ndarray, coef: Array, intercept: Array) -> 
 # Convergence.
 
 # excess: objective minus optimum; start: the same at P = 0. sigma, smoothness: extreme
-# eigenvalues of the Hessian. The theorem of Algorithm 3 is a row too: its bound of the
-# excess with the constants that `linear` uses, and with those that the paper states.
+# eigenvalues of the Hessian. Bounds of the theorems are rows too, with these constants
+# and with those that the paper states.
 CONVERGENCE = _schema(
     "problem algorithm iteration:int seconds:float excess:float start:float "
     "sigma:float smoothness:float"
 )
 PAPER = "linear, paper's constants"
-BOUNDS = {"linear": "theorem", PAPER: "theorem, paper's constants"}
-BOUND_2 = "theorem, Algorithm 2"
 ALGORITHMS = (*SOLVERS, PAPER, "auto")
-OPTIMUM = 1e-13  # gap at which the optimum is taken, relative to the start
 REACHED = 1e-10  # excess at which a curve ends, relative to the start
-RUNS = 3  # of each algorithm; the least time of each iteration counts
-KEPT = 200  # iterations that are kept, evenly spaced on a logarithmic scale
-CONVERGENCE_STRENGTHS = {"theta": 10.0, "epsilon": 10.0}
-LAM_SHARE = 0.1  # of lam_max
+# theta, epsilon, and lam as a share of lam_max.
+CONVERGENCE_STRENGTHS = {"theta": 10.0, "epsilon": 10.0, "lam_share": 0.1}
 
 
 @dataclass(frozen=True)
@@ -302,6 +285,7 @@ class ConvergenceUnit:
     problem: str  # "synthetic" or "school"
     quick: bool = False
     version: int = 3
+    runs: ClassVar = 3  # of each algorithm; the least time of each iteration counts
 
     @property
     def label(self) -> str:
@@ -322,9 +306,9 @@ class ConvergenceUnit:
             "problem": self.problem,
             "data": source and {name: a.digest for name, a in source.arrays.items()},
             "algorithms": ALGORITHMS,
-            "strengths": CONVERGENCE_STRENGTHS | {"lam_share": LAM_SHARE},
+            "strengths": CONVERGENCE_STRENGTHS,
             "most": self._most,
-            "runs": RUNS,
+            "runs": self.runs,
             "version": self.version,
             "priormtl": priormtl.__version__,
         }
@@ -333,38 +317,41 @@ class ConvergenceUnit:
         problem = _pose_problem(self.problem)
         # The optimum is that of the default solver, to the last digits.
         method = method_by_name("auto", problem)
-        rules = (gap_below(OPTIMUM, method.check_every), stalled())
-        solution = solve(problem, method, stop=rules)
+        solution = solve(
+            problem, method, stop=(gap_below(1e-13, method.check_every), stalled())
+        )
         optimum = solution.certificate.primal
         start = problem.null_objective - optimum
         exact = exact_constants(problem)
-        common = {"problem": self.problem, "start": start}
-        common |= {"sigma": exact.strong_convexity, "smoothness": exact.smoothness}
-        rows = []
+        # Evenly spaced on a logarithmic scale.
+        kept = np.unique(np.geomspace(1, self._most, 200).round().astype(int))
+        rows: list[dict[str, Any]] = []
         for name in ALGORITHMS:
             runs = [
-                list(_trace(problem, name, optimum, self._most)) for _ in range(RUNS)
+                list(_trace(problem, name, optimum, kept)) for _ in range(self.runs)
             ]
             # Runs differ in their times only, not in their iterations.
             for same in zip(*runs, strict=True):
                 least = min(point["seconds"] for point in same)
-                row = common | {"algorithm": name} | same[0] | {"seconds": least}
-                rows.append(row)
+                rows.append(same[0] | {"algorithm": name, "seconds": least})
         # V_k ≤ (1 − √(σ/L))^k (V_0 + σ/2 ‖P_0 − P*‖²), the paper's theorem, P_0 = 0.
         distance = float(np.sum(solution.coef**2))
-        constants = {"linear": exact, PAPER: paper_constants(problem)}
-        kept, bounds = np.array(_kept(self._most)), {}
-        for name, (sigma, largest) in constants.items():
+        bounds = {}
+        for name, (sigma, largest) in {
+            "theorem": exact,
+            "theorem, paper's constants": paper_constants(problem),
+        }.items():
             rate, first = 1.0 - sqrt(sigma / largest), start + sigma / 2.0 * distance
-            bounds[BOUNDS[name]] = first * rate**kept
+            bounds[name] = first * rate**kept
         # V_k ≤ L/(2k) ‖P_0 − P*‖² (Beck and Teboulle 2009, theorem 3.1).
-        bounds[BOUND_2] = exact.smoothness * distance / (2.0 * kept)
+        bounds["theorem, Algorithm 2"] = exact.smoothness * distance / (2.0 * kept)
         for name, values in bounds.items():
             for k, value in zip(kept.tolist(), values.tolist(), strict=True):
                 if value >= REACHED * start:
-                    bound = {"algorithm": name, "iteration": k, "excess": value}
-                    rows.append(common | bound)
-        return pa.Table.from_pylist(rows, schema=CONVERGENCE)
+                    rows.append({"algorithm": name, "iteration": k, "excess": value})
+        common = {"problem": self.problem, "start": start}
+        common |= {"sigma": exact.strong_convexity, "smoothness": exact.smoothness}
+        return pa.Table.from_pylist([common | row for row in rows], schema=CONVERGENCE)
 
 
 def _pose_problem(name: str) -> Problem:
@@ -376,44 +363,42 @@ def _pose_problem(name: str) -> Problem:
     else:
         data = make_related_tasks(50, 30, 20, noise=2.0, random_state=0)
         statistics = summarize_tasks(to_tasks(data.X, data.y, data.task))
-    d = statistics.shape[0]
-    D = difference_matrix(FeaturePrior.from_correlation(strongest=d), statistics)
+    theta, epsilon, lam_share = CONVERGENCE_STRENGTHS.values()
+    natural = FeaturePrior.from_correlation(strongest=statistics.shape[0])
+    D = difference_matrix(natural, statistics)
     graph = laplacian(TaskPrior.chain(), statistics.tasks)
-    theta, epsilon = CONVERGENCE_STRENGTHS["theta"], CONVERGENCE_STRENGTHS["epsilon"]
-    prior = QuadraticPrior(D, graph, theta, epsilon)
     fit = Squared().bind(statistics, FreeIntercepts())
-    problem = Problem(fit, prior, L21(), 1.0)
-    return problem.with_strengths(lam=LAM_SHARE * problem.lam_max)
+    problem = Problem(fit, QuadraticPrior(D, graph, theta, epsilon), L21(), 1.0)
+    return problem.with_strengths(lam=lam_share * problem.lam_max)
 
 
 def _trace(
-    problem: Problem, name: str, optimum: float, most: int
-) -> Iterator[dict[str, Any]]:
+    problem: Problem, name: str, optimum: float, kept: Index
+) -> Iterator[dict[str, float]]:
     """Points of a run, until it is near the optimum or at its last iteration."""
     problem.memo.clear()  # of what an earlier run has computed
     enough = REACHED * (problem.null_objective - optimum)
-    kept = set(_kept(most))
     papers = Linear(paper_constants)
     run = iterate(problem, papers if name == PAPER else method_by_name(name, problem))
-    seconds = 0.0
-    while True:
+    seconds, shown, last = 0.0, set(kept.tolist()), False
+    while not last:
         begin = process_time()  # other programs do not count
         progress = next(run)
         seconds += process_time() - begin
         excess = max(progress.objective - optimum, 0.0)
-        last = excess <= enough or progress.n_iter >= most
-        if last or progress.n_iter in kept:
-            row = {"iteration": progress.n_iter, "seconds": seconds}
-            yield row | {"excess": excess}
-        if last:
-            return
+        last = excess <= enough or progress.n_iter >= kept[-1]
+        if last or progress.n_iter in shown:
+            yield {"iteration": progress.n_iter, "seconds": seconds, "excess": excess}
 
 
-def _kept(most: int) -> list[int]:
-    return np.unique(np.geomspace(1, most, KEPT).round().astype(int)).tolist()
+# Rows of each kind, and the units that compute them.
+KINDS = {
+    "scores": (ScoreUnit, SCORES),
+    "convergence": (ConvergenceUnit, CONVERGENCE),
+    "roc": (RocUnit, ROC),
+    "surfaces": (SurfaceUnit, SURFACES),
+}
 
-
-KINDS = {"scores": SCORES, "convergence": CONVERGENCE, "roc": ROC, "surfaces": SURFACES}
 
 # A bound on what linear models can reach on School.
 

@@ -6,23 +6,7 @@ import pyarrow.compute as pc
 import pytest
 from scipy import stats
 
-from priormtl.experiments.rendering.figures import (
-    CAPTIONS,
-    PAIRS,
-    Band,
-    Surface,
-    convergence_figure,
-    describe_sensitivity,
-    learning_difference_figure,
-    learning_figure,
-    mean_band,
-    robustness_figure,
-    roc_figure,
-    surface_figure,
-)
-from priormtl.experiments.rendering.measurements import Setting
-from priormtl.experiments.rendering.paper import DATASETS
-from result_rows import (
+from paper_data import (
     LABELS,
     LEVELS,
     SIZES,
@@ -34,15 +18,33 @@ from result_rows import (
     score_rows,
     surface_rows,
 )
+from priormtl.experiments.rendering.figures import (
+    PAIRS,
+    Surface,
+    convergence_figure,
+    learning_difference_figure,
+    learning_figure,
+    mean_band,
+    robustness_figure,
+    roc_figure,
+    surface_figure,
+)
+from priormtl.experiments.rendering.measurements import CAPTIONS, DATASETS, Setting
 
 FIGURES = {
     "figure1": lambda: convergence_figure(convergence_rows()),
     "figure2": lambda: roc_figure(roc_rows()),
-    "figure3": lambda: surface_figure(surface_rows()),
-    "learning": lambda: learning_figure(measure()),
-    "learning-differences": lambda: learning_difference_figure(measure()),
-    "robustness": lambda: robustness_figure(measure()),
+    "figure3": lambda: surface_figure(surface_rows(SURFACES[1:3]), SURFACES[1:3]),
+    "learning": lambda: learning_figure(four_sets()),
+    "learning-differences": lambda: learning_difference_figure(four_sets()),
+    "robustness": lambda: robustness_figure(four_sets()),
 }
+
+
+def four_sets():
+    """Two rows of panels, the second not full."""
+    shown = ("school", "yale", "mnist", "orl")
+    return measure([made for made in score_rows(3) if made["dataset"] in shown])
 
 
 def panels(figure):
@@ -151,10 +153,7 @@ def test_empty_rows_give_empty_panels():
     "draw", [learning_figure, learning_difference_figure, robustness_figure]
 )
 def test_planned_but_not_measured_says_so(draw):
-    planned = [
-        ("yale", "natural", 3, None, 0),
-        ("yale", "natural", 10, 0.5, 0),
-    ]
+    planned = [Setting("yale", "natural", 3), Setting("yale", "natural", 10, 0.5)]
     assert texts(draw(measure([], planned))) == ["Yale: not measured"]
 
 
@@ -189,8 +188,7 @@ def test_learning_curves_are_means_of_the_rows(measured, learning):
 def test_difference_curves_are_those_of_the_tables_in_points(measured, learning):
     _, figure = learning
     ax = figure.axes[2]
-    settings = Setting("yale", "expert", 3), Setting("yale", "none", 3)
-    found = measured.compare(*settings, "auc")
+    found = measured.compare(Setting("yale", "expert", 3), "none")
     line = lines(ax)[LABELS["expert"]]
     assert line.get_ydata()[0] == pytest.approx(100 * found.mean)
     ends = [100 * end for end in found.interval[:2]]
@@ -218,7 +216,7 @@ def test_the_band_of_a_mean_is_the_t_interval():
     ends = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
     expected = [100 * number for number in (values.mean(), *ends)]
     assert mean_band(dict(enumerate(values))) == pytest.approx(expected)
-    assert mean_band({3: 0.5}) == Band(50.0, 50.0, 50.0)
+    assert mean_band({3: 0.5}) == (50.0, 50.0, 50.0)
     assert mean_band({}) is None
 
 
@@ -297,8 +295,8 @@ def test_slices_share_one_scale_of_colours_that_holds_them_all(rows):
 def test_the_sentence_names_the_strength_that_matters(rows):
     surface = Surface.of(rows, "school", "ve_pooled")
     assert max(surface.ranges(), key=surface.ranges().get) == "lam"
-    assert "most along lam" in describe_sensitivity(surface)
-    assert "2.00 along lam" in describe_sensitivity(surface)
+    assert "most along lam" in surface.describe()
+    assert "2.00 along lam" in surface.describe()
 
 
 def test_combinations_without_rows_are_gaps(rows):

@@ -5,18 +5,17 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+from paper_data import LABELS, measure, planned_cells, row, score_rows
 from priormtl.experiments.rendering.measurements import (
-    Counts,
     Progress,
     Setting,
     Verdict,
-    adjust_by_holm,
     compare_repeats,
-    count_verdicts,
     overlap_ratio,
+    tally,
 )
+from priormtl.experiments.rendering.tables import adjust_by_holm
 from priormtl.metrics import corrected_interval
-from result_rows import LABELS, measure, planned_cells, row, score_rows
 
 
 def test_repeats_are_those_of_the_setting_only():
@@ -34,7 +33,7 @@ def test_repeats_are_those_of_the_setting_only():
     assert found.repeats(Setting("school", "none"), "ve_median") == pytest.approx(
         {0: 0.3}
     )
-    assert found.sizes("school", ["none"]) == [5]
+    assert found.sizes("school") == [5]
 
 
 def test_estimate_is_mean_and_sample_deviation_in_per_cent():
@@ -47,7 +46,7 @@ def test_estimate_is_mean_and_sample_deviation_in_per_cent():
 
 def test_values_that_are_no_numbers_count_as_missing():
     rows = [row("yale", "none", k, "auc", v) for k, v in enumerate((0.9, np.nan))]
-    planned = [("yale", "none", None, None, k) for k in range(3)]
+    planned = [Setting("yale", "none")] * 3
     found = measure(rows, planned).progress(Setting("yale", "none"), "auc")
     assert (found, found.complete, found.text) == (Progress(1, 3), False, "1 of 3")
 
@@ -74,15 +73,28 @@ def test_everything_planned_is_there_in_a_full_run():
 
 def test_the_ratio_of_the_setting_reaches_the_interval():
     wide, narrow = measure(ratio=4.0), measure(ratio=0.1)
-    settings = Setting("school", "expert"), Setting("school", "none")
-    ends = [found.compare(*settings, "ve_pooled").interval for found in (wide, narrow)]
+    expert = Setting("school", "expert")
+    ends = [found.compare(expert, "none").interval for found in (wide, narrow)]
     assert ends[0].low < ends[1].low < ends[1].high < ends[0].high
 
 
 def test_lower_errors_are_better():
-    settings = Setting("school", "ridge-single"), Setting("school", "none")
-    assert measure().judge(*settings, "nmse_pooled") is Verdict.WORSE
-    assert measure().judge(*settings, "ve_pooled") is Verdict.WORSE
+    ridge = Setting("school", "ridge-single")
+    assert measure().judge(ridge, "none", "nmse_pooled") is Verdict.WORSE
+    assert measure().judge(ridge, "none", "ve_pooled") is Verdict.WORSE
+
+
+def test_a_setting_is_compared_with_the_same_rows_and_no_wrong_relations():
+    rows = [
+        row("yale", name, 0, "auc", value, size=size, wrong=wrong)
+        for name, value, size, wrong in (
+            ("expert", 0.9, 2, 1.0),
+            ("none", 0.8, 2, None),
+            ("none", 0.1, 5, None),
+        )
+    ]
+    compared = measure(rows).compare(Setting("yale", "expert", 2, 1.0), "none")
+    assert compared.mean == pytest.approx(0.1)
 
 
 # Paired differences.
@@ -139,22 +151,23 @@ def test_swapping_the_two_swaps_the_verdict():
     worse = values - 1 + 0.1 * rng.normal(size=10)
     there, back = compare(values, worse, 0.5), compare(worse, values, 0.5)
     assert there.mean == pytest.approx(-back.mean)
-    assert there.verdict(higher_is_better=True) is Verdict.BETTER
-    assert back.verdict(higher_is_better=True) is Verdict.WORSE
-    assert there.verdict(higher_is_better=False) is Verdict.WORSE
+    assert there.verdict is Verdict.BETTER
+    assert back.verdict is Verdict.WORSE
+    lower = compare(values, worse, 0.5, higher_is_better=False)
+    assert lower.verdict is Verdict.WORSE
 
 
 def test_equal_values_are_even_also_when_only_nearly_equal():
     values = np.arange(5.0)
     for shift in (0.0, 1e-13):
         found = compare(values + shift, values, 0.5)
-        assert found.verdict(higher_is_better=True) is Verdict.EVEN
+        assert found.verdict is Verdict.EVEN
 
 
 def test_a_constant_difference_is_certain():
     found = compare(np.arange(4.0) + 1, np.arange(4.0), 0.5)
     assert found.interval == (1.0, 1.0, 0.0)
-    assert found.verdict(higher_is_better=True) is Verdict.BETTER
+    assert found.verdict is Verdict.BETTER
 
 
 def test_only_common_repeats_count_and_the_rest_is_told():
@@ -168,17 +181,14 @@ def test_only_common_repeats_count_and_the_rest_is_told():
 @pytest.mark.parametrize("n", [0, 1])
 def test_too_few_repeats_give_no_verdict(n):
     found = compare(np.ones(n), np.zeros(n))
-    assert found.verdict(higher_is_better=True) is Verdict.UNKNOWN
+    assert found.verdict is Verdict.UNKNOWN
     assert np.isnan(found.interval.low)
 
 
 def test_counts_add_up():
-    rng = np.random.default_rng(4)
-    verdicts = list(rng.choice(np.array(list(Verdict)), size=40))
-    counts = count_verdicts(verdicts)
-    assert sum(counts) == 40 - verdicts.count(Verdict.UNKNOWN)
-    assert counts.losses == verdicts.count(Verdict.WORSE)
-    assert count_verdicts([]) == Counts(0, 0, 0)
+    kinds = [Verdict.WORSE, Verdict.UNKNOWN, Verdict.BETTER, Verdict.EVEN]
+    assert tally(dict(enumerate(kinds))) == ([0, 2, 3], [2], [0])
+    assert tally({}) == ([], [], [])
 
 
 def ridge_difference(X, y, train, test):
@@ -233,7 +243,7 @@ def test_the_usual_interval_is_longer_where_tests_are_the_larger_part():
         for name in ("natural", "none")
         for k in range(4)
     ]
-    pair = Setting("school", "natural"), Setting("school", "none")
+    pair = Setting("school", "natural"), "none"
     for ratio, same in ((4.0, False), (0.5, True)):
         found = measure(rows, ratio=ratio)
         low, high = (found.compare(*pair, "ve_pooled", usual=u) for u in (False, True))

@@ -5,18 +5,26 @@ from itertools import pairwise
 
 import pytest
 
-from priormtl.experiments import PLANS
-from priormtl.experiments.rendering import Facts, Results, render, render_page
-from priormtl.experiments.rendering.figures import CAPTIONS
-from priormtl.experiments.rendering.page import FIGURES, results_page
-from priormtl.experiments.units import KINDS
-from result_rows import (
+from paper_data import (
+    LABELS,
     convergence_rows,
+    gather,
     measure,
     planned_cells,
     roc_rows,
     row,
+    score_rows,
     surface_rows,
+    to_table,
+)
+from priormtl.experiments import PLANS
+from priormtl.experiments.rendering.measurements import CAPTIONS, Measurements
+from priormtl.experiments.rendering.page import (
+    FIGURES,
+    Facts,
+    render,
+    render_page,
+    results_page,
 )
 
 
@@ -43,11 +51,7 @@ def page():
 
 def full_results():
     cells = measure(planned=planned_cells())
-    return Results(cells, convergence_rows(), roc_rows(), surface_rows())
-
-
-def only(measurements):
-    return Results(measurements, None, None, None)
+    return gather(cells, convergence_rows(), roc_rows(), surface_rows())
 
 
 def test_the_run_is_described(page):
@@ -59,7 +63,7 @@ def test_the_run_is_described(page):
 @pytest.mark.parametrize("name", CAPTIONS)
 def test_figures_are_linked_with_words_and_caption(page, name):
     assert re.search(rf"!\[[^\]]+\]\(results/{name}\.svg\)\n\n", page)
-    assert CAPTIONS[name] in page
+    assert CAPTIONS[name].caption in page
 
 
 def test_tables_and_account_are_there(page):
@@ -78,14 +82,25 @@ def test_the_same_rows_give_the_same_page(page):
 
 def test_an_incomplete_run_says_so():
     rows = [row("yale", "natural", 0, "auc", 0.9)]
-    text = results_page(only(measure(rows, planned_cells())), facts(links={}))
+    text = results_page(gather(measure(rows, planned_cells())), facts(links={}))
     assert "Incomplete: 1 of" in text
     assert "## Figures" not in text
 
 
+def test_a_data_set_that_is_left_out_is_not_asked_for_its_split(tmp_path):
+    made = [one for one in score_rows(2) if one["dataset"] == "yale"]
+    ratios = {"yale": 0.5}
+    found = Measurements.of(
+        to_table(made), test_to_train=lambda name, _: ratios[name], labels=LABELS
+    )
+    for what in ("table1", "table2"):
+        assert render(what, gather(found), tmp_path)
+    assert "Yale" in results_page(gather(found), facts(school_in_sample=None))
+
+
 def test_an_empty_run_gives_a_page():
     bare = facts(links={}, school_in_sample=None)
-    text = results_page(only(measure([])), bare)
+    text = results_page(gather(measure([])), bare)
     assert "None of the paper's figures has been measured yet." in text
     assert "### When priors helped" not in text
     assert "### What a linear" not in text
@@ -96,7 +111,7 @@ def test_an_empty_run_gives_a_page():
     [(42, "42 seconds"), (600, "10 minutes"), (9000, "2.5 hours")],
 )
 def test_time_is_told_in_units_that_fit(seconds, words):
-    assert words in results_page(only(measure([])), facts(seconds=seconds))
+    assert words in results_page(gather(measure([])), facts(seconds=seconds))
 
 
 def test_paragraphs_are_apart(page):
@@ -125,8 +140,7 @@ def results():
 
 @pytest.fixture(scope="module")
 def nothing():
-    empty = (KINDS[kind].empty_table() for kind in ("convergence", "roc", "surfaces"))
-    return Results(measure([], planned_cells()), *empty)
+    return gather(measure([], planned_cells()))
 
 
 def names(folder):
@@ -162,18 +176,16 @@ def test_a_table_comes_with_differences_and_their_count(results, tmp_path, what)
 @pytest.mark.slow
 def test_figures_of_full_and_empty_results_are_written(results, nothing, tmp_path):
     for name, found in (("full", results), ("empty", nothing)):
-        render("all", found, tmp_path / name)
-        assert names(tmp_path / name) == PARTS["all"]
-        for path in (tmp_path / name).glob("*.svg"):
-            assert path.read_bytes().startswith(b"<?xml")
-            assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+        svg, png = render("figure2", found, tmp_path / name)
+        assert svg.read_bytes().startswith(b"<?xml")
+        assert png.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.usefixtures("unsaved")
-@pytest.mark.parametrize("place", ["page.md", "docs/deep/page.md"])
-def test_links_of_the_page_are_relative_and_lead_to_files(nothing, tmp_path, place):
-    render("all", nothing, tmp_path / "out")
-    page = render_page(nothing, facts(), tmp_path / "out", tmp_path / place)
+def test_links_of_the_page_are_relative_and_lead_to_files(nothing, tmp_path):
+    (tmp_path / "out").mkdir()
+    for name in FIGURES:
+        (tmp_path / "out" / f"{name}.svg").touch()
+    page = render_page(nothing, facts(), tmp_path / "out", tmp_path / "docs/page.md")
     assert "Incomplete: 0 of" in page.read_text()
     links = re.findall(r"\]\(([^)]+)\)", page.read_text())
     assert len(links) == len(FIGURES)

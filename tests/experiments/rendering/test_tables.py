@@ -1,35 +1,30 @@
 """Tables: bold is the best, counts add up, gaps are told, definitions are printed."""
 
 import json
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from scipy import stats
 
-import result_rows
+from paper_data import LABELS, measure, planned_cells, row, score_rows
 from priormtl.experiments.rendering.measurements import (
-    Counts,
-    PairedDifference,
-    Progress,
-    Setting,
-    Verdict,
-)
-from priormtl.experiments.rendering.paper import (
     DATASETS,
     MAIN_METRICS,
     METRICS,
+    PAPER,
     PAPER_LABELS,
-    TABLE_1,
-    TABLE_2,
     Estimate,
+    Progress,
+    Setting,
+    Verdict,
     paper_estimate,
 )
 from priormtl.experiments.rendering.tables import (
-    DifferenceCell,
-    ScoreCell,
     chosen_table,
     cost_table,
     count_table,
+    difference_cell,
     difference_table,
     interval_table,
     mean_ranks,
@@ -42,9 +37,7 @@ from priormtl.experiments.rendering.tables import (
     table_1,
     table_2,
 )
-from priormtl.metrics import Interval
 from priormtl.tables import NOTHING
-from result_rows import LABELS, measure, planned_cells, score_rows
 
 COLUMNS = [("school", "ve_pooled"), ("school", "nmse_pooled"), ("yale", "auc")]
 
@@ -56,44 +49,52 @@ def full():
 
 @pytest.fixture(scope="module")
 def partial():
-    rows = [row for row in score_rows() if hash_of(row) % 3]
+    def number(made):
+        return made["repeat"] + len(made["method"]) + len(made["dataset"])
+
+    rows = [made for made in score_rows() if number(made) % 3]
     return measure(rows, planned_cells())
 
 
-def hash_of(row):
-    return row["repeat"] + len(row["method"]) + len(row["dataset"])
+def measured_rows(table, place):
+    return [line for line in table.rows if line.cells[place].text != NOTHING]
 
 
 @pytest.mark.parametrize("place", range(len(COLUMNS)))
 def test_bold_is_the_best(full, place):
-    table = score_table(full, "t", COLUMNS)
-    cells = [row.cells[place] for row in table.rows if row.cells[place].ours]
-    sign = 1 if METRICS[COLUMNS[place][1]].higher_is_better else -1
-    best = max(cells, key=lambda cell: sign * cell.ours.mean)
-    assert [cell for cell in cells if cell.bold] == [best]
+    dataset, metric = COLUMNS[place]
+    sign = 1 if METRICS[metric].higher_is_better else -1
+    means = {
+        LABELS[method]: sign * full.estimate(Setting(dataset, method), metric).mean
+        for method in LABELS
+    }
+    rows = measured_rows(score_table(full, "t", COLUMNS), place)
+    bold = [line.label for line in rows if line.cells[place].bold]
+    assert bold == [max(means, key=means.get)]
 
 
 def test_only_means_over_the_most_repeats_can_be_bold(partial):
-    for row in score_table(partial, "t", COLUMNS).rows:
-        for cell, (dataset, metric) in zip(row.cells, COLUMNS, strict=True):
-            settings = [Setting(dataset, method) for method in LABELS]
-            most = max(partial.progress(setting, metric).done for setting in settings)
-            assert not cell.bold or cell.progress.done == most
+    for line in score_table(partial, "t", COLUMNS).rows:
+        for cell, (dataset, metric) in zip(line.cells, COLUMNS, strict=True):
+            done = {
+                label: partial.progress(Setting(dataset, method), metric).done
+                for method, label in LABELS.items()
+            }
+            assert not cell.bold or done[line.label] == max(done.values())
 
 
 def test_daggers_are_what_is_not_significantly_worse(full):
-    table = score_table(full, "t", COLUMNS)
-    best = next(row.label for row in table.rows if row.cells[2].bold)
+    rows = measured_rows(score_table(full, "t", COLUMNS), 2)
     key = {label: method for method, label in LABELS.items()}
-    for row in table.rows:
-        if row.cells[2].ours and row.label != best:
-            setting = Setting("yale", key[row.label])
-            verdict = full.judge(setting, Setting("yale", key[best]), "auc")
-            assert (row.cells[2].mark == "†") == (verdict is Verdict.EVEN)
+    best = next(line.label for line in rows if line.cells[2].bold)
+    for line in rows:
+        verdict = full.judge(Setting("yale", key[line.label]), key[best], "auc")
+        close = verdict is Verdict.EVEN and line.label != best  # which needs no dagger
+        assert (line.cells[2].mark == "†") == close
 
 
 def test_the_papers_methods_have_rows_though_not_measured(full):
-    labels = [row.label for row in table_2(full).rows]
+    labels = [line.label for line in table_2(full).rows]
     assert labels[: len(LABELS)] == list(LABELS.values())
     assert labels[len(LABELS) :] == list(PAPER_LABELS.values())[:8]
 
@@ -103,6 +104,12 @@ def every_table(measurements):
     differences = [difference_table(measurements, name) for name in sets]
     scores = table_1(measurements), table_2(measurements)
     return [*scores, *differences, count_table(measurements, sets)]
+
+
+class Counts(NamedTuple):
+    wins: int
+    ties: int
+    losses: int
 
 
 def counts(cell):
@@ -121,7 +128,7 @@ def test_wins_ties_and_losses_add_up(full, dataset):
     table = difference_table(full, dataset)
     *rows, last = table.rows
     for place, cell in enumerate(last.cells):
-        verdicts = [row.cells[place].verdict for row in rows]
+        verdicts = [line.cells[place].verdict for line in rows]
         assert sum(counts(cell)) == len(verdicts)
         assert counts(cell).wins == verdicts.count(Verdict.BETTER)
 
@@ -129,45 +136,43 @@ def test_wins_ties_and_losses_add_up(full, dataset):
 def test_counts_over_data_sets_agree_with_the_tables_of_each(full):
     datasets = ["yale", "mnist", "orl"]
     table = count_table(full, datasets)
-    for row in table.rows:
+    for line in table.rows:
         verdicts = [
             other.cells[0].verdict
             for name in datasets
             for other in difference_table(full, name).rows[:-1]
-            if other.label == row.label
+            if other.label == line.label
         ]
-        assert counts(row.cells[-1]).losses == verdicts.count(Verdict.WORSE)
-        assert sum(counts(row.cells[-1])) == len(verdicts)
+        assert counts(line.cells[-1]).losses == verdicts.count(Verdict.WORSE)
+        assert sum(counts(line.cells[-1])) == len(verdicts)
 
 
 def test_the_reference_is_not_compared_with_itself(full):
     for reference in ("natural", "none"):
-        labels = [row.label for row in difference_table(full, "yale", reference).rows]
+        labels = [line.label for line in difference_table(full, "yale", reference).rows]
         assert LABELS[reference] not in labels
 
 
 def test_a_full_table_has_no_gap_and_a_partial_one_counts_its_runs(full, partial):
-    assert table_2(full).progress.complete
+    assert "Incomplete" not in table_2(full).notes[0]
     columns = [("yale", "auc")]
     table = score_table(partial, "t", columns)
     done = sum(
         len(partial.repeats(Setting("yale", method), "auc")) for method in LABELS
     )
-    assert table.progress == (done, 10 * len(LABELS))
-    assert f"{done} of {10 * len(LABELS)}" in table.notes[0]
+    assert f"Incomplete: {done} of {10 * len(LABELS)} runs" in table.notes[0]
 
 
-def test_metrics_of_one_run_count_once(full):
+def test_metrics_of_one_run_count_once():
     # School has six methods, Sarcos five; six columns.
-    assert table_1(full).progress == (110, 110)
+    assert "0 of 110 runs" in table_1(measure([], planned_cells())).notes[0]
 
 
 def test_nothing_measured_gives_the_papers_figures_alone():
     tables = [table_1(measure([])), table_2(measure([]))]
     assert len(tables[1].rows) == len(PAPER_LABELS)
-    assert not any(
-        cell.ours for table in tables for row in table.rows for cell in row.cells
-    )
+    lines = [line for table in tables for line in table.rows]
+    assert {cell.text for line in lines for cell in line.cells} == {NOTHING}
 
 
 def test_tables_do_not_depend_on_the_order_of_rows(full):
@@ -175,10 +180,12 @@ def test_tables_do_not_depend_on_the_order_of_rows(full):
     order = np.random.default_rng(0).permutation(len(rows))
     shuffled = measure([rows[k] for k in order], planned_cells())
     for first, second in zip(every_table(full), every_table(shuffled), strict=True):
-        assert [row.label for row in first.rows] == [row.label for row in second.rows]
-        for row, other in zip(first.rows, second.rows, strict=True):
+        assert [line.label for line in first.rows] == [
+            line.label for line in second.rows
+        ]
+        for line, other in zip(first.rows, second.rows, strict=True):
             texts = [
-                [cell.text for cell in cells] for cells in (row.cells, other.cells)
+                [cell.text for cell in cells] for cells in (line.cells, other.cells)
             ]
             assert texts[0] == texts[1]
 
@@ -193,7 +200,7 @@ def test_the_table_of_priors_has_the_smallest_sizes_and_the_split(full):
     sarcos = next(line for line in table.rows if line.label.startswith("Sarcos"))
     assert sarcos.cells[2].text == NOTHING
     assert not sarcos.cells[2].asides
-    assert table.progress.complete
+    assert "Incomplete" not in table.notes[0]
 
 
 # The paper's tables in its own shape.
@@ -202,11 +209,11 @@ def test_the_table_of_priors_has_the_smallest_sizes_and_the_split(full):
 def test_ten_methods_stand_side_by_side(full):
     for table in (paper_table_1(full), paper_table_2(full)):
         assert table.columns[1:] == tuple(PAPER_LABELS.values())
-        assert all(len(row.cells) == 10 for row in table.rows)
+        assert all(len(line.cells) == 10 for line in table.rows)
 
 
 def test_both_figures_stand_under_both_averages(full):
-    labels = [row.label for row in paper_table_1(full).rows]
+    labels = [line.label for line in paper_table_1(full).rows]
     assert len(labels) == 8
     for name in ("ve_pooled", "ve_tasks", "nmse_pooled", "nmse_tasks"):
         for dataset in ("School", "Sarcos"):
@@ -214,101 +221,108 @@ def test_both_figures_stand_under_both_averages(full):
 
 
 def test_every_figure_of_the_paper_is_there(full):
-    for row, dataset in zip(
+    for line, dataset in zip(
         paper_table_2(full).rows, ("yale", "mnist", "letter", "orl"), strict=True
     ):
-        for cell, method in zip(row.cells, PAPER_LABELS, strict=True):
-            assert cell.paper == paper_estimate(dataset, "auc", method)
-            assert cell.paper is not None
+        for cell, method in zip(line.cells, PAPER_LABELS, strict=True):
+            mean, sd = paper_estimate(dataset, "auc", method)
+            assert cell.asides == (f"paper {mean} ± {sd}",)
 
 
 def test_means_are_those_of_the_long_table(full):
-    long = {row.label: row.cells for row in table_2(full).rows}
+    long = {line.label: line.cells for line in table_2(full).rows}
     natural = list(PAPER_LABELS).index("natural")
-    short = [row.cells[natural].ours for row in paper_table_2(full).rows]
-    whole = [cell.ours for cell in long["ours, natural prior"]]
-    assert [mean for mean in whole if mean] == [mean for mean in short if mean]
+    short = [line.cells[natural].text for line in paper_table_2(full).rows]
+    assert [cell.text for cell in long["ours, natural prior"]] == short
 
 
 def test_the_best_of_a_row_is_bold_once(full):
-    for row in paper_table_2(full).rows:
-        measured = [cell for cell in row.cells if cell.ours]
-        best = max(measured, key=lambda cell: cell.ours.mean)
+    for line in paper_table_2(full).rows:
+        measured = [cell for cell in line.cells if cell.text != NOTHING]
+        best = max(measured, key=lambda cell: float(cell.text.split()[0]))
         assert [cell for cell in measured if cell.bold] == [best]
 
 
 # Cells.
 
-ALL = Progress(10, 10)
 
-
-def difference(n_common=10, n_left_out=0):
-    return PairedDifference(-0.0123, Interval(-0.02, 0.001, 0.1), n_common, n_left_out)
+def cell_of(values, planned=0, method="natural"):
+    rows = [row("yale", method, k, "auc", value) for k, value in enumerate(values)]
+    found = measure(rows, [Setting("yale", method)] * planned)
+    table = score_table(found, "t", [("yale", "auc")])
+    return next(line.cells[0] for line in table.rows if line.label == LABELS[method])
 
 
 def test_ours_stands_beside_the_papers():
-    cell = ScoreCell(Estimate(33.94, 0.61), Estimate(39.8, 2.2), ALL)
-    assert (cell.text, list(cell.asides)) == ("33.9 ± 0.6", ["paper 39.8 ± 2.2"])
+    cell = cell_of([0.9594, 0.9694, 0.9794])
+    assert (cell.text, cell.asides) == ("96.9 ± 1.0", ("paper 97.7 ± 1.7",))
 
 
 def test_a_single_repeat_has_no_deviation():
-    assert ScoreCell(Estimate(-3.25, float("nan")), None, ALL).text == "−3.2"
+    assert cell_of([-0.0325]).text == "−3.2"
 
 
 def test_what_is_missing_is_told():
-    cell = ScoreCell(None, None, Progress(0, 10))
-    assert (cell.text, list(cell.asides)) == (NOTHING, ["0 of 10"])
-    assert not ScoreCell(None, None, Progress(0, 0)).asides
+    cell = cell_of([], planned=10, method="none")
+    assert (cell.text, cell.asides) == (NOTHING, ("0 of 10",))
+    assert cell_of([0.5], planned=10, method="none").asides == ("1 of 10",)
+    assert not cell_of([0.5], planned=1, method="none").asides
 
 
-def test_the_best_needs_no_dagger():
-    both = {"best": True, "close": True}
-    assert not ScoreCell(Estimate(1.0, 1.0), None, ALL, **both).mark
-    assert ScoreCell(Estimate(1.0, 1.0), None, ALL, close=True).mark == "†"
+def difference_of(ours, reference, planned=0):
+    rows = [row("yale", "expert", k, "auc", value) for k, value in ours.items()]
+    rows += [row("yale", "none", k, "auc", value) for k, value in reference.items()]
+    setting = Setting("yale", "expert")
+    return difference_cell(measure(rows, [setting] * planned), setting, "none")
 
 
-@pytest.mark.parametrize(
-    ("verdict", "mark"),
-    [(Verdict.BETTER, "▲"), (Verdict.EVEN, ""), (Verdict.WORSE, "▼")],
-)
-def test_differences_are_points_with_interval_and_sign(verdict, mark):
-    cell = DifferenceCell(difference(), verdict, ALL)
-    assert cell.text == "−1.23 [−2.00, 0.10]"
-    assert (cell.mark, cell.bold, cell.asides) == (mark, False, ())
+@pytest.mark.parametrize(("shift", "mark"), [(0.1, "▲"), (0.0, ""), (-0.1, "▼")])
+def test_differences_are_points_with_interval_and_sign(shift, mark):
+    none = dict.fromkeys(range(10), 0.5)
+    ours = {k: 0.501 + shift + 0.002 * (-1) ** k for k in none}
+    cell = difference_of(ours, none)
+    # Deviation 0.002 √(10/9), t(0.975, 9) = 2.262, ratio 2/3: 0.2108 √(1/10 + 2/3).
+    mean, reach = 100 * shift + 0.1, 2.262 * 0.2108 * (1 / 10 + 2 / 3) ** 0.5
+    text = f"{mean:+.2f} [{mean - reach:.2f}, {mean + reach:.2f}]".replace("-", "−")
+    assert (cell.text, cell.mark, cell.bold) == (text, mark, False)
+    assert not cell.asides
 
 
 def test_a_difference_on_some_repeats_says_so():
-    cell = DifferenceCell(difference(7, 3), Verdict.EVEN, ALL)
-    assert cell.asides == ("7 of 10",)
+    ours, none = dict.fromkeys(range(7), 0.6), dict.fromkeys(range(10), 0.5)
+    assert difference_of(ours, none, planned=10).asides == ("7 of 10",)
     # More repeats than planned are there: those count.
-    cell = DifferenceCell(difference(7, 3), Verdict.EVEN, Progress(7, 8))
-    assert cell.asides == ("7 of 10",)
-    assert not DifferenceCell(difference(), Verdict.EVEN, Progress(0, 0)).asides
+    assert difference_of(ours, none, planned=8).asides == ("7 of 10",)
+    assert not difference_of(none, none, planned=10).asides
+    assert not difference_of({}, none).asides
+    one = difference_of({0: 0.6}, {0: 0.5})
+    assert (one.text, one.mark) == ("+10.00", "")
 
 
 def test_an_incomplete_table_says_so_first():
-    table = measured_table("t", ("Method",), (), ("note",), Progress(17, 60))
+    runs = [Progress(10, 20), Progress(7, 40)]
+    table = measured_table("t", ("Method",), (), ("note",), runs)
     assert "17 of 60" in table.notes[0]
     assert table.notes[1:] == ("note",)
-    assert measured_table("t", ("Method",), (), ("note",), ALL).notes == ("note",)
+    for complete in ((), [Progress(10, 10)]):
+        table = measured_table("t", ("Method",), (), ("note",), complete)
+        assert table.notes == ("note",)
 
 
 # The paper's numbers.
 
-ROWS = {**TABLE_1, **TABLE_2}
-
 
 def test_every_row_has_all_ten_columns_in_per_cent():
-    for row in ROWS.values():
-        assert list(row) == list(PAPER_LABELS)
-        assert all(0 < mean < 100 and 0 < sd < 20 for mean, sd in row.values())
+    for line in PAPER.values():
+        assert list(line) == list(PAPER_LABELS)
+        assert all(0 < mean < 100 and 0 < sd < 20 for mean, sd in line.values())
 
 
 def test_names_of_data_sets_and_metrics_are_ours():
-    assert {dataset for dataset, _ in ROWS} <= set(DATASETS)
+    assert {dataset for dataset, _ in PAPER} <= set(DATASETS)
     # The median is ours alone.
     figures = {m.figure for m in METRICS.values()}
-    assert {figure for _, figure in ROWS} == figures - {""}
+    assert {figure for _, figure in PAPER} == figures - {""}
     assert set(MAIN_METRICS) == set(DATASETS)
     assert set(MAIN_METRICS.values()) <= set(METRICS)
 
@@ -337,7 +351,7 @@ def test_the_paper_is_silent_about_our_other_methods_and_sets():
 
 def timed(method, dataset, *seconds):
     return [
-        {**result_rows.row(dataset, method, repeat, "auc", 0.9), "seconds": value}
+        {**row(dataset, method, repeat, "auc", 0.9), "seconds": value}
         for repeat, value in enumerate(seconds)
     ]
 
@@ -365,7 +379,7 @@ def test_ranks_are_those_of_scipy_and_the_papers_own_methods_lead_its_tables():
     assert mean_ranks(values) == stats.rankdata(values).tolist()
     assert rank_table(measure([])) is None
     rows = [
-        result_rows.row("yale", method, k, "auc", 0.9 + 0.001 * place)
+        row("yale", method, k, "auc", 0.9 + 0.001 * place)
         for place, method in enumerate(PAPER_LABELS)
         for k in range(2)
     ]
@@ -381,7 +395,7 @@ def test_chosen_strengths_at_an_end_of_their_grid_are_counted():
     for k, values in enumerate(chosen):
         names = ("relative_lam", "relative_theta", "relative_epsilon")
         strengths = json.dumps(dict(zip(names, values, strict=True)))
-        made = result_rows.row("yale", "natural", k, "auc", 0.9)
+        made = row("yale", "natural", k, "auc", 0.9)
         rows.append(made | {"strengths": strengths})
     grid = {"lam": (0.1, 0.03, 0.01), "theta": (0.0, 1.0), "epsilon": (0.1, 1.0, 10.0)}
     (line,) = chosen_table(measure(rows), {"yale": grid}).rows

@@ -2,9 +2,9 @@
 
 import pytest
 
-from priormtl.experiments.rendering.measurements import Setting
+from paper_data import measure, row
+from priormtl.experiments.rendering.measurements import Setting, compare_with_paper
 from priormtl.experiments.rendering.page import (
-    compare_with_paper,
     describe_agreement,
     describe_ceiling,
     describe_compared,
@@ -12,7 +12,6 @@ from priormtl.experiments.rendering.page import (
     describe_robustness,
     join_words,
 )
-from result_rows import measure, row
 
 
 def rows_of(method, values, dataset="yale", metric="auc", **place):
@@ -68,7 +67,7 @@ def test_the_ceiling_depends_on_the_fits():
     assert "above the first two" in above
     (below,) = describe_ceiling(measure(), (0.340, 0.45, 0.47))
     assert "is not above" in below
-    assert not describe_ceiling(measure(), None)
+    assert not list(describe_ceiling(measure(), None))
 
 
 def test_our_figure_stands_beside_the_ceiling_when_there_is_one():
@@ -120,8 +119,8 @@ def test_points_of_curves_are_named():
 
 
 def test_no_rows_no_sentences():
-    assert describe_priors(measure([])) == []
-    assert describe_robustness(measure([])) == []
+    assert not list(describe_priors(measure([])))
+    assert not list(describe_robustness(measure([])))
 
 
 @pytest.mark.parametrize(
@@ -151,24 +150,21 @@ def steady(method, dataset, level):
 
 
 def test_nothing_measured_is_nothing_said():
-    assert describe_compared(measure([])) == []
+    assert not list(describe_compared(measure([])))
 
 
 def test_wins_and_losses_are_named():
-    found = describe_compared(
-        measure(
-            [
-                *steady("natural", "yale", 0.90),
-                *steady("natural", "orl", 0.90),
-                *steady("dmtl", "yale", 0.95),
-                *steady("dmtl", "orl", 0.80),
-                *steady("rmtl", "orl", 0.90),
-            ]
-        )
-    )
-    assert "Of 3 comparisons" in found[0]
-    assert "1 are significantly better, 1 significantly worse and 1 neither" in found[0]
-    assert found[1].splitlines() == [
+    rows = [
+        *steady("natural", "yale", 0.90),
+        *steady("natural", "orl", 0.90),
+        *steady("dmtl", "yale", 0.95),
+        *steady("dmtl", "orl", 0.80),
+        *steady("rmtl", "orl", 0.90),
+    ]
+    total, methods = describe_compared(measure(rows))
+    assert "Of 3 comparisons" in total
+    assert "1 are significantly better, 1 significantly worse and 1 neither" in total
+    assert methods.splitlines() == [
         "- DMTL: better on Yale, worse on ORL.",
         "- RMTL: better on none, worse on none.",
     ]
@@ -176,7 +172,7 @@ def test_wins_and_losses_are_named():
 
 def test_methods_that_lack_a_partner_are_left_out():
     found = measure([*steady("natural", "yale", 0.9), *steady("dmtl", "orl", 0.9)])
-    assert describe_compared(found) == []
+    assert not list(describe_compared(found))
 
 
 def test_words_are_joined_by_commas_and_a_final_and():

@@ -1,73 +1,134 @@
-"""Repeats of each setting, and paired comparisons between settings.
+"""Results as values: our repeats, the paper's numbers, and paired comparisons.
 
 Two settings are compared by the differences over their common repeats, which are the
 same splits for both. The interval is the corrected resampled t interval of Nadeau and
 Bengio (2003), see :mod:`priormtl.metrics`, since splits of one data set overlap.
+
+The paper's numbers, names of data sets and metrics, notes below tables and captions of
+figures are in ``paper.toml``.
 """
 
 import json
+import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, auto
 from math import isfinite, nan
-from statistics import median
-from typing import Any, NamedTuple, Self
+from pathlib import Path
+from statistics import fmean, median
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from priormtl._lazy import cached_property
-from priormtl.experiments.rendering.paper import (
-    DATASETS,
-    METRICS,
-    PAPER_LABELS,
-    Estimate,
-)
-from priormtl.metrics import LEVEL, Interval, corrected_interval
+from priormtl.metrics import Interval, corrected_interval
+
+# Names, and the paper's numbers.
+
+
+class Estimate(NamedTuple):
+    """Mean and standard deviation over splits, per cent."""
+
+    mean: float
+    sd: float
+
+
+class Metric(NamedTuple):
+    """Title and definition of one of our metrics."""
+
+    title: str
+    figure: str  # the paper's name for it
+    higher_is_better: bool
+    definition: str
+
+
+class Caption(NamedTuple):
+    """Words above and below a figure."""
+
+    title: str
+    caption: str
+
+
+_PAPER = tomllib.loads(Path(__file__).with_name("paper.toml").read_text("utf-8"))
+DATASETS: Mapping[str, str] = _PAPER["datasets"]
+METRICS = {name: Metric(**entry) for name, entry in _PAPER["metrics"].items()}
+MAIN_METRICS: Mapping[str, str] = _PAPER["main_metrics"]
+NOTES: Mapping[str, str] = _PAPER["notes"]
+CAPTIONS = {name: Caption(**entry) for name, entry in _PAPER["figures"].items()}
+PAPER_LABELS: Mapping[str, str] = _PAPER["columns"]
+NONE = "none"  # our model without prior, and with the priors of the paper and ours
+PRIORS = ("natural", "artificial", "expert")
+COMPARED = [name for name in PAPER_LABELS if name not in PRIORS]
+
+
+def _read_numbers(text: str) -> dict[str, Estimate]:
+    numbers = [float(word) for word in text.split()]
+    pairs = map(Estimate, numbers[::2], numbers[1::2])
+    return dict(zip(PAPER_LABELS, pairs, strict=True))
+
+
+# By data set and the paper's name of a metric, then by method: its Tables 1 and 2.
+PAPER: Mapping[tuple[str, str], Mapping[str, Estimate]] = {
+    (dataset, figure): _read_numbers(text)
+    for key, text in _PAPER["numbers"].items()
+    for dataset, figure in [key.split()]
+}
+
+
+def paper_estimate(dataset: str, metric: str, method: str) -> Estimate | None:
+    """The paper's number; None where it reports nothing."""
+    return PAPER.get((dataset, METRICS[metric].figure), {}).get(method)
+
 
 # Paired comparisons.
-
-# Values that differ by the tolerance of solvers only are equal.
-SMALLEST_DIFFERENCE = 1e-9
 
 Repeats = Mapping[int, float]  # value of a metric by repeat
 
 
 class Verdict(Enum):
-    """Result of a comparison with the reference."""
+    """Result of a comparison: whether the interval excludes zero, and on which side."""
 
-    BETTER = "significantly better"
-    EVEN = "no significant difference"
-    WORSE = "significantly worse"
-    UNKNOWN = "fewer than two common repeats"
-
-
-class Counts(NamedTuple):
-    """How often a method was significantly better, not different, worse."""
-
-    wins: int
-    ties: int
-    losses: int
+    BETTER = auto()
+    EVEN = auto()
+    WORSE = auto()
+    UNKNOWN = auto()  # fewer than two common repeats
 
 
-@dataclass(frozen=True)
-class PairedDifference:
+class Comparison(NamedTuple):
     """Method minus reference over the repeats that both have."""
 
     mean: float
     interval: Interval
     n_common: int
     n_left_out: int  # repeats that only one of the two has
+    verdict: Verdict
 
-    def verdict(self, *, higher_is_better: bool) -> Verdict:
-        """Significant if the interval excludes zero."""
-        low, high, _ = self.interval
-        if self.n_common < 2:
-            return Verdict.UNKNOWN
-        if low <= SMALLEST_DIFFERENCE and high >= -SMALLEST_DIFFERENCE:
-            return Verdict.EVEN
-        return Verdict.BETTER if (self.mean > 0) == higher_is_better else Verdict.WORSE
+
+def compare_repeats(
+    values: Repeats,
+    reference: Repeats,
+    *,
+    test_to_train: float,
+    higher_is_better: bool = True,
+) -> Comparison:
+    common = sorted(values.keys() & reference.keys())
+    n_left_out = len(values.keys() | reference.keys()) - len(common)
+    differences = np.array([values[repeat] - reference[repeat] for repeat in common])
+    mean = float(differences.mean()) if common else nan
+    if len(common) < 2:
+        interval = Interval(nan, nan, nan)
+        return Comparison(mean, interval, len(common), n_left_out, Verdict.UNKNOWN)
+    interval = corrected_interval(differences, test_to_train)
+    # Values that differ by the tolerance of solvers only are equal.
+    if interval.low <= 1e-9 and interval.high >= -1e-9:
+        verdict = Verdict.EVEN
+    else:
+        better = (mean > 0) == higher_is_better
+        verdict = Verdict.BETTER if better else Verdict.WORSE
+    return Comparison(mean, interval, len(common), n_left_out, verdict)
 
 
 def overlap_ratio(test_to_train: float) -> float:
@@ -80,43 +141,17 @@ def overlap_ratio(test_to_train: float) -> float:
     return min(test_to_train, 1.0 / test_to_train)
 
 
-def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for all comparisons of a family (Holm 1979)."""
-    adjusted, largest = [1.0] * len(p_values), 0.0
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    for rank, k in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[k]))
-        adjusted[k] = largest
-    return adjusted
+K = TypeVar("K")
 
 
-def compare_repeats(
-    values: Repeats, reference: Repeats, *, test_to_train: float, level: float = LEVEL
-) -> PairedDifference:
-    common = sorted(values.keys() & reference.keys())
-    n_left_out = len(values.keys() | reference.keys()) - len(common)
-    differences = np.array([values[repeat] - reference[repeat] for repeat in common])
-    mean = float(differences.mean()) if common else nan
-    interval = Interval(nan, nan, nan)
-    if len(common) > 1:
-        interval = corrected_interval(differences, test_to_train, level)
-    return PairedDifference(mean, interval, len(common), n_left_out)
-
-
-def count_verdicts(verdicts: Iterable[Verdict]) -> Counts:
-    """Count wins, ties and losses; unknown verdicts are not counted."""
-    counts = Counter(verdicts)
-    return Counts(counts[Verdict.BETTER], counts[Verdict.EVEN], counts[Verdict.WORSE])
+def tally(verdicts: Mapping[K, Verdict]) -> tuple[list[K], list[K], list[K]]:
+    """What was compared, what is significantly better, and what is worse."""
+    known = [key for key, v in verdicts.items() if v is not Verdict.UNKNOWN]
+    better = [key for key in known if verdicts[key] is Verdict.BETTER]
+    return known, better, [key for key in known if verdicts[key] is Verdict.WORSE]
 
 
 # Measurements.
-
-KEYS = ("dataset", "method", "size", "wrong")
-
-# Dataset, method, size, wrong, repeat.
-Planned = tuple[str, str, int | None, float | None, int]
-# Test rows divided by training rows, for a data set and a size (None: paper's split).
-TestToTrain = Callable[[str, int | None], float]
 
 
 class Setting(NamedTuple):
@@ -143,6 +178,10 @@ class Progress(NamedTuple):
         return f"{self.done} of {self.planned}"
 
 
+# Test rows divided by training rows, for a data set and a size (None: paper's split).
+TestToTrain = Callable[[str, int | None], float]
+
+
 @dataclass(frozen=True)
 class Measurements:
     """Values by setting and metric, and what was planned."""
@@ -160,39 +199,43 @@ class Measurements:
     @classmethod
     def of(
         cls,
-        scores: Any,
+        scores: pa.Table,
         *,
         test_to_train: TestToTrain,
         labels: Mapping[str, str],
-        planned: Iterable[Planned] = (),
+        planned: Iterable[Setting] = (),
     ) -> Self:
-        """Read rows of scores (a pyarrow table).
+        """Read rows of scores; ``planned`` has a setting once per repeat.
 
         Of the scores of single tasks, the median of VE is kept.
         """
-        rows = scores.filter(pc.is_null(scores["task"]))
-        columns = [*KEYS, "metric", "repeat", "value", "seconds", "strengths"]
         values: dict[tuple[Setting, str], dict[int, float]] = defaultdict(dict)
         seconds: dict[Setting, dict[int, float]] = defaultdict(dict)
         strengths: dict[Setting, dict[int, dict[str, float]]] = defaultdict(dict)
-        for (setting, repeat), errors in _errors_of_tasks(scores).items():
-            values[setting, "ve_median"][repeat] = 1.0 - median(errors)
-        for row in rows.select(columns).to_pylist():
-            setting = Setting(*(row[key] for key in KEYS))
+        errors: dict[tuple[Setting, int], list[float]] = defaultdict(list)
+        keys = [*Setting._fields, "repeat", "value"]
+        single = pc.and_(pc.is_valid(scores["task"]), pc.is_finite(scores["value"]))
+        rows = scores.filter(pc.and_(single, pc.equal(scores["metric"], "nmse_tasks")))
+        for *place, repeat, value in zip(
+            *(rows[key].to_pylist() for key in keys), strict=True
+        ):
+            errors[Setting(*place), repeat].append(value)
+        for (setting, repeat), of_tasks in errors.items():
+            values[setting, "ve_median"][repeat] = 1.0 - median(of_tasks)
+        rows = scores.filter(pc.is_null(scores["task"]))
+        for row in rows.select([*keys, "metric", "seconds", "strengths"]).to_pylist():
+            setting, repeat = Setting(*(row[k] for k in Setting._fields)), row["repeat"]
             repeats = values[setting, row["metric"]]
-            seconds[setting][row["repeat"]] = row["seconds"]
-            strengths[setting][row["repeat"]] = json.loads(row["strengths"])
-            if row["repeat"] in repeats:
+            seconds[setting][repeat] = row["seconds"]
+            strengths[setting][repeat] = json.loads(row["strengths"])
+            if repeat in repeats:
                 raise ValueError(
-                    f"scores must hold each repeat once: got repeat {row['repeat']} of "
+                    f"scores must hold each repeat once: got repeat {repeat} of "
                     f"{setting} twice; keep the rows of one version."
                 )
             if row["value"] is not None and isfinite(row["value"]):
-                repeats[row["repeat"]] = row["value"]
-        counts = Counter(Setting(*cell[:4]) for cell in set(planned))
-        return cls(
-            dict(values), counts, labels, test_to_train, dict(seconds), dict(strengths)
-        )
+                repeats[repeat] = row["value"]
+        return cls(values, Counter(planned), labels, test_to_train, seconds, strengths)
 
     @cached_property
     def settings(self) -> frozenset[Setting]:
@@ -203,10 +246,8 @@ class Measurements:
 
     def order(self, methods: Iterable[str]) -> list[str]:
         """Sort methods by the order of the labels, then that of the paper."""
-        known = list(dict.fromkeys([*self.labels, *PAPER_LABELS]))
-        wanted = set(methods)
-        others = sorted(wanted - set(known))
-        return [method for method in known if method in wanted] + others
+        known, wanted = dict.fromkeys([*self.labels, *PAPER_LABELS]), set(methods)
+        return [name for name in known if name in wanted] + sorted(wanted - set(known))
 
     def methods(self, datasets: Iterable[str]) -> list[str]:
         chosen = set(datasets)
@@ -216,19 +257,18 @@ class Measurements:
             if s.dataset in chosen and s.size is None and s.wrong is None
         )
 
-    def datasets(self, among: Sequence[Setting] | None = None) -> list[str]:
-        settings = self.settings if among is None else among
-        present = {setting.dataset for setting in settings}
+    def datasets(self, among: Iterable[Setting] | None = None) -> list[str]:
+        present = {s.dataset for s in (self.settings if among is None else among)}
         return [name for name in DATASETS if name in present]
 
-    def sizes(self, dataset: str, methods: Iterable[str]) -> list[int]:
-        chosen = set(methods)
+    def sizes(self, dataset: str) -> list[int]:
+        """Sizes of the learning curves of a data set."""
         return sorted(
             {
                 s.size
                 for s in self.settings
                 if s.dataset == dataset
-                and s.method in chosen
+                and s.method in {NONE, *PRIORS}
                 and s.size is not None
                 and s.wrong is None
             }
@@ -246,37 +286,85 @@ class Measurements:
         values = 100.0 * np.array(list(self.repeats(setting, metric).values()))
         if not len(values):
             return None
-        sd = float(values.std(ddof=1)) if len(values) > 1 else float("nan")
+        sd = float(values.std(ddof=1)) if len(values) > 1 else nan
         return Estimate(float(values.mean()), sd)
 
     def mean_seconds(self, setting: Setting) -> float | None:
-        times = list(self.seconds.get(setting, {}).values())
-        return float(np.mean(times)) if times else None
+        times = self.seconds.get(setting, {}).values()
+        return fmean(times) if times else None
 
     def compare(
-        self, setting: Setting, reference: Setting, metric: str, *, usual: bool = False
-    ) -> PairedDifference:
-        """Difference of two settings of one data set, as a fraction.
+        self,
+        setting: Setting,
+        reference: str,
+        metric: str | None = None,
+        *,
+        usual: bool = False,
+    ) -> Comparison:
+        """Difference to another method with the same rows, as a fraction.
 
-        The interval's correction is :func:`overlap_ratio`; ``usual``: n_test/n_train,
-        as Nadeau and Bengio have it.
+        By the main metric of the data set if none is given. The interval's correction
+        is :func:`overlap_ratio`; ``usual``: n_test/n_train, as Nadeau and Bengio have
+        it.
         """
+        metric = metric or MAIN_METRICS[setting.dataset]
         ratio = self.test_to_train(setting.dataset, setting.size)
-        ratio = ratio if usual else overlap_ratio(ratio)
-        values = self.repeats(setting, metric), self.repeats(reference, metric)
-        return compare_repeats(*values, test_to_train=ratio)
+        return compare_repeats(
+            self.repeats(setting, metric),
+            self.repeats(setting._replace(method=reference, wrong=None), metric),
+            test_to_train=ratio if usual else overlap_ratio(ratio),
+            higher_is_better=METRICS[metric].higher_is_better,
+        )
 
-    def judge(self, setting: Setting, reference: Setting, metric: str) -> Verdict:
-        difference = self.compare(setting, reference, metric)
-        return difference.verdict(higher_is_better=METRICS[metric].higher_is_better)
+    def judge(
+        self, setting: Setting, reference: str, metric: str | None = None
+    ) -> Verdict:
+        return self.compare(setting, reference, metric).verdict
 
 
-def _errors_of_tasks(scores: Any) -> dict[tuple[Setting, int], list[float]]:
-    """Normalised errors of all tasks, by setting and repeat."""
-    single = pc.and_(pc.is_valid(scores["task"]), pc.is_finite(scores["value"]))
-    rows = scores.filter(pc.and_(single, pc.equal(scores["metric"], "nmse_tasks")))
-    found: dict[tuple[Setting, int], list[float]] = defaultdict(list)
-    columns = [rows[key].to_pylist() for key in (*KEYS, "repeat", "value")]
-    for *place, repeat, value in zip(*columns, strict=True):
-        found[Setting(*place), repeat].append(value)
-    return found
+class Results(NamedTuple):
+    """Everything that was measured; all but the scores as rows."""
+
+    measurements: Measurements
+    convergence: pa.Table
+    roc: pa.Table
+    surfaces: pa.Table
+
+
+# Agreement with the paper.
+
+
+class Agreement(NamedTuple):
+    """One of the paper's numbers beside ours."""
+
+    dataset: str
+    metric: str
+    method: str
+    ours: Estimate
+    paper: Estimate
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the means differ by at most two of the smaller deviation."""
+        # Of the smaller one: a number that is all noise agrees with nothing.
+        smaller = min(self.ours.sd, self.paper.sd)
+        return abs(self.paper.mean - self.ours.mean) <= 2.0 * smaller
+
+    @property
+    def ours_is_better(self) -> bool:
+        higher = METRICS[self.metric].higher_is_better
+        return (self.ours.mean > self.paper.mean) == higher
+
+
+def compare_with_paper(measurements: Measurements) -> list[Agreement]:
+    """Our estimates with a deviation beside the paper's, under every average."""
+    return [
+        Agreement(dataset, metric, method, ours, paper)
+        for (dataset, figure), row in PAPER.items()
+        for metric, meaning in METRICS.items()
+        if meaning.figure == figure
+        for method in measurements.order(row)
+        if (paper := row[method])
+        and (ours := measurements.estimate(Setting(dataset, method), metric))
+        and isfinite(ours.sd)
+    ]

@@ -1,186 +1,80 @@
 """Tables of results: means beside the paper's, paired differences, wins and losses."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isclose, isfinite
 from statistics import fmean, median
 
 from priormtl.experiments.rendering.measurements import (
-    Measurements,
-    PairedDifference,
-    Progress,
-    Setting,
-    Verdict,
-    adjust_by_holm,
-    count_verdicts,
-)
-from priormtl.experiments.rendering.paper import (
+    COMPARED,
     DATASETS,
     MAIN_METRICS,
     METRICS,
     NONE,
+    NOTES,
+    PAPER,
     PAPER_LABELS,
     PRIORS,
-    TABLE_1,
-    TABLE_2,
     Estimate,
+    Measurements,
+    Progress,
+    Setting,
+    Verdict,
     paper_estimate,
 )
 from priormtl.metrics import LEVEL
-from priormtl.tables import NOTHING, TableRow, TextCell
-from priormtl.tables import Table as PlainTable
+from priormtl.tables import NOTHING, Cell, Table, TableRow, TextCell
 
-# Cells.
-
-CLOSE = "†"
-MARKS = {Verdict.BETTER: "▲", Verdict.WORSE: "▼"}
-NO_RUNS = Progress(0, 0)
-INCOMPLETE = "runs are there; cells name what they rest on."
-
-
-@dataclass(frozen=True)
-class ScoreCell:
-    """Our estimate beside the paper's."""
-
-    ours: Estimate | None
-    paper: Estimate | None
-    progress: Progress
-    best: bool = False
-    close: bool = False  # not significantly worse than the best
-    decimals: int = 1
-
-    @property
-    def text(self) -> str:
-        return NOTHING if self.ours is None else _spell(self.ours, self.decimals)
-
-    @property
-    def mark(self) -> str:
-        return CLOSE if self.close and not self.best else ""
-
-    @property
-    def asides(self) -> Sequence[str]:
-        paper = () if self.paper is None else (f"paper {_spell(self.paper, 1)}",)
-        missing = () if self.progress.complete else (self.progress.text,)
-        return paper + missing
-
-    @property
-    def bold(self) -> bool:
-        return self.best
-
-
-def _spell(estimate: Estimate, decimals: int) -> str:
-    mean = f"{estimate.mean:.{decimals}f}".replace("-", "−")
-    return f"{mean} ± {estimate.sd:.{decimals}f}" if isfinite(estimate.sd) else mean
-
-
-@dataclass(frozen=True)
-class DifferenceCell:
-    """Paired difference against a reference, in percentage points."""
-
-    difference: PairedDifference
-    verdict: Verdict
-    progress: Progress
-    bold: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        measurements: Measurements,
-        setting: Setting,
-        reference: Setting,
-        metric: str,
-    ) -> "DifferenceCell":
-        return cls(
-            measurements.compare(setting, reference, metric),
-            measurements.judge(setting, reference, metric),
-            measurements.progress(setting, metric),
-        )
-
-    @property
-    def text(self) -> str:
-        if not isfinite(self.difference.mean):
-            return NOTHING
-        mean = f"{100 * self.difference.mean:+.2f}".replace("-", "−")
-        low, high, _ = self.difference.interval
-        if self.verdict is Verdict.UNKNOWN:
-            return mean
-        ends = f"{100 * low:.2f}, {100 * high:.2f}".replace("-", "−")
-        return f"{mean} [{ends}]"
-
-    @property
-    def mark(self) -> str:
-        return MARKS.get(self.verdict, "")
-
-    @property
-    def asides(self) -> Sequence[str]:
-        n_common, n_left_out = self.difference.n_common, self.difference.n_left_out
-        planned = self.progress.planned
-        if not planned or (not n_left_out and self.progress.complete):
-            return ()
-        return (f"{n_common} of {max(planned, n_common + n_left_out)}",)
-
-
-def _count_cell(verdicts: Iterable[Verdict]) -> TextCell:
-    return TextCell(" / ".join(map(str, count_verdicts(verdicts))))
-
-
-@dataclass(frozen=True)
-class Table(PlainTable):
-    """A table that knows how many of the planned runs it rests on."""
-
-    progress: Progress = NO_RUNS
+Column = tuple[str, str]  # data set and metric
+REFERENCE = "natural"  # method that all others are compared with
 
 
 def measured_table(
     title: str,
     columns: Sequence[str],  # the first is that of the labels
-    rows: Iterable[TableRow],
+    rows: Iterable[tuple[str, Sequence[Cell]]],
     notes: Iterable[str],
-    progress: Progress,
+    runs: Iterable[Progress] = (),
 ) -> Table:
     """Numbers to the right; if runs are missing, the first note says so."""
-    missing = [] if progress.complete else [f"Incomplete: {progress.text} {INCOMPLETE}"]
-    alignment = "l" + "r" * (len(columns) - 1)
-    notes = (*missing, *notes)
-    return Table(title, tuple(columns), tuple(rows), alignment, notes, progress)
+    done, planned = map(sum, zip(*runs, (0, 0), strict=True))
+    total = Progress(done, planned)
+    missing = f"Incomplete: {total.text} runs are there; cells name what they rest on."
+    return Table(
+        title,
+        tuple(columns),
+        tuple(TableRow(label, tuple(cells)) for label, cells in rows),
+        "l" + "r" * (len(columns) - 1),
+        (*(() if total.complete else (missing,)), *notes),
+    )
 
 
-def _total(parts: Iterable[Progress]) -> Progress:
-    done, planned = map(sum, zip(*parts, (0, 0), strict=True))
-    return Progress(done, planned)
+def _head(column: Column) -> str:
+    dataset, metric = column
+    return f"{DATASETS[dataset]}, {METRICS[metric].title}"
+
+
+def _definitions(metrics: Iterable[str]) -> tuple[str, ...]:
+    return tuple(METRICS[metric].definition for metric in dict.fromkeys(metrics))
 
 
 # Scores of all methods.
 
-Column = tuple[str, str]  # data set and metric
-
-SCORES_NOTE = (
-    "Per cent, mean ± standard deviation over the repeats; in brackets what the paper "
-    "reports. Bold: best mean of the column among methods with the most repeats. "
-    "†: not significantly worse than the best (paired, 95 %)."
-)
-AVERAGE_NOTE = (
-    "The paper does not say how it averages over tasks: its figures stand beside both "
-    "of ours. By task, a few schools with hardly any test rows weigh as much as all "
-    "others: School's mean and deviation are then mostly theirs, and its median is the "
-    "figure to read. nMSE is one minus VE under the same average."
-)
-
 
 def table_1(measurements: Measurements) -> Table:
-    datasets = dict.fromkeys(name for name, _ in TABLE_1)
     columns = [
         (name, metric)
-        for name in datasets
+        for name in ("school", "sarcos")
         for metric in ("ve_pooled", "ve_tasks", "ve_median")
     ]
-    title = "Table 1. Regression"
-    return score_table(measurements, title, columns, notes=[AVERAGE_NOTE])
+    return score_table(
+        measurements, "Table 1. Regression", columns, notes=[NOTES["averages"]]
+    )
 
 
 def table_2(measurements: Measurements) -> Table:
-    measured = {name for name in measurements.datasets() if MAIN_METRICS[name] == "auc"}
-    wanted = {name for name, _ in TABLE_2} | measured
+    wanted = {name for name, figure in PAPER if figure == "AUC"}
+    wanted |= {name for name in measurements.datasets() if MAIN_METRICS[name] == "auc"}
     columns = [(name, "auc") for name in DATASETS if name in wanted]
     return score_table(measurements, "Table 2. Classification", columns, decimals=2)
 
@@ -198,127 +92,101 @@ def score_table(
     Methods are those that were measured or planned, or that the paper has.
     """
     measured = measurements.methods(dataset for dataset, _ in columns)
-    tables = {**TABLE_1, **TABLE_2}
-    papers = [
-        method
-        for dataset, metric in columns
-        for method in tables.get((dataset, METRICS[metric].figure), {})
-    ]
-    methods = measurements.order([*measured, *papers])
-    grid = [_score_column(measurements, c, methods, decimals) for c in columns]
-    rows = zip(methods, zip(*grid, strict=True), strict=True)
+    in_paper = any((name, METRICS[metric].figure) in PAPER for name, metric in columns)
+    methods = measurements.order([*measured, *(PAPER_LABELS if in_paper else ())])
+    grid = [_score_cells(measurements, c, methods, decimals) for c in columns]
+    labels = map(measurements.label, methods)
     # Metrics of one data set come from the same runs, which count once.
-    pairs = reversed(list(zip(columns, grid, strict=True)))
-    runs = {name: cells for (name, _), cells in pairs}
+    first = dict(reversed(columns))
     return measured_table(
         title,
         ("Method", *map(_head, columns)),
-        (TableRow(measurements.label(method), row) for method, row in rows),
-        (SCORES_NOTE, *_definitions(metric for _, metric in columns), *notes),
-        _total(cell.progress for cells in runs.values() for cell in cells),
+        zip(labels, zip(*grid, strict=True), strict=True),
+        (NOTES["scores"], *_definitions(metric for _, metric in columns), *notes),
+        _runs(measurements, first.items(), methods),
     )
 
 
-def _head(column: Column) -> str:
-    dataset, metric = column
-    return f"{DATASETS[dataset]}, {METRICS[metric].title}"
-
-
-def _definitions(metrics: Iterable[str]) -> tuple[str, ...]:
-    return tuple(METRICS[metric].definition for metric in dict.fromkeys(metrics))
-
-
-def _score_column(
-    measurements: Measurements, column: Column, methods: Sequence[str], decimals: int
-) -> list[ScoreCell]:
-    dataset, metric = column
-    cells = [
-        ScoreCell(
-            measurements.estimate(Setting(dataset, method), metric),
-            paper_estimate(dataset, metric, method),
-            measurements.progress(Setting(dataset, method), metric),
-            decimals=decimals,
-        )
-        for method in methods
+def _runs(
+    measurements: Measurements, columns: Iterable[Column], methods: Iterable[str]
+) -> list[Progress]:
+    names = list(methods)
+    return [
+        measurements.progress(Setting(dataset, method), metric)
+        for dataset, metric in columns
+        for method in names
     ]
+
+
+def _score_cells(
+    measurements: Measurements, column: Column, methods: Sequence[str], decimals: int
+) -> list[TextCell]:
+    """Our estimates beside the paper's, the best one in bold."""
+    dataset, metric = column
+    ours = {
+        method: measurements.estimate(Setting(dataset, method), metric)
+        for method in methods
+    }
+    runs = dict(zip(methods, _runs(measurements, [column], methods), strict=True))
     # Only means over the most repeats can be the best.
-    most = max((cell.progress.done for cell in cells), default=0)
+    most = max((progress.done for progress in runs.values()), default=0)
     sign = 1 if METRICS[metric].higher_is_better else -1
     means = {
-        method: sign * cell.ours.mean
-        for method, cell in zip(methods, cells, strict=True)
-        if cell.ours is not None and cell.progress.done == most
+        method: sign * estimate.mean
+        for method, estimate in ours.items()
+        if estimate is not None and runs[method].done == most
     }
-    if not means:
-        return cells
-    best = max(means, key=means.__getitem__)
+    best = max(means, key=means.__getitem__, default="")
+    cells = []
+    for method, estimate in ours.items():
+        paper = paper_estimate(dataset, metric, method)
+        beside = () if paper is None else (f"paper {_spell(paper, 1)}",)
+        missing = () if runs[method].complete else (runs[method].text,)
+        # What was not measured may lack its data set, too.
+        close = estimate is not None and method != best
+        if close:
+            verdict = measurements.judge(Setting(dataset, method), best, metric)
+            close = verdict in {Verdict.EVEN, Verdict.BETTER}
+        text = NOTHING if estimate is None else _spell(estimate, decimals)
+        mark = "†" if close else ""
+        cells.append(TextCell(text, mark, beside + missing, method == best))
+    return cells
 
-    def is_close(method: str) -> bool:
-        settings = Setting(dataset, method), Setting(dataset, best)
-        verdict = measurements.judge(*settings, metric)
-        return verdict in {Verdict.EVEN, Verdict.BETTER}
 
-    return [
-        replace(cell, best=method == best, close=is_close(method))
-        for method, cell in zip(methods, cells, strict=True)
-    ]
+def _spell(estimate: Estimate, decimals: int) -> str:
+    mean = f"{estimate.mean:.{decimals}f}".replace("-", "−")
+    return f"{mean} ± {estimate.sd:.{decimals}f}" if isfinite(estimate.sd) else mean
 
 
 # The paper's two tables in its own shape: ten methods side by side.
 
-PAPER_NOTE = (
-    "Per cent, mean ± standard deviation over the repeats: our implementation and our "
-    "tuning of all ten; in brackets what the paper reports. Bold: best of the row. †: "
-    "not significantly worse than the best (paired, 95 %)."
-)
-
-
-EXPLODING_NOTE = (
-    "By task, School's means are carried away by a few schools with hardly any test "
-    "rows. Table 1 further down has medians over tasks."
-)
-
 
 def paper_table_1(measurements: Measurements) -> Table:
-    columns = [
+    lines = [
         (dataset, f"{figure.lower()}_{average}")
-        for dataset, figure in TABLE_1
+        for dataset, figure in PAPER
+        if figure != "AUC"
         for average in ("pooled", "tasks")
     ]
-    title = "Table 1, as the paper prints it"
-    table = _paper_table(measurements, title, columns, 1)
-    return replace(table, notes=(*table.notes, EXPLODING_NOTE))
+    return _paper_table(measurements, 1, lines, NOTES["outliers"])
 
 
 def paper_table_2(measurements: Measurements) -> Table:
-    columns = [(dataset, "auc") for dataset, _ in TABLE_2]
-    return _paper_table(measurements, "Table 2, as the paper prints it", columns, 2)
+    lines = [(dataset, "auc") for dataset, figure in PAPER if figure == "AUC"]
+    return _paper_table(measurements, 2, lines)
 
 
 def _paper_table(
-    measurements: Measurements, title: str, lines: Sequence[Column], decimals: int
+    measurements: Measurements, number: int, lines: Sequence[Column], *notes: str
 ) -> Table:
     methods = list(PAPER_LABELS)
-    grid = [_score_column(measurements, line, methods, decimals) for line in lines]
     return measured_table(
-        title,
+        f"Table {number}, as the paper prints it",
         ("Data set", *PAPER_LABELS.values()),
-        (
-            TableRow(_head(line), tuple(cells))
-            for line, cells in zip(lines, grid, strict=True)
-        ),
-        (PAPER_NOTE,),
-        _total(cell.progress for cells in grid for cell in cells),
+        [(_head(c), _score_cells(measurements, c, methods, number)) for c in lines],
+        (NOTES["paper"], *notes),
+        _runs(measurements, lines, methods),
     )
-
-
-# Ranks.
-
-RANK_NOTE = (
-    "Rank of each method's mean among these ten, 1 the best; equal means share their "
-    "rank. In brackets the rank of the paper's figure in the same row. VE and AUC "
-    "alone: ranks by nMSE are those by VE, under one average."
-)
 
 
 def rank_table(measurements: Measurements) -> Table | None:
@@ -326,32 +194,29 @@ def rank_table(measurements: Measurements) -> Table | None:
 
     None unless all ten were measured somewhere.
     """
-    columns, ours, papers = [], [], []
-    for dataset, figure in (*TABLE_1, *TABLE_2):
-        if figure == "nMSE":
-            continue
+    ranks: dict[str, list[tuple[float, float]]] = {}  # ours and the paper's, by method
+    for (dataset, figure), paper in PAPER.items():
         metric = MAIN_METRICS[dataset]
-        found = [
+        estimates = [
             measurements.estimate(Setting(dataset, method), metric)
             for method in PAPER_LABELS
         ]
-        if all(found):
-            columns.append((dataset, metric))
-            ours.append(mean_ranks([-one.mean for one in found if one]))
-            row = {**TABLE_1, **TABLE_2}[dataset, figure]
-            papers.append(mean_ranks([-row[method].mean for method in PAPER_LABELS]))
-    if not columns:
+        means = [-estimate.mean for estimate in estimates if estimate is not None]
+        if figure != "nMSE" and len(means) == len(PAPER_LABELS):
+            papers = mean_ranks([-paper[method].mean for method in PAPER_LABELS])
+            ranks[DATASETS[dataset]] = list(zip(mean_ranks(means), papers, strict=True))
+    if not ranks:
         return None
     rows = []
     for k, label in enumerate(PAPER_LABELS.values()):
-        pairs = [(a[k], b[k]) for a, b in zip(ours, papers, strict=True)]
-        pairs.append((fmean(a for a, _ in pairs), fmean(b for _, b in pairs)))
-        cells = [TextCell(f"{a:.3g}", asides=(f"{b:.3g}",)) for a, b in pairs[:-1]]
-        last = TextCell(f"{pairs[-1][0]:.1f}", asides=(f"{pairs[-1][1]:.1f}",))
-        rows.append(TableRow(label, (*cells, last)))
-    heads = ("Method", *(DATASETS[name] for name, _ in columns), "mean rank")
+        pairs = [column[k] for column in ranks.values()]
+        cells = [TextCell(f"{ours:.3g}", asides=(f"{its:.3g}",)) for ours, its in pairs]
+        ours, its = map(fmean, zip(*pairs, strict=True))
+        rows.append((label, [*cells, TextCell(f"{ours:.1f}", asides=(f"{its:.1f}",))]))
     title = "Ranks over data sets, ours beside the paper's"
-    return measured_table(title, heads, rows, (RANK_NOTE,), NO_RUNS)
+    return measured_table(
+        title, ("Method", *ranks, "mean rank"), rows, [NOTES["ranks"]]
+    )
 
 
 def mean_ranks(values: Sequence[float]) -> list[float]:
@@ -363,7 +228,201 @@ def mean_ranks(values: Sequence[float]) -> list[float]:
     ]
 
 
-# Grids and the strengths that were chosen.
+# Differences against a reference.
+
+
+@dataclass(frozen=True)
+class DifferenceCell(TextCell):
+    """Paired difference against a reference, in percentage points."""
+
+    verdict: Verdict = Verdict.UNKNOWN
+
+
+def difference_cell(
+    measurements: Measurements,
+    setting: Setting,
+    reference: str,
+    metric: str | None = None,
+) -> DifferenceCell:
+    metric = metric or MAIN_METRICS[setting.dataset]
+    mean, (low, high, _), n_common, n_left_out, verdict = measurements.compare(
+        setting, reference, metric
+    )
+    progress = measurements.progress(setting, metric)
+    text, asides = NOTHING, tuple[str, ...]()
+    if isfinite(mean):
+        text = f"{100 * mean:+.2f}"
+        if verdict is not Verdict.UNKNOWN:
+            text += f" [{100 * low:.2f}, {100 * high:.2f}]"
+    if progress.planned and (n_left_out or not progress.complete):
+        planned = max(progress.planned, n_common + n_left_out)
+        asides = (Progress(n_common, planned).text,)
+    mark = {Verdict.BETTER: "▲", Verdict.WORSE: "▼"}.get(verdict, "")
+    return DifferenceCell(text.replace("-", "−"), mark, asides, verdict=verdict)
+
+
+def _count_cell(verdicts: Iterable[Verdict]) -> TextCell:
+    """How often a method was significantly better, not different, worse."""
+    known = list(verdicts)
+    kinds = (Verdict.BETTER, Verdict.EVEN, Verdict.WORSE)
+    return TextCell(" / ".join(str(known.count(kind)) for kind in kinds))
+
+
+def _differences_note(label: str, what: str = "method") -> str:
+    return (
+        f"Percentage points, {what} minus “{label}”, over the same splits, with a 95 % "
+        "interval (corrected resampled t after Nadeau and Bengio)"
+        f"{'.' if what == 'method' else ';'} ▲: significantly better, ▼: significantly "
+        "worse; not corrected for many comparisons."
+    )
+
+
+def difference_table(
+    measurements: Measurements, dataset: str, reference: str = REFERENCE
+) -> Table:
+    """Every method of a data set against the reference, with wins and losses."""
+    regression = MAIN_METRICS[dataset] != "auc"
+    metrics = ["ve_pooled", "ve_tasks"] if regression else ["auc"]
+    columns = [(dataset, metric) for metric in metrics]
+    grid = _difference_grid(measurements, columns, reference)
+    counts = [
+        _count_cell(cells[k].verdict for cells in grid.values())
+        for k in range(len(metrics))
+    ]
+    label = measurements.label(reference)
+    return measured_table(
+        f"{DATASETS[dataset]}: difference against “{label}”",
+        ("Method", *(METRICS[metric].title for metric in metrics)),
+        [
+            *((measurements.label(method), cells) for method, cells in grid.items()),
+            ("better / even / worse", counts),
+        ],
+        (
+            _differences_note(label),
+            *_definitions(metrics),
+            *([NOTES["complement"]] if regression else []),
+        ),
+        _runs(measurements, columns[:1], grid),
+    )
+
+
+def count_table(
+    measurements: Measurements, datasets: Sequence[str], reference: str = REFERENCE
+) -> Table:
+    """Every method against the reference on every data set, and how often it won."""
+    columns = [(name, MAIN_METRICS[name]) for name in datasets]
+    grid = _difference_grid(measurements, columns, reference)
+    label = measurements.label(reference)
+    return measured_table(
+        f"All data sets: difference against “{label}”",
+        ("Method", *map(_head, columns), "better / even / worse"),
+        [
+            (
+                measurements.label(method),
+                [*cells, _count_cell(cell.verdict for cell in cells)],
+            )
+            for method, cells in grid.items()
+        ],
+        (_differences_note(label), *_definitions(metric for _, metric in columns)),
+        _runs(measurements, columns, grid),
+    )
+
+
+def _difference_grid(
+    measurements: Measurements, columns: Sequence[Column], reference: str
+) -> dict[str, list[DifferenceCell]]:
+    """Cells of every other method, column by column."""
+    return {
+        method: [
+            difference_cell(measurements, Setting(dataset, method), reference, metric)
+            for dataset, metric in columns
+        ]
+        for method in measurements.methods(dataset for dataset, _ in columns)
+        if method != reference
+    }
+
+
+def prior_table(measurements: Measurements) -> Table | None:
+    """Each prior against none, at the three smallest sizes and the paper's split."""
+    rows, runs = [], []
+    for dataset in measurements.datasets():
+        metric = MAIN_METRICS[dataset]
+        for size in (*measurements.sizes(dataset)[:3], None):
+            settings = [Setting(dataset, prior, size) for prior in PRIORS]
+            progress = [measurements.progress(s, metric) for s in settings]
+            runs += progress
+            if any(one.planned for one in progress):
+                place = "paper" if size is None else size
+                cells = [difference_cell(measurements, s, NONE) for s in settings]
+                rows.append((f"{_head((dataset, metric))}, {place}", cells))
+    if not rows:
+        return None
+    note = (
+        f"{_differences_note(measurements.label(NONE), 'prior')} Rows: training rows "
+        "per task or class, the three fewest of the curve; “paper”: the paper's split."
+    )
+    heads = ("Data set, metric, rows", *map(measurements.label, PRIORS))
+    return measured_table("When did a prior help?", heads, rows, [note], runs)
+
+
+def interval_table(measurements: Measurements) -> Table | None:
+    """Significant differences by kind of interval and with many comparisons."""
+    datasets = measurements.datasets()
+    priors = [(name, prior) for name in datasets for prior in PRIORS]
+    families = {
+        "compared methods against “ours, natural prior”": (
+            REFERENCE,
+            [Setting(name, method) for name in datasets for method in COMPARED],
+        ),
+        "priors against none, the paper's splits": (
+            NONE,
+            [Setting(name, prior) for name, prior in priors],
+        ),
+        "priors against none, learning curves": (
+            NONE,
+            [
+                Setting(name, prior, size)
+                for name, prior in priors
+                for size in measurements.sizes(name)
+            ],
+        ),
+    }
+    rows = []
+    for title, (reference, settings) in families.items():
+        cells, count = [], 0
+        for usual in (False, True):
+            compared = [
+                measurements.compare(setting, reference, usual=usual)
+                for setting in settings
+            ]
+            known = [one for one in compared if one.verdict is not Verdict.UNKNOWN]
+            adjusted = adjust_by_holm([one.interval.p_value for one in known])
+            kept = [
+                one.verdict if p <= 1.0 - LEVEL else Verdict.EVEN
+                for one, p in zip(known, adjusted, strict=True)
+            ]
+            cells += [_count_cell(one.verdict for one in known), _count_cell(kept)]
+            count = len(known)
+        if count:
+            rows.append((title, [TextCell(str(count)), *cells]))
+    if not rows:
+        return None
+    heads = ("Family", "comparisons", "ours", "ours, Holm", "usual", "usual, Holm")
+    title = "What intervals and multiplicity change"
+    return measured_table(title, heads, rows, [NOTES["intervals"]])
+
+
+def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for all comparisons of a family (Holm 1979)."""
+    adjusted, largest = [1.0] * len(p_values), 0.0
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    for rank, k in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[k]))
+        adjusted[k] = largest
+    return adjusted
+
+
+# Grids, the strengths that were chosen, and costs.
 
 Grids = Mapping[str, Mapping[str, Sequence[float]]]  # data set, strength, values
 STRENGTHS = ("lam", "theta", "epsilon")
@@ -372,23 +431,14 @@ STRENGTHS = ("lam", "theta", "epsilon")
 def grid_table(grids: Grids) -> Table:
     """The values of each strength that our model may take, by data set."""
     rows = [
-        TableRow(
+        (
             DATASETS[name],
-            tuple(
-                TextCell(", ".join(f"{x:g}" for x in sorted(grid[strength])))
-                for strength in STRENGTHS
-            ),
+            [TextCell(", ".join(f"{x:g}" for x in sorted(grid[k]))) for k in STRENGTHS],
         )
         for name, grid in grids.items()
     ]
-    note = (
-        "lam as a share of lam_max, at which all coefficients vanish; theta and "
-        "epsilon times the number of training rows per task. All priors and “without "
-        "prior” share lam and epsilon; without prior theta is 0, with the artificial "
-        "prior 0 or 1 (any other value gives the same predictions)."
-    )
     heads = ("Data set", *STRENGTHS)
-    return measured_table("Grids of our model", heads, rows, (note,), NO_RUNS)
+    return measured_table("Grids of our model", heads, rows, [NOTES["grids"]])
 
 
 def chosen_table(measurements: Measurements, grids: Grids) -> Table | None:
@@ -396,32 +446,27 @@ def chosen_table(measurements: Measurements, grids: Grids) -> Table | None:
     rows = []
     for dataset, grid in grids.items():
         for prior in (NONE, *PRIORS):
-            setting = Setting(dataset, prior)
-            chosen = [
-                {name: float(found[f"relative_{name}"]) for name in STRENGTHS}
-                for found in measurements.strengths.get(setting, {}).values()
-                if all(f"relative_{name}" in found for name in STRENGTHS)
-            ]
-            if not chosen:
+            by_repeat = measurements.strengths.get(Setting(dataset, prior), {})
+            chosen = {
+                name: [
+                    strengths[f"relative_{name}"]
+                    for strengths in by_repeat.values()
+                    if f"relative_{name}" in strengths
+                ]
+                for name in STRENGTHS
+            }
+            if not chosen["lam"]:
                 continue
-            zero = sum(one["theta"] == 0.0 for one in chosen)
+            zeros = str(chosen["theta"].count(0.0))
+            texts = [str(len(chosen["lam"])), NOTHING if prior == NONE else zeros]
+            texts += [_spell_chosen(chosen[name], grid[name]) for name in STRENGTHS]
             label = f"{DATASETS[dataset]}, {measurements.label(prior)}"
-            without = TextCell(NOTHING) if prior == NONE else TextCell(str(zero))
-            cells = [TextCell(str(len(chosen))), without]
-            for name in STRENGTHS:
-                values = [one[name] for one in chosen]
-                cells.append(TextCell(_spell_chosen(values, grid[name])))
-            rows.append(TableRow(label, tuple(cells)))
+            rows.append((label, [TextCell(text) for text in texts]))
     if not rows:
         return None
-    note = (
-        "Median of the chosen values, in the units of the grids; in brackets how often "
-        "it was the smallest (↓) or the largest (↑) value of its grid. The smallest "
-        "theta or epsilon is 0 where the grid has 0, which is no edge."
-    )
     heads = ("Data set, prior", "repeats", "theta = 0", *STRENGTHS)
     title = "Strengths chosen at the paper's splits"
-    return measured_table(title, heads, rows, (note,), NO_RUNS)
+    return measured_table(title, heads, rows, [NOTES["chosen"]])
 
 
 def _spell_chosen(values: Sequence[float], grid: Sequence[float]) -> str:
@@ -433,215 +478,14 @@ def _spell_chosen(values: Sequence[float], grid: Sequence[float]) -> str:
     return f"{median(values):g}" + (f" ({', '.join(ends)})" if ends else "")
 
 
-# Two intervals, and many comparisons.
-
-
-def interval_table(measurements: Measurements) -> Table | None:
-    """Significant differences by kind of interval and with many comparisons."""
-    datasets = measurements.datasets()
-    compared = [name for name in PAPER_LABELS if name not in PRIORS]
-    families = {
-        "compared methods against “ours, natural prior”": [
-            (Setting(name, method), Setting(name, REFERENCE))
-            for name in datasets
-            for method in compared
-        ],
-        "priors against none, the paper's splits": [
-            (Setting(name, prior), Setting(name, NONE))
-            for name in datasets
-            for prior in PRIORS
-        ],
-        "priors against none, learning curves": [
-            (Setting(name, prior, size), Setting(name, NONE, size))
-            for name in datasets
-            for size in measurements.sizes(name, PRIORS)
-            for prior in PRIORS
-        ],
-    }
-    rows = []
-    for title, pairs in families.items():
-        cells, count = [], 0
-        for usual in (False, True):
-            found = []
-            for setting, reference in pairs:
-                metric = MAIN_METRICS[setting.dataset]
-                one = measurements.compare(setting, reference, metric, usual=usual)
-                if one.n_common > 1:
-                    found.append(one)
-            count = len(found)
-            verdicts = [one.verdict(higher_is_better=True) for one in found]
-            adjusted = adjust_by_holm([one.interval.p_value for one in found])
-            kept = [
-                verdict if p <= 1.0 - LEVEL else Verdict.EVEN
-                for verdict, p in zip(verdicts, adjusted, strict=True)
-            ]
-            cells += [_count_cell(verdicts), _count_cell(kept)]
-        if count:
-            rows.append(TableRow(title, (TextCell(str(count)), *cells)))
-    if not rows:
-        return None
-    heads = ("Family", "comparisons", "ours", "ours, Holm", "usual", "usual, Holm")
-    note = (
-        "Better / even / worse at 95 %. Ours: smaller part of the split over the "
-        "larger one in the correction, which all other tables use; usual: test rows "
-        "over training rows, after Nadeau and Bengio, never shorter than ours; the two "
-        "differ where tests are the larger part. So findings from small training sets "
-        "depend on this choice: those of the learning curves, and those on School and "
-        "Sarcos. Holm: adjusted for all comparisons of the family."
-    )
-    title = "What intervals and multiplicity change"
-    return measured_table(title, heads, rows, (note,), NO_RUNS)
-
-
-# Differences against a reference.
-
-REFERENCE = "natural"
-DIFFERENCES_NOTE = (
-    "Percentage points, method minus “{reference}”, over the same splits, with a 95 % "
-    "interval (corrected resampled t after Nadeau and Bengio). ▲: significantly "
-    "better, ▼: significantly worse; not corrected for many comparisons."
-)
-COMPLEMENT_NOTE = (
-    "nMSE is one minus VE under the same average: its differences are these with the "
-    "other sign."
-)
-
-
-def difference_table(
-    measurements: Measurements, dataset: str, reference: str = REFERENCE
-) -> Table:
-    """Every method of a data set against the reference, with wins and losses."""
-    regression = MAIN_METRICS[dataset] != "auc"
-    metrics = ["ve_pooled", "ve_tasks"] if regression else ["auc"]
-    columns = [(dataset, metric) for metric in metrics]
-    methods, grid = _difference_grid(measurements, columns, reference)
-    rows = [
-        TableRow(measurements.label(method), tuple(cells))
-        for method, cells in zip(methods, grid, strict=True)
-    ]
-    counts = [
-        _count_cell(cells[k].verdict for cells in grid) for k in range(len(metrics))
-    ]
-    label = measurements.label(reference)
-    note = DIFFERENCES_NOTE.format(reference=label)
-    complement = (COMPLEMENT_NOTE,) if regression else ()
-    return measured_table(
-        f"{DATASETS[dataset]}: difference against “{label}”",
-        ("Method", *(METRICS[metric].title for metric in metrics)),
-        (*rows, TableRow("better / even / worse", tuple(counts))),
-        (note, *_definitions(metrics), *complement),
-        _total(cells[0].progress for cells in grid),
-    )
-
-
-def count_table(
-    measurements: Measurements, datasets: Sequence[str], reference: str = REFERENCE
-) -> Table:
-    """Every method against the reference on every data set, and how often it won."""
-    columns = [(name, MAIN_METRICS[name]) for name in datasets]
-    methods, grid = _difference_grid(measurements, columns, reference)
-    rows = (
-        TableRow(
-            measurements.label(method),
-            (*cells, _count_cell(cell.verdict for cell in cells)),
-        )
-        for method, cells in zip(methods, grid, strict=True)
-    )
-    label = measurements.label(reference)
-    note = DIFFERENCES_NOTE.format(reference=label)
-    return measured_table(
-        f"All data sets: difference against “{label}”",
-        ("Method", *map(_head, columns), "better / even / worse"),
-        rows,
-        (note, *_definitions(metric for _, metric in columns)),
-        _total(cell.progress for cells in grid for cell in cells),
-    )
-
-
-def _difference_grid(
-    measurements: Measurements, columns: Sequence[Column], reference: str
-) -> tuple[list[str], list[list[DifferenceCell]]]:
-    known = measurements.methods(dataset for dataset, _ in columns)
-    methods = [name for name in known if name != reference]
-    grid = [
-        [
-            DifferenceCell.of(
-                measurements,
-                Setting(dataset, method),
-                Setting(dataset, reference),
-                metric,
-            )
-            for dataset, metric in columns
-        ]
-        for method in methods
-    ]
-    return methods, grid
-
-
-# Priors against none.
-
-FEW_SIZES = 3  # of a learning curve that the table shows
-PRIOR_NOTE = (
-    "Percentage points, prior minus “{none}”, over the same splits, with a 95 % "
-    "interval (corrected resampled t after Nadeau and Bengio); ▲: significantly "
-    "better, ▼: significantly worse; not corrected for many comparisons. Rows: "
-    "training rows per task or class, the three fewest of the curve; “paper”: the "
-    "paper's split."
-)
-
-
-def prior_table(measurements: Measurements) -> Table | None:
-    """Each prior against none, at the smallest sizes and at the paper's split."""
-    rows, progress = [], []
-    for dataset in measurements.datasets():
-        for size in (*measurements.sizes(dataset, PRIORS)[:FEW_SIZES], None):
-            cells = [compare_with_none(measurements, dataset, size, p) for p in PRIORS]
-            progress += [cell.progress for cell in cells]
-            if any(cell.progress.planned for cell in cells):
-                title = METRICS[MAIN_METRICS[dataset]].title
-                place = "paper" if size is None else size
-                label = f"{DATASETS[dataset]}, {title}, {place}"
-                rows.append(TableRow(label, tuple(cells)))
-    if not rows:
-        return None
-    return measured_table(
-        "When did a prior help?",
-        ("Data set, metric, rows", *(measurements.label(prior) for prior in PRIORS)),
-        rows,
-        (PRIOR_NOTE.format(none=measurements.label(NONE)),),
-        _total(progress),
-    )
-
-
-def compare_with_none(
-    measurements: Measurements, dataset: str, size: int | None, prior: str
-) -> DifferenceCell:
-    settings = Setting(dataset, prior, size), Setting(dataset, NONE, size)
-    return DifferenceCell.of(measurements, *settings, MAIN_METRICS[dataset])
-
-
-# Costs.
-
-COST_NOTE = (
-    "CPU seconds of one core for a whole search over folds and the fit that follows, "
-    "mean over repeats, measured while other programs ran. Searches differ in their "
-    "number of settings, see above. The first fit of a process compiles or loads "
-    "compiled code, and this time is included."
-)
-
-
 def cost_table(measurements: Measurements) -> Table | None:
+    datasets = measurements.datasets()
     if not measurements.seconds:
         return None
-    datasets = measurements.datasets()
     rows = []
     for method in measurements.methods(datasets):
         times = [measurements.mean_seconds(Setting(name, method)) for name in datasets]
-        cells = [
-            TextCell(NOTHING if t is None else f"{t:.{1 if t < 10 else 0}f}")
-            for t in times
-        ]
-        rows.append(TableRow(measurements.label(method), tuple(cells)))
+        texts = [NOTHING if t is None else f"{t:.{1 if t < 10 else 0}f}" for t in times]
+        rows.append((measurements.label(method), [TextCell(text) for text in texts]))
     heads = ("Method", *(DATASETS[name] for name in datasets))
-    title = "Seconds to tune and fit"
-    return measured_table(title, heads, rows, (COST_NOTE,), NO_RUNS)
+    return measured_table("Seconds to tune and fit", heads, rows, [NOTES["costs"]])
