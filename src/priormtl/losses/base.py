@@ -116,6 +116,14 @@ class DataFit(Protocol[E]):
     def normal_size(self) -> int | None:
         """Numbers in the normal form; None where there is none."""
 
+    @property
+    def most_held(self) -> int | None:
+        """Numbers of the normal form that memory may hold; None: any."""
+
+    @property
+    def is_on_device(self) -> bool:
+        """Whether a device holds the Gram matrices."""
+
     def quadratic_model(self, at: E) -> "DataFit[Any]":
         """Squared fit that agrees to second order in a point, but for a constant."""
 
@@ -157,6 +165,8 @@ class DelegateFit:
 
     normal_size: ClassVar[None] = None
     rows_per_task: ClassVar[None] = None
+    most_held: ClassVar[None] = None
+    is_on_device: ClassVar[bool] = False
 
     @property
     def size(self) -> int:

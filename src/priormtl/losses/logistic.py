@@ -145,6 +145,8 @@ class LogisticFit:
     normal_size: ClassVar[None] = None
     rows_per_task: ClassVar[None] = None
     shifted_size: ClassVar[None] = None
+    most_held: ClassVar[None] = None
+    is_on_device: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, int]:

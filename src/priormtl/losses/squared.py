@@ -20,7 +20,15 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data import CentredSamples, Moments, TaskData, TaskStatistics, condense
+from priormtl.data import (
+    CentredSamples,
+    DeviceGrams,
+    Moments,
+    StreamedMoments,
+    TaskData,
+    TaskStatistics,
+    condense,
+)
 from priormtl.graphs import Laplacian
 from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
@@ -111,6 +119,18 @@ class SquaredFit:
         means = moments.y_mean if self.level is None else moments.y_mean + self.level
         offsets = np.sum(moments.weight * (4.0 * ROUNDING * means) ** 2)
         known["noise"] = float(NOISE * self.magnitude + offsets)
+
+    @property
+    def most_held(self) -> int | None:
+        moments = self.moments
+        return moments.most_held if isinstance(moments, StreamedMoments) else None
+
+    @property
+    def is_on_device(self) -> bool:
+        moments = self.moments
+        if not isinstance(moments, TaskStatistics):
+            return False
+        return isinstance(moments.xx, DeviceGrams)
 
     def evaluate(
         self, P: Array, near: SquaredEvaluation | None = None

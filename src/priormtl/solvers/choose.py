@@ -108,8 +108,7 @@ def _is_on_device(problem: Problem) -> bool:
     """Whether a device holds the Gram matrices, and its method knows the problem."""
     if problem.constraints is not None:
         return False
-    grams = getattr(getattr(problem.fit, "moments", None), "xx", None)
-    return hasattr(grams, "tensor") and BlockQuadratic.fits(problem)
+    return problem.fit.is_on_device and BlockQuadratic.fits(problem)
 
 
 def _gram_pays(problem: Problem) -> bool:
@@ -126,8 +125,8 @@ def _is_room_for(problem: Problem, size: int) -> bool:
 
     Statistics on disk have a limit of their own, above which they stay there.
     """
-    moments = getattr(problem.fit, "moments", None)
-    if size > getattr(moments, "most_held", size):
+    most = problem.fit.most_held
+    if most is not None and size > most:
         return False
     return size <= SMALL_GRAM_NUMBERS or BYTES_PER_NUMBER * size <= free_bytes()
 
