@@ -93,20 +93,20 @@ def test_a_second_run_is_free_and_starts_no_process(log, store, monkeypatch):
 
 @pytest.mark.slow
 def test_units_that_fail_or_take_too_long_are_named_and_the_others_are_kept(log, store):
-    bad = [
-        Square(2, str(log), fails=True),
-        Square(3, str(log), dies=True),
-        Square(4, str(log), seconds=600.0),
-    ]
+    bad = [Square(2, str(log), fails=True), Square(3, str(log), dies=True)]
     units = [*squares(log, range(2)), *bad]
-    outcome = run(units, store, jobs=2, limit=2.0)
+    outcome = run(units, store, jobs=2)
     reasons = {failure.label: failure.reason for failure in outcome.failures}
     assert outcome.computed == 2
-    assert sorted(reasons) == [f"square of {number}" for number in (2, 3, 4)]
+    assert sorted(reasons) == ["square of 2", "square of 3"]
     assert "ValueError: 2 cannot be squared" in reasons["square of 2"]
     assert "ProcessExpired" in reasons["square of 3"]
-    assert reasons["square of 4"] == "took more than 2 s"
-    assert values(units, store) == [0, 1, None, None, None]
+    assert values(units, store) == [0, 1, None, None]
+    # By itself: on a busy machine every unit may take longer than a limit.
+    late = squares(log, [4], seconds=600.0)
+    (failure,) = run(late, store, limit=0.5).failures
+    assert failure.reason == "took more than 0.5 s"
+    assert values(late, store) == [None]
 
 
 def test_an_interrupted_run_keeps_what_was_finished(log, store):
