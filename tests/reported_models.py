@@ -8,6 +8,8 @@ import pandas as pd
 
 from priormtl import FeaturePrior, MultiTaskRegressor, MultiTaskRegressorCV
 from priormtl.datasets import make_related_tasks
+from priormtl.design import Design
+from priormtl.fitted import Certificate, Fitted, Outliers
 from priormtl.reports.model import FittedModel
 
 FEATURES = ("age", "attendance", "books", "class size", "homework", "sleep")
@@ -32,20 +34,45 @@ def tuned_model():
     return model.fit(X, y, task=task)
 
 
+# Parts of what a fit learned, by the names of fitted attributes.
+PARTS = {"feature_scale_": "scale", "feature_prior_": "feature_prior"}
+SETTINGS = ("standardize", "task_prior")
+
+
 def model_of(coef, features=None, tasks=None, **attributes):
     """Model with these coefficients (m, d), as if it had been fitted."""
     coef = np.array(coef, dtype=np.float64)
     m, d = coef.shape
-    model = MultiTaskRegressor()
-    model.coef_, model.intercept_ = coef, np.arange(m, dtype=np.float64)
-    model.tasks_ = np.array(list(range(m)) if tasks is None else tasks, dtype=object)
-    model.n_features_in_, model._targets_are_columns = d, False
-    model.objective_, model.dual_gap_, model.n_iter_ = 10.0, 1e-6, 3
-    model.feature_prior_ = None
-    if features is not None:
-        model.feature_names_in_ = np.array(features, dtype=object)
-    for name, value in attributes.items():
-        setattr(model, name, value)
+    labels = np.array(list(range(m)) if tasks is None else tasks, dtype=object)
+    settings = {n: attributes.pop(n) for n in SETTINGS if n in attributes}
+    model = MultiTaskRegressor(**settings)
+    gap = attributes.pop("dual_gap_", 1e-6)
+    objective = attributes.pop("objective_", 10.0)
+    own = attributes.pop("own_coef_", None)
+    strength = attributes.pop("outlier_strength_", np.inf)
+    if attributes.pop("outlier_tasks_", None) is not None or np.isfinite(strength):
+        own = np.zeros((m, d)) if own is None else own
+    known = {
+        PARTS.get(name, name.rstrip("_")): value
+        if name == "feature_prior_"
+        else np.asarray(value, dtype=np.float64)
+        for name, value in attributes.items()
+    }
+    level = known.pop("intercept", np.arange(m, dtype=np.float64))
+    if own is not None:
+        own = np.asarray(own, dtype=np.float64)
+        known["outliers"] = Outliers(coef - own, own, strength)
+    fitted = Fitted(
+        "MultiTaskRegressor",
+        model._model(),
+        labels,
+        coef,
+        np.broadcast_to(level, m),
+        None if gap is None else Certificate(objective, gap, 3),
+        None if features is None else Design.of_names(features),
+        **known,
+    )
+    model._adopt(fitted)
     return model
 
 
@@ -55,7 +82,8 @@ def fitted_of(coef, *args, **attributes):
 
 def resolved(prior, d, names=None):
     """Prior over d features."""
-    return prior.resolve(SimpleNamespace(shape=(d, 1), features=names))
+    design = None if names is None else Design.of_names(names)
+    return prior.resolve(SimpleNamespace(shape=(d, 1), features=design))
 
 
 def audit_of(**settings):

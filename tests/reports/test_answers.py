@@ -1,6 +1,5 @@
 """The five answers: what the model, a search, an audit and rows say, and its limits."""
 
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.stats import ttest_rel
 
 from priormtl import FeaturePrior, MultiTaskRegressor, load, report, save
 from priormtl.estimators import SearchSummary, summarize_model
+from priormtl.estimators.summary import summarize_search
 from priormtl.reports.answers import (
     answer_benefit,
     answer_certificate,
@@ -65,7 +65,7 @@ def test_a_loaded_model_is_compared_with_no_features(tmp_path):
         answer_quality(FittedModel.read(one), None) for one in (tuned_model(), model)
     )
     assert answer.value == whole.value
-    model._target_variance = None  # as in files that do not tell it
+    model.fitted_ = replace(model.fitted_, target_variance=None)
     answer = answer_quality(FittedModel.read(model), None)
     _, y, task, _ = drawn_rows()
     means = pd.Series(y).groupby(task).transform("mean")
@@ -301,9 +301,7 @@ def test_nothing_to_compare(search):
     [("neg_mean_absolute_error", "mean absolute error"), ("r2", "r2")],
 )
 def test_other_scores_are_named(scoring, words):
-    model = copy(tuned_model())
-    model.scoring = scoring
-    search = summarize_model(model).search
+    search = summarize_search(replace(tuned_model().fitted_.search, scoring=scoring))
     assert search.metric == words
     assert search.is_error == scoring.startswith("neg_")
 
@@ -312,9 +310,9 @@ def test_further_strengths_have_their_column():
     results = dict(tuned_model().cv_results_)
     mask = np.arange(len(results["params"])) % 2 == 0
     results["param_outlier_strength"] = np.ma.MaskedArray(np.ones(len(mask)), mask)
-    model = copy(tuned_model())
-    model.cv_results_ = results
-    column = search_table(summarize_model(model).search)["outlier_strength"]
+    search = replace(tuned_model().fitted_.search)
+    search.__dict__["table"] = results
+    column = search_table(summarize_search(search))["outlier_strength"]
     assert np.isnan(column).sum() == mask.sum()
 
 

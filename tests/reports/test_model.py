@@ -1,5 +1,7 @@
 """The model as a report sees it: its summary, comparable sizes, scores by task."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -52,9 +54,9 @@ def test_spread_comes_from_rows_where_the_model_has_none():
 
 
 def test_scale_that_the_fit_remembers_is_used():
-    model = model_of(np.ones((2, 2)), feature_scale_=np.array([2.0, 3.0]))
-    assert FittedModel.read(model).scale is None
-    model.standardize = True
+    known = {"feature_scale_": np.array([2.0, 3.0])}
+    assert FittedModel.read(model_of(np.ones((2, 2)), **known)).scale is None
+    model = model_of(np.ones((2, 2)), **known, standardize=True)
     assert FittedModel.read(model).scale.tolist() == [2.0, 3.0]
 
 
@@ -137,7 +139,7 @@ def test_the_task_may_be_a_column_of_the_features():
     model = MultiTaskRegressor(1.0, task="region").fit(frame, y)
     scores = score_rows(FittedModel.read(model), frame, y, None)
     assert scores.overall == pytest.approx(model.score(frame, y))
-    model.statistics_ = None
+    model.fitted_ = replace(model.fitted_, statistics=None)
     assert FittedModel.read(model, frame).scale.shape == X.shape[1:]
 
 

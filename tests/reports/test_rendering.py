@@ -41,7 +41,7 @@ DEGENERATE = {
     "mixed": model_of([[1e300, 1e-300], [-1e300, 0.0]] * 3),
     "unicode": model_of(np.eye(5), list("äß漢🙂\ud800"), ["é", "", " ", "\n", "\x00"]),
     "same names": model_of(np.eye(5), ["a"] * 5, ["t"] * 5),
-    "numbered tasks": model_of(np.eye(4), tasks_=np.arange(4)),
+    "numbered tasks": model_of(np.eye(4), None, np.arange(4)),
 }
 
 
