@@ -1,25 +1,34 @@
 """Models to be drawn: coefficients as given, without a fit; and one small fit."""
 
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 
 from priormtl import FeaturePrior, MultiTaskRegressor
 from priormtl.datasets import make_related_tasks
+from priormtl.design import Design
+from priormtl.fitted import Fitted
 
 # Names that a careless figure would hide, parse or cut.
 AWKWARD = ("_hidden", "price $ per $", "größe", "two\nlines", "x" * 60)
 
 
-def with_coef(coef, features=None, tasks=None, **attributes):
-    """Anything with ``coef_`` (m, d)."""
+def with_coef(coef, features=None, tasks=None, *, task_prior=None, **learned):
+    """Model with these coefficients (m, d), and what else it has learned."""
     coef = np.asarray(coef, dtype=float)
-    known = {"coef_": coef, "feature_scale_": np.ones(coef.shape[1]), **attributes}
-    if features is not None:
-        known["feature_names_in_"] = np.array(features, dtype=object)
-    known["tasks_"] = np.arange(len(coef)) if tasks is None else np.array(tasks)
-    return SimpleNamespace(**known)
+    m, d = coef.shape
+    model = MultiTaskRegressor(task_prior=task_prior)
+    fitted = Fitted(
+        "MultiTaskRegressor",
+        model._model(),
+        np.arange(m) if tasks is None else np.array(tasks),
+        coef,
+        np.zeros(m),
+        design=None if features is None else Design.of_names(features),
+        **learned,
+    )
+    model._adopt(fitted)
+    return model
 
 
 def random_coef(m, d, seed=0):

@@ -212,8 +212,8 @@ FORGERIES = {
     "too few tasks": lambda s: s["fitted"]["tasks"].pop(),
     "task of a strange type": lambda s: s["fitted"].update({"tasks": [{"x": 1}] * 3}),
     "features": lambda s: s["fitted"].update({"design": ["a"]}),
-    "class type": lambda s: s["fitted"].update({"class_dtype": "O,O"}),
-    "classes": lambda s: s["fitted"]["classes"].pop(),
+    "class type": lambda s: s["fitted"]["classes"].__setitem__(1, "O,O"),
+    "classes": lambda s: s["fitted"]["classes"][0].pop(),
     "prior": lambda s: s["params"].update({"feature_prior": [{"part": "code"}]}),
     "prior of no shape": lambda s: s["params"].update({"feature_prior": 7}),
     "ties": lambda s: s["params"].update({"task_prior": [{"tie": "code"}]}),
@@ -267,9 +267,9 @@ def test_settings_that_need_a_pickle_are_refused(path, settings):
 
 
 SEARCH_FORGERIES = {
-    "no best": lambda s: s["fitted"].pop("best_index"),
-    "best before all": lambda s: s["fitted"].update({"best_index": -1}),
-    "best after all": lambda s: s["fitted"].update({"best_index": 10**6}),
+    "no best": lambda s: s["fitted"]["search"].pop("best"),
+    "best before all": lambda s: s["fitted"]["search"].update({"best": -1}),
+    "best after all": lambda s: s["fitted"]["search"].update({"best": 10**6}),
     "no lams": lambda s: s["params"].pop("lams"),
 }
 

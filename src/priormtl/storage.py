@@ -4,6 +4,7 @@ The file holds the parameters of the estimator as JSON, and what it learned as t
 arrays of its ``Fitted`` value; see ``priormtl.fitted``.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -84,9 +85,14 @@ of tabular_model
             "you trust."
         )
     check_is_fitted(linear)
-    settings = {"class": name, "params": _plain_params(linear), "table": table}
-    fitted = _with_errors(linear, fitted or linear.fitted_)
-    write_archive(path, KIND, settings, fitted.to_arrays())
+    arrays = _with_errors(linear, fitted or linear.fitted_).to_arrays()
+    settings = {
+        "class": name,
+        "params": _plain_params(linear),
+        "table": table,
+        "fitted": json.loads(bytes(arrays.pop("plain"))),
+    }
+    write_archive(path, KIND, settings, arrays)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -105,6 +111,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     settings, arrays = read_archive(path, KIND)
     try:
+        plain = json.dumps(settings["fitted"]).encode()
+        arrays["plain"] = np.frombuffer(plain, np.uint8)
         build, fitted = MODELS[settings["class"]], Fitted.from_arrays(arrays)
         if fitted.model is None or fitted.estimator != settings["class"]:
             raise ValueError("wrong kind of model")

@@ -9,6 +9,7 @@ from scipy.spatial.distance import pdist
 from plotted_models import AWKWARD, fitted, lightness, random_coef, related, with_coef
 from priormtl import FeaturePrior, MultiTaskRegressor, TaskPrior
 from priormtl.data import pooled_scale
+from priormtl.fitted import Outliers
 from priormtl.plotting import plot_prior
 from priormtl.plotting.priors import place_nodes, read_relations
 
@@ -58,7 +59,7 @@ def test_colours_are_the_disagreement_and_darken_with_it():
 
 def test_rows_of_many_features_are_stars():
     D = np.array([[1.0, 1.0, -2.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-    model = with_coef(random_coef(2, 4), feature_prior_=FeaturePrior.from_matrix(D))
+    model = with_coef(random_coef(2, 4), feature_prior=FeaturePrior.from_matrix(D))
     ax = plot_prior(model)
     assert len(lines(ax).get_segments()) == 4
     assert ax.get_title() == "2 relations of 4 features"
@@ -66,7 +67,7 @@ def test_rows_of_many_features_are_stars():
 
 def test_the_top_of_many_is_said():
     neighbours = FeaturePrior((FeaturePrior.grid(8, 8).parts[0].pairs(),))
-    model = with_coef(random_coef(3, 64), feature_prior_=neighbours)
+    model = with_coef(random_coef(3, 64), feature_prior=neighbours)
     ax = plot_prior(model, top=10)
     assert len(lines(ax).get_segments()) == 10
     assert ax.get_title().startswith("Top 10 of 112 relations, ")
@@ -120,7 +121,7 @@ def test_heavier_relations_are_broader():
 
 
 def test_no_relation_is_said():
-    ax = plot_prior(with_coef([[1.0]], feature_prior_=None))
+    ax = plot_prior(with_coef([[1.0]], feature_prior=None))
     assert names(ax) == {"the prior has no relations"}
 
 
@@ -167,7 +168,7 @@ def test_what_holds_no_relations_is_refused():
 
 def violations(P, prior):
     """Disagreement of links with coefficients P (d, m)."""
-    model = with_coef(np.asarray(P, float).T, feature_prior_=prior)
+    model = with_coef(np.asarray(P, float).T, feature_prior=prior)
     return [link.disagreement for link in links_of(model)]
 
 
@@ -193,8 +194,12 @@ def test_disagreement_has_no_unit(scale):
 
 def test_own_parts_of_outlier_tasks_violate_nothing():
     prior = FeaturePrior.similar([(0, 1)])
-    model = with_coef(np.array([[1.0, 1.0], [2.0, -7.0]]), feature_prior_=prior)
-    model.shared_coef_ = np.array([[1.0, 1.0], [2.0, 2.0]])
+    coef, shared = (
+        np.array([[1.0, 1.0], [2.0, -7.0]]),
+        np.array([[1.0, 1.0], [2.0, 2.0]]),
+    )
+    outliers = Outliers(shared, coef - shared, 1.0)
+    model = with_coef(coef, feature_prior=prior, outliers=outliers)
     assert [link.disagreement for link in links_of(model)] == [0.0]
 
 
@@ -247,7 +252,7 @@ def test_correlations_are_not_known_before_the_fit():
 
 @pytest.mark.parametrize("prior", [None, FeaturePrior(())])
 def test_no_prior_has_no_links(prior):
-    assert links_of(with_coef([[1.0]], feature_prior_=prior)) == []
+    assert links_of(with_coef([[1.0]], feature_prior=prior)) == []
 
 
 def test_an_audit_gives_what_it_found():
