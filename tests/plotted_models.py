@@ -13,14 +13,16 @@ from priormtl.fitted import Fitted
 AWKWARD = ("_hidden", "price $ per $", "größe", "two\nlines", "x" * 60)
 
 
-def with_coef(coef, features=None, tasks=None, *, task_prior=None, **learned):
+def with_coef(
+    coef, features=None, tasks=None, *, task_prior=None, loss=None, **learned
+):
     """Model with these coefficients (m, d), and what else it has learned."""
     coef = np.asarray(coef, dtype=float)
-    m, d = coef.shape
+    m = len(coef)
     model = MultiTaskRegressor(task_prior=task_prior)
     fitted = Fitted(
         "MultiTaskRegressor",
-        model._model(),
+        model._model(**({} if loss is None else {"loss": loss})),
         np.arange(m) if tasks is None else np.array(tasks),
         coef,
         np.zeros(m),

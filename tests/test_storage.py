@@ -323,15 +323,15 @@ def test_forged_trees_are_refused(with_trees, path, name):
     settings, arrays = read_archive(path, "model")
     place = -1 if name == "a leaf that is lost" else 0
     for part, value in TREE_FORGERIES[name].items():
-        arrays[f"{part}_0"][place] = value[0]
+        arrays[f"trees.{part}.0"][place] = value[0]
     write_archive(path, "model", settings, arrays)
     with pytest.raises(ModelFileError, match="does not hold a model"):
         load(path)
 
 
-@pytest.mark.parametrize("change", [{"trees": [np.nan]}, {"trees_weight": 1.5}])
+@pytest.mark.parametrize("change", [{"bases": [np.nan] * 2}, {"share": 1.5}])
 def test_forged_shares_of_trees_are_refused(with_trees, path, change):
     save(with_trees, path)
-    forge(path, lambda settings: settings["table"].update(change))
+    forge(path, lambda settings: settings["fitted"]["trees"].update(change))
     with pytest.raises(ModelFileError, match="does not hold a model"):
         load(path)

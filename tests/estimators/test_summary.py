@@ -1,6 +1,7 @@
 """Summaries: numbers are the model's, every layout shows them, nothing is markup."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -23,6 +24,7 @@ from priormtl import (
 from priormtl.baselines import RMTL
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import ModelSummary, summarize_model
+from priormtl.fitted import Outliers
 
 NASTY = "<script>alert(1)</script>"
 SEARCH = {"lams": 3, "thetas": [0.0, 1.0], "epsilons": [1.0], "cv": 3}
@@ -189,7 +191,10 @@ def test_outlying_tasks_are_named_where_they_were_asked_for():
     X, y, task = make_related_tasks(3, 4, 10, random_state=0)
     model = MultiTaskRegressor().fit(X, y, task=task)
     assert model.summary().outliers is None
-    model.outlier_tasks_ = np.array([2])
+    own = np.zeros_like(model.coef_)
+    own[2] = 1.0
+    outliers = Outliers(model.coef_ - own, own, 1.0)
+    model.fitted_ = replace(model.fitted_, outliers=outliers)
     summary = model.summary()
     assert summary.outliers == (2,)
     assert [one.is_outlier for one in summary.tasks] == [False, False, True]

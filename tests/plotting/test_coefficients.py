@@ -30,11 +30,8 @@ def test_deviations_take_the_unit_of_features_away():
 
 
 def test_the_task_prior_of_a_search_is_the_chosen_one():
-    model = with_coef(random_coef(2, 2), task_prior="auto")
-    model.structure_ = {"task_prior": "chain"}
-    assert read_model(model).ordered
-    model.structure_ = {"task_prior": "mean"}
-    assert not read_model(model).ordered
+    assert read_model(with_coef(random_coef(2, 2), task_prior="chain")).ordered
+    assert not read_model(with_coef(random_coef(2, 2), task_prior="mean")).ordered
 
 
 def test_rows_are_ranked_by_size_and_zeros_left_out():
@@ -46,7 +43,8 @@ def test_tasks_stand_as_their_chain_has_them():
     model = with_coef(random_coef(3, 2), tasks=["a", "b", "c"])
     assert read_model(model).order.tolist() == [0, 1, 2]
     assert not read_model(model).ordered
-    model.task_prior = TaskPrior.chain(order=["c", "a", "b"])
+    chain = TaskPrior.chain(order=["c", "a", "b"])
+    model = with_coef(random_coef(3, 2), tasks=["a", "b", "c"], task_prior=chain)
     assert read_model(model).order.tolist() == [2, 0, 1]
     assert read_model(model).ordered
 
@@ -55,8 +53,8 @@ def test_tasks_stand_as_their_chain_has_them():
     ("attributes", "outcome"),
     [
         ({}, "target"),
-        ({"classes_": [0, 1], "loss": "logistic"}, "log-odds"),
-        ({"classes_": [0, 1], "loss": "squared"}, "score"),
+        ({"classes": np.array([[0, 1]]), "loss": "logistic"}, "log-odds"),
+        ({"classes": np.array([[0, 1]]), "loss": "squared"}, "score"),
     ],
 )
 def test_the_unit_is_what_a_coefficient_changes(attributes, outcome):

@@ -117,7 +117,8 @@ def test_violation_tells_large_effects_from_small_ones():
 def test_own_parts_of_outlier_tasks_violate_nothing():
     prior = FeaturePrior.similar([(0, 1)])
     shared = np.array([[1.0, 1.0], [2.0, 2.0]])
-    table = table_of(prior, [[1.0, 1.0], [2.0, -7.0]], shared_coef_=shared)
+    coef = np.array([[1.0, 1.0], [2.0, -7.0]])
+    table = table_of(prior, coef, own_coef_=coef - shared)
     assert table["violation_after"].tolist() == [0.0]
 
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl.checks import check_count, check_strengths
 from priormtl.data import Table, TaskData, TaskStatistics, check_statistics
 from priormtl.estimators.linear import LinearMultiTask
+from priormtl.fitted import Fitted
 from priormtl.problem import Problem
 from priormtl.selection import (
     Score,
@@ -117,7 +118,7 @@ class ScorerOnRows:
     def _score(self, coef: Array, intercept: Array) -> float:
         # A copy: other threads score other models.
         model = copy.copy(self.model)
-        model.coef_, model.intercept_ = coef, intercept
+        model.fitted_ = replace(model.fitted_, coef=coef, intercept=intercept)
         return float(self.scorer(model, self.X, self.y))
 
 
@@ -140,8 +141,15 @@ def bind_scorer(
 
     It becomes fitted but for numbers, with the task in a last column of X.
     """
-    shell.n_features_in_ = int(test.X.shape[1])
-    shell.tasks_ = np.arange(len(tasks))
+    shape = len(tasks), int(test.X.shape[1])
+    shell.fitted_ = Fitted(
+        type(shell).__name__,
+        shell._model(),
+        np.arange(len(tasks)),
+        np.zeros(shape),
+        np.zeros(len(tasks)),
+    )
+    shell.n_features_in_ = shape[1]
     shell._targets_are_columns = test.codes is None
     shell.task = None if test.codes is None else shell.n_features_in_
     scorer = check_scoring(shell, scoring=scoring)

@@ -278,7 +278,7 @@ def read_fitted(model: Any) -> Fitted:
     if getattr(model, "coef_", None) is None:
         raise TypeError(
             "model must be a fitted linear model with coef_: got "
-            f"{type(model).__name__}; call fit first."
+            f"{type(model).__name__}. Call fit first."
         )
     coef = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
     tasks, certificate = getattr(model, "tasks_", range(len(coef))), None
