@@ -651,7 +651,7 @@ def _are_alike(posed: Sequence[Posed]) -> bool:
 
     Numbers may be identifiers. The test is that of lag-one autocorrelation of
     intercepts and effects, as REML has estimated them for tasks in any order, at a
-    level of 5 % for all of them. Few tasks tell little, and a chain of them costs little.
+    level of 5 % for all of them. Few tasks tell little, and their chain costs little.
     """
     known = [one.estimate for one in posed if one.estimate is not None]
     rows = known[-1].rows if known else np.zeros((0, 0))
