@@ -18,7 +18,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.stable.v2.dependencies import get_pyarrow
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Index
 from priormtl.exceptions import unknown_names
 
 # Codes: which row belongs to which task.
@@ -144,7 +144,7 @@ def join_labels(columns: Sequence[Any]) -> np.ndarray:
     return _object_array(joined)[codes]
 
 
-def refuse_crossed(tasks: Sequence[Hashable], rows: Array, columns: Any) -> None:
+def refuse_crossed(tasks: Sequence[Hashable], rows: Any, columns: Any) -> None:
     """Fail if labels of nested tasks are those of columns that are crossed.
 
     Then most labels have one row (of ``rows``), and their last part recurs in several

@@ -140,6 +140,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     structure_: dict[str, Any]
     n_splits_: int
     cv_results_: dict[str, Any]
+    calibration_: Calibration
     _result: SearchResult | OutlierResult
     _scores_from_statistics = False  # whether the default score needs statistics only
 
