@@ -174,7 +174,7 @@ class LinearMultiTask(MultiTaskEstimator):
         table = super()._read_table(X, y, task, sample_weight, reset=reset)
         self._weight_unit = table.mean_weight()
         if table.codes is not None and reset:
-            refuse_crossed(table.tasks, np.bincount(table.codes) * 1.0, self.task)
+            refuse_crossed(table.tasks, np.bincount(table.codes), self.task)
         return table
 
     def _solver(self) -> Solver:
