@@ -22,7 +22,7 @@ def with_coef(
     model = MultiTaskRegressor(task_prior=task_prior)
     fitted = Fitted(
         "MultiTaskRegressor",
-        model._model(**({} if loss is None else {"loss": loss})),
+        model._model(loss=loss),
         np.arange(m) if tasks is None else np.array(tasks),
         coef,
         np.zeros(m),

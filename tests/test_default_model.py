@@ -10,12 +10,12 @@ from priormtl import (
     MultiTaskRegressorCV,
     load,
     save,
-    tabular,
     tabular_model,
 )
 from priormtl.archive import read_archive, write_archive
 from priormtl.cli.main import in_options
-from priormtl.estimators import cross_validated
+from priormtl.design import learning
+from priormtl.estimators import cross_validated, tabular
 from priormtl.exceptions import ModelFileError
 from priormtl.reml import ties
 from priormtl.reports import report
@@ -137,8 +137,8 @@ def test_integers_that_are_identifiers_are_no_chain(monkeypatch):
 
 
 def test_many_categories_are_folded(monkeypatch):
-    monkeypatch.setattr(tabular, "MOST_CATEGORIES", 3)
-    monkeypatch.setattr(tabular, "MOST_INDICATORS", 100)
+    monkeypatch.setattr(learning, "MOST_CATEGORIES", 3)
+    monkeypatch.setattr(learning, "MOST_INDICATORS", 100)
     table, y = grouped()
     table["item"] = [f"i{k}" for k in np.arange(len(y)) % 20 % 11]
     model = tabular_model("regressor", task="t", trees="none")

@@ -24,7 +24,7 @@ def find(path, pattern):
     ("path", "pattern"),
     [
         ("CITATION.cff", r"^version: (\S+)$"),
-        ("CHANGELOG.md", r"\A# Changelog\n\n## (\S+)"),
+        ("CHANGELOG.md", r"\A# Changelog\n(?:\n## Unreleased\n[\s\S]*?)?\n## (\d\S*)"),
         ("recipe/recipe.yaml", r'^  version: "(\S+)"$'),
     ],
 )

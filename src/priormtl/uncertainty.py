@@ -228,7 +228,7 @@ def prediction_variances(posed: Posed, coef: Array) -> Array:
         return np.zeros(m)
     try:
         found = Inverse.of(posed, coef, MOST_NUMBERS)
-    except (ValueError, np.linalg.LinAlgError):
+    except (ValueError, np.linalg.LinAlgError, MemoryError):  # on disk, or too large
         return np.zeros(m)
     moments, unit = found.fit.moments, posed.model.weight_unit
     weight = moments.weight

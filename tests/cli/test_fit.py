@@ -64,7 +64,7 @@ def test_given_strengths_give_the_model_of_the_library(exams, tmp_path):
     expected = MultiTaskRegressor(3.0, 0.0, 2.0, standardize=True)
     expected.fit_source(exams / "exams.csv", **COLUMNS)
     np.testing.assert_array_equal(model.coef_, expected.coef_)
-    assert model.encoding_ == expected.encoding_
+    assert model.design_ == expected.design_
     assert "Strengths as given: lam 3, theta 0, epsilon 2." in result.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["a.model"]
 

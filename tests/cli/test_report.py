@@ -125,10 +125,8 @@ def test_a_model_that_knows_the_tasks_column_needs_no_word(rows):
 
 
 def test_a_model_that_remembers_columns_gets_the_table_as_it_is(rows):
-    encoding = Design.of_numbers(["sleep"])
-    model = SimpleNamespace(
-        encoding_=replace(encoding, target="score"), task_column_="region"
-    )
+    design = replace(Design.of_names(["sleep"]), task="region", target="score")
+    model = SimpleNamespace(design_=design, task_column_="region")
     found = read_known_rows(model, rows, task=None, target=None)
     assert "other" in found["X"].column_names
     with pytest.raises(ValueError, match=r"parquet: unknown column 'scor'.*'score'"):
@@ -136,7 +134,7 @@ def test_a_model_that_remembers_columns_gets_the_table_as_it_is(rows):
 
 
 def test_absent_features_are_named(rows):
-    model = SimpleNamespace(feature_names_in_=["age", "slep"])
+    model = SimpleNamespace(design_=Design.of_names(["age", "slep"]))
     with pytest.raises(ValueError, match=r"unknown column 'slep'.*'sleep'"):
         read_known_rows(model, rows, task="region", target="score")
 
@@ -151,7 +149,7 @@ def test_both_columns_are_needed(rows):
 def test_rows_without_task_or_target_are_not_scored(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("x,t,y\n1,a,2\n3,,4\n5,b,\n7,b,8\n", encoding="utf-8")
-    model = SimpleNamespace(feature_names_in_=["x"])
+    model = SimpleNamespace(design_=Design.of_names(["x"]))
     found = read_known_rows(model, file, task="t", target="y")
     assert found["X"].to_pydict() == {"x": [1, 7]}
     file.write_text("x,t,y\n1,,2\n", encoding="utf-8")
@@ -162,10 +160,8 @@ def test_rows_without_task_or_target_are_not_scored(tmp_path):
 def test_gaps_drop_rows_where_they_did_so_in_the_fit(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("x,t,y\n1,a,2\n,a,4\n", encoding="utf-8")
-    encoding = replace(Design.of_numbers(["x"]), missing="drop")
-    found = read_known_rows(
-        SimpleNamespace(encoding_=encoding), file, task="t", target="y"
-    )
+    design = replace(Design.of_names(["x"]), missing="drop")
+    found = read_known_rows(SimpleNamespace(design_=design), file, task="t", target="y")
     assert found["y"].to_pylist() == [2]
 
 

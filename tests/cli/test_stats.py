@@ -165,7 +165,7 @@ def test_the_result_is_the_sum(sites):
     merged = TaskStatistics.load(sites / "all.stats")
     expected = draw(0, "uv") + draw(1, "vw") + draw(2, "u")
     assert merged.tasks == ("u", "v", "w")
-    assert merged.features == ("a", "b")
+    assert merged.features.names == ("a", "b")
     for name in FIELDS:
         np.testing.assert_array_equal(getattr(merged, name), getattr(expected, name))
     assert "3 files, 3 tasks, 2 features, weight 90." in result.stdout

@@ -88,7 +88,7 @@ def test_without_weights_all_rows_count_alike():
 def test_all_other_columns_are_features_but_the_key():
     table = to_arrow(mixed_frame()).drop_columns(["colour"])
     found = summarize_batch(Schema("school", "score", folds=2, key="id"), table)
-    assert found.finish().whole.features == ("size", "count", "w")
+    assert found.finish().whole.features.names == ("size", "count", "w")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_declared_categories_are_features_though_unseen():
     rows = pa.table({"c": [3, 1, None], "y": [1.0, 2.0, 3.0], "t": [0, 0, 0]})
     declared = Schema("t", "y", categories={"c": ["3", "2", "1"]}, missing="mean")
     found = summarize_batch(declared, rows).finish()
-    assert found.whole.features == ("c=1", "c=2", "c=3")
+    assert found.whole.features.names == ("c=1", "c=2", "c=3")
     np.testing.assert_allclose(found.whole.x_mean, [[0.5, 0.0, 0.5]])
     with pytest.raises(ValueError, match="'c' holds '3', which is not among"):
         summarize_batch(Schema("t", "y", categories={"c": ["1"]}), rows)

@@ -379,7 +379,8 @@ def test_layouts_and_dialects_hold_the_same(tmp_path, name, content):
 )
 def test_kinds_of_columns(column, expected):
     table = pa.table({"c": column, "t": ["u", "u"], "y": [0, 1]})
-    assert read_rows(table, task="t", target="y").X.to_pydict() == expected
+    rows = read_rows(table, task="t", target="y")
+    assert dict(zip(rows.design, rows.X.T.tolist(), strict=True)) == expected
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

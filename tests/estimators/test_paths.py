@@ -98,12 +98,12 @@ def test_a_trace_ends_where_the_fit_ends(solver, loss):
 
 def test_the_model_is_left_as_it_is():
     model = fitted()
-    before = {name: np.copy(value) for name, value in vars(model).items()}
+    before, coef = dict(vars(model)), model.coef_.copy()
     trace = trace_fit(model, X, Y, task=TASK, solver="ista")
     assert trace.name == "ista"
     assert model.solver == "auto"
     assert vars(model).keys() == before.keys()
-    assert np.array_equal(model.coef_, before["coef_"])
+    assert np.array_equal(model.coef_, coef)
 
 
 def test_a_search_is_traced_at_what_it_chose():

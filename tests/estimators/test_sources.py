@@ -123,7 +123,7 @@ def test_a_schema_says_what_its_fields_say(folder):
         coef = model.fit_source(folder, schema).coef_.copy()
         assert np.array_equal(coef, model.fit_source(folder, **named).coef_)
     dropped = MultiTaskRegressor().fit_source(folder, schema, missing="drop")
-    assert dropped.encoding_.missing == "drop"
+    assert dropped.design_.missing == "drop"
 
 
 def test_text_is_no_target_of_a_regression(folder):
@@ -217,7 +217,7 @@ def test_files_of_models_keep_the_columns(learned, tmp_path):
     save(model, tmp_path / "a.model")
     twin = load(tmp_path / "a.model")
     np.testing.assert_array_equal(twin.predict(frame), model.predict(frame))
-    assert twin.encoding_ == model.encoding_
+    assert twin.design_ == model.design_
     assert twin.task_column_ == "school"
     np.testing.assert_array_equal(twin.feature_scale_, model.feature_scale_)
 
@@ -239,7 +239,7 @@ def test_a_fit_to_rows_forgets_the_columns(learned):
     model, frame = deepcopy(learned)
     X, rows, _ = encode(frame, "mean")
     model.fit(X, rows["score"], task=rows["school"].to_list())
-    assert not hasattr(model, "encoding_")
+    assert model.design_.is_plain
     assert not hasattr(model, "task_column_")
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame)
@@ -259,7 +259,8 @@ def test_statistics_of_sites_keep_the_columns(folder, frame, tmp_path):
         assert np.isfinite(model.predict(frame)).all()
         X, weight = encode(frame, "mean")[::2]
         means = (parts[0] + parts[1]).pooled_means()
-        np.testing.assert_allclose(model.encoding_.means, means)
+        fills = [np.ravel(term.fill) for term in model.design_.terms]
+        np.testing.assert_allclose(np.concatenate(fills), means)
         np.testing.assert_allclose(means, np.average(X, axis=0, weights=weight), 0.1)
 
 
@@ -271,7 +272,7 @@ def test_further_rows_may_come_as_tables(folder, frame):
     model.partial_fit(more, more["score"], sample_weight=more["w"])
     weight = frame["w"].sum() + more["w"].sum()
     assert model.statistics_.weight.sum() == pytest.approx(weight)
-    assert model.encoding_.missing == "mean"
+    assert model.design_.missing == "mean"
 
 
 def test_classes_of_files_with_the_task_in_the_constructor(frame):

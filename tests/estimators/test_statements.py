@@ -19,9 +19,8 @@ def sales(n=240, m=6, seed=0):
     """Price lowers sales in half of the tasks only; dose acts by 0.35 everywhere."""
     rng = np.random.default_rng(seed)
     task = np.arange(n) % m
-    X = pd.DataFrame(
-        rng.normal(size=(n, 4)), columns=["price", "dose", "size=s", "size=m"]
-    )
+    X = pd.DataFrame(rng.normal(size=(n, 2)), columns=["price", "dose"])
+    X["size"] = np.where(rng.normal(size=n) > 0, "s", "m")
     slope = np.where(np.arange(m) < m // 2, -1.0, 1.0)[task]
     y = slope * X["price"] + 0.35 * X["dose"] + 0.1 * rng.normal(size=n)
     return X, y, task

@@ -199,7 +199,8 @@ def test_outlying_tasks_are_named_where_they_were_asked_for():
     assert summary.outliers == (2,)
     assert [one.is_outlier for one in summary.tasks] == [False, False, True]
     assert "outlier tasks" in str(summary)
-    model.outlier_tasks_ = np.array([], dtype=int)
+    none = Outliers(model.coef_, np.zeros_like(model.coef_), 1.0)
+    model.fitted_ = replace(model.fitted_, outliers=none)
     assert re.search(r"outlier tasks +none", str(model.summary()))
 
 

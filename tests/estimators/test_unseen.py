@@ -1,5 +1,6 @@
 """Unseen tasks: known ones keep their model, new ones get a mean of known ones."""
 
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -22,6 +23,7 @@ from priormtl import (
 )
 from priormtl.data import align_tasks
 from priormtl.datasets import make_related_tasks
+from priormtl.fitted import Outliers
 
 MODELS = [
     MultiTaskRegressor(lam=0.5),
@@ -223,8 +225,10 @@ def test_one_task_is_its_own_mean(data):
 def test_outlying_tasks_are_left_out_of_the_mean(data):
     X, y, task = data
     model = MultiTaskRegressor(0.5, unseen_tasks="shared").fit(X, y, task=task)
-    model.shared_coef_ = 2.0 * model.coef_
-    model.outlier_tasks_ = [30]
+    own = np.zeros_like(model.coef_)
+    own[model.tasks_.tolist().index(30)] = 1.0
+    outliers = Outliers(2.0 * model.coef_, own, 1.0)
+    model.fitted_ = replace(model.fitted_, outliers=outliers)
     kept = [0, 1, 2]
     by_hand = X[:3] @ (2.0 * model.coef_[kept].mean(axis=0))
     by_hand = by_hand + model.intercept_[kept].mean()
