@@ -3,8 +3,13 @@
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
 from priormtl.baselines.comparison import compare, list_methods
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
-from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
-from priormtl.baselines.mkmtl.kernels import Gaussian, Linear, Polynomial
+from priormtl.baselines.mkmtl import (
+    MKMTL,
+    Gaussian,
+    Linear,
+    MKMTLClassifier,
+    Polynomial,
+)
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
