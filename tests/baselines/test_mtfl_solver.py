@@ -69,7 +69,7 @@ def test_too_many_tasks_for_all_groups():
 
 
 def test_a_tree_joins_tasks_that_agree():
-    X, y, task = rows(5, n=40)
+    X, _, task = rows(5, n=40)
     coef = 5.0 * np.random.default_rng(1).standard_normal((5, 5))
     coef[1] = coef[0]
     model = MTFL(groups="tree").fit(X, np.sum(X * coef[task], axis=1), task=task)

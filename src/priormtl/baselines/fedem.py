@@ -86,7 +86,11 @@ class Samples:
             X = X.toarray()
         if isinstance(data, StackedRows):
             first, row = find_distinct(X)
-            task, y, weight = data.spread(np.arange(m)), data.y, data.weight
+            task, y, weight = (
+                np.repeat(np.arange(m), np.diff(data.starts)),
+                data.y,
+                data.weight,
+            )
             X = X[first]
         else:
             row, task = np.nonzero(data.weight)
@@ -589,10 +593,9 @@ class FedEM(RegressionTasks, _FedEM):
     ridge : float, default=0.1
         Strength of the penalty, in units of the log-likelihood.
     mode : {"exact", "federated"}, default="exact"
-        "exact": EM with exact M-steps. "federated": the published algorithm, in which
-        every task runs stochastic gradient descent on its own rows and a server
-        averages the components. Its gradients are those of the squared error, not of
-        the squared error over s².
+        "exact": EM. "federated": the published algorithm, in which every task runs
+        stochastic gradient descent on its own rows and a server averages components.
+        Its gradients are those of the squared error, not of the squared error over s².
     component : {"linear", "mlp"}, default="linear"
         Linear models, or scikit-learn networks (1.7 or later) whose M-step is some
         epochs of Adam. With networks the likelihood need not increase in every step.
@@ -608,15 +611,13 @@ class FedEM(RegressionTasks, _FedEM):
         Passes over the rows per federated round, or per M-step of networks.
     fit_intercept : bool, default=True
         Whether components have an intercept, which is not penalised.
-    task_weight, standardize, task
-        See :class:`DMTL`.
-    tol : float, default=1e-6
+    tol, max_iter : float, default=1e-6; int, default=2000
         Stop when a step changes the log-likelihood per sample by at most ``tol``.
-    max_iter : int, default=2000
-        Maximum number of EM steps, or the number of federated rounds (200 in the
-        paper).
+        ``max_iter`` limits EM steps, or is the number of rounds (200 in the paper).
     random_state : int, Generator or None, default=0
         Seed of starts, batches and networks.
+    task_weight, standardize, task
+        See :class:`DMTL`.
 
     Attributes
     ----------
@@ -628,14 +629,11 @@ class FedEM(RegressionTasks, _FedEM):
         Mixed coefficients and intercepts of each task; absent with networks.
     noise_variance_ : float
         s², at least a millionth of the variance of y.
-    log_likelihood_, objective_ : float
-        Log-likelihood; the negative of what is maximised, divided by the total weight.
-    residual_ : float
-        Change of ``objective_`` in the last step.
-    n_iter_ : int
-        Number of EM steps or federated rounds.
-    tasks_, n_features_in_, feature_names_in_
-        See :class:`MultiTaskRegressor`.
+    log_likelihood_, objective_, residual_ : float
+        Log-likelihood; the negative of what is maximised, divided by the total weight;
+        and its change in the last step.
+    n_iter_, tasks_
+        Number of EM steps or federated rounds, and task labels.
 
     Examples
     --------
@@ -664,31 +662,8 @@ class FedEMClassifier(ClassificationTasks, _FedEM):
         Σ w log Σ_k π_ik expit(y (x θ_k + b_k))  −  ridge/2 Σ_k ‖θ_k‖²
 
     and predicts the probability Σ_k π_ik expit(x θ_k + b_k). Probabilities are mixed,
-    not scores, so there is no ``coef_``.
-
-    Parameters
-    ----------
-    n_components, ridge, mode, component, hidden, n_init, learning_rate, epochs, \
-batch_size, fit_intercept, task_weight, standardize, tol, max_iter, random_state, task
-        See :class:`FedEM`.
-
-    Attributes
-    ----------
-    classes_ : (2,) array, or list of m arrays where tasks have different classes
-        Class labels; the second is the positive one.
-    components_, component_intercepts_, mixture_, log_likelihood_, objective_, \
-residual_, n_iter_, tasks_, n_features_in_, feature_names_in_
-        See :class:`FedEM`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines import FedEMClassifier
-    >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
-    >>> model = FedEMClassifier(n_components=3, tol=1e-4).fit(X, y, task=task)
-    >>> model.mixture_.shape, bool(model.score(X, y, task=task) > 0.9)
-    ((3, 3), True)
+    not scores, so there is no ``coef_``. Parameters and other attributes are those of
+    :class:`FedEM`.
     """
 
     loss = "logistic"
