@@ -98,6 +98,11 @@ class Samples:
         y = (y > 0).astype(np.float64) if classify else y
         return cls(X, row, task, y, weight, m, classify)
 
+    @cached_property
+    def row_weight(self) -> Array:
+        """Total weight of each distinct row (r,)."""
+        return self.by_row(self.weight[np.newaxis])[0]
+
     def by_row(self, values: Array) -> Array:
         """Sums over the samples of each distinct row: (k, N) to (k, r)."""
         return np.array([np.bincount(self.row, v, self.X.shape[0]) for v in values])
@@ -164,11 +169,7 @@ class LinearFamily:
     @classmethod
     def of(cls, samples: Samples, *, intercept: bool, rotate: bool) -> "LinearFamily":
         """Principal axes, in which Hessians are nearly diagonal, or plain features."""
-        X, basis, weight = (
-            samples.X,
-            None,
-            samples.by_row(samples.weight[np.newaxis])[0],
-        )
+        X, basis, weight = samples.X, None, samples.row_weight
         shift = np.zeros(X.shape[1])
         if rotate and not issparse(X):
             shift = shift + intercept * np.average(X, axis=0, weights=weight)
@@ -176,9 +177,8 @@ class LinearFamily:
             scaled = X * np.sqrt(weight / weight.sum())[:, np.newaxis]
             # By the smaller Gram matrix, then orthonormal to rounding.
             wide = len(X) < X.shape[1]
-            squares, axes = np.linalg.eigh(
-                scaled @ scaled.T if wide else scaled.T @ scaled
-            )
+            gram = scaled @ scaled.T if wide else scaled.T @ scaled
+            squares, axes = np.linalg.eigh(gram)
             axes = axes[:, squares > len(axes) * EPSILON * squares[-1]]
             basis = np.linalg.qr(scaled.T @ axes)[0] if wide else axes
             X = X @ basis
@@ -198,14 +198,9 @@ class LinearFamily:
     @cached_property
     def spectrum(self) -> Array:
         """Weighted sums of squares of the coordinates (p,)."""
-        squares = (
-            self.matrix.multiply(self.matrix)
-            if issparse(self.matrix)
-            else self.matrix**2
-        )
-        return np.asarray(
-            self.samples.by_row(self.samples.weight[np.newaxis])[0] @ squares
-        )
+        X = self.matrix
+        squares = X.multiply(X) if issparse(X) else X**2
+        return np.asarray(self.samples.row_weight @ squares)
 
     @property
     def curvature(self) -> float:
@@ -231,8 +226,7 @@ class LinearFamily:
         if M == 1:
             return mixture
         # Drawn for the original features: the signs of principal axes are arbitrary.
-        weight = samples.by_row(samples.weight[np.newaxis])[0]
-        X = samples.X
+        weight, X = samples.row_weight, samples.X
         squares = X.multiply(X) if issparse(X) else (X - self.shift) ** 2
         size = np.sqrt(np.asarray(weight @ squares) / weight.sum())
         unit = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
@@ -256,10 +250,8 @@ class LinearFamily:
         samples, X = self.samples, self.matrix
         weight = samples.by_row(q * samples.weight)
         target = samples.by_row(q * samples.weight * samples.y)
-        ridge, shape = (
-            self.ridge * mixture.variance * self.penalised,
-            mixture.components.shape,
-        )
+        ridge = self.ridge * mixture.variance * self.penalised
+        shape = mixture.components.shape
         if not samples.classify and shape[1] <= DIRECT_SIZE:
             X = X.toarray() if issparse(X) else X
             systems = X.T @ (weight[:, :, np.newaxis] * X) + np.diag(ridge)
@@ -278,11 +270,8 @@ class LinearFamily:
                 mean, A = s, 0.5 * s**2
                 if samples.classify:
                     mean, A = expit(s), -log_expit(-s)
-                value = (
-                    np.vdot(weight, A)
-                    - np.vdot(target, s)
-                    + 0.5 * np.vdot(coef**2, ridge + 0 * coef)
-                )
+                value = np.vdot(weight, A) - np.vdot(target, s)
+                value += 0.5 * np.sum(coef**2 @ ridge)
                 gradient = np.asarray((weight * mean - target) @ X) + ridge * coef
                 return float(value), (unit * gradient).ravel()
 

@@ -99,9 +99,6 @@ def _squares(X: Matrix) -> Array:
     return np.asarray((X.multiply(X) if issparse(X) else X * X).sum(axis=1)).ravel()
 
 
-# Features
-
-
 @dataclass(frozen=True, eq=False)
 class KernelFeatures:
     """Kernels, each divided by its mean diagonal on the training rows."""
