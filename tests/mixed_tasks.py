@@ -1,22 +1,14 @@
 """Tasks that mix models, and mixtures to fit to them."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import expit
 
-from priormtl.baselines.fedem.components import LinearFamily
-from priormtl.baselines.fedem.em import Mixture
-from priormtl.baselines.fedem.samples import (
-    Bernoulli,
-    Gaussian,
-    gather_samples,
-    plain_features,
-    rotated_features,
-)
+from priormtl.baselines.fedem import LinearFamily, Samples
 from priormtl.data import from_labels
 
 __all__ = ["family_of", "labelled", "planted", "random_mixture"]
-
-RESPONSES = {"squared": Gaussian(), "logistic": Bernoulli()}
 
 
 def planted(m=10, n=50, d=5, noise=0.3, seed=0):
@@ -38,14 +30,13 @@ def labelled(seed=0, **kwargs):
 
 
 def family_of(X, y, task, *, loss="squared", ridge=0.0, intercept=False, plain=False):
-    samples = gather_samples(from_labels(X, y, task))
-    make = plain_features if plain else rotated_features
-    features = make(samples, fit_intercept=intercept)
-    return LinearFamily(samples, features, RESPONSES[loss], ridge)
+    samples = Samples.of(from_labels(X, y, task), classify=loss == "logistic")
+    family = LinearFamily.of(samples, intercept=intercept, rotate=not plain)
+    return replace(family, ridge=ridge)
 
 
 def random_mixture(family, M, seed=0):
     rng = np.random.default_rng(seed)
-    shape = M, len(family.features.penalised)
+    coef = rng.standard_normal((M, len(family.penalised)))
     weights = rng.dirichlet(np.ones(M), family.samples.n_tasks)
-    return Mixture(family.at(rng.standard_normal(shape), 0.7), weights)
+    return family.at(coef, weights, 0.7)

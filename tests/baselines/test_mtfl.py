@@ -9,7 +9,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from golden import golden_rows
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
-from priormtl.baselines.mtfl.lattice import all_groups
 from priormtl.data import from_columns, from_labels
 from wrong_checks import list_wrong_checks
 
@@ -27,7 +26,8 @@ def make_rows(m=3, d=4, n=6, seed=0):
 def reference(X, y, task, model):
     """Optimal value by cvxpy, from raw rows."""
     blocks = model.blocks or [list(range(X.shape[1]))]
-    sets = all_groups(len(np.unique(task))).sets()
+    tasks = np.unique(task).tolist()
+    sets = [g for k in range(len(tasks)) for g in combinations(tasks, k + 1)]
     coef = [[0] * len(blocks) for _ in np.unique(task)]
     Q, constraints = cp.Variable(len(sets)), []
     for k, group in enumerate(sets):
@@ -178,7 +178,7 @@ def test_active_groups_obey_their_rule():
 
 def test_pairs_become_active_where_they_pull_more_than_they_cost():
     X, y, task = make_rows(m=4, seed=3)
-    setting = {"growth": 1.38, "tol": 1e-9, "fit_intercept": False}
+    setting = {"growth": 1.38, "tol": 1e-7, "fit_intercept": False}
     alone = MTFL(groups=[[0], [1], [2], [3]], **setting).fit(X, y, task=task)
     residual = y - alone.predict(X, task=task)
     H = np.array([X[task == i].T @ residual[task == i] for i in range(4)])
@@ -215,7 +215,7 @@ def test_choice_of_groups_is_recorded():
 def test_intercepts_are_those_of_centred_tasks():
     X, y, task = make_rows()
     shifted = X + np.array([5.0, -3.0, 1.0])[task][:, np.newaxis]
-    tight = {"tol": 1e-11}
+    tight = {"tol": 1e-10}
     model = MTFL(**tight).fit(shifted, y + 7.0 * task, task=task)
     centred = X - np.array([X[task == i].mean(axis=0) for i in range(3)])[task]
     target = y - np.array([y[task == i].mean() for i in range(3)])[task]
@@ -231,8 +231,8 @@ def test_weights_count_as_repetitions():
     X, y, task = make_rows()
     times = np.random.default_rng(1).integers(0, 4, len(y))
     times[::6] = 1
-    weighted = MTFL(tol=1e-11).fit(X, y, task=task, sample_weight=times)
-    repeated = MTFL(tol=1e-11).fit(
+    weighted = MTFL(tol=1e-10).fit(X, y, task=task, sample_weight=times)
+    repeated = MTFL(tol=1e-10).fit(
         np.repeat(X, times, axis=0), np.repeat(y, times), task=np.repeat(task, times)
     )
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-7)
@@ -242,7 +242,7 @@ def test_weights_count_as_repetitions():
 def test_layouts_agree(blocks):
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((7, 4)), rng.standard_normal((7, 3))
-    setting = {"blocks": blocks, "tol": 1e-11}
+    setting = {"blocks": blocks, "tol": 1e-10}
     shared = MTFL(**setting).fit(X, Y).coef_
     stacked = np.tile(X, (3, 1)), Y.T.ravel()
     task = np.repeat([0, 1, 2], 7)
@@ -253,11 +253,11 @@ def test_layouts_agree(blocks):
 
 def test_path_agrees_with_single_fits():
     X, y, task = make_rows(m=5)
-    model, strengths = MTFL(tol=1e-9), [0.01, 0.1, 1.0, 10.0]
+    model, strengths = MTFL(tol=1e-7), [0.01, 0.1, 1.0, 10.0]
     bound = model._bind(from_labels(X, y, task))
     for C, outcome in zip(strengths, model._follow(bound, strengths), strict=True):
-        alone = MTFL(C, tol=1e-9).fit(X, y, task=task)
-        assert outcome.objective == pytest.approx(alone.objective_, rel=1e-8)
+        alone = MTFL(C, tol=1e-7).fit(X, y, task=task)
+        assert outcome.objective == pytest.approx(alone.objective_, rel=2e-7)
         assert outcome.shortfall is None
 
 
@@ -343,7 +343,11 @@ def test_extreme_powers_converge(powers):
         ({"p": 1.0}, r"p must be between 1.05 and 2.*got 1.0"),
         ({"q": 2.5}, r"q must be between 1.05 and 2"),
         ({"groups": "some"}, "groups must be one of"),
-        ({"groups": [[0]]}, "groups must hold every task"),
+        ({"groups": 3}, "or a list of non-empty lists"),
+        ({"groups": [[0]]}, r"hold every task.* missing tasks \[1"),
+        ({"groups": [[0, 1, 2, 7]]}, r"Unknown names are \[7\]"),
+        ({"groups": [[0, 1, 2], []]}, "non-empty"),
+        ({"groups": ["ab"]}, "non-empty"),
         ({"blocks": [[0, 1]]}, "blocks must hold each of the 4 features"),
         ({"blocks": [[0, 1, 2, 3], []]}, "none may be empty"),
         ({"blocks": [["x"], [0, 1, 2, 3]]}, "exactly once"),

@@ -2,9 +2,15 @@
 
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
 from priormtl.baselines.comparison import compare, list_methods
+from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
-from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
-from priormtl.baselines.mkmtl.kernels import Gaussian, Linear, Polynomial
+from priormtl.baselines.mkmtl import (
+    MKMTL,
+    Gaussian,
+    Linear,
+    MKMTLClassifier,
+    Polynomial,
+)
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
@@ -14,6 +20,7 @@ from priormtl.baselines.ridge import (
     SingleTaskRidge,
     SingleTaskRidgeClassifier,
 )
+from priormtl.baselines.rmtl import RMTL, RMTLClassifier
 from priormtl.baselines.tuned import (
     BASELINES,
     CLASSIFIERS,
@@ -22,7 +29,6 @@ from priormtl.baselines.tuned import (
     TunedRegressor,
     tuned,
 )
-from priormtl.baselines.two_parts import DMTL, RMTL, DMTLClassifier, RMTLClassifier
 from priormtl.baselines.usual import USUAL, UsualClassifier, UsualRegressor
 
 __all__ = [

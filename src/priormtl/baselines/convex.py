@@ -6,7 +6,9 @@ rest is common: the data fit (``bind_loss``), the path of strengths
 duality gap are those of our own estimators.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +17,13 @@ from scipy.sparse import issparse
 
 from priormtl import solvers
 from priormtl._arrays import Array
-from priormtl.baselines.base import Baseline, LinearModel, Outcome
+from priormtl.baselines.base import (
+    Baseline,
+    LinearModel,
+    Outcome,
+    Settings,
+    crossed,
+)
 from priormtl.checks import check_count, check_tolerance
 from priormtl.data import TaskData, summarize_tasks
 from priormtl.losses import DataFit, FreeIntercepts, Logistic, NoIntercepts, Squared
@@ -63,6 +71,30 @@ def solve_strengths(
         yield problem.with_strengths(lam=lam), solution
 
 
+@dataclass
+class SplittingGap:
+    """Stop ADMM at a gap of ``tol`` times the objective.
+
+    Residuals after the fit's step of ADMM make better dual points than those of the
+    penalty's, above all for large C.
+    """
+
+    tol: float
+    dual: float = 0.0  # best so far
+    gap: float = np.inf
+
+    def __call__(self, progress: solvers.Progress) -> solvers.StopReason | None:
+        problem, state = progress.problem, progress.state
+        right = state.rho * state.point.coef - state.dual - problem.null_point.gradient
+        fitted = problem.at(problem.fit.solve_shifted(state.rho, right))
+        self.dual = max(self.dual, problem.certify(fitted).dual)
+        self.gap = max(progress.objective - self.dual, 0.0)
+        noise = 4.0 * problem.fit.rounding(state.point.fit)
+        if self.gap <= max(self.tol * progress.objective, noise):
+            return solvers.StopReason.GAP
+        return None
+
+
 def describe(
     problem: Problem,
     solution: solvers.Solution,
@@ -91,3 +123,37 @@ def describe(
         None if solved else shortfall,
         parts,
     )
+
+
+# Two strengths, lam and ratio · lam
+
+
+def check_ratio(value: Any, default: float) -> float:
+    if value is None:
+        return default
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or not np.isfinite(value) or not value > 0:
+        raise ValueError(
+            f"ratio must be a positive finite number or None: got {value!r}."
+        )
+    return float(value)
+
+
+def cross_ratios(
+    ratios: Iterable[float], largest: Callable[[float], float], n: int
+) -> list[Settings]:
+    """At most ``n`` settings: for the first ratios a path of lam, from large to small.
+
+    ``largest`` is the lam from which on the solution for a ratio is zero.
+    """
+    # Few settings go to one ratio: lam matters more than how it is shared.
+    distinct = list(dict.fromkeys(float(ratio) for ratio in ratios))
+    chosen = distinct[: max(1, n // 6)]
+    settings: list[Settings] = []
+    for k, ratio in enumerate(chosen):
+        # Paths are as equally long as can be, the first ones longer.
+        points = n // len(chosen) + (k < n % len(chosen))
+        shares = np.geomspace(1.0, 1e-3, points) if points > 1 else np.array([0.03])
+        lams = (largest(ratio) or 1.0) * shares
+        settings += crossed([{"ratio": ratio}], "lam", lams)
+    return settings

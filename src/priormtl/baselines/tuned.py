@@ -22,14 +22,16 @@ from threadpoolctl import threadpool_limits
 
 from priormtl import selection
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.baselines import ridge, two_parts
+from priormtl.baselines import ridge
 from priormtl.baselines.base import Baseline, Settings, TaskModel, to_user_units
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
+from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
+from priormtl.baselines.rmtl import RMTL, RMTLClassifier
 from priormtl.checks import check_count, check_jobs
 from priormtl.data import SharedRows, Table, TaskData, TaskStatistics
 from priormtl.estimators import (
@@ -48,11 +50,11 @@ from priormtl.exceptions import unknown_name
 # In the order of the paper's columns; for numbers, and for two classes per task.
 _METHODS: Mapping[str, tuple[type[Baseline], type[Baseline]]] = {
     "fedem": (FedEM, FedEMClassifier),
-    "dmtl": (two_parts.DMTL, two_parts.DMTLClassifier),
+    "dmtl": (DMTL, DMTLClassifier),
     "mtfl": (MTFL, MTFLClassifier),
     "mmtfl": (MMTFL, MMTFLClassifier),
     "mtrl": (MTRL, MTRLClassifier),
-    "rmtl": (two_parts.RMTL, two_parts.RMTLClassifier),
+    "rmtl": (RMTL, RMTLClassifier),
     "clmt": (CLMT, CLMTClassifier),
     "mkmtl": (MKMTL, MKMTLClassifier),
 }

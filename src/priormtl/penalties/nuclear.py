@@ -129,7 +129,7 @@ class Schatten(Power):
         # Where both terms of z + slope z^(q−1) are equal, shrinking begins to matter.
         edge = exp(min(log(slope) / (2.0 - q), 700.0)) if slope else 0.0
         return shrink_spectrum(
-            P, lambda values: Shrunk(_solve_power(values, slope, root) ** root, edge)
+            P, lambda values: Shrunk(solve_power(values, slope, root) ** root, edge)
         )
 
     def dual_norm(self, G: Array) -> float:
@@ -152,15 +152,16 @@ class Schatten(Power):
         return self
 
 
-def _solve_power(values: Array, slope: float, root: float) -> Array:
+def solve_power(values: Array, slope: float | Array, root: float) -> Array:
     """U ≥ 0 with u^root + slope u = value, by Newton's method from above.
 
     In u = z^(1/root) the function is convex and rising: steps never overshoot, and
     small values keep their digits, which closed forms with cube roots lose.
     """
     u = values ** (1.0 / root)
-    if slope > 0:
-        u = np.minimum(u, values / slope)
+    bound = np.full(u.shape, np.inf)
+    np.divide(values, slope, out=bound, where=np.asarray(slope) > 0)
+    u = np.minimum(u, bound)
     for _ in range(MOST_NEWTON_STEPS):
         power = u ** (root - 1.0)
         derivative = root * power + slope

@@ -23,6 +23,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.penalties import Power
 from priormtl.problem import Point, Problem
 from priormtl.solvers.first_order import initial_curvature
 
@@ -75,9 +76,10 @@ class Splitting:
         share = problem.lam / problem.lam_max if problem.lam_max > 0 else 1.0
         rho = _fit_curvature(problem) * min(max(share, LEAST_SHARE), 1.0)
         # A dual variable beyond lam in the dual norm is infeasible, and the first
-        # iterations would go far astray.
+        # iterations would go far astray. Powers of a norm have no such bound.
         length = problem.penalty.dual_norm(point.gradient)
-        feasible = min(1.0, problem.lam / length) if length > 0 else 1.0
+        bounded = length > 0 and not isinstance(problem.penalty, Power)
+        feasible = min(1.0, problem.lam / length) if bounded else 1.0
         return SplittingState(point, -feasible * point.gradient, rho, 0)
 
     def step(self, problem: Problem, state: SplittingState) -> SplittingState:

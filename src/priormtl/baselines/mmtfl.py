@@ -15,7 +15,8 @@ sometimes printed, the update of v is exact for p = k only.
 For p = k = 2 the penalty is 2 lam Σ_j ‖w_j‖₂, which is convex and solved as such. The
 other pairs alternate between W and v. With v at its best for the last W, lam Σ_j s_j /
 v_j^p majorises the penalty up to a constant, so that every step that lowers fit plus
-majoriser lowers the objective.
+majoriser lowers the objective. For given v the tasks are ridge regressions (p = 2), by
+conjugate gradients in b = w / v, or lassos (p = 1), by FISTA.
 """
 
 from collections import deque
@@ -26,27 +27,23 @@ from itertools import islice
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 
+from priormtl import solvers
 from priormtl._arrays import Array, Index
 from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
-from priormtl.baselines.mmtfl import steps
 from priormtl.checks import check_count, check_strength, check_tolerance
-from priormtl.data import SharedRows, TaskData
+from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import DataFit, Evaluation
 from priormtl.penalties import L21
 from priormtl.problem import Problem, QuadraticPrior
 
-# Strengths to try, relative to the largest gradient row at W = 0; above it W is 0.
-LARGEST, SMALLEST = 1.0, 1e-3
-
 INNER = 0.1  # of the tolerance: accuracy of the step in W
-MOST_HALVINGS = 40
+MOST_STEPS, MOST_HALVINGS = 100, 40
+LAST_GAIN = 0.2  # stop CG when a product gains less than this share of the mean gain
 SMALL = 1e-4  # of the objective: penalty of a row that may be set to zero,
 WEAK = 0.1  # if |w_j · gradient_j| is below this share of that penalty
-WORTH_RESTRICTING = 0.75  # share of non-zero rows below which the others are dropped
 
 
 @dataclass(frozen=True)
@@ -79,109 +76,148 @@ class JointPenalty:
         return np.asarray(np.sum(np.abs(W) ** self.p, axis=1))
 
 
+# Steps in W for given v
+
+
+def ridge_step(
+    fit: DataFit[Any], W: Array, at: Evaluation, v: Array, lam: float, accuracy: float
+) -> Array:
+    """Lower the fit's quadratic model + lam ‖w / v‖²: conjugate gradients in w / v."""
+    v = v[:, np.newaxis]
+    residual = -(v * at.gradient + 2.0 * lam * _divide(W, v))
+    change, direction = np.zeros_like(W), residual.copy()
+    size, total = np.sum(residual**2, axis=0), 0.0
+    # All tasks at once, until products gain little.
+    for count in range(1, MOST_STEPS + 1):
+        product = v * fit.hessian(at, v * direction) + 2.0 * lam * direction
+        length = _divide(size, np.sum(direction * product, axis=0))
+        change += length * direction
+        residual = residual - length * product
+        gain = 0.5 * float(length @ size)
+        total += gain
+        if count * gain <= LAST_GAIN * total or gain <= accuracy:
+            break
+        last, size = size, np.sum(residual**2, axis=0)
+        direction = residual + _divide(size, last) * direction
+    return np.asarray(W + v * change)
+
+
+def lasso_step(
+    fit: DataFit[Any], W: Array, at: Evaluation, v: Array, lam: float, accuracy: float
+) -> Array:
+    """Lower fit + lam Σ |w| / v, by FISTA."""
+    problem = Problem(fit, QuadraticPrior.none(*fit.shape), WeightedL1(v), lam)
+    tol = accuracy / (problem.null_objective or 1.0)
+    rules: list[solvers.StopRule] = [
+        solvers.gap_below(tol),
+        solvers.stalled(),
+        solvers.max_iter(10 * MOST_STEPS),
+    ]
+    method = solvers.Fista(restart=True)
+    return solvers.solve(problem, method, coef=W, stop=rules).coef
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedL1:
+    """Σ_ji |w_ji| / v_j; rows with v_j = 0 must be zero."""
+
+    shared: Array  # v (d,)
+
+    def value(self, P: Array) -> float:
+        return float(_divide(np.abs(P).sum(axis=1), self.shared).sum())
+
+    def prox(self, P: Array, step: float) -> Array:
+        with np.errstate(divide="ignore", over="ignore"):
+            threshold = step / self.shared[:, np.newaxis]
+        return np.sign(P) * np.maximum(np.abs(P) - threshold, 0.0)
+
+    def dual_norm(self, G: Array) -> float:
+        return float(
+            (np.abs(G).max(axis=1, initial=0.0) * self.shared).max(initial=0.0)
+        )
+
+    def restrict(self, features: Index) -> Self:
+        return type(self)(self.shared[features])
+
+
+def _divide(a: Array, b: Array) -> Array:
+    """Quotients; zero where the divisor is."""
+    return np.divide(a, b, out=np.zeros(np.broadcast(a, b).shape), where=b > 0)
+
+
+# The alternation
+
+
 @dataclass(frozen=True, eq=False)
 class State:
-    """An iterate of the alternation, on the rows that are not zero yet."""
+    """An iterate of the alternation."""
 
-    step: steps.Step
-    features: Index  # rows that remain; the others are zero for good
+    fit: DataFit[Any]
+    penalty: JointPenalty
     coef: Array
     point: Evaluation  # the fit at ``coef``
     shared: Array  # v
     objective: float
     converged: bool = False
 
-    def full_coef(self, d: int) -> Array:
-        W = np.zeros((d, self.coef.shape[1]))
-        W[self.features] = self.coef
-        return W
+    @classmethod
+    def start(cls, fit: DataFit[Any], penalty: JointPenalty) -> Self:
+        """W = 0 with v = 1: other starts may lose rows that the best solutions use."""
+        point = fit.evaluate(np.zeros(fit.shape))
+        ones = np.ones(fit.shape[0])
+        return cls(fit, penalty, np.zeros(fit.shape), point, ones, point.value)
 
-    def restrict(self, kept: Index) -> Self:
-        """Same iterate without the other rows, which are zero."""
-        step, coef = self.step.restrict(kept), self.coef[kept]
-        return replace(
-            self,
-            step=step,
-            features=self.features[kept],
-            coef=coef,
-            point=step.fit.evaluate(coef, self.point),
-            shared=self.shared[kept],
-        )
+    def move_to(self, coef: Array, point: Evaluation) -> Self:
+        shared, value = self.penalty.shared(coef), self.penalty.value(coef)
+        objective = point.value + value
+        return replace(self, coef=coef, point=point, shared=shared, objective=objective)
+
+    def improve(self, tol: float) -> Self | None:
+        """W for given v, then v; None where rounding hides any better W."""
+        fit, penalty, v = self.fit, self.penalty, self.shared
+        step = ridge_step if penalty.p == 2 else lasso_step
+        accuracy = INNER * tol * self.objective
+        target = step(fit, self.coef, self.point, v, penalty.lam, accuracy)
+        # Halve the step until fit plus majoriser is lower.
+        here = self.point.value + penalty.majoriser(self.coef, v)
+        for halvings in range(MOST_HALVINGS):
+            coef = (
+                self.coef + 0.5**halvings * (target - self.coef) if halvings else target
+            )
+            point = fit.evaluate(coef, self.point)
+            if point.value + penalty.majoriser(coef, v) < here:
+                return self.move_to(coef, point).drop_vanishing_rows()
+            if fit.is_quadratic:
+                break
+        return None
+
+    def drop_vanishing_rows(self) -> Self:
+        """Set rows to zero that converge to zero, where the objective does not rise.
+
+        Ridge steps shrink such a row faster and faster but never reach zero.
+        """
+        W, cost = self.coef, self.penalty.row_values(self.coef)
+        slope = np.abs(np.sum(W * self.point.gradient, axis=1))
+        # A row is about to vanish where its penalty exceeds what the fit gains by it.
+        small = (cost > 0) & (cost <= SMALL * self.objective) & (slope <= WEAK * cost)
+        if not small.any():
+            return self
+        coef = np.where(small[:, np.newaxis], 0.0, W)
+        without = self.move_to(coef, self.fit.evaluate(coef, self.point))
+        return without if without.objective <= self.objective else self
 
 
-def initial_state(step: steps.Step) -> State:
-    """W = 0 with v = 1: other starts may lose rows that the best solutions use."""
-    d, m = step.fit.shape
-    zero = np.zeros((d, m))
-    point = step.fit.evaluate(zero)
-    return State(step, np.arange(d), zero, point, np.ones(d), point.value)
-
-
-def alternate(state: State, penalty: JointPenalty, tol: float) -> Iterator[State]:
+def alternate(state: State, tol: float) -> Iterator[State]:
     """Iterates, until one lowers the objective by at most ``tol`` times itself."""
     last = np.inf
     while not state.converged:
-        following = _improve(state, penalty, INNER * tol * state.objective)
+        following = state.improve(tol)
         if following is None:
             state = replace(state, converged=True)
         else:
-            objective = following.objective
-            converged = last - objective <= tol * objective
-            state, last = replace(following, converged=converged), objective
+            converged = last - following.objective <= tol * following.objective
+            state, last = replace(following, converged=converged), following.objective
         yield state
-
-
-def _improve(state: State, penalty: JointPenalty, accuracy: float) -> State | None:
-    """W for given v, then v; None where rounding hides any better W."""
-    fit = state.step.fit
-    target = state.step.improve(
-        steps.Subproblem(state.coef, state.point, state.shared, penalty.lam, accuracy)
-    )
-    # Halve the step until fit plus majoriser is lower.
-    here = state.point.value + penalty.majoriser(state.coef, state.shared)
-    end = fit.evaluate(target, state.point)
-    for halvings in range(1 if fit.is_quadratic else MOST_HALVINGS):
-        part = 0.5**halvings
-        coef = state.coef + part * (target - state.coef) if halvings else target
-        point = fit.extrapolate(end, state.point, part - 1.0) if halvings else end
-        if point.value + penalty.majoriser(coef, state.shared) < here:
-            break
-    else:
-        return None
-    lower = _drop_vanishing_rows(_move_to(state, penalty, coef, point), penalty)
-    used = np.flatnonzero(lower.shared)
-    if 0 < len(used) <= WORTH_RESTRICTING * len(lower.shared):
-        return lower.restrict(used)
-    return lower
-
-
-def _move_to(
-    state: State, penalty: JointPenalty, coef: Array, point: Evaluation
-) -> State:
-    return replace(
-        state,
-        coef=coef,
-        point=point,
-        shared=penalty.shared(coef),
-        objective=point.value + penalty.value(coef),
-    )
-
-
-def _drop_vanishing_rows(state: State, penalty: JointPenalty) -> State:
-    """Set rows to zero that converge to zero, where the objective does not rise.
-
-    Ridge steps shrink such a row faster and faster but never reach zero.
-    """
-    W, cost = state.coef, penalty.row_values(state.coef)
-    slope = np.abs(np.sum(W * state.point.gradient, axis=1))
-    # A row is about to vanish where its penalty exceeds what the fit gains by it.
-    vanishing = (cost > 0) & (cost <= SMALL * state.objective) & (slope <= WEAK * cost)
-    if not vanishing.any():
-        return state
-    coef = np.where(vanishing[:, np.newaxis], 0.0, W)
-    point = state.step.fit.evaluate(coef, state.point)
-    without = _move_to(state, penalty, coef, point)
-    return without if without.objective <= state.objective else state
 
 
 def stationarity(fit: DataFit[Any], penalty: JointPenalty, W: Array) -> float:
@@ -212,15 +248,8 @@ class _MMTFL(Baseline):
     tol: float = 1e-6
     max_iter: int = 1000
 
-    def _bind(self, data: TaskData) -> Any:
-        if _check_exponent("p", self.p) == 1:
-            # Coordinate descent needs dense rows, and one Gram matrix if tasks share.
-            own = issparse(data.X)
-            if isinstance(data, SharedRows):
-                own = own or self.loss == "logistic" or not data.has_one_gram
-            data = steps.as_own_rows(data) if own else data
-        # The steps choose between rows and Gram matrices themselves.
-        return bind_loss(self, data, grams=False)
+    def _bind(self, data: TaskData) -> DataFit[Any]:
+        return bind_loss(self, data)
 
     def _follow(
         self, bound: DataFit[Any], strengths: Sequence[float]
@@ -230,11 +259,9 @@ class _MMTFL(Baseline):
         if (p, k) == (2, 2) or not any(lams):
             yield from self._solve_convex(bound, lams)
             return
-        # For given v the tasks are ridge regressions (p = 2) or lassos (p = 1).
-        step = steps.ridge_step(bound) if p == 2 else steps.LassoStep(bound)
         for lam in lams:
             if lam > 0:
-                yield self._alternate(step, JointPenalty(p, k, lam))
+                yield self._alternate(bound, JointPenalty(p, k, lam))
             else:
                 yield from self._solve_convex(bound, [lam])
 
@@ -251,12 +278,11 @@ class _MMTFL(Baseline):
             learned = {"shared_": penalty.shared(W), "residual_": residual}
             yield describe(posed, solution, self.tol, learned=learned)
 
-    def _alternate(self, step: steps.Step, penalty: JointPenalty) -> Outcome:
+    def _alternate(self, fit: DataFit[Any], penalty: JointPenalty) -> Outcome:
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
-        fit = step.fit
-        states = islice(alternate(initial_state(step), penalty, tol), most)
+        states = islice(alternate(State.start(fit, penalty), tol), most)
         ((n_iter, state),) = deque(enumerate(states, start=1), maxlen=1)
-        W = state.full_coef(fit.shape[0])
+        W = state.coef
         shortfall = None
         if not state.converged:
             shortfall = (
@@ -278,8 +304,8 @@ class _MMTFL(Baseline):
         by_row = np.linalg.norm(slopes, axis=1, ord=2 if self.p == 2 else np.inf)
         steepest = float(by_row.max(initial=0.0)) or 1.0
         # The convex pair has W = 0 from half the largest gradient row on.
-        top = 0.5 if (self.p, self.k) == (2, 2) else LARGEST
-        grid = np.geomspace(top, SMALLEST, n) if n > 1 else [np.sqrt(top * SMALLEST)]
+        top = 0.5 if (self.p, self.k) == (2, 2) else 1.0
+        grid = np.geomspace(top, 1e-3, n) if n > 1 else [np.sqrt(top * 1e-3)]
         return list(crossed([{}], "lam", steepest * np.asarray(grid)))
 
 
@@ -321,19 +347,15 @@ class MMTFL(RegressionTasks, _MMTFL):
 
     Attributes
     ----------
-    coef_, intercept_, tasks_ : arrays (m, d), (m,), (m,)
-        Coefficients, intercepts and task labels.
     shared_ : (d,) array
         The shared part v, for standardized features if ``standardize=True``.
-    objective_ : float
-        Value of the objective.
     residual_ : float
         Sum of abs(w · derivative of the objective in w) over coefficients, divided by
         the objective at zero. It is zero in every local minimum.
     dual_gap_ : float
         Duality gap; NaN where the problem is not convex.
-    n_iter_ : int
-        Number of iterations.
+    coef_, intercept_, tasks_, objective_, n_iter_
+        See :class:`DMTL`.
 
     Examples
     --------
@@ -352,32 +374,12 @@ class MMTFL(RegressionTasks, _MMTFL):
 class MMTFLClassifier(ClassificationTasks, _MMTFL):
     """Multiplicative multi-task feature learning, for two classes per task.
 
-    As :class:`MMTFL`, with the logistic loss Σ w log(1 + exp(−y (x w_i + c_i))) for
-    classes coded −1 and +1, or with the squared loss on this coding.
-
     Parameters
     ----------
-    lam, p, k, fit_intercept, task_weight, standardize, tol, max_iter, task
-        See :class:`MMTFL`.
     loss : {"logistic", "squared"}, default="logistic"
-        The loss.
-
-    Attributes
-    ----------
-    classes_ : (2,) array, or list of m arrays where tasks have different classes
-        Class labels; the second is the positive one.
-    coef_, intercept_, tasks_, shared_, objective_, residual_, dual_gap_, n_iter_
-        See :class:`MMTFL`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from priormtl import one_vs_one
-    >>> from priormtl.baselines import MMTFLClassifier
-    >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
-    >>> model = MMTFLClassifier(lam=0.5).fit(X, y, task=task)
-    >>> bool(model.score(X, y, task=task) > 0.95)
-    True
+        Loss on classes coded −1 and +1.
+    lam, p, k, fit_intercept, task_weight, standardize, tol, max_iter, task
+        See :class:`MMTFL`, which also lists the fitted attributes.
     """
 
     _: KW_ONLY
