@@ -297,10 +297,13 @@ class Problem:
                 # A gradient that is off by this could promise so much more. If that is
                 # not small, the model is off, too.
                 more = solve_newton_system(self, point, noise - point.gradient)
-                if more.decrease + more.left > HIDDEN * point.value:
+                # Along directions that samples leave open there is no gradient at all,
+                # hence nothing that it could be off by.
+                left = 0.0 if more.is_flat else more.left
+                if more.decrease + left > HIDDEN * point.value:
                     return 0.0
                 both = 2.0 * np.sqrt(step.decrease * more.decrease) + more.decrease
-                margin += 2.0 * (float(both) + more.left)
+                margin += 2.0 * (float(both) + left)
         # Second-order terms of the way to the optimum count by a share of the first.
         margin += SECOND_ORDER * max(0.0, point.value + offset - dual)
         return max(0.0, dual - margin)
