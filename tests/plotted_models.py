@@ -14,7 +14,7 @@ AWKWARD = ("_hidden", "price $ per $", "größe", "two\nlines", "x" * 60)
 
 
 def with_coef(
-    coef, features=None, tasks=None, *, task_prior=None, loss=None, **learned
+    coef, features=None, tasks=None, *, task_prior=None, loss="squared", **learned
 ):
     """Model with these coefficients (m, d), and what else it has learned."""
     coef = np.asarray(coef, dtype=float)

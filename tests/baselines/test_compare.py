@@ -50,8 +50,8 @@ from priormtl.baselines.comparison import (
     make_ours,
     read_comparison,
 )
-from priormtl.data import tables
 from priormtl.datasets import make_related_tasks
+from priormtl.design import frames
 from priormtl.estimators import progress
 from priormtl.metrics import corrected_interval
 
@@ -258,7 +258,7 @@ def test_mistakes_are_told_before_any_work(rows, monkeypatch):
         ask(n_jobs=0)
     with pytest.raises(ValueError, match="one label per row"):
         ask(task=task[:-1])
-    monkeypatch.setattr(tables, "find_spec", lambda name: None)
+    monkeypatch.setattr(frames, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="install pandas"):
         ask()
 

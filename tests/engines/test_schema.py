@@ -223,7 +223,7 @@ def test_columns_declared_as_categorical_have_the_values_that_occur(read):
 
     def names(result):
         whole = getattr(result, "whole", None)
-        return result.X.column_names if whole is None else list(whole.features)
+        return list(result.design if whole is None else whole.features)
 
     assert "x=oops" in names(found)
     assert len(names(found)) == 20

@@ -12,6 +12,7 @@ from priormtl.estimators.splitting import (
     read_lams,
     with_task_column,
 )
+from priormtl.fitted import Fitted
 from priormtl.selection import divide, leave_one_out, split_by_fold
 from summarized_rows import assert_same
 
@@ -63,8 +64,9 @@ def test_parts_are_several_statistics(parts):
 
 def shell(d, m):
     model = MultiTaskRegressor(task=d)
-    model.n_features_in_, model.tasks_ = d, np.arange(m)
-    model._targets_are_columns = False
+    model._adopt(
+        Fitted("", model._model(), np.arange(m), np.zeros((m, d)), np.zeros(m))
+    )
     return model
 
 
@@ -90,7 +92,7 @@ def test_each_model_predicts_with_its_own_coefficients(form):
     intercepts = np.array([[0.0, 0.0], [0.5, 0.0]])
     assert score(coefs, intercepts).tolist() == [6.0, 6.0]
     assert seen == [[10.0, 1.0, 10.0], [20.0, 2.5, 20.0]]
-    assert not hasattr(score.model, "coef_")
+    assert not score.model.coef_.any()
 
 
 def problem():

@@ -234,7 +234,7 @@ class TaskStatistics:
 
     def lower(self, level: Array) -> Self:
         """Targets less ``level`` (m,)."""
-        return replace(self, y_mean=self.y_mean - level)
+        return self.derive(y_mean=self.y_mean - level)
 
     def __add__(self, other: "TaskStatistics") -> "TaskStatistics":
         if not isinstance(other, TaskStatistics):

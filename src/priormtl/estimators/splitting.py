@@ -14,6 +14,7 @@ from sklearn.model_selection import check_cv
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.checks import check_count, check_strengths
 from priormtl.data import Table, TaskData, TaskStatistics, check_statistics
+from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.fitted import Fitted
 from priormtl.problem import Problem
@@ -105,7 +106,7 @@ class ScorerOnRows:
     """
 
     scorer: Any  # called with model, X, y
-    model: LinearMultiTask  # fitted but for coefficients and intercepts
+    model: MultiTaskEstimator  # fitted but for coefficients and intercepts
     X: Matrix
     y: np.ndarray
 
@@ -117,8 +118,11 @@ class ScorerOnRows:
 
     def _score(self, coef: Array, intercept: Array) -> float:
         # A copy: other threads score other models.
-        model = copy.copy(self.model)
-        model.fitted_ = replace(model.fitted_, coef=coef, intercept=intercept)
+        model: Any = copy.copy(self.model)
+        if isinstance(model, LinearMultiTask):
+            model.fitted_ = replace(model.fitted_, coef=coef, intercept=intercept)
+        else:  # a compared method
+            model.coef_, model.intercept_ = coef, intercept
         return float(self.scorer(model, self.X, self.y))
 
 
@@ -132,7 +136,7 @@ def with_task_column(X: Matrix, places: Index) -> Matrix:
 
 def bind_scorer(
     scoring: Any,
-    shell: LinearMultiTask,
+    shell: MultiTaskEstimator,
     test: Table,
     tasks: Sequence[Any],
     targets: np.ndarray,
@@ -141,15 +145,13 @@ def bind_scorer(
 
     It becomes fitted but for numbers, with the task in a last column of X.
     """
-    shape = len(tasks), int(test.X.shape[1])
-    shell.fitted_ = Fitted(
-        type(shell).__name__,
-        shell._model(),
-        np.arange(len(tasks)),
-        np.zeros(shape),
-        np.zeros(len(tasks)),
-    )
-    shell.n_features_in_ = shape[1]
+    m, d, labels = len(tasks), int(test.X.shape[1]), np.arange(len(tasks))
+    if isinstance(shell, LinearMultiTask):
+        name, model = type(shell).__name__, shell._model()
+        shell.fitted_ = Fitted(name, model, labels, np.zeros((m, d)), np.zeros(m))
+    else:  # a compared method
+        shell.tasks_ = labels
+    shell.n_features_in_ = d
     shell._targets_are_columns = test.codes is None
     shell.task = None if test.codes is None else shell.n_features_in_
     scorer = check_scoring(shell, scoring=scoring)
