@@ -8,6 +8,7 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -19,6 +20,7 @@ from priormtl import (
     MultiTaskRegressorCV,
     TaskPrior,
     engines,
+    estimators,
     load,
     report,
 )
@@ -565,3 +567,22 @@ def test_a_device_needs_pytorch(exams, tmp_path, monkeypatch):
         out = ("--target", "score", "--out", tmp_path / "a.model")
         result = run(exams / "exams.csv", *WORDS, *out, *words, "--device", "cuda")
         refuse(result, tmp_path, "device='cuda' needs PyTorch: pip install")
+
+
+def test_wide_tables_of_few_rows_are_fitted_to_rows(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        rng.normal(size=(60, 110)), columns=[f"c{j}" for j in range(110)]
+    )
+    table["t"], table["y"] = [f"t{i}" for i in np.arange(60) % 20], rng.normal(size=60)
+    table.to_csv(tmp_path / "wide.csv", index=False)
+    refused = "statistics of wide tables must not be computed"
+    monkeypatch.setattr(
+        estimators, "read_source", lambda *_, **__: pytest.fail(refused)
+    )
+    out = tmp_path / "a.model"
+    words = ("--task", "t", "--target", "y", "--out", out, *FIXED)
+    assert run(tmp_path / "wide.csv", *words).exit_code == 0
+    expected = MultiTaskRegressor(3.0, 0.0, 2.0, standardize=True, task="t")
+    expected.fit(table.drop(columns="y"), table["y"])
+    np.testing.assert_allclose(load(out).coef_, expected.coef_, atol=1e-9)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 NATURAL = "natural"
 MOST_FEATURES = 8  # that are listed
+MANY_COLUMNS = 100  # from which statistics may be far larger than rows
+FEW_BYTES = 2**26  # of files that are read twice
+MANY_NUMBERS = 4  # of statistics, for each number of the rows
 EFFECTS = ("mean", "lowest", "highest")
 ROUNDING = 1e-9  # of sums over many rows
 
@@ -154,9 +157,22 @@ def fit_numbers(
     key: str | None,
     shards: Path | None,
 ) -> Fitted:
-    """Fit a regressor to statistics of a table, read in one pass."""
-    from priormtl.estimators import read_source
+    """Fit a regressor to statistics of a table, read in one pass.
 
+    Wide tables of few rows, whose statistics would be far larger, are fitted to rows.
+    """
+    from priormtl.estimators import fit_rows, read_source, read_source_rows
+
+    wide = len(schema.feature_columns(source.columns)) > MANY_COLUMNS
+    kept = key is None and shards is None and not source.holds_text(schema.target)
+    if wide and kept and source.size <= FEW_BYTES:
+        rows = read_source_rows(source, schema)
+        labels = rows.task.unique().to_pylist()
+        if len(labels) * rows.X.shape[1] > MANY_NUMBERS * len(rows.X):
+            model = settings.build(rows.design, labels, classify=False)
+            with settings.explain_folds():
+                fit_rows(model, rows)
+            return Fitted(model, rows.read, rows.dropped)
     if settings.tuned:
         schema = replace(schema, folds=settings.folds, key=key)
     with settings.explain_folds():
