@@ -365,9 +365,18 @@ def test_shortfall_is_told():
         MTFL(max_iter=2, tol=1e-9).fit(X, y, task=task)
 
 
+def list_unfinished_checks(estimator):
+    """The check stops fits after five iterations, which amplify rounding errors.
+
+    Converged fits agree: ``test_methods.py`` has weights beside repeated rows.
+    """
+    name = "check_sample_weight_equivalence_on_dense_data"
+    return list_wrong_checks(estimator) | {name: "stops after five iterations"}
+
+
 @pytest.mark.slow
 @parametrize_with_checks(
-    [MTFL(), MTFLClassifier()], expected_failed_checks=list_wrong_checks
+    [MTFL(), MTFLClassifier()], expected_failed_checks=list_unfinished_checks
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
