@@ -206,10 +206,12 @@ def tie_rows(kind, groups):
     B = np.zeros((len(edges), k), LONG)
     for row, (a, b) in zip(B, edges, strict=True):
         row[a], row[b] = 1, -1
-    # Latent means at their best: those of tasks, then each from its own members.
-    own, latent = B[:, :m], B[:, m:]
-    best = [cholesky_solve(latent.T @ latent, -latent.T @ own[:, i]) for i in range(m)]
-    return own + latent @ np.array(best, LONG).T
+    # Latent means at their best; again, with what a first solution has left.
+    rows, latent = B[:, :m].copy(), B[:, m:]
+    for _ in range(4):
+        left = [cholesky_solve(latent.T @ latent, latent.T @ each) for each in rows.T]
+        rows -= latent @ np.array(left, LONG).T
+    return rows
 
 
 class Reference:
