@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, issparse, vstack
 
-from listed_tasks import from_lists
-from priormtl.data import condense, from_columns, from_labels
+from priormtl.data import condense, from_codes, from_columns, from_labels
 from priormtl.graphs import Laplacian
 from priormtl.losses import (
     FreeIntercepts,
@@ -33,19 +32,45 @@ from priormtl.solvers.blocks import BlockQuadratic
 PAIRS = FeaturePrior.similar([(0, 1), (2, 3)])
 
 
-def sine_tasks(m, d):
-    """G(m, d): tasks without random numbers, task i with 4 + i rows."""
-    X, y = [], []
-    b = np.arange(1, d + 1)
+def from_lists(X, y, weight=None, tasks=None):
+    """Stacked rows of one X and y for each task, in the order given."""
+    codes = np.repeat(np.arange(len(X)), [len(target) for target in y])
+    sparse = any(issparse(rows) for rows in X)
+    stacked = csr_array(vstack(X)) if sparse else np.concatenate(X)
+    weights = None if weight is None else np.concatenate(weight)
+    names = tuple(range(len(X)) if tasks is None else tasks)
+    targets = np.concatenate(y).astype(np.float64)
+    return from_codes(stacked.astype(np.float64), targets, codes, names, weights)
+
+
+def golden_tasks(m, d):
+    """G(m, d): X_i and y_i without random numbers, on which published optima are known.
+
+    Task i has 4 + i rows.
+    """
+    tables, targets = [], []
+    b = np.arange(1.0, d + 1)
+    shared = np.zeros(d)
+    shared[:3] = np.array([1.5, -1.0, 0.5])[:d]
     for i in range(m):
-        a = np.arange(1, 5 + i)[:, None]
-        rows = np.sin(1.3 * (i + 1) + 0.7 * a * b + 0.4 * b)
-        w = np.zeros(d)
-        w[:3] = [1.5, -1.0, 0.5]
-        w = (1 + 0.2 * i) * w + 0.1 * np.sin(b * (i + 1)) * (b <= 5)
-        X.append(rows)
-        y.append(rows @ w + 0.3 * np.cos(2.1 * a[:, 0] + i + 1))
-    return from_lists(X, y)
+        a = np.arange(1.0, 5.0 + i)
+        X = np.sin(1.3 * (i + 1) + 0.7 * np.outer(a, b) + 0.4 * b)
+        w = (1 + 0.2 * i) * shared + 0.1 * np.sin(b * (i + 1)) * (b <= 5)
+        tables.append(X)
+        targets.append(X @ w + 0.3 * np.cos(2.1 * a + (i + 1)))
+    return tables, targets
+
+
+def golden_rows(m, d):
+    """The same as stacked rows: X, y and the task of each row."""
+    tables, targets = golden_tasks(m, d)
+    task = np.repeat(np.arange(m), [len(y) for y in targets])
+    return np.vstack(tables), np.concatenate(targets), task
+
+
+def sine_tasks(m, d):
+    """G(m, d) as data."""
+    return from_lists(*golden_tasks(m, d))
 
 
 def with_signs(data):

@@ -1,4 +1,4 @@
-"""The paper's data in miniature: task sets, files of originals, and rows of results."""
+"""The paper's structure, and its data in miniature: task sets, files, and results."""
 
 import gzip
 import struct
@@ -12,6 +12,15 @@ from priormtl.datasets import TaskSet
 from priormtl.datasets.loaders import SCHOOL_COLUMNS
 from priormtl.datasets.task_set import name_pixels, pair_classes
 from priormtl.experiments.rendering.measurements import Measurements, Results, Setting
+
+# Structure of the paper's objective, for searches that only choose strengths.
+PAPER = {
+    "task_prior": "chain",
+    "ties": "uniform",
+    "fit_intercept": True,
+    "intercept_strength": 1.0,
+    "standardize": False,
+}
 
 # Small task sets of every kind, under the names of the real ones.
 

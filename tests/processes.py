@@ -1,4 +1,4 @@
-"""Processes that heed signals, and units of work whose computations can be counted."""
+"""Processes: their signals, their memory, how commands refuse, and units of work."""
 
 import os
 import signal
@@ -7,6 +7,8 @@ import sys
 import time
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
 
 import pyarrow as pa
 
@@ -66,3 +68,45 @@ class Square:
 
     def square(self) -> pa.Table:
         return pa.table({"number": [self.number], "square": [self.number**2]})
+
+
+def assert_refused(result, *words):
+    """Whether a command failed for a reason that it told, with these words in it."""
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+
+
+# Memory of a process of its own, on Linux.
+
+
+def beside_tests():
+    """Environment of a process that can import this file."""
+    known = os.environ.get("PYTHONPATH", "")
+    return os.environ | {"PYTHONPATH": f"{Path(__file__).parent}{os.pathsep}{known}"}
+
+
+def own_memory():
+    """Megabytes of this process that are no file's."""
+    with open("/proc/self/status") as status:
+        found = next(line for line in status if line.startswith("RssAnon"))
+    return int(found.split()[1]) // 1024
+
+
+def watch_memory(work):
+    """Result of a function, and by how many megabytes the process grew meanwhile."""
+    before, peaks, done = own_memory(), [], Event()
+
+    def watch():
+        while not done.wait(0.002):
+            peaks.append(own_memory())
+
+    watcher = Thread(target=watch)
+    watcher.start()
+    try:
+        return work(), max([*peaks, own_memory()]) - before
+    finally:
+        done.set()
+        watcher.join()

@@ -14,7 +14,7 @@ import pytest
 from scipy.sparse import csr_array, vstack
 from sklearn.linear_model import MultiTaskLasso
 
-from listed_tasks import from_lists
+from instances import from_lists
 from priormtl.data import condense, from_columns
 from priormtl.losses import (
     FreeIntercepts,

@@ -11,12 +11,12 @@ import pytest
 
 from instances import (
     build_problem,
+    from_lists,
     plain_rows,
     sine_problem,
     sine_tasks,
     write_out,
 )
-from listed_tasks import from_lists
 from priormtl.data import pooled_scale, summarize_tasks, to_tasks
 from priormtl.datasets import load_school, load_yale
 from priormtl.losses import FreeIntercepts, Squared

@@ -6,7 +6,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import priormtl
-from planted_relations import plant
+from drawn_tasks import plant_relations
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -48,14 +48,14 @@ def features(audit):
 @pytest.mark.parametrize("size", [{}, {"m": 1, "n": 60}, {"n": 10, "common": 2.0}])
 def test_a_wrong_relation_comes_out_on_top(theta, size):
     for seed, flip in enumerate(["similar", "opposite"]):
-        planted = plant(seed, flip=flip, **size)
+        planted = plant_relations(seed, flip=flip, **size)
         found = relations(planted, lam=2.0, theta=theta, epsilon=10.0)
         assert found[0].relation == planted.wrong
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_so_it_does_for_classes(seed):
-    planted = plant(seed, n=80, classification=True)
+    planted = plant_relations(seed, n=80, classification=True)
     found = relations(planted, kind=MultiTaskClassifier, lam=2.0, theta=5.0)
     assert found[0].relation == planted.wrong
 
@@ -86,7 +86,7 @@ def test_poorly_determined_relations_are_not_blamed():
 
 
 def test_sensitivity_is_the_derivative_by_the_log_of_the_weight():
-    planted = plant(1)
+    planted = plant_relations(1)
 
     def objective(factor):
         weights = np.ones(2)
@@ -108,7 +108,7 @@ def test_sensitivity_is_the_derivative_by_the_log_of_the_weight():
 
 
 def test_ties_have_the_same_derivative():
-    planted = plant(2, m=3)
+    planted = plant_relations(2, m=3)
 
     def fit(factor):
         ties = TaskPrior.from_graph([(0, 1, factor), (1, 2, 0.5)])
@@ -126,7 +126,7 @@ def test_ties_have_the_same_derivative():
 
 
 def test_shares_are_parts_of_the_penalty_and_violations_shrink():
-    planted = plant(3)
+    planted = plant_relations(3)
     model = fitted(planted, lam=1.0, theta=20.0)
     rows = features(audit_prior(model))
     D = np.zeros((len(rows), 12))
@@ -140,7 +140,7 @@ def test_shares_are_parts_of_the_penalty_and_violations_shrink():
 
 
 def test_units_of_features_change_nothing_that_is_judged():
-    planted = plant(4)
+    planted = plant_relations(4)
     scale = 10.0 ** np.arange(-6, 6)
     model = fitted(planted, lam=2.0, standardize=True)
     rescaled = fitted(planted._replace(X=planted.X * scale), lam=2.0, standardize=True)
@@ -153,7 +153,7 @@ def test_units_of_features_change_nothing_that_is_judged():
 
 
 def test_rows_and_statistics_say_the_same():
-    planted = plant(5)
+    planted = plant_relations(5)
     model = fitted(planted)
     rows = audit_prior(model, planted.X, planted.y, task=planted.task, n_repeats=1)
     assert rows.relations == audit_prior(model).relations
@@ -188,7 +188,7 @@ def test_a_good_prior_helps_and_a_bad_one_does_harm():
 
 
 def test_tuned_models_compare_each_at_its_own_lam_too():
-    planted = plant(6)
+    planted = plant_relations(6)
     model = fitted(
         planted, kind=MultiTaskRegressorCV, lams=4, thetas=[1.0], epsilons=[1.0]
     )
@@ -201,7 +201,7 @@ def test_tuned_models_compare_each_at_its_own_lam_too():
 
 
 def test_seeds_decide_and_splitters_are_heeded():
-    planted = plant(7)
+    planted = plant_relations(7)
     model, rows = fitted(planted), (planted.X, planted.y)
 
     def errors(**options):
@@ -215,7 +215,7 @@ def test_seeds_decide_and_splitters_are_heeded():
 
 
 def test_what_is_not_known_is_said():
-    planted = plant(8)
+    planted = plant_relations(8)
     audit = audit_prior(fitted(planted))
     assert audit.helped is None
     assert "pass the X, y and task" in audit.reason
@@ -247,7 +247,7 @@ def test_too_few_rows_to_hold_out_are_said():
 
 @pytest.mark.parametrize("rows", [False, True])
 def test_ties_alone_are_audited(rows):
-    planted = plant(3)
+    planted = plant_relations(3)
     data = (planted.X, planted.y)
     model = MultiTaskRegressor(2.0, task_prior="mean").fit(*data, task=planted.task)
     audit = audit_prior(model, *data, task=planted.task) if rows else audit_prior(model)
@@ -280,7 +280,7 @@ def test_models_without_prior_are_told_the_way_out():
 
 
 def test_models_without_statistics_need_rows(tmp_path):
-    planted = plant(9)
+    planted = plant_relations(9)
     save(fitted(planted), tmp_path / "model")
     loaded = load(tmp_path / "model")
     with pytest.raises(ValueError, match="X, y and task must be given"):
@@ -290,13 +290,13 @@ def test_models_without_statistics_need_rows(tmp_path):
 
 
 def test_rows_of_other_tasks_are_refused():
-    planted = plant(10)
+    planted = plant_relations(10)
     with pytest.raises(ValueError, match="tasks differ in"):
         audit_prior(fitted(planted), planted.X, planted.y, task=planted.task + 1)
 
 
 def test_constant_columns_and_doubled_relations():
-    planted = plant(11)
+    planted = plant_relations(11)
     X = planted.X.copy()
     X[:, [0, 1]] = 3.0
     twice = FeaturePrior.similar([(0, 1), (2, 3), (2, 3), (0, 2)])
@@ -310,7 +310,7 @@ def test_constant_columns_and_doubled_relations():
 
 
 def test_fewer_rows_than_features():
-    planted = plant(12, m=2, d=40, n=10)
+    planted = plant_relations(12, m=2, d=40, n=10)
     model = fitted(planted)
     audit = audit_prior(model, planted.X, planted.y, task=planted.task, n_repeats=1)
     assert all(0 <= r.p_value <= 1 or np.isnan(r.p_value) for r in audit.relations)
@@ -339,7 +339,7 @@ def test_a_perfect_fit_is_no_trouble():
 
 def test_frames_keep_their_library_and_names():
     polars = pytest.importorskip("polars")
-    planted = plant(13, d=6)
+    planted = plant_relations(13, d=6)
     frame = polars.DataFrame(planted.X, schema=[*"abcde", "<é|f>"])
     prior = FeaturePrior.similar([("a", "<é|f>")])
     model = MultiTaskRegressor(feature_prior=prior).fit(
@@ -352,7 +352,7 @@ def test_frames_keep_their_library_and_names():
 
 
 def test_json_is_plain_and_whole():
-    planted = plant(14)
+    planted = plant_relations(14)
     audit = audit_prior(
         fitted(planted), planted.X, planted.y, task=planted.task, n_repeats=1
     )
@@ -364,7 +364,7 @@ def test_json_is_plain_and_whole():
 
 
 def test_both_fits_are_certified():
-    planted = plant(15)
+    planted = plant_relations(15)
     model = fitted(planted)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -414,13 +414,13 @@ def test_free_intercepts_use_up_degrees_of_freedom(monkeypatch, intercept, used)
         return estimate_coefficients(*arguments)
 
     monkeypatch.setattr(auditing.wald, "estimate_coefficients", estimate)
-    planted = plant(0)
+    planted = plant_relations(0)
     audit_prior(fitted(planted, fit_intercept=intercept))
     assert degrees == [100 - used]  # for ties
 
 
 def test_very_many_features_are_judged_where_they_are_in_use(monkeypatch):
-    planted = plant(0)
+    planted = plant_relations(0)
     model = MultiTaskRegressor(20.0, feature_prior=planted.prior)
     model.fit(planted.X, planted.y, task=planted.task)
     monkeypatch.setattr(auditing, "MOST_FEATURES", 11)  # of 12, some out of use
@@ -435,7 +435,7 @@ def test_very_many_features_are_judged_where_they_are_in_use(monkeypatch):
 
 
 def test_every_column_is_filled_for_ties_too():
-    planted = plant(1, m=3)
+    planted = plant_relations(1, m=3)
     model = MultiTaskRegressor(2.0, feature_prior=planted.prior, task_prior="mean")
     model.fit(planted.X, planted.y, task=planted.task)
     ties = [r for r in audit_prior(model).relations if r.kind == "task"]
@@ -447,7 +447,7 @@ def test_every_column_is_filled_for_ties_too():
 
 def test_units_of_features_play_no_part_without_standardising_either():
     # Tests of relations are scale free: D P does not change if P and D change units.
-    planted = plant(4, d=6)
+    planted = plant_relations(4, d=6)
     D = np.zeros((2, 6))
     D[0, :2], D[1, 2:4] = (1.0, -1.0), (1.0, 2.0)
 

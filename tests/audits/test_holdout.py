@@ -3,8 +3,8 @@ import pytest
 from scipy import stats
 from sklearn.metrics import log_loss
 
-from paper_structure import PAPER
-from planted_relations import plant
+from drawn_tasks import plant_relations
+from paper_data import PAPER
 from priormtl import (
     MultiTaskClassifier,
     MultiTaskClassifierCV,
@@ -92,7 +92,7 @@ def hold(planted, model, cv=3, n_repeats=1, lams=(2.0,)):
 
 
 def test_errors_are_those_of_fits_on_the_training_rows():
-    planted = plant(0)
+    planted = plant_relations(0)
     model = MultiTaskRegressor(2.0, 3.0, feature_prior=planted.prior, standardize=True)
     splits, found = hold(planted, model)
     benefit = found.at(2.0)
@@ -109,7 +109,7 @@ def test_errors_are_those_of_fits_on_the_training_rows():
 
 
 def test_classes_are_judged_by_log_loss():
-    planted = plant(1, n=60, classification=True)
+    planted = plant_relations(1, n=60, classification=True)
     model = MultiTaskClassifier(2.0, 3.0, feature_prior=planted.prior)
     splits, found = hold(planted, model)
     train, test = splits[0]
@@ -121,7 +121,7 @@ def test_classes_are_judged_by_log_loss():
 
 
 def test_tasks_add_up_to_all():
-    planted = plant(2)
+    planted = plant_relations(2)
     model = MultiTaskRegressor(2.0, 3.0, feature_prior=planted.prior)
     _, found = hold(planted, model, lams=(2.0, 0.5))
     total = found.with_prior.sum(axis=2) / found.weight.sum(axis=1)[:, np.newaxis]
@@ -149,7 +149,7 @@ def test_own_lams_are_chosen_on_other_folds_of_the_round():
 
 
 def test_rounds_hold_out_every_row_once():
-    planted = plant(3)
+    planted = plant_relations(3)
     model = MultiTaskRegressor(2.0, 3.0, feature_prior=planted.prior)
     splits, found = hold(planted, model, n_repeats=2)
     assert found.rounds.tolist() == [0, 0, 0, 1, 1, 1]
@@ -171,7 +171,7 @@ def fitted(planted, thetas, kind=MultiTaskRegressorCV, **settings):
 
 
 def test_scores_of_the_search_are_compared():
-    planted = plant(0)
+    planted = plant_relations(0)
     model = fitted(planted, [1.0, 0.0])
     model.best_index_ = 0
     found = benefit_of_search(model)
@@ -185,11 +185,11 @@ def test_scores_of_the_search_are_compared():
 
 
 def test_a_search_without_zero_tells_nothing():
-    assert benefit_of_search(fitted(plant(1), [1.0])) is None
+    assert benefit_of_search(fitted(plant_relations(1), [1.0])) is None
 
 
 def test_audits_use_it_where_there_are_no_rows():
-    planted = plant(0)
+    planted = plant_relations(0)
     parts = [
         summarize(planted.X[k::3], planted.y[k::3], planted.task[k::3])
         for k in range(3)
@@ -213,7 +213,7 @@ def test_audits_use_it_where_there_are_no_rows():
     ],
 )
 def test_scores_become_errors(scoring, metric):
-    planted = plant(2, n=40, classification=True)
+    planted = plant_relations(2, n=40, classification=True)
     model = fitted(planted, [0.0, 1.0], MultiTaskClassifierCV, scoring=scoring)
     model.best_index_ = 1
     found = benefit_of_search(model)

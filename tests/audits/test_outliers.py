@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from paper_structure import PAPER
+from paper_data import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,

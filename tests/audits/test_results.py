@@ -4,14 +4,14 @@ from functools import cache
 
 import pytest
 
-from planted_relations import plant
+from drawn_tasks import plant_relations
 from priormtl import MultiTaskRegressor, audit_prior
 from priormtl.tables import in_latex
 
 
 @cache
 def audit(names=None):
-    planted = plant(0)
+    planted = plant_relations(0)
     X = planted.X
     if names is not None:
         import pandas as pd  # noqa: PLC0415
@@ -55,7 +55,7 @@ def test_names_stay_text():
 
 
 def test_a_reason_stands_where_nothing_was_held_out():
-    planted = plant(1)
+    planted = plant_relations(1)
     model = MultiTaskRegressor(feature_prior=planted.prior)
     found = audit_prior(model.fit(planted.X, planted.y, task=planted.task))
     assert found.to_text().startswith("Not judged: No rows were given")

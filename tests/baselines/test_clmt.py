@@ -4,15 +4,13 @@ import pytest
 from scipy.optimize import minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from golden import golden_rows
+from drawn_tasks import logistic_loss, low_rank_tasks, optimum, squared_loss
+from instances import golden_rows
 from priormtl import MultiTaskRegressor
 from priormtl.baselines import CLMT, CLMTClassifier
 from priormtl.baselines.clmt import EigenvaluePenalty, check_output_kernel
 from priormtl.data import from_labels
-from related_rows import logistic_loss, optimum, random_rows, squared_loss
-from wrong_checks import list_wrong_checks
 
 EXACT = {"fit_intercept": False, "tol": 1e-12}
 PENALTIES = ["frobenius", "trace", "schatten"]
@@ -60,7 +58,7 @@ def test_golden_value_of_logistic_loss(rows):
 @pytest.mark.parametrize(("m", "d"), [(4, 6), (6, 3)])
 @pytest.mark.parametrize("penalty", ["frobenius", "trace"])
 def test_a_convex_solver_agrees(m, d, penalty):
-    data = random_rows(m, d, seed=m)
+    data = low_rank_tasks(m, d, seed=m)
     model = fitted(CLMT(0.5, 0.3, penalty=penalty, **EXACT), data)
     expected = joint_reference(data, 0.5, 0.3, penalty)
     assert model.objective_ == pytest.approx(expected, rel=1e-5)
@@ -69,7 +67,7 @@ def test_a_convex_solver_agrees(m, d, penalty):
 @pytest.mark.parametrize(("m", "d"), [(4, 6), (6, 3)])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_a_convex_solver_agrees_on_the_nuclear_norm(m, d, loss):
-    data, W = random_rows(m, d, seed=m), cp.Variable((d, m))
+    data, W = low_rank_tasks(m, d, seed=m), cp.Variable((d, m))
     misfit = squared_loss if loss == "squared" else logistic_loss
     expected = optimum(misfit(W, data) + 2.0 * np.sqrt(0.5 * 0.3) * cp.normNuc(W))
     kind = CLMT if loss == "squared" else CLMTClassifier
@@ -79,7 +77,7 @@ def test_a_convex_solver_agrees_on_the_nuclear_norm(m, d, loss):
 
 @pytest.mark.parametrize(("m", "d"), [(4, 6), (6, 3)])
 def test_a_convex_solver_agrees_on_logistic_loss(m, d):
-    data, W = random_rows(m, d, seed=m), cp.Variable((d, m))
+    data, W = low_rank_tasks(m, d, seed=m), cp.Variable((d, m))
     A = cp.Variable((m, m), PSD=True)
     coupling = 0.5 * cp.matrix_frac(W.T, A) + 0.3 * cp.sum_squares(A)
     expected = optimum(logistic_loss(W, data) + coupling)
@@ -238,7 +236,7 @@ def test_a_fixed_kernel_needs_no_alternation(rows):
 
 
 def test_no_strength_is_least_squares():
-    X, y, task = random_rows(2, 3, seed=1, n=9)
+    X, y, task = low_rank_tasks(2, 3, seed=1, n=9)
     model = CLMT(lam=0.0, **EXACT).fit(X, y, task=task)
     expected = np.linalg.lstsq(X[task == 0], y[task == 0], rcond=None)[0]
     np.testing.assert_allclose(model.coef_[0], expected, atol=1e-10)
@@ -308,12 +306,3 @@ def test_separable_classes(rows):
     for penalty in ("frobenius", "trace"):
         model = fitted(CLMTClassifier(1e-3, penalty=penalty), (X, y, task))
         assert model.score(X, y >= 0, task=task) == 1.0
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [CLMT(penalty="trace"), CLMTClassifier()],
-    expected_failed_checks=list_wrong_checks,
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)

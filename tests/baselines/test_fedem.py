@@ -6,14 +6,12 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from golden import golden_rows
-from mixed_tasks import labelled, planted
+from drawn_tasks import mixed_classes, mixed_tasks
+from instances import golden_rows
 from priormtl.baselines import fedem
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.data import from_columns, from_labels
-from wrong_checks import list_wrong_checks
 
 
 def test_one_component_is_least_squares_on_the_golden_tasks():
@@ -29,7 +27,7 @@ def test_one_component_is_least_squares_on_the_golden_tasks():
 
 @pytest.mark.parametrize("intercept", [True, False])
 def test_one_component_is_pooled_ridge(intercept):
-    X, y, task, *_ = planted()
+    X, y, task, *_ = mixed_tasks()
     model = FedEM(1, 2.0, fit_intercept=intercept, tol=1e-15).fit(X, y, task=task)
     ridge = Ridge(2.0 * model.noise_variance_, fit_intercept=intercept).fit(X, y)
     np.testing.assert_allclose(model.coef_[3], ridge.coef_, rtol=1e-9)
@@ -39,14 +37,14 @@ def test_one_component_is_pooled_ridge(intercept):
 
 
 def test_one_component_is_pooled_least_squares_to_rounding():
-    X, y, task, *_ = planted()
+    X, y, task, *_ = mixed_tasks()
     model = FedEM(1, 0.0).fit(X, y, task=task)
     pooled = LinearRegression().fit(X, y)
     np.testing.assert_allclose(model.components_[0], pooled.coef_, rtol=1e-12)
 
 
 def test_one_component_is_pooled_logistic_regression():
-    X, y, task = labelled()
+    X, y, task = mixed_classes()
     model = FedEMClassifier(1, 0.5, tol=1e-14).fit(X, y, task=task)
     pooled = LogisticRegression(C=2.0, tol=1e-10, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(model.components_, pooled.coef_, atol=1e-6)
@@ -56,7 +54,7 @@ def test_one_component_is_pooled_logistic_regression():
 
 
 def test_planted_components_are_recovered():
-    X, y, task, theta, share = planted(m=20, n=100)
+    X, y, task, theta, share = mixed_tasks(m=20, n=100)
     model = FedEM(2, 1e-3).fit(X, y, task=task)
     order = np.argsort(np.abs(model.components_ - theta[0]).sum(axis=1))
     assert np.abs(model.components_[order] - theta).max() < 0.06
@@ -65,7 +63,7 @@ def test_planted_components_are_recovered():
 
 
 def test_components_within_one_task_are_recovered():
-    X, y, _, theta, _ = planted(m=1, n=400)
+    X, y, _, theta, _ = mixed_tasks(m=1, n=400)
     model = FedEM(2, 1e-3, n_init=5).fit(X, y)
     order = np.argsort(np.abs(model.components_ - theta[0]).sum(axis=1))
     assert np.abs(model.components_[order] - theta).max() < 0.15
@@ -85,7 +83,7 @@ def test_separate_clusters_of_tasks_are_recovered():
 
 
 def test_objective_is_what_it_says():
-    X, y, task = labelled()
+    X, y, task = mixed_classes()
     model = FedEMClassifier(2, 0.3).fit(X, y, task=task)
     scores = X @ model.components_.T + model.component_intercepts_
     density = np.sum(model.mixture_[task] * expit(y[:, np.newaxis] * scores), axis=1)
@@ -97,7 +95,7 @@ def test_objective_is_what_it_says():
 
 
 def test_objective_of_regression_is_what_it_says():
-    X, y, task, *_ = planted()
+    X, y, task, *_ = mixed_tasks()
     model = FedEM(2, 0.3).fit(X, y, task=task)
     scores = X @ model.components_.T + model.component_intercepts_
     noise = model.noise_variance_
@@ -107,7 +105,7 @@ def test_objective_of_regression_is_what_it_says():
 
 
 def test_regression_mixes_coefficients():
-    X, y, task, *_ = planted()
+    X, y, task, *_ = mixed_tasks()
     model = FedEM(3, 0.1).fit(X, y, task=task)
     np.testing.assert_allclose(model.coef_, model.mixture_ @ model.components_)
     expected = np.sum(X * model.coef_[task], axis=1) + model.intercept_[task]
@@ -115,7 +113,7 @@ def test_regression_mixes_coefficients():
 
 
 def test_classification_mixes_probabilities():
-    X, y, task = labelled()
+    X, y, task = mixed_classes()
     model = FedEMClassifier(3, 0.1).fit(X, y, task=task)
     scores = X @ model.components_.T + model.component_intercepts_
     expected = np.sum(model.mixture_[task] * expit(scores), axis=1)
@@ -128,7 +126,7 @@ def test_classification_mixes_probabilities():
 
 
 def test_shares_sum_to_one():
-    X, y, task, *_ = planted()
+    X, y, task, *_ = mixed_tasks()
     model = FedEM(3).fit(X, y, task=task)
     np.testing.assert_allclose(model.mixture_.sum(axis=1), 1.0)
     assert np.all(model.mixture_ >= 0)
@@ -140,7 +138,7 @@ def test_shares_sum_to_one():
 @pytest.mark.parametrize("kind", [FedEM, FedEMClassifier])
 @pytest.mark.parametrize("task_weight", ["sum", "mean"])
 def test_weights_count_like_repeated_rows(kind, task_weight):
-    X, y, task = labelled(m=4, n=20)
+    X, y, task = mixed_classes(m=4, n=20)
     times = np.random.default_rng(0).integers(0, 4, len(y))
     model = kind(2, 0.5, task_weight=task_weight)
     model.fit(X, y, task=task, sample_weight=times)
@@ -169,7 +167,7 @@ def test_columns_and_stacked_rows_agree(kind):
 def test_sparse_features_give_the_same(kind, written_out, direct, monkeypatch):
     monkeypatch.setattr(fedem, "LARGEST_DENSE", written_out)
     monkeypatch.setattr(fedem, "DIRECT_SIZE", direct)
-    X, y, task = labelled(m=4, n=30)
+    X, y, task = mixed_classes(m=4, n=30)
     dense = kind(1, 0.2, tol=1e-12).fit(X, y, task=task)
     sparse = kind(1, 0.2, tol=1e-12).fit(csr_array(X), y, task=task)
     np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-6)
@@ -177,7 +175,7 @@ def test_sparse_features_give_the_same(kind, written_out, direct, monkeypatch):
 
 
 def test_standardized_components_are_in_units_of_x():
-    X, y, task, *_ = planted()
+    X, y, task, *_ = mixed_tasks()
     scale = X.std(axis=0)
     model = FedEM(2, 0.1, standardize=True).fit(X, y, task=task)
     other = FedEM(2, 0.1).fit(X / scale, y, task=task)
@@ -186,7 +184,7 @@ def test_standardized_components_are_in_units_of_x():
 
 
 def test_fits_do_not_depend_on_other_strengths():
-    X, y, task, *_ = planted()
+    X, y, task, *_ = mixed_tasks()
     model = FedEM(2)
     bound = model._bind(from_labels(X, y, task))
     alone = [o.objective for r in (1.0, 0.1) for o in model._follow(bound, [r])]
@@ -216,7 +214,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_degenerate_data_give_finite_models(case, kind, ridge):
-    X, y, task = DEGENERATE[case](*labelled(m=4, n=12))
+    X, y, task = DEGENERATE[case](*mixed_classes(m=4, n=12))
     # A task of one class has to do without intercepts, as for all classifiers.
     intercept = case != "one sample per task"
     model = kind(3, ridge, fit_intercept=intercept, max_iter=60).fit(X, y, task=task)
@@ -226,7 +224,7 @@ def test_degenerate_data_give_finite_models(case, kind, ridge):
 
 
 def test_constant_targets_are_predicted():
-    X, _, task, *_ = planted(m=3, n=10)
+    X, _, task, *_ = mixed_tasks(m=3, n=10)
     for value in (0.0, 7.0):
         model = FedEM(2).fit(X, np.full(30, value), task=task)
         np.testing.assert_allclose(model.predict(X, task=task), value, atol=1e-2)
@@ -234,7 +232,7 @@ def test_constant_targets_are_predicted():
 
 
 def test_scale_of_targets_does_not_matter_without_ridge():
-    X, y, task, *_ = planted(m=4)
+    X, y, task, *_ = mixed_tasks(m=4)
     model = FedEM(2, 0.0).fit(X, y, task=task)
     for scale in (1e-40, 1e40):
         other = FedEM(2, 0.0).fit(X, scale * y, task=task)
@@ -242,7 +240,7 @@ def test_scale_of_targets_does_not_matter_without_ridge():
 
 
 def test_unreached_tolerance_warns():
-    X, y, task, *_ = planted()
+    X, y, task, *_ = mixed_tasks()
     with pytest.warns(ConvergenceWarning, match="last of 3 EM steps"):
         FedEM(3, max_iter=3, tol=1e-12).fit(X, y, task=task)
 
@@ -261,7 +259,7 @@ def test_unreached_tolerance_warns():
     ],
 )
 def test_wrong_settings_are_named(settings, message):
-    X, y, task, *_ = planted(m=2, n=5)
+    X, y, task, *_ = mixed_tasks(m=2, n=5)
     with pytest.raises(ValueError, match=message):
         FedEM(**settings).fit(X, y, task=task)
 
@@ -272,7 +270,7 @@ def test_wrong_settings_are_named(settings, message):
 @pytest.mark.parametrize("n", [1, 2, 5, 6, 11, 12, 20])
 @pytest.mark.parametrize("kind", [FedEM, FedEMClassifier])
 def test_suggestions_keep_to_the_budget(kind, n):
-    X, y, task = labelled(m=3, n=10)
+    X, y, task = mixed_classes(m=3, n=10)
     model = kind()
     bound = model._bind(from_labels(X, y, task))
     found = model._suggest(bound, n)
@@ -285,7 +283,7 @@ def test_suggestions_keep_to_the_budget(kind, n):
 
 
 def test_suggested_ridges_follow_the_units_of_targets():
-    X, y, task, *_ = planted(m=3, n=10)
+    X, y, task, *_ = mixed_tasks(m=3, n=10)
     first, other = (
         FedEM()._suggest(FedEM()._bind(from_labels(X, scale * y, task)), 1)[0]
         for scale in (1.0, 10.0)
@@ -294,16 +292,7 @@ def test_suggested_ridges_follow_the_units_of_targets():
 
 
 def test_shared_columns_can_be_bound():
-    X, y, _ = labelled(m=2, n=20)
+    X, y, _ = mixed_classes(m=2, n=20)
     Y = np.column_stack([y, -y])
     outcome = next(iter(FedEM()._follow(FedEM()._bind(from_columns(X, Y)), [0.1])))
     assert outcome.model.coef.shape == (2, 5)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [FedEM(standardize=True), FedEMClassifier()],
-    expected_failed_checks=list_wrong_checks,
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from golden import golden_rows
-from mixed_tasks import family_of, labelled, planted, random_mixture
+from drawn_tasks import family_of, mixed_classes, mixed_tasks, random_mixture
+from instances import golden_rows
 from priormtl.baselines import fedem
 from priormtl.baselines.base import LinearModel
 from priormtl.baselines.fedem import Descent, FedEM, FedEMClassifier, MixtureModel
@@ -14,12 +14,12 @@ BOTH_LOSSES = pytest.mark.parametrize("loss", ["squared", "logistic"])
 
 
 def rows_of(loss, **kwargs):
-    return labelled(**kwargs) if loss == "logistic" else planted(**kwargs)[:3]
+    return mixed_classes(**kwargs) if loss == "logistic" else mixed_tasks(**kwargs)[:3]
 
 
 def test_noise_has_a_floor_relative_to_the_targets():
     """Components that fit exactly leave a millionth of the targets' variance."""
-    X, y, task, *_ = planted(m=2, n=10, noise=0.0)
+    X, y, task, *_ = mixed_tasks(m=2, n=10, noise=0.0)
     model = FedEM(2, 0.0).fit(X, y, task=task)
     assert model.noise_variance_ == pytest.approx(1e-6 * y.var(), rel=1e-9)
 
@@ -78,7 +78,7 @@ def test_order_of_components_does_not_matter(loss):
 
 
 def test_identical_components_never_separate():
-    family = family_of(*planted()[:3])
+    family = family_of(*mixed_tasks()[:3])
     coef = random_mixture(family, 2).components[[0, 0]]
     end, _ = run_steps(family, family.at(coef, np.full((10, 2), 0.5), 0.7), 20)
     np.testing.assert_array_equal(end.components[0], end.components[1])
@@ -87,7 +87,7 @@ def test_identical_components_never_separate():
 @BOTH_LOSSES
 @pytest.mark.parametrize("m", [1, 2, 7])
 def test_first_components_differ(loss, m):
-    X, y, task, *_ = planted(m=m)
+    X, y, task, *_ = mixed_tasks(m=m)
     y = np.sign(y) if loss == "logistic" else y
     family = family_of(X, y, task, loss=loss, ridge=0.1, intercept=True)
     q, even = np.full((4, len(y)), 0.25), np.full((m, 4), 0.25)
@@ -149,7 +149,7 @@ def test_a_full_round_is_one_pooled_gradient_step(loss):
 
 @pytest.mark.parametrize("batch", [3, 7, 10**6])
 def test_one_federated_component_is_federated_averaging(batch):
-    X, y, task, *_ = planted(m=3, n=7)
+    X, y, task, *_ = mixed_tasks(m=3, n=7)
     family = family_of(X, y, task, plain=True)
     run = e_step(family, random_mixture(family, 1))
     found = Descent(0.05, 4, batch).round(family, run, np.random.default_rng(0))
@@ -172,13 +172,13 @@ def test_rates_fall_after_half_and_three_quarters(monkeypatch):
         "round",
         lambda self, *rest: rates.append(self.rate) or plain(self, *rest),
     )
-    X, y, task, *_ = planted(m=2, n=5)
+    X, y, task, *_ = mixed_tasks(m=2, n=5)
     FedEM(mode="federated", learning_rate=0.1, max_iter=8).fit(X, y, task=task)
     np.testing.assert_allclose(rates, [0.1] * 4 + [0.01] * 2 + [0.001] * 2)
 
 
 def test_federated_rounds_come_close_to_em():
-    X, y, task, *_ = planted(m=20, n=100)
+    X, y, task, *_ = mixed_tasks(m=20, n=100)
     exact = FedEM(2, 1e-3, tol=1e-10).fit(X, y, task=task)
     settings = {"mode": "federated", "learning_rate": 0.3, "max_iter": 100}
     run = FedEM(2, 1e-3, **settings).fit(X, y, task=task)
@@ -187,7 +187,7 @@ def test_federated_rounds_come_close_to_em():
 
 
 def test_batches_are_drawn_from_the_seed():
-    X, y, task = labelled(m=3, n=40)
+    X, y, task = mixed_classes(m=3, n=40)
     settings = {"mode": "federated", "batch_size": 8, "max_iter": 20}
     first = FedEMClassifier(2, **settings).fit(X, y, task=task)
     again = FedEMClassifier(2, **settings).fit(X, y, task=task)
@@ -197,7 +197,7 @@ def test_batches_are_drawn_from_the_seed():
 
 
 def test_descent_that_diverges_says_so():
-    X, y, task, *_ = planted()
+    X, y, task, *_ = mixed_tasks()
     model = FedEM(2, mode="federated", learning_rate=1e6)
     with pytest.raises(ValueError, match=r"learning_rate=1e\+06 is too large"):
         model.fit(X, y, task=task)

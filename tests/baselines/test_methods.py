@@ -10,20 +10,11 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from priormtl import baselines, save
 from priormtl.baselines import (
     BASELINES,
     CLASSIFIERS,
-    DMTL,
-    MTRL,
-    RMTL,
-    DMTLClassifier,
-    MTRLClassifier,
-    PooledRidgeClassifier,
-    RMTLClassifier,
-    SingleTaskRidge,
     TunedClassifier,
     TunedRegressor,
 )
@@ -31,7 +22,6 @@ from priormtl.baselines.base import LinearModel, find_distinct, to_user_units
 from priormtl.baselines.tuned import find_baseline
 from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
-from wrong_checks import list_wrong_checks
 
 REGRESSORS = pytest.mark.parametrize("name", BASELINES)
 BOTH = pytest.mark.parametrize(
@@ -72,35 +62,6 @@ def test_every_method_has_a_regressor_and_a_classifier_under_its_own_name():
 def test_unknown_names_are_answered_with_near_ones():
     with pytest.raises(ValueError, match="Did you mean 'clmt'"):
         find_baseline("clmtt")
-
-
-@parametrize_with_checks(
-    [
-        DMTL(tol=1e-4),
-        DMTLClassifier(tol=1e-3),
-        TunedRegressor("ridge-single", n_settings=3, cv=3, n_jobs=2),
-    ],
-    expected_failed_checks=list_wrong_checks,
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow  # they share what reads tables with those above
-@parametrize_with_checks(
-    [
-        RMTL(tol=1e-4),
-        RMTLClassifier(loss="squared"),
-        MTRL(),
-        MTRLClassifier(tol=1e-3),
-        SingleTaskRidge(standardize=True),
-        PooledRidgeClassifier(task_weight="mean"),
-        TunedClassifier(DMTLClassifier(tol=1e-2), [{"lam": 1.0}, {"lam": 0.5}], cv=2),
-    ],
-    expected_failed_checks=list_wrong_checks,
-)
-def test_scikit_learn_checks_of_other_methods(estimator, check):
-    check(estimator)
 
 
 # Tables in, scores out.

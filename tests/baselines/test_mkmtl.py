@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from golden import golden_rows, golden_tasks
+from instances import golden_rows, golden_tasks
 from priormtl.baselines import mkmtl
 from priormtl.baselines.mkmtl import (
     MKMTL,
@@ -18,25 +17,12 @@ from priormtl.baselines.mkmtl import (
 from priormtl.baselines.mtrl import MTRL
 from priormtl.data import from_columns, from_labels
 from priormtl.exceptions import ApproximationWarning
-from wrong_checks import list_wrong_checks
 
 cp = pytest.importorskip("cvxpy")
 
 VARIANTS = ("shared", "low-rank")
 PUBLISHED = (Linear(), Polynomial(2), *(Gaussian(s * 5**0.5) for s in (0.5, 1, 2)))
 RAW = {"kernels": PUBLISHED, "normalize": False, "fit_intercept": False, "tol": 1e-9}
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        MKMTL(variant="shared", standardize=True, tol=1e-9),
-        MKMTLClassifier(tol=1e-9),
-    ],
-    expected_failed_checks=list_wrong_checks,
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture

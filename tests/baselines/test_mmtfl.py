@@ -3,31 +3,17 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from golden import golden_rows
+from instances import golden_rows
 from priormtl import MultiTaskRegressor
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
-from wrong_checks import list_wrong_checks
 
 PAIRS = [(2, 2), (1, 1), (1, 2), (2, 1)]
 NOT_CONVEX = PAIRS[1:]
 EVERY_PAIR = pytest.mark.parametrize(("p", "k"), PAIRS)
 BOTH_LOSSES = pytest.mark.parametrize("loss", ["squared", "logistic"])
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        MMTFL(p=1, k=2, standardize=True),
-        MMTFLClassifier(),
-    ],
-    expected_failed_checks=list_wrong_checks,
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture

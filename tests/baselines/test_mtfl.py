@@ -5,12 +5,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from golden import golden_rows
+from instances import golden_rows
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.data import from_columns, from_labels
-from wrong_checks import list_wrong_checks
 
 HALVES = [[0, 1], [2, 3, 4]]
 
@@ -363,20 +361,3 @@ def test_shortfall_is_told():
     X, y, task = make_rows()
     with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
         MTFL(max_iter=2, tol=1e-9).fit(X, y, task=task)
-
-
-def list_unfinished_checks(estimator):
-    """The check stops fits after five iterations, which amplify rounding errors.
-
-    Converged fits agree: ``test_methods.py`` has weights beside repeated rows.
-    """
-    name = "check_sample_weight_equivalence_on_dense_data"
-    return list_wrong_checks(estimator) | {name: "stops after five iterations"}
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [MTFL(), MTFLClassifier()], expected_failed_checks=list_unfinished_checks
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)

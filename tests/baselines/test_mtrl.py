@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from golden import golden_rows, golden_tasks
-from instances import bind, random_coef, random_tasks
+from drawn_tasks import logistic_loss, low_rank_tasks, optimum, squared_loss
+from instances import bind, golden_rows, golden_tasks, random_coef, random_tasks
 from priormtl import MultiTaskRegressor
 from priormtl.baselines.clmt import CLMT
 from priormtl.baselines.coupling import (
@@ -32,7 +32,6 @@ from priormtl.data import from_labels
 from priormtl.penalties import TaskKernel
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import max_iter, solve
-from related_rows import logistic_loss, optimum, random_rows, squared_loss
 
 EXACT = {"fit_intercept": False, "tol": 1e-12}
 GOLDEN_DIAGONAL = [0.144036, 0.226337, 0.297043, 0.332584]
@@ -81,7 +80,7 @@ def test_golden_value_of_logistic_loss(rows):
 @pytest.mark.parametrize(("m", "d"), [(4, 6), (6, 3)])
 @pytest.mark.parametrize("strengths", [(0.1, 0.0), (2.0, 0.5)])
 def test_a_convex_solver_agrees(m, d, strengths):
-    data, (lam, ridge) = random_rows(m, d, seed=m), strengths
+    data, (lam, ridge) = low_rank_tasks(m, d, seed=m), strengths
     model = fitted(MTRL(lam, ridge, **EXACT), data)
     expected = reference(data, lam, ridge, squared_loss)
     assert model.objective_ == pytest.approx(expected, rel=1e-6)
@@ -131,7 +130,7 @@ def test_unrelated_tasks_are_a_ridge():
 
 
 def test_identical_tasks_are_fully_related():
-    X, y, _ = random_rows(1, 4, seed=0, n=12)
+    X, y, _ = low_rank_tasks(1, 4, seed=0, n=12)
     model = MTRL(lam=0.3, ridge=0.1, tol=1e-12).fit(X, np.column_stack([y, y, y]))
     np.testing.assert_allclose(
         model.task_covariance_, np.full((3, 3), 1 / 3), atol=1e-9
@@ -196,7 +195,7 @@ def test_steps_of_the_covariance():
 
 
 def test_no_penalty_is_least_squares():
-    X, y, task = random_rows(2, 3, seed=1, n=9)
+    X, y, task = low_rank_tasks(2, 3, seed=1, n=9)
     model = MTRL(lam=0.0, ridge=0.0, **EXACT).fit(X, y, task=task)
     for i in range(2):
         expected = np.linalg.lstsq(X[task == i], y[task == i], rcond=None)[0]
@@ -236,7 +235,7 @@ def test_errors_tell_the_way_out(rows):
 
 
 def degenerate():
-    X, y, task = random_rows(3, 4, seed=5)
+    X, y, task = low_rank_tasks(3, 4, seed=5)
     one_hot = np.hstack([np.eye(3)[np.arange(15) % 3], X[:, :1]])
     return {
         "one task": (X, y, np.zeros(15)),

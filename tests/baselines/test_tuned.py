@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import KFold
 
-from paper_structure import PAPER
+from paper_data import PAPER
 from priormtl import MultiTaskRegressorCV
 from priormtl.baselines import (
     CLMT,

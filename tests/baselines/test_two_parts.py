@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from compared_tasks import AWKWARD, golden_classes, split_tasks
-from golden import golden_rows
+from drawn_tasks import AWKWARD_TASKS, golden_classes, split_tasks
+from instances import golden_rows
 from naive_twins import naive_dirty, naive_robust, naive_trace
 from priormtl.baselines import CLMT, DMTL, RMTL, DMTLClassifier, RMTLClassifier
 from priormtl.baselines.convex import check_ratio, cross_ratios
@@ -297,9 +297,9 @@ def test_a_planted_outlier_is_found():
 
 
 @BOTH
-@pytest.mark.parametrize("name", AWKWARD)
+@pytest.mark.parametrize("name", AWKWARD_TASKS)
 def test_awkward_tasks_are_fitted(name, regressor, classifier):
-    X, y, task = AWKWARD[name]()
+    X, y, task = AWKWARD_TASKS[name]()
     models = [regressor(1e-2, tol=1e-4).fit(X, y, task=task)]
     if name != "one row each":
         labels = (np.arange(len(y)) // 2) % 2

@@ -16,7 +16,7 @@ from priormtl.cli.data import FEATURES, FILES, draw_patients
 from priormtl.cli.main import app
 from priormtl.datasets import SOURCES, load_yale
 from priormtl.datasets.files import read_arrays
-from refusals import assert_refused
+from processes import assert_refused
 
 
 def run(*words, **environment):

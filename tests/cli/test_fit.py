@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from exam_rows import FEATURES, exam_frame
+from drawn_tables import EXAM_FEATURES, exam_frame
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifierCV,
@@ -28,11 +28,10 @@ from priormtl.cli.linear import hint_at_classes
 from priormtl.cli.main import app
 from priormtl.data import summarize
 from priormtl.engines import open_shards
-from processes import start_process
-from refusals import assert_refused
+from processes import assert_refused, start_process
 
-COLUMNS = {"task": "school", "target": "score", "features": FEATURES}
-WORDS = ("--task", "school", "--features", ",".join(FEATURES))
+COLUMNS = {"task": "school", "target": "score", "features": EXAM_FEATURES}
+WORDS = ("--task", "school", "--features", ",".join(EXAM_FEATURES))
 FIXED = ("--lam", "3", "--epsilon", "2")
 LINEAR = ("--model", "linear")
 TOML = '[[similar]]\nfeatures = ["hours", "books"]\n'

@@ -20,7 +20,7 @@ from priormtl.cli.main import (
     exit_on_error,
     print_warnings,
 )
-from refusals import assert_refused
+from processes import assert_refused
 
 
 def run(*words):

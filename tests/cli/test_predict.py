@@ -9,14 +9,14 @@ import pytest
 from pyarrow import csv, parquet
 from typer.testing import CliRunner
 
-from exam_rows import FEATURES, exam_frame
+from drawn_tables import EXAM_FEATURES, exam_frame
 from priormtl import MultiTaskClassifier, MultiTaskRegressor, load, save
 from priormtl.cli.main import app
 from priormtl.cli.predict import prepare, write_batches
 from priormtl.engines import Wanted, open_source
-from refusals import assert_refused
+from processes import assert_refused
 
-COLUMNS = {"task": "school", "features": FEATURES}
+COLUMNS = {"task": "school", "features": EXAM_FEATURES}
 
 
 @pytest.fixture(scope="module")

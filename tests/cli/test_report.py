@@ -16,7 +16,7 @@ from priormtl.cli.main import app
 from priormtl.cli.report import read_known_rows
 from priormtl.design import Design
 from priormtl.reports import report
-from reported_models import drawn_rows, tuned_model
+from shown_models import drawn_rows, tuned_model
 
 
 @pytest.fixture

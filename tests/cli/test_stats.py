@@ -8,10 +8,10 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-from mixed_rows import assert_same, mixed_frame, naive, to_arrow
+from drawn_tables import assert_same_columns, mixed_frame, summarize_naively, to_arrow
 from priormtl import TaskStatistics, summarize
 from priormtl.cli.main import app
-from refusals import assert_refused
+from processes import assert_refused
 
 COLUMNS = ("--weight", "w", "--features", "size,colour,count")
 
@@ -51,7 +51,7 @@ def test_the_file_holds_what_the_rows_give(folder, missing):
     result = ask(folder, "--missing", missing)
     assert result.exit_code == 0, result.output
     frame = mixed_frame(gaps=0.1)
-    assert_same(load(folder), naive(frame, missing))
+    assert_same_columns(load(folder), summarize_naively(frame, missing))
     assert "200 rows read, 5 tasks, 6 features" in result.stdout
     dropped = frame.isna().any(axis=1).sum()
     assert (f"{dropped} rows dropped" in result.stdout) == (missing == "drop")

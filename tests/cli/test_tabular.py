@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from exam_rows import exam_frame
+from drawn_tables import exam_frame
 from priormtl import FeaturePrior, TaskPrior, load, tabular_model
 from priormtl.cli import tabular
 from priormtl.cli.main import app
-from refusals import assert_refused
+from processes import assert_refused
 
 TARGETS = ["score", "passed", "pupil"]
 WORDS = ("--task", "school", "--drop", "pupil")

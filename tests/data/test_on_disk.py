@@ -28,7 +28,7 @@ from priormtl.penalties import L21
 from priormtl.priors import TaskPrior, difference_matrix, laplacian
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import default_method, gap_below, max_iter, solve
-from watched_memory import beside_tests
+from processes import beside_tests
 
 TASKS = ("u", "v", "w", "z")
 
@@ -229,7 +229,7 @@ import sys
 import numpy as np
 from priormtl import FeaturePrior, MultiTaskRegressor
 from priormtl.data import TaskStatistics
-from watched_memory import watch_memory
+from processes import watch_memory
 
 m, d, n = 150, 350, 30
 

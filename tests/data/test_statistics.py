@@ -10,6 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drawn_tables import (
+    MOMENTS,
+    assert_same_bits,
+    assert_same_statistics,
+    exact_moments,
+    part_of,
+    random_rows,
+)
 from priormtl.archive import write_archive
 from priormtl.data import (
     TaskOrder,
@@ -26,14 +34,6 @@ from priormtl.data import statistics as statistics_module
 from priormtl.data.labels import declared_order
 from priormtl.design import Design
 from priormtl.exceptions import ModelFileError
-from summarized_rows import (
-    ARRAYS,
-    assert_same,
-    assert_same_bits,
-    exact_moments,
-    part_of,
-    random_rows,
-)
 
 
 def test_only_statistics_can_be_added():
@@ -94,7 +94,7 @@ def plain_parts():
     """Settings and arrays of a valid file."""
     found = summarize(np.eye(3), np.arange(3.0), ["a", "a", "b"])
     settings_ = {"tasks": list(found.tasks), "features": names(["u", "v", "w"])}
-    return settings_, {name: getattr(found, name) for name in ARRAYS}
+    return settings_, {name: getattr(found, name) for name in MOMENTS}
 
 
 def names(some):
@@ -133,7 +133,7 @@ def made_of(**changes):
     """Statistics of three tasks with other numbers in some fields."""
     X, y, task, _ = random_rows(30)
     found = summarize(X, y, np.array(["a", "b", "c"])[task])
-    parts = {name: getattr(found, name).copy() for name in ARRAYS}
+    parts = {name: getattr(found, name).copy() for name in MOMENTS}
     for name, change in changes.items():
         change(parts[name])
     return parts, found.tasks
@@ -203,7 +203,7 @@ def test_products_beyond_the_range_of_features_are_refused(shared):
     held = summarize(X, np.column_stack([X[:, 0]] * 2 + [X[:, 0] ** 2]))
     xy = held.xy.copy()
     xy[1, 1] *= 0.9
-    parts = {name: getattr(held, name) for name in ARRAYS} | {"xy": xy}
+    parts = {name: getattr(held, name) for name in MOMENTS} | {"xy": xy}
     if not shared:
         parts["xx"] = np.repeat(held.xx, 3, axis=0)
     with pytest.raises(ValueError, match="xy of task 1 must be possible with xx and"):
@@ -239,7 +239,7 @@ def test_fields_that_do_not_fit_are_named(changes, message):
 
 def test_statistics_cannot_be_changed_in_place():
     found = summarize(np.eye(4), np.arange(4.0))
-    for name in ARRAYS:
+    for name in MOMENTS:
         with pytest.raises(ValueError, match="read-only"):
             getattr(found, name)[0] = np.nan
 
@@ -333,7 +333,7 @@ def test_merged_parts_equal_the_whole(seed, count, random):
     owner = np.random.default_rng(seed).integers(0, count, len(rows[1]))
     parts = [part_of(rows, owner == k) for k in range(count) if np.any(owner == k)]
     random.shuffle(parts)
-    assert_same(reduce(add, parts), summarize(*rows))
+    assert_same_statistics(reduce(add, parts), summarize(*rows))
 
 
 @LAW
@@ -345,7 +345,7 @@ def test_any_grouping_of_the_sums_gives_the_whole(seed, random):
         a = parts.pop(random.randrange(len(parts)))
         b = parts.pop(random.randrange(len(parts)))
         parts.append(a + b)
-    assert_same(parts[0], summarize(*rows))
+    assert_same_statistics(parts[0], summarize(*rows))
 
 
 @LAW
@@ -353,7 +353,7 @@ def test_any_grouping_of_the_sums_gives_the_whole(seed, random):
 def test_rows_one_by_one_give_the_whole(seed):
     rows = random_rows(seed, n=12)
     parts = [part_of(rows, [i]) for i in range(12)]
-    assert_same(reduce(add, parts), summarize(*rows))
+    assert_same_statistics(reduce(add, parts), summarize(*rows))
 
 
 @LAW
@@ -372,7 +372,7 @@ def test_sums_of_shared_rows_commute_and_stay_shared(seed):
     a, b = summarize(X[:11], Y[:11]), summarize(X[11:], Y[11:])
     assert (a + b).xx.shape == (1, 4, 4)
     assert_same_bits(a + b, b + a)
-    assert_same(a + b, summarize(X, Y))
+    assert_same_statistics(a + b, summarize(X, Y))
 
 
 def test_shared_and_other_rows_add_up():
@@ -382,7 +382,7 @@ def test_shared_and_other_rows_add_up():
     holes[0, 1] = np.nan
     shared, other = summarize(X, Y), summarize(X + 1, holes)
     total = summarize(np.concatenate([X, X + 1]), np.concatenate([Y, holes]))
-    assert_same(shared + other, total)
+    assert_same_statistics(shared + other, total)
     assert_same_bits(shared + other, other + shared)
 
 
@@ -393,7 +393,7 @@ def test_shared_rows_of_other_tasks_add_up_by_name():
     labels = ["a"] * 3 + ["b"] * 6 + ["c"] * 3
     rows = np.concatenate([X, X, X + 1, X + 1])
     targets = np.concatenate([Y[:, 0], Y[:, 1], Y[:, 1], Y[:, 2]])
-    assert_same(a + b, summarize(rows, targets, labels))
+    assert_same_statistics(a + b, summarize(rows, targets, labels))
 
 
 def test_tasks_are_matched_by_name():
@@ -402,14 +402,14 @@ def test_tasks_are_matched_by_name():
     ours = summarize(X[:20], y[:20], names[task[:20]], weight[:20])
     theirs = summarize(X[20:], y[20:], names[::-1][task[20:]], weight[20:])
     joined = np.concatenate([names[task[:20]], names[::-1][task[20:]]])
-    assert_same(ours + theirs, summarize(X, y, joined, weight))
+    assert_same_statistics(ours + theirs, summarize(X, y, joined, weight))
 
 
 def test_a_task_that_one_side_lacks_is_kept_to_the_bit():
     a = summarize([[1.0], [2.5]], [1.0, 2.0], ["a", "a"])
     b = summarize([[7.1], [9.3]], [0.1, 0.7], ["b", "b"])
     both = a + b
-    for name in ARRAYS:
+    for name in MOMENTS:
         assert getattr(both, name)[0].tobytes() == getattr(a, name)[0].tobytes()
         assert getattr(both, name)[1].tobytes() == getattr(b, name)[0].tobytes()
 

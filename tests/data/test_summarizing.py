@@ -11,6 +11,14 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
+from drawn_tables import (
+    MOMENTS,
+    assert_same_bits,
+    assert_same_statistics,
+    exact_moments,
+    part_of,
+    random_rows,
+)
 from instances import LAYOUTS, plain_rows, random_tasks
 from priormtl import MultiTaskRegressor
 from priormtl.data import (
@@ -28,14 +36,6 @@ from priormtl.data import (
     summarize_tasks,
     summarizing,
     to_tasks,
-)
-from summarized_rows import (
-    ARRAYS,
-    assert_same,
-    assert_same_bits,
-    exact_moments,
-    part_of,
-    random_rows,
 )
 
 LAW = settings(max_examples=30, deadline=None, derandomize=True, database=None)
@@ -64,7 +64,7 @@ def test_statistics_are_what_their_names_say(layout):
     data = random_tasks(layout)
     found = summarize_tasks(data)
     for i, rows in enumerate(plain_rows(data)):
-        for name, expected in zip(ARRAYS, naive_moments(*rows), strict=True):
+        for name, expected in zip(MOMENTS, naive_moments(*rows), strict=True):
             values = getattr(found, name)
             mine = values[min(i, len(values) - 1)]
             np.testing.assert_allclose(mine, expected, rtol=1e-10, atol=1e-10)
@@ -98,7 +98,7 @@ def test_weight_two_is_a_row_twice(seed):
     X, y, task, _ = random_rows(seed)
     times = np.random.default_rng(seed).integers(1, 4, len(y))
     repeated = [np.repeat(values, times, axis=0) for values in (X, y, task)]
-    assert_same(summarize(X, y, task, times), summarize(*repeated))
+    assert_same_statistics(summarize(X, y, task, times), summarize(*repeated))
 
 
 @LAW
@@ -133,7 +133,7 @@ def test_weights_of_any_size_scale_the_moments(factor):
 def test_the_order_of_rows_does_not_matter(seed):
     rows = random_rows(seed)
     order = np.random.default_rng(seed).permutation(len(rows[1]))
-    assert_same(part_of(rows, order), summarize(*rows))
+    assert_same_statistics(part_of(rows, order), summarize(*rows))
 
 
 @pytest.mark.parametrize("cells", [1, 7, 10, 64])
@@ -142,7 +142,7 @@ def test_chunks_do_not_matter(layout, cells, monkeypatch):
     data = random_tasks(layout, n=20)
     whole = summarize_tasks(data)
     monkeypatch.setattr(summarizing, "CHUNK_CELLS", cells)
-    assert_same(summarize_tasks(data), whole, rtol=1e-11)
+    assert_same_statistics(summarize_tasks(data), whole, rtol=1e-11)
 
 
 def test_one_row_has_no_spread():
@@ -179,7 +179,7 @@ def test_a_shared_table_has_one_gram_matrix_equal_to_each_tasks():
     )
     assert stacked.xx.shape == (3, 4, 4)
     assert not stacked.is_shared
-    assert_same(shared, stacked)
+    assert_same_statistics(shared, stacked)
 
 
 def test_gaps_and_weights_per_cell_need_a_gram_matrix_per_task():
@@ -192,7 +192,7 @@ def test_targets_not_measured_are_absent_rows():
     X, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 2))
     Y[rng.random(Y.shape) < 0.4] = np.nan
     rows, tasks = np.nonzero(~np.isnan(Y))
-    assert_same(summarize(X, Y), summarize(X[rows], Y[rows, tasks], tasks))
+    assert_same_statistics(summarize(X, Y), summarize(X[rows], Y[rows, tasks], tasks))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -200,7 +200,7 @@ def test_sparse_rows_give_the_statistics_of_dense_ones(seed):
     X, y, task, weight = random_rows(seed)
     X = np.where(np.random.default_rng(seed).random(X.shape) < 0.5, X, 0.0)
     sparse = summarize(csr_array(X), y, task, weight)
-    assert_same(sparse, summarize(X, y, task, weight))
+    assert_same_statistics(sparse, summarize(X, y, task, weight))
 
 
 def test_sparse_rows_are_made_dense_a_chunk_at_a_time(monkeypatch):

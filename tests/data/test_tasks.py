@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, issparse
 
-from instances import LAYOUTS, plain_rows, random_coef, random_tasks
-from listed_tasks import from_lists
+from instances import LAYOUTS, from_lists, plain_rows, random_coef, random_tasks
 from priormtl.data import Table, from_codes, from_columns, from_labels, summarize_tasks
 
 LAW = settings(max_examples=40, deadline=None, derandomize=True, database=None)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mixed_rows import assert_same, mixed_frame, naive, to_arrow
+from drawn_tables import assert_same_columns, mixed_frame, summarize_naively, to_arrow
 from priormtl import summarize
 from priormtl.engines import (
     Schema,
@@ -27,7 +27,7 @@ def schema(**settings):
 def test_a_batch_without_gaps_is_its_rows(missing):
     frame = mixed_frame()
     found = summarize_batch(schema(missing=missing), to_arrow(frame)).finish()
-    assert_same(found.whole, naive(frame))
+    assert_same_columns(found.whole, summarize_naively(frame))
     assert (found.rows, found.dropped) == (200, 0)
     assert found.categories == {"colour": ("amber", "blue", "green", "red")}
     assert found.counts == frame["school"].value_counts().to_dict()
@@ -37,7 +37,7 @@ def test_a_batch_without_gaps_is_its_rows(missing):
 def test_gaps_by_policy(missing):
     frame = mixed_frame(gaps=0.2)
     found = summarize_batch(schema(missing=missing), to_arrow(frame)).finish()
-    assert_same(found.whole, naive(frame, missing))
+    assert_same_columns(found.whole, summarize_naively(frame, missing))
     dropped = frame.isna().any(axis=1).sum() if missing == "drop" else 0
     assert found.dropped == dropped
 
@@ -55,7 +55,7 @@ def test_rows_without_task_target_or_weight_are_dropped(name, missing):
     frame = mixed_frame()
     frame.loc[:10, name] = None
     found = summarize_batch(schema(missing=missing), to_arrow(frame)).finish()
-    assert_same(found.whole, naive(frame.iloc[11:]))
+    assert_same_columns(found.whole, summarize_naively(frame.iloc[11:]))
     assert found.dropped == 11
     with pytest.raises(ValueError, match=f"column '{name}' lacks 11"):
         summarize_batch(schema(), to_arrow(frame))
@@ -73,7 +73,7 @@ def test_rows_of_weight_zero_count_as_absent():
     frame.loc[frame["school"] == "b", "w"] = 0.0
     frame.loc[frame["colour"] == "red", "w"] = 0.0
     found = summarize_batch(schema(), to_arrow(frame)).finish()
-    assert_same(found.whole, naive(frame[frame["w"] > 0]))
+    assert_same_columns(found.whole, summarize_naively(frame[frame["w"] > 0]))
     assert "b" not in found.counts
     assert "red" not in found.categories["colour"]
 
@@ -82,7 +82,7 @@ def test_without_weights_all_rows_count_alike():
     frame = mixed_frame()
     plain = Schema("school", "score", features=FEATURES)
     found = summarize_batch(plain, to_arrow(frame)).finish()
-    assert_same(found.whole, naive(frame, weighted=False))
+    assert_same_columns(found.whole, summarize_naively(frame, weighted=False))
 
 
 def test_all_other_columns_are_features_but_the_key():
@@ -108,7 +108,7 @@ def test_texts_of_any_type_are_alike(kind):
         other = column.dictionary_encode() if is_coded else column.cast(kind)
         table = table.set_column(table.column_names.index(name), name, other)
     found = summarize_batch(schema(missing="mean"), table).finish()
-    assert_same(found.whole, naive(frame, "mean"))
+    assert_same_columns(found.whole, summarize_naively(frame, "mean"))
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_no_rows_are_a_partial_that_changes_nothing():
     nothing = summarize_batch(schema(), table.slice(0, 0))
     some = summarize_batch(schema(), table)
     assert nothing.tasks == ()
-    assert_same((nothing + some).finish().whole, some.finish().whole)
-    assert_same((some + nothing).finish().whole, some.finish().whole)
+    assert_same_columns((nothing + some).finish().whole, some.finish().whole)
+    assert_same_columns((some + nothing).finish().whole, some.finish().whole)
     with pytest.raises(ValueError, match="there must be rows to learn from: 0 were"):
         (nothing + nothing).finish()
 
@@ -216,7 +216,7 @@ def test_any_batches_and_pieces_give_the_whole(rows, cells, monkeypatch):
     frame = mixed_frame(gaps=0.2)
     batches = to_arrow(frame).to_batches(max_chunksize=rows)
     found = accumulate_batches(FILLING, batches).finish()
-    assert_same(found.whole, naive(frame, "mean"))
+    assert_same_columns(found.whole, summarize_naively(frame, "mean"))
 
 
 def test_no_batches_are_nothing():

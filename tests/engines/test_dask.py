@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
-from mixed_rows import (
-    FIELDS,
-    assert_same,
+from drawn_tables import (
+    MOMENTS,
+    assert_same_columns,
     assert_same_model,
     fit_tightly,
     mixed_frame,
-    naive,
+    summarize_naively,
     to_arrow,
 )
 from priormtl.engines import dask as engine
@@ -82,7 +82,7 @@ def later(pieces):
 
 def assert_identical(a, b):
     assert a.tasks == b.tasks
-    for name in FIELDS:
+    for name in MOMENTS:
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
@@ -95,7 +95,7 @@ def test_a_cluster_gives_what_memory_gives(client, missing):
     frame = mixed_frame(gaps=0.15)
     table = dd.from_pandas(shuffle(frame), npartitions=11)
     found = engine.summarize(table, **COLUMNS, missing=missing, client=client)
-    assert_same(found.whole, naive(frame, missing))
+    assert_same_columns(found.whole, summarize_naively(frame, missing))
     assert found.rows == 200
     assert found.counts.keys() == set("abcde")
 
@@ -107,7 +107,7 @@ def test_any_partitioning_gives_what_memory_gives(count, missing):
     frame = mixed_frame(gaps=0.15)
     table = later(cut(shuffle(frame, count), count))
     found = engine.summarize(table, **COLUMNS, missing=missing)
-    assert_same(found.whole, naive(frame, missing))
+    assert_same_columns(found.whole, summarize_naively(frame, missing))
 
 
 @CLUSTER
@@ -122,7 +122,7 @@ def test_coefficients_agree(client, tmp_path):
         fit_tightly(parquet.summarize(tmp_path, **COLUMNS).whole),
     ]
     for model in models:
-        assert_same_model(model, fit_tightly(naive(frame)))
+        assert_same_model(model, fit_tightly(summarize_naively(frame)))
 
 
 def test_categories_put_tasks_in_order():
@@ -138,7 +138,7 @@ def test_small_tasks_are_left_out():
     whole = engine.summarize(table, **COLUMNS)
     least = sorted(whole.counts.values())[2]
     found = engine.summarize(table, **COLUMNS, min_rows=least)
-    assert_same(found.whole, whole.without_small(least).whole)
+    assert_same_columns(found.whole, whole.without_small(least).whole)
     assert min(found.counts.values()) == least
     with pytest.raises(ValueError, match="min_rows must be a whole number from 1 on"):
         engine.summarize(None, **COLUMNS, min_rows=0)
@@ -149,7 +149,7 @@ def test_tasks_and_categories_may_come_in_the_last_partition():
     late = (frame["school"] == "e") | (frame["colour"] == "amber")
     table = later([*cut(frame[~late], 9), frame[late]])
     found = engine.summarize(table, **COLUMNS)
-    assert_same(found.whole, naive(frame))
+    assert_same_columns(found.whole, summarize_naively(frame))
     assert found.categories == {"colour": ("amber", "blue", "green", "red")}
 
 
@@ -161,7 +161,7 @@ def test_folds_are_those_of_files(client, folding):
     table = dd.from_pandas(shuffle(frame), npartitions=7)
     found = engine.summarize(table, **COLUMNS, **folding, client=client)
     for part, twin in zip(found.parts, expected.parts, strict=True):
-        assert_same(part, twin)
+        assert_same_columns(part, twin)
         assert part.features == twin.features
 
 
@@ -227,7 +227,9 @@ def test_merges_are_a_tree_and_the_client_gets_one_object(monkeypatch):
 def test_partitions_may_be_tables_of_any_kind(kind):
     frame = mixed_frame()
     pieces = [KINDS[kind](piece) for piece in cut(frame, 4)]
-    assert_same(engine.summarize(pieces, **COLUMNS).whole, naive(frame))
+    assert_same_columns(
+        engine.summarize(pieces, **COLUMNS).whole, summarize_naively(frame)
+    )
     found = engine.summarize(later(pieces), task="school", target="score", key="id")
     assert found.whole.features[-2:] == ("count", "w")
 
@@ -237,14 +239,16 @@ def test_partitions_may_be_futures(client):
     frame = mixed_frame()
     futures = client.scatter(cut(frame, 4))
     found = engine.summarize(futures, **COLUMNS, client=client)
-    assert_same(found.whole, naive(frame))
+    assert_same_columns(found.whole, summarize_naively(frame))
 
 
 def test_partitions_may_have_no_rows():
     frame = mixed_frame()
     pieces = cut(frame, 3)
     table = later([frame.iloc[:0], *pieces, frame.iloc[:0]])
-    assert_same(engine.summarize(table, **COLUMNS).whole, naive(frame))
+    assert_same_columns(
+        engine.summarize(table, **COLUMNS).whole, summarize_naively(frame)
+    )
 
 
 @CLUSTER
@@ -255,7 +259,9 @@ def test_partitions_may_be_the_end_of_a_pipeline(client, tmp_path):
     table = table[table["id"] >= 50].assign(count=table["count"] * 2.0)
     found = engine.summarize(table.shuffle("school"), **COLUMNS, client=client)
     kept = frame[frame["id"] >= 50]
-    assert_same(found.whole, naive(kept.assign(count=kept["count"] * 2.0)))
+    assert_same_columns(
+        found.whole, summarize_naively(kept.assign(count=kept["count"] * 2.0))
+    )
 
 
 @CLUSTER
@@ -271,7 +277,7 @@ def test_filters_leave_rows_out(client, where):
     table = dd.from_pandas(frame, npartitions=4)
     found = engine.summarize(table, **COLUMNS, where=where, client=client)
     kept = frame[(frame["id"] >= 50) & (frame["colour"] != "red")]
-    assert_same(found.whole, naive(kept))
+    assert_same_columns(found.whole, summarize_naively(kept))
 
 
 def test_files_are_read_by_the_columns_in_use(tmp_path, monkeypatch):
@@ -279,7 +285,9 @@ def test_files_are_read_by_the_columns_in_use(tmp_path, monkeypatch):
     for i, piece in enumerate(cut(frame, 3)):
         piece.assign(text="long").to_parquet(tmp_path / f"{i}.parquet")
     table = dd.read_parquet(tmp_path)
-    assert_same(engine.summarize(table, **COLUMNS).whole, naive(frame))
+    assert_same_columns(
+        engine.summarize(table, **COLUMNS).whole, summarize_naively(frame)
+    )
     step, seen = engine.summarize_partition, []
 
     def spy(schema, where, columns, number, rows):

@@ -13,7 +13,13 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow import csv, feather, parquet
 
-from mixed_rows import assert_same, encode, mixed_frame, naive, to_arrow
+from drawn_tables import (
+    assert_same_columns,
+    encode_naively,
+    mixed_frame,
+    summarize_naively,
+    to_arrow,
+)
 from priormtl.data import align_tasks, from_labels, summarize_tasks
 from priormtl.engines import batches, open_source, read_rows, summarize
 from priormtl.engines import parquet as engine
@@ -52,7 +58,7 @@ def test_files_give_what_memory_gives(tmp_path, kind, missing, rows):
     shuffled = frame.sample(frac=1.0, random_state=0)
     folder = write_folder(shuffled, tmp_path, kind)
     found = summarize(folder, **COLUMNS, missing=missing, batch_rows=rows)
-    assert_same(found.whole, naive(frame, missing))
+    assert_same_columns(found.whole, summarize_naively(frame, missing))
     assert found.rows == 200
     assert found.counts.keys() == set("abcde")
 
@@ -65,8 +71,8 @@ def test_folds_are_the_same_from_any_file(tmp_path, kind, key):
     expected = summarize(ds.dataset(to_arrow(frame)), **COLUMNS, folds=4, key=key)
     found = summarize(folder, **COLUMNS, folds=4, key=key, batch_rows=11)
     for part, twin in zip(found.parts, expected.parts, strict=True):
-        assert_same(part, twin)
-    assert_same(found.whole, naive(frame))
+        assert_same_columns(part, twin)
+    assert_same_columns(found.whole, summarize_naively(frame))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
@@ -77,7 +83,7 @@ def test_categories_of_pandas_put_tasks_in_order(tmp_path, kind):
     folder = write_folder(frame, tmp_path, kind)
     found = summarize(folder, **COLUMNS, batch_rows=17).whole
     assert found.tasks == ("e", "c", "a", "d", "b")
-    assert_same(found, align_tasks(naive(frame), found.tasks))
+    assert_same_columns(found, align_tasks(summarize_naively(frame), found.tasks))
 
 
 def test_filters_leave_rows_out(tmp_path):
@@ -85,7 +91,7 @@ def test_filters_leave_rows_out(tmp_path):
     folder = write_folder(frame, tmp_path, "parquet")
     found = summarize(folder, **COLUMNS, where="id >= 50 and colour != 'red'")
     kept = frame[(frame["id"] >= 50) & (frame["colour"] != "red")]
-    assert_same(found.whole, naive(kept))
+    assert_same_columns(found.whole, summarize_naively(kept))
 
 
 def test_small_tasks_are_left_out(tmp_path):
@@ -109,7 +115,7 @@ def test_files_may_store_numbers_in_several_types(tmp_path):
     narrow = first.set_column(0, "size", first["size"].cast(pa.float32()))
     parquet.write_table(narrow, tmp_path / "a.parquet")
     parquet.write_table(second, tmp_path / "b.parquet")
-    assert_same(summarize(tmp_path, **COLUMNS).whole, naive(frame))
+    assert_same_columns(summarize(tmp_path, **COLUMNS).whole, summarize_naively(frame))
 
 
 def test_bytes_are_told_and_add_up(tmp_path):
@@ -184,8 +190,8 @@ def test_threads_do_not_matter(tmp_path, monkeypatch, large):
         one, twin = (summarize(folder, **COLUMNS, **ways).whole for _ in range(2))
         assert one.xx.tolist() == twin.xx.tolist()
         found.append(one)
-    assert_same(found[0], found[1], rtol=1e-12)
-    assert_same(found[0], found[2], rtol=1e-12)
+    assert_same_columns(found[0], found[1], rtol=1e-12)
+    assert_same_columns(found[0], found[2], rtol=1e-12)
 
 
 def test_threads_end_with_the_pass(tmp_path):
@@ -275,7 +281,7 @@ COLUMNS = {
 def test_rows_are_those_of_pandas(missing):
     frame = mixed_frame(gaps=0.1)
     rows = read_rows(to_arrow(frame), missing=missing, **COLUMNS)
-    X, kept, weight = encode(frame, missing)
+    X, kept, weight = encode_naively(frame, missing)
     np.testing.assert_allclose(rows.X, X, rtol=1e-12)
     assert list(rows.design) == list(X)
     assert rows.y.to_pylist() == kept["score"].tolist()

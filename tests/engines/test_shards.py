@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from mixed_rows import assert_same, mixed_frame, naive, to_arrow
+from drawn_tables import assert_same_columns, mixed_frame, summarize_naively, to_arrow
 from priormtl import MultiTaskRegressor
 from priormtl.archive import read_archive, write_archive
 from priormtl.data.labels import declared_order
@@ -31,7 +31,7 @@ from priormtl.engines import (
 from priormtl.engines.batches import read_batch
 from priormtl.engines.shards import KIND, Buckets, Spill, Survey
 from priormtl.exceptions import DataFileError, FoldsError, ModelFileError
-from watched_memory import beside_tests
+from processes import beside_tests
 
 COLUMNS = {
     "task": "school",
@@ -65,9 +65,9 @@ def test_shards_are_those_of_one_pass(tmp_path, monkeypatch, missing, buckets, m
         to_arrow(frame), tmp_path / "out", **columns, memory=memory
     )
     expected = summarize(to_arrow(frame), **columns)
-    assert_same(found.whole, expected.whole, rtol=1e-12)
+    assert_same_columns(found.whole, expected.whole, rtol=1e-12)
     assert found.whole.features == expected.whole.features
-    assert_same(found.whole, naive(frame, missing))
+    assert_same_columns(found.whole, summarize_naively(frame, missing))
     for name in ("counts", "categories", "rows", "dropped"):
         assert getattr(found, name) == getattr(expected, name)
 
@@ -89,13 +89,13 @@ def test_folds_are_those_of_one_pass(tmp_path, monkeypatch, key, buckets, memory
     expected = summarize(to_arrow(frame), **columns)
     pairs = zip(found.parts, expected.parts, strict=True)
     for part, same in (*pairs, (found.whole, expected.whole)):
-        assert_same(part, same, rtol=1e-10)
+        assert_same_columns(part, same, rtol=1e-10)
         assert part.is_mapped
         assert part.features == same.features
     assert found.counts == expected.counts
     again = open_shards(tmp_path / "out")
     for part, same in zip(again.parts, found.parts, strict=True):
-        assert_same(part, same, rtol=0)
+        assert_same_columns(part, same, rtol=0)
 
 
 def test_folds_without_rows_are_refused_before_sums_are_made(tmp_path, monkeypatch):
@@ -127,7 +127,7 @@ def test_files_of_several_types_and_any_order(tmp_path):
         parquet.write_table(table, rows / f"{i}.parquet")
     columns = COLUMNS | {"missing": "mean"}
     found = summarize_sharded(rows, tmp_path / "out", **columns, memory=4000)
-    assert_same(found.whole, naive(frame, "mean"))
+    assert_same_columns(found.whole, summarize_naively(frame, "mean"))
 
 
 def test_a_column_may_be_empty_in_some_tasks_but_not_in_all(tmp_path, monkeypatch):
@@ -142,7 +142,7 @@ def test_a_column_may_be_empty_in_some_tasks_but_not_in_all(tmp_path, monkeypatc
     )
     columns = {"task": "t", "target": "y", "missing": "mean"}
     found = summarize_sharded(rows, tmp_path / "out", **columns)
-    assert_same(found.whole, summarize(rows, **columns).whole, rtol=1e-12)
+    assert_same_columns(found.whole, summarize(rows, **columns).whole, rtol=1e-12)
     assert found.whole.x_mean[1, 0] == 3.0
     empty = rows.set_column(0, "a", pa.nulls(4, pa.float64()))
     with pytest.raises(DataFileError, match="column 'a' has no values at all"):
@@ -165,7 +165,9 @@ def test_filters_and_declared_categories_count(tmp_path):
         "categories": {"colour": ["amber", "blue", "green", "red", "violet"]},
     }
     found = summarize_sharded(to_arrow(frame), tmp_path / "out", **columns)
-    assert_same(found.whole, summarize(to_arrow(frame), **columns).whole, rtol=1e-12)
+    assert_same_columns(
+        found.whole, summarize(to_arrow(frame), **columns).whole, rtol=1e-12
+    )
     assert "colour=violet" in found.whole.features
 
 
@@ -175,7 +177,7 @@ def test_matrices_are_mapped_and_can_be_opened_again(tmp_path):
     for summary in (found, again):
         assert summary.whole.is_mapped
         assert not summary.whole.xx.flags.writeable
-    assert_same(again.whole, found.whole, rtol=0)
+    assert_same_columns(again.whole, found.whole, rtol=0)
     assert again.counts == found.counts
     assert names(tmp_path / "out") == ["statistics", "xx.npy"]
 
@@ -188,7 +190,7 @@ def test_categories_put_tasks_in_order(tmp_path):
     for summary in (found, open_shards(tmp_path / "out")):
         assert summary.whole.tasks == ("e", "c", "a", "d", "b")
         assert declared_order(summary.whole.tasks) == tuple(order)
-    assert_same(found.whole, summarize(table, **COLUMNS).whole)
+    assert_same_columns(found.whole, summarize(table, **COLUMNS).whole)
 
 
 def test_models_are_those_of_the_rows(tmp_path):
@@ -196,7 +198,7 @@ def test_models_are_those_of_the_rows(tmp_path):
     found = summarize_sharded(to_arrow(frame), tmp_path / "out", **COLUMNS)
     model = MultiTaskRegressor(2.0, standardize=True, tol=1e-10)
     coef = model.fit_statistics(found.whole).coef_
-    expected = model.fit_statistics(naive(frame)).coef_
+    expected = model.fit_statistics(summarize_naively(frame)).coef_
     np.testing.assert_allclose(coef, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -294,7 +296,7 @@ def test_shards_are_worked_on_side_by_side(tmp_path, monkeypatch):
     for number, memory in enumerate([1, LARGE]):
         folder = tmp_path / str(number)
         found = summarize_sharded(to_arrow(frame), folder, **COLUMNS, memory=memory)
-        assert_same(found.whole, naive(frame))
+        assert_same_columns(found.whole, summarize_naively(frame))
     assert counts == [1, 4]
 
 
@@ -320,7 +322,7 @@ shards.StatisticsFolder.write = stop
 summarize_sharded(rows, sys.argv[1], task="t", target="y")
 """
 MEMORY = """
-from watched_memory import watch_memory
+from processes import watch_memory
 
 shards.count_threads = lambda: 2
 columns = {"task": "t", "target": "y"}
@@ -345,7 +347,7 @@ def test_memory_stays_below_the_statistics(tmp_path):
 
 SEARCH = """
 from priormtl import MultiTaskRegressorCV
-from watched_memory import watch_memory
+from processes import watch_memory
 
 def search():
     columns = {"task": "t", "target": "z", "folds": 3, "memory": 2**25}

@@ -8,13 +8,13 @@ import pyarrow.dataset as ds
 import pytest
 
 import priormtl
-from mixed_rows import (
-    FIELDS,
-    assert_same,
+from drawn_tables import (
+    MOMENTS,
+    assert_same_columns,
     assert_same_model,
     fit_tightly,
     mixed_frame,
-    naive,
+    summarize_naively,
     to_arrow,
 )
 from priormtl.engines import parquet
@@ -94,7 +94,7 @@ def share(session, frame, count):
 
 def assert_identical(a, b):
     assert a.tasks == b.tasks
-    for name in FIELDS:
+    for name in MOMENTS:
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
@@ -106,7 +106,7 @@ def test_any_partitioning_gives_what_memory_gives(session, missing, count):
     frame = mixed_frame(gaps=0.15)
     table = share(session, shuffle(frame, count), count)
     found = engine.summarize(table, **COLUMNS, missing=missing)
-    assert_same(found.whole, naive(frame, missing))
+    assert_same_columns(found.whole, summarize_naively(frame, missing))
     assert found.rows == 200
     assert found.counts.keys() == set("abcde")
 
@@ -118,7 +118,10 @@ def test_coefficients_agree(session, monkeypatch, count):
     frame = mixed_frame()
     table = share(session, shuffle(frame, count), count)
     found = fit_tightly(engine.summarize(table, **COLUMNS).whole)
-    for twin in (naive(frame), parquet.summarize(to_arrow(frame), **COLUMNS).whole):
+    for twin in (
+        summarize_naively(frame),
+        parquet.summarize(to_arrow(frame), **COLUMNS).whole,
+    ):
         assert_same_model(found, fit_tightly(twin))
 
 
@@ -127,7 +130,7 @@ def test_tasks_and_categories_may_come_in_the_last_partition(session):
     late = (frame["school"] == "e") | (frame["colour"] == "amber")
     table = share(session, frame[~late], 9).union(share(session, frame[late], 1))
     found = engine.summarize(table, **COLUMNS)
-    assert_same(found.whole, naive(frame))
+    assert_same_columns(found.whole, summarize_naively(frame))
     assert found.categories == {"colour": ("amber", "blue", "green", "red")}
 
 
@@ -137,7 +140,7 @@ def test_folds_are_those_of_files(session, folding):
     expected = parquet.summarize(ds.dataset(to_arrow(frame)), **COLUMNS, **folding)
     found = engine.summarize(share(session, shuffle(frame), 7), **COLUMNS, **folding)
     for part, twin in zip(found.parts, expected.parts, strict=True):
-        assert_same(part, twin)
+        assert_same_columns(part, twin)
         assert part.features == twin.features
 
 
@@ -145,7 +148,7 @@ def test_rows_may_count_alike(session):
     frame = mixed_frame()
     columns = {**COLUMNS, "weight": None}
     found = engine.summarize(share(session, frame, 3), **columns)
-    assert_same(found.whole, naive(frame, weighted=False))
+    assert_same_columns(found.whole, summarize_naively(frame, weighted=False))
 
 
 def test_small_tasks_are_left_out(session):
@@ -153,7 +156,7 @@ def test_small_tasks_are_left_out(session):
     whole = engine.summarize(table, **COLUMNS)
     least = sorted(whole.counts.values())[2]
     found = engine.summarize(table, **COLUMNS, min_rows=least)
-    assert_same(found.whole, whole.without_small(least).whole)
+    assert_same_columns(found.whole, whole.without_small(least).whole)
     assert min(found.counts.values()) == least
 
 
@@ -163,7 +166,7 @@ def test_small_tasks_are_left_out(session):
 def test_partitions_may_have_no_rows(session):
     frame = mixed_frame(6)
     found = engine.summarize(share(session, frame, 10), **COLUMNS)
-    assert_same(found.whole, naive(frame))
+    assert_same_columns(found.whole, summarize_naively(frame))
     with pytest.raises(ValueError, match="there must be rows to learn from"):
         engine.summarize(share(session, frame, 2), **COLUMNS, where="id < 0")
 
@@ -185,7 +188,9 @@ def test_files_are_read_by_the_columns_in_use(session, tmp_path, capsys):
     kept = mixed_frame()
     kept = kept[(kept["id"] >= 50) & (kept["colour"] != "red")]
     assert found.whole.features[0] == "size.of `x`"
-    np.testing.assert_allclose(found.whole.x_mean, naive(kept).x_mean, rtol=1e-9)
+    np.testing.assert_allclose(
+        found.whole.x_mean, summarize_naively(kept).x_mean, rtol=1e-9
+    )
     engine._narrow(engine.Schema(**columns), None, table).explain()
     read = capsys.readouterr().out.split("ReadSchema:")[1]
     assert "school" in read
@@ -198,7 +203,7 @@ def test_filters_may_be_columns(session):
     where = (table["id"] >= 50) & (table["colour"] != "red")
     found = engine.summarize(table, **COLUMNS, where=where)
     kept = frame[(frame["id"] >= 50) & (frame["colour"] != "red")]
-    assert_same(found.whole, naive(kept))
+    assert_same_columns(found.whole, summarize_naively(kept))
 
 
 # Faults.

@@ -21,7 +21,7 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 
-from paper_structure import PAPER
+from paper_data import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper_structure import PAPER
-from planted import plant
+from drawn_tasks import plant_outliers
+from paper_data import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -73,7 +73,7 @@ def joint_optimum(model, X, y, task, *, logistic=False):
     ("penalty", "lam"), [("l21", 2.0), ("l21", 0.0), ("nuclear", 2.0)]
 )
 def test_objective_is_the_least_of_the_joint_problem(penalty, lam, fit_intercept):
-    data = plant(3, m=5, d=4, rows=(6, 20))
+    data = plant_outliers(3, m=5, d=4, rows=(6, 20))
     model = MultiTaskRegressor(
         lam,
         0.7,
@@ -93,7 +93,7 @@ def test_objective_is_the_least_of_the_joint_problem(penalty, lam, fit_intercept
 
 @pytest.mark.parametrize("fit_intercept", [True, False, "tied"])
 def test_so_it_is_for_logistic_loss(fit_intercept):
-    data = plant(3, m=4, d=4, rows=(20, 40))
+    data = plant_outliers(3, m=4, d=4, rows=(20, 40))
     sign = np.where(data.y > np.median(data.y), 1.0, -1.0)
     model = MultiTaskClassifier(
         1.0,
@@ -114,7 +114,7 @@ def test_so_it_is_for_logistic_loss(fit_intercept):
 @pytest.mark.parametrize("settings", [{}, {"fit_intercept": "tied"}, {"lam": 0.0}])
 @pytest.mark.parametrize("standardize", [False, True])
 def test_infinite_strength_is_the_plain_model(standardize, settings):
-    data = plant()
+    data = plant_outliers()
     settings = settings | {"standardize": standardize}
     plain = fit_planted(data, outlier_tasks=False, **settings)
     model = fit_planted(data, outlier_strength=np.inf, **settings)
@@ -127,7 +127,7 @@ def test_infinite_strength_is_the_plain_model(standardize, settings):
 
 
 def test_tiny_strength_leaves_all_to_own_parts():
-    data = plant(rows=(20, 40))
+    data = plant_outliers(rows=(20, 40))
     model = fit_planted(data, outlier_strength=1e-7)
     alone = MultiTaskRegressor(0.0, 0.0, 0.0, task_prior=None)
     alone.fit(data.X, data.y, task=data.task)
@@ -139,7 +139,7 @@ def test_tiny_strength_leaves_all_to_own_parts():
 @pytest.mark.parametrize("fit_intercept", [True, "tied"])
 @pytest.mark.parametrize("seed", range(5))
 def test_planted_outliers_are_found_and_spoil_nothing(seed, fit_intercept):
-    data = plant(seed)
+    data = plant_outliers(seed)
     model = fit_planted(data, fit_intercept=fit_intercept)
     plain = fit_planted(data, fit_intercept=fit_intercept, outlier_tasks=False)
     assert model.outlier_tasks_.tolist() == data.outliers
@@ -155,7 +155,7 @@ def test_planted_outliers_are_found_and_spoil_nothing(seed, fit_intercept):
 def test_outliers_harm_the_others_most_where_ties_are_strong():
     ratios = []
     for seed in range(5):
-        data = plant(seed)
+        data = plant_outliers(seed)
         model = fit_planted(data, epsilon=300.0)
         plain = fit_planted(data, epsilon=300.0, outlier_tasks=False)
         errors = [
@@ -167,14 +167,17 @@ def test_outliers_harm_the_others_most_where_ties_are_strong():
 
 
 def test_tasks_that_are_alike_are_not_named():
-    named = [len(fit_planted(plant(s, n_outliers=0)).outlier_tasks_) for s in range(10)]
+    named = [
+        len(fit_planted(plant_outliers(s, n_outliers=0)).outlier_tasks_)
+        for s in range(10)
+    ]
     assert sum(named) <= 1
 
 
 def test_outliers_are_found_among_classes():
     found = []
     for seed in range(3):
-        data = plant(seed, rows=(80, 160))
+        data = plant_outliers(seed, rows=(80, 160))
         sign = data.y - 0.3 * data.task > 0
         model = MultiTaskClassifier(
             1.0, 0.0, 10.0, task_prior="mean", outlier_tasks=True
@@ -185,7 +188,7 @@ def test_outliers_are_found_among_classes():
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_search_takes_outliers_where_they_help(seed):
-    data = plant(seed)
+    data = plant_outliers(seed)
     plain = MultiTaskRegressorCV(**SEARCH).fit(data.X, data.y, task=data.task)
     model = MultiTaskRegressorCV(**SEARCH, outlier_tasks=True)
     model.fit(data.X, data.y, task=data.task)
@@ -199,8 +202,8 @@ def test_a_search_takes_outliers_where_they_help(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_search_without_outliers_changes_nothing_beyond_noise(seed):
-    data = plant(seed, n_outliers=0)
-    held = plant(seed, n_outliers=0, rows=(200, 201))
+    data = plant_outliers(seed, n_outliers=0)
+    held = plant_outliers(seed, n_outliers=0, rows=(200, 201))
     plain = MultiTaskRegressorCV(**SEARCH).fit(data.X, data.y, task=data.task)
     model = MultiTaskRegressorCV(**SEARCH, outlier_tasks=True)
     model.fit(data.X, data.y, task=data.task)
@@ -213,7 +216,7 @@ def test_a_search_without_outliers_changes_nothing_beyond_noise(seed):
 
 
 def test_strengths_to_try_can_be_given():
-    data = plant()
+    data = plant_outliers()
     model = MultiTaskRegressorCV(
         **SEARCH | {"epsilons": [10.0]},
         cv=2,
@@ -225,7 +228,7 @@ def test_strengths_to_try_can_be_given():
 
 
 def test_threads_do_not_change_a_search():
-    data = plant(m=8, n_outliers=1)
+    data = plant_outliers(m=8, n_outliers=1)
     models = [
         MultiTaskRegressorCV(**SEARCH, cv=2, outlier_tasks=True, n_jobs=n_jobs)
         for n_jobs in (1, 3)
@@ -237,7 +240,7 @@ def test_threads_do_not_change_a_search():
 
 
 def test_rows_statistics_and_parts_give_the_same():
-    data = plant()
+    data = plant_outliers()
     model = fit_planted(data)
     by_statistics = MultiTaskRegressor(**SETTINGS, outlier_tasks=True)
     by_statistics.fit_statistics(summarize(data.X, data.y, data.task))
@@ -250,7 +253,7 @@ def test_rows_statistics_and_parts_give_the_same():
 
 
 def test_the_order_of_tasks_and_features_does_not_matter():
-    data = plant()
+    data = plant_outliers()
     model = fit_planted(data, tol=1e-10)
     names = np.array([f"{(7 * i) % 16:02d}" for i in range(16)])
     turned = data._replace(X=data.X[:, ::-1], task=names[data.task])
@@ -262,7 +265,7 @@ def test_the_order_of_tasks_and_features_does_not_matter():
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_units_do_not_matter(unit):
-    data = plant()
+    data = plant_outliers()
     model = fit_planted(data, outlier_strength=1.0, tol=1e-10)
     larger = fit_planted(
         data._replace(y=unit * data.y),
@@ -276,7 +279,7 @@ def test_units_do_not_matter(unit):
 
 
 def test_weights_are_repetitions():
-    data = plant(rows=(15, 20))
+    data = plant_outliers(rows=(15, 20))
     twice = np.random.default_rng(0).integers(1, 3, len(data.y))
     weighted = MultiTaskRegressor(**SETTINGS, outlier_tasks=True, tol=1e-10)
     weighted.fit(data.X, data.y, task=data.task, sample_weight=twice)
@@ -288,7 +291,7 @@ def test_weights_are_repetitions():
 
 @pytest.mark.parametrize("build", [MultiTaskRegressor, MultiTaskRegressorCV])
 def test_parts_are_saved_and_loaded(build, tmp_path):
-    data = plant()
+    data = plant_outliers()
     given = SETTINGS if build is MultiTaskRegressor else SEARCH
     model = build(**given, outlier_tasks=True).fit(data.X, data.y, task=data.task)
     save(model, tmp_path / "model")
@@ -302,14 +305,14 @@ def test_parts_are_saved_and_loaded(build, tmp_path):
 
 
 def test_infinite_strengths_are_saved_too(tmp_path):
-    data = plant(n_outliers=0)
+    data = plant_outliers(n_outliers=0)
     model = fit_planted(data, outlier_strength=np.inf)
     save(model, tmp_path / "model")
     assert load(tmp_path / "model").outlier_strength_ == np.inf
 
 
 def test_a_later_fit_without_outliers_forgets_them():
-    data = plant()
+    data = plant_outliers()
     model = fit_planted(data)
     model.set_params(outlier_tasks=False).fit(data.X, data.y, task=data.task)
     assert not hasattr(model, "own_coef_")
@@ -317,7 +320,7 @@ def test_a_later_fit_without_outliers_forgets_them():
 
 
 def test_warm_starts_stand_where_the_last_fit_ended():
-    data = plant()
+    data = plant_outliers()
     model = fit_planted(data, outlier_strength=1.0, warm_start=True, tol=1e-9)
     coef = model.coef_
     model.fit(data.X, data.y, task=data.task)
@@ -325,7 +328,7 @@ def test_warm_starts_stand_where_the_last_fit_ended():
 
 
 def test_labels_may_be_any():
-    data = plant()
+    data = plant_outliers()
     labels = pd.Categorical([f"töchter {i}" for i in data.task])
     model = MultiTaskRegressor(**SETTINGS, outlier_tasks=True)
     model.fit(data.X, data.y, task=labels)
@@ -387,7 +390,7 @@ def test_many_features_use_a_working_set():
 
 
 def test_paths_know_outliers_too():
-    data = plant(m=8, n_outliers=1)
+    data = plant_outliers(m=8, n_outliers=1)
     settings = {"theta": 0.0, "epsilon": 30.0, "task_prior": "mean"}
     settings |= {"outlier_tasks": True, "tol": 1e-9}
     path = regularization_path(
@@ -400,7 +403,7 @@ def test_paths_know_outliers_too():
 
 
 def test_groups_of_tasks_and_classes_with_a_search():
-    data = plant(rows=(80, 160), m=8, n_outliers=1)
+    data = plant_outliers(rows=(80, 160), m=8, n_outliers=1)
     ties = TaskPrior.groups({"a": [0, 1, 2, 3], "b": [4, 5, 6, 7]})
     model = MultiTaskClassifierCV(
         lams=3, thetas=[0.0], epsilons=[1.0], cv=3, task_prior=ties, outlier_tasks=True
@@ -411,7 +414,7 @@ def test_groups_of_tasks_and_classes_with_a_search():
 
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, "strong", True])
 def test_wrong_strengths_are_named(value):
-    data = plant(rows=(3, 5))
+    data = plant_outliers(rows=(3, 5))
     with pytest.raises(ValueError, match="outlier_strength must be a positive number"):
         fit_planted(data, outlier_strength=value)
     search = MultiTaskRegressorCV(
@@ -422,7 +425,7 @@ def test_wrong_strengths_are_named(value):
 
 
 def test_wrong_words_are_named():
-    data = plant(rows=(5, 6))
+    data = plant_outliers(rows=(5, 6))
     with pytest.raises(ValueError, match="outlier_tasks must be True or False"):
         fit_planted(data, outlier_tasks="yes")
     search = MultiTaskRegressorCV(**SEARCH, outlier_tasks=True, outlier_strengths=[])
@@ -431,7 +434,7 @@ def test_wrong_words_are_named():
 
 
 def test_unseen_tasks_get_what_is_shared():
-    data = plant()
+    data = plant_outliers()
     model = fit_planted(data, unseen_tasks="shared")
     found = model.predict(np.eye(8), task=np.full(8, 99))
     normal = data.normal
@@ -440,7 +443,7 @@ def test_unseen_tasks_get_what_is_shared():
 
 
 def test_priors_are_judged_by_what_is_shared():
-    data = plant()
+    data = plant_outliers()
     model = fit_planted(data, feature_prior=PRIOR, theta=2.0, standardize=True)
     assert len(model.outlier_tasks_)
     D = model.feature_prior_.matrix(model.coef_.shape[1])
@@ -462,7 +465,7 @@ def test_defaults_find_what_was_planted(build):
 
 
 def test_tasks_that_were_not_named_have_no_part_at_any_strength():
-    data = plant(rows=(30, 60))
+    data = plant_outliers(rows=(30, 60))
     model = fit_planted(data, epsilon=1.0, task_prior="chain")
     assert model.outlier_tasks_.tolist() == data.outliers
     strengths = np.where(np.isin(np.arange(16), data.outliers), 1.0, np.inf)
@@ -478,9 +481,9 @@ def test_tasks_that_were_not_named_have_no_part_at_any_strength():
 
 def test_strengths_of_tasks_are_as_many_as_tasks():
     with pytest.raises(ValueError, match="one for each of 16 tasks"):
-        fit_planted(plant(rows=(3, 5)), outlier_strength=np.ones(3))
+        fit_planted(plant_outliers(rows=(3, 5)), outlier_strength=np.ones(3))
     with pytest.raises(ValueError, match="every one of outlier_strength must be"):
-        fit_planted(plant(rows=(3, 5)), outlier_strength=-np.ones(16))
+        fit_planted(plant_outliers(rows=(3, 5)), outlier_strength=-np.ones(16))
 
 
 def test_both_searches_say_how_far_they_are(monkeypatch):
@@ -491,7 +494,7 @@ def test_both_searches_say_how_far_they_are(monkeypatch):
         yield lambda: told.append((name, total))
 
     monkeypatch.setattr(cross_validated, "show_progress", tell)
-    data = plant(m=8, n_outliers=1)
+    data = plant_outliers(m=8, n_outliers=1)
     MultiTaskRegressorCV(**SEARCH, cv=2, outlier_tasks=True).fit(
         data.X, data.y, task=data.task
     )

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from paper_structure import PAPER
-from plotted_models import fitted
+from paper_data import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -17,6 +16,7 @@ from priormtl import (
 )
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import trace_fit
+from shown_models import fitted_model
 
 X, Y, TASK = make_related_tasks(3, 5, 20, noise=1.0, random_state=0)
 SETTINGS = {
@@ -97,7 +97,7 @@ def test_a_trace_ends_where_the_fit_ends(solver, loss):
 
 
 def test_the_model_is_left_as_it_is():
-    model = fitted()
+    model = fitted_model()
     before, coef = dict(vars(model)), model.coef_.copy()
     trace = trace_fit(model, X, Y, task=TASK, solver="ista")
     assert trace.name == "ista"

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from paper_structure import PAPER
+from paper_data import PAPER
 from priormtl import MultiTaskRegressorCV
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import progress

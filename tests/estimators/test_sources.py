@@ -12,8 +12,8 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow import parquet
 
-from mixed_rows import encode, mixed_frame, to_arrow
-from paper_structure import PAPER
+from drawn_tables import encode_naively, mixed_frame, to_arrow
+from paper_data import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -50,7 +50,7 @@ def folder(frame, tmp_path):
 
 
 def fit_rows(model, frame, missing):
-    X, rows, weight = encode(frame, missing)
+    X, rows, weight = encode_naively(frame, missing)
     return model.fit(
         X, rows["score"], task=rows["school"].to_list(), sample_weight=weight
     )
@@ -65,7 +65,7 @@ def test_files_give_the_model_of_their_rows(folder, frame, missing):
     np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-7, atol=1e-9)
     assert model.tasks_.tolist() == expected.tasks_.tolist()
     assert model.feature_names_in_.tolist() == expected.feature_names_in_.tolist()
-    X, rows, _ = encode(frame, missing)
+    X, rows, _ = encode_naively(frame, missing)
     task = rows["school"].to_list()
     np.testing.assert_allclose(
         model.predict(X, task=task), expected.predict(X, task=task), rtol=1e-5
@@ -205,7 +205,7 @@ def learned(request):
 @pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
 def test_raw_tables_are_predicted_as_their_features(learned, build):
     model, frame = learned
-    X, rows, _ = encode(frame, "mean")
+    X, rows, _ = encode_naively(frame, "mean")
     expected = model._scores(X, rows["school"].to_list())[0]
     found = model._scores(build(frame), None)[0]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
@@ -237,7 +237,7 @@ def test_rows_are_scored_and_tasks_may_be_given(learned):
 
 def test_a_fit_to_rows_forgets_the_columns(learned):
     model, frame = deepcopy(learned)
-    X, rows, _ = encode(frame, "mean")
+    X, rows, _ = encode_naively(frame, "mean")
     model.fit(X, rows["score"], task=rows["school"].to_list())
     assert model.design_.is_plain
     assert not hasattr(model, "task_column_")
@@ -257,7 +257,7 @@ def test_statistics_of_sites_keep_the_columns(folder, frame, tmp_path):
         MultiTaskRegressorCV(**FAST).fit_statistics(parts),
     ):
         assert np.isfinite(model.predict(frame)).all()
-        X, weight = encode(frame, "mean")[::2]
+        X, weight = encode_naively(frame, "mean")[::2]
         means = (parts[0] + parts[1]).pooled_means()
         fills = [np.ravel(term.fill) for term in model.design_.terms]
         np.testing.assert_allclose(np.concatenate(fills), means)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
 
+from drawn_tables import assert_same_statistics
 from priormtl import MultiTaskRegressor, MultiTaskRegressorCV, summarize
 from priormtl.data import Table, summarize_tasks
 from priormtl.estimators.splitting import (
@@ -14,7 +15,6 @@ from priormtl.estimators.splitting import (
 )
 from priormtl.fitted import Fitted
 from priormtl.selection import divide, leave_one_out, split_by_fold
-from summarized_rows import assert_same
 
 FOLDS = np.arange(24) % 3
 
@@ -31,9 +31,9 @@ def test_statistics_train_on_what_rows_train_on():
     whole, by_rows = divide(table(), data, splits, by_rows=True)
     assert whole is data
     whole, by_statistics = divide(table(), data, splits, by_rows=False)
-    assert_same(whole, summarize_tasks(data))
+    assert_same_statistics(whole, summarize_tasks(data))
     for rows, merged in zip(by_rows, by_statistics, strict=True):
-        assert_same(merged.train, summarize_tasks(rows.train))
+        assert_same_statistics(merged.train, summarize_tasks(rows.train))
 
 
 def test_statistics_of_held_out_rows_are_kept_where_they_are_known():
@@ -41,7 +41,9 @@ def test_statistics_of_held_out_rows_are_kept_where_they_are_known():
     for k, fold in enumerate(divide(table(), data, splits, by_rows=False)[1]):
         test = np.flatnonzero(k == FOLDS)
         assert fold.split.test.tolist() == test.tolist()
-        assert_same(fold.test, summarize_tasks(table().take(test).to_tasks()))
+        assert_same_statistics(
+            fold.test, summarize_tasks(table().take(test).to_tasks())
+        )
     _, folds = divide(table(), data, splits, by_rows=True)
     assert [fold.test for fold in folds] == [None] * 3
     overlapping = [splits[0], splits[0]]

@@ -10,7 +10,7 @@ import pytest
 import sklearn
 from sklearn.linear_model import Ridge
 
-from paper_structure import PAPER
+from paper_data import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,

@@ -7,13 +7,13 @@ from instances import (
     LAYOUTS,
     bind,
     build_problem,
+    from_lists,
     kind_of_intercepts,
     plain_rows,
     random_coef,
     random_tasks,
     with_signs,
 )
-from listed_tasks import from_lists
 from priormtl.data import summarize_tasks
 from priormtl.losses import FreeIntercepts, Logistic, NoIntercepts
 from priormtl.solvers import Fista, gap_below, max_iter, solve

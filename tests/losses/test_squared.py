@@ -4,6 +4,7 @@ import pytest
 from instances import (
     INTERCEPTS,
     bind,
+    from_lists,
     kind_of_intercepts,
     plain_rows,
     random_coef,
@@ -11,7 +12,6 @@ from instances import (
     with_signs,
     write_out,
 )
-from listed_tasks import from_lists
 from priormtl.data import centre_samples, from_columns, summarize_tasks
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared
 from priormtl.losses.squared import Modes

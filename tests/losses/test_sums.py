@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from golden import golden_rows
-from instances import bind, random_coef, random_tasks, write_out
+from instances import bind, golden_rows, random_coef, random_tasks, write_out
 from naive_twins import naive_dirty, naive_robust
 from priormtl.data import from_labels
 from priormtl.losses import NoIntercepts, Squared, SumFit

@@ -5,24 +5,30 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from plotted_models import AWKWARD, fitted, random_coef, related, with_coef
 from priormtl import MultiTaskClassifier, TaskPrior
 from priormtl.data import pooled_scale
 from priormtl.plotting import plot_coefficients, plot_over_tasks
 from priormtl.plotting.coefficients import find_places, rank_rows, read_model
+from shown_models import (
+    AWKWARD_NAMES,
+    fitted_model,
+    random_effects,
+    related_tasks,
+    with_coef,
+)
 
 # Learned.
 
 
 def test_coefficients_are_the_models():
-    model = fitted()
+    model = fitted_model()
     assert np.array_equal(read_model(model).P, model.coef_.T)
 
 
 def test_deviations_take_the_unit_of_features_away():
-    X, y, task = related()
+    X, y, task = related_tasks()
     scale = np.array([1.0, 10.0, 0.1, 1.0, 1.0, 5.0])
-    model = fitted(standardize=True)
+    model = fitted_model(standardize=True)
     rescaled = type(model)(**model.get_params()).fit(X * scale, y, task=task)
     one, other = read_model(model, "deviation"), read_model(rescaled, "deviation")
     assert np.allclose(one.P, other.P, atol=1e-4)
@@ -30,8 +36,8 @@ def test_deviations_take_the_unit_of_features_away():
 
 
 def test_the_task_prior_of_a_search_is_the_chosen_one():
-    assert read_model(with_coef(random_coef(2, 2), task_prior="chain")).ordered
-    assert not read_model(with_coef(random_coef(2, 2), task_prior="mean")).ordered
+    assert read_model(with_coef(random_effects(2, 2), task_prior="chain")).ordered
+    assert not read_model(with_coef(random_effects(2, 2), task_prior="mean")).ordered
 
 
 def test_rows_are_ranked_by_size_and_zeros_left_out():
@@ -40,11 +46,11 @@ def test_rows_are_ranked_by_size_and_zeros_left_out():
 
 
 def test_tasks_stand_as_their_chain_has_them():
-    model = with_coef(random_coef(3, 2), tasks=["a", "b", "c"])
+    model = with_coef(random_effects(3, 2), tasks=["a", "b", "c"])
     assert read_model(model).order.tolist() == [0, 1, 2]
     assert not read_model(model).ordered
     chain = TaskPrior.chain(order=["c", "a", "b"])
-    model = with_coef(random_coef(3, 2), tasks=["a", "b", "c"], task_prior=chain)
+    model = with_coef(random_effects(3, 2), tasks=["a", "b", "c"], task_prior=chain)
     assert read_model(model).order.tolist() == [2, 0, 1]
     assert read_model(model).ordered
 
@@ -114,7 +120,7 @@ def words(labels):
 
 
 def test_the_map_is_coef_with_the_strongest_first():
-    model = fitted()
+    model = fitted_model()
     order = np.argsort(-np.linalg.norm(model.coef_, axis=0))
     assert np.array_equal(cells(plot_coefficients(model)), model.coef_.T[order])
 
@@ -145,7 +151,7 @@ def test_colours_are_centred_at_zero_and_explained():
     ],
 )
 def test_the_top_of_many_is_said(top, n_rows, title):
-    coef = random_coef(200, 400)
+    coef = random_effects(200, 400)
     coef[:, 7] = 0.0
     ax = plot_coefficients(with_coef(coef), top=top)
     assert (len(cells(ax)), ax.get_title()) == (n_rows, title)
@@ -171,7 +177,7 @@ def test_columns_follow_the_chain():
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1)])
 def test_one_of_a_kind_is_drawn(shape):
-    ax = plot_coefficients(with_coef(random_coef(*shape)))
+    ax = plot_coefficients(with_coef(random_effects(*shape)))
     ax.figure.draw_without_rendering()
     assert cells(ax).shape == shape[::-1]
 
@@ -187,7 +193,9 @@ def test_zeros_that_are_asked_for_are_drawn():
 
 
 def test_awkward_names_are_drawn():
-    ax = plot_coefficients(with_coef(random_coef(5, 5), AWKWARD, AWKWARD))
+    ax = plot_coefficients(
+        with_coef(random_effects(5, 5), AWKWARD_NAMES, AWKWARD_NAMES)
+    )
     ax.figure.draw_without_rendering()
     assert len(ax.get_yticklabels()) == 5
 
@@ -207,7 +215,7 @@ def ends_of(band):
 
 
 def test_lines_are_the_coefficients():
-    model = fitted()
+    model = fitted_model()
     drawn = lines(plot_over_tasks(model, [2, 5]))
     for j in (2, 5):
         assert np.array_equal(drawn[f"x{j}"].get_ydata(), model.coef_[:, j])
@@ -223,7 +231,7 @@ def test_the_strongest_four_are_shown():
 @pytest.mark.parametrize("task_prior", ["chain", "mean"])
 @pytest.mark.parametrize("m", [1, 4])
 def test_bands_are_their_ends(task_prior, m):
-    coef = random_coef(m, 2)
+    coef = random_effects(m, 2)
     band = coef - 0.5, coef + 1.0
     ax = plot_over_tasks(with_coef(coef, task_prior=task_prior), [1], band=band)
     (drawn,) = ax.collections
@@ -232,7 +240,7 @@ def test_bands_are_their_ends(task_prior, m):
 
 
 def test_bands_have_the_unit_of_the_lines():
-    model = fitted(standardize=True)
+    model = fitted_model(standardize=True)
     band = SimpleNamespace(low=model.coef_ - 1.0, high=model.coef_ + 1.0, level=0.9)
     ax = plot_over_tasks(model, [0], band=band, per="deviation")
     wide = np.diff(ends_of(ax.collections[0]), axis=1)
@@ -241,7 +249,7 @@ def test_bands_have_the_unit_of_the_lines():
 
 
 def test_only_ordered_tasks_are_joined():
-    coef = random_coef(3, 1)
+    coef = random_effects(3, 1)
     for prior, style in (("chain", "-"), ("mean", "None"), (None, "None")):
         ax = plot_over_tasks(with_coef(coef, task_prior=prior))
         assert lines(ax)["x0"].get_linestyle() == style
@@ -264,6 +272,6 @@ def test_nothing_learned_is_said_over_tasks():
 
 
 def test_a_band_of_another_shape_is_refused():
-    coef = random_coef(3, 2)
+    coef = random_effects(3, 2)
     with pytest.raises(ValueError, match=r"shape \(3, 2\), as coef_: got \(2, 3\)"):
         plot_over_tasks(with_coef(coef), band=(coef.T, coef.T))

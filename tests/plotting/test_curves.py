@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import sem
 from sklearn.model_selection import KFold, learning_curve
 
-from plotted_models import related
 from priormtl import MultiTaskRegressor
 from priormtl.plotting import (
     Curve,
@@ -18,6 +17,7 @@ from priormtl.plotting import (
     plot_learning_curve,
     plot_level,
 )
+from shown_models import related_tasks
 
 # Curves.
 
@@ -111,7 +111,7 @@ def test_one_repeat_has_no_band(scores):
 
 
 def test_the_curve_of_scikit_learn_is_taken():
-    X, y, task = related()
+    X, y, task = related_tasks()
     rows = np.column_stack([X, np.unique(task, return_inverse=True)[1]])
     sizes, _, scores = learning_curve(
         MultiTaskRegressor(task=6, tol=1e-3),

@@ -9,7 +9,6 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from plotted_models import fitted, related, with_coef
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -21,6 +20,7 @@ from priormtl import (
     tabular_model,
 )
 from priormtl.plotting import plot_effect
+from shown_models import fitted_model, related_tasks, with_coef
 
 WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 
@@ -183,8 +183,8 @@ def test_pipelines_of_splines_are_drawn():
 
 
 def test_plain_models_are_drawn_around_their_mean_or_where_told():
-    X, _, _ = related()
-    model = fitted()
+    X, _, _ = related_tasks()
+    model = fitted_model()
     x, y = line(plot_effect(model, 2, tasks=[3]), "3")
     assert (x[0] + x[-1]) / 2 == pytest.approx(X[:, 2].mean())
     assert x[-1] - x[0] == pytest.approx(4.0 * X[:, 2].std(), rel=0.05)
@@ -194,7 +194,7 @@ def test_plain_models_are_drawn_around_their_mean_or_where_told():
 
 
 def test_classes_have_log_odds_and_need_values():
-    X, y, task = related()
+    X, y, task = related_tasks()
     model = MultiTaskClassifier().fit(X, y > 0, task=task)
     with pytest.raises(ValueError, match="values must be given"):
         plot_effect(model, 0)
@@ -217,7 +217,7 @@ def test_equal_effects_are_one_line():
 
 
 def test_signs_stand_in_the_title():
-    X, y, task = related()
+    X, y, task = related_tasks()
     prior = FeaturePrior.nonnegative([0])
     model = MultiTaskRegressorCV(
         3, (1.0,), (1.0,), feature_prior=prior, ties="uniform", cv=2
@@ -230,9 +230,12 @@ def test_signs_stand_in_the_title():
     ("draw", "match"),
     [
         (lambda: plot_effect(tabular(), "agee"), "Did you mean 'age'"),
-        (lambda: plot_effect(fitted(), "x9"), "unknown feature"),
-        (lambda: plot_effect(fitted(), 0, values=[1.0, 1.0]), "two different numbers"),
-        (lambda: plot_effect(fitted(), 0, tasks=["z"]), "unknown task"),
+        (lambda: plot_effect(fitted_model(), "x9"), "unknown feature"),
+        (
+            lambda: plot_effect(fitted_model(), 0, values=[1.0, 1.0]),
+            "two different numbers",
+        ),
+        (lambda: plot_effect(fitted_model(), 0, tasks=["z"]), "unknown task"),
     ],
 )
 def test_bad_arguments_are_named(draw, match):
@@ -241,6 +244,6 @@ def test_bad_arguments_are_named(draw, match):
 
 
 def test_other_pipelines_are_refused():
-    model = make_pipeline(StandardScaler(), fitted())
+    model = make_pipeline(StandardScaler(), fitted_model())
     with pytest.raises(TypeError, match="got StandardScaler"):
         plot_effect(model, 0)

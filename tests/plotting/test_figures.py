@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from matplotlib import _pylab_helpers
 
-from paper_structure import PAPER
-from plotted_models import AWKWARD, fitted, random_coef, related, with_coef
+from paper_data import PAPER
 from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressorCV
 from priormtl import regularization_path as follow
 from priormtl.plotting import (
@@ -26,8 +25,15 @@ from priormtl.plotting import (
     trace_fit,
 )
 from priormtl.plotting.style import Axes
+from shown_models import (
+    AWKWARD_NAMES,
+    fitted_model,
+    random_effects,
+    related_tasks,
+    with_coef,
+)
 
-X, Y, TASK = related()
+X, Y, TASK = related_tasks()
 CLASSES = np.median(Y) < Y
 LONG = [f"a long name that goes on and on {k}" for k in range(5)]
 
@@ -45,7 +51,7 @@ def draw_search(**options):
 
 
 def named():
-    return with_coef(random_coef(5, 5), LONG, LONG, task_prior="chain")
+    return with_coef(random_effects(5, 5), LONG, LONG, task_prior="chain")
 
 
 AUDIT = SimpleNamespace(
@@ -66,25 +72,25 @@ AUDIT = SimpleNamespace(
 FIGURES = {
     "coefficients": lambda **options: plot_coefficients(named(), **options),
     "awkward": lambda **options: plot_coefficients(
-        with_coef(random_coef(5, 5), AWKWARD, AWKWARD), **options
+        with_coef(random_effects(5, 5), AWKWARD_NAMES, AWKWARD_NAMES), **options
     ),
     "one": lambda **options: plot_coefficients(with_coef([[2.0]]), **options),
     "zero": lambda **options: plot_coefficients(with_coef([[0.0]]), **options),
     "convergence": lambda **options: plot_convergence(
-        trace_fit(fitted(), X, Y, task=TASK, solver="fista"), **options
+        trace_fit(fitted_model(), X, Y, task=TASK, solver="fista"), **options
     ),
     "learning": lambda **options: plot_learning_curve(
-        [5, 10], {LONG[0]: random_coef(2, 4), "b": random_coef(2, 4)}, **options
+        [5, 10], {LONG[0]: random_effects(2, 4), "b": random_effects(2, 4)}, **options
     ),
     "effect": lambda **options: plot_effect(
-        with_coef(random_coef(9, 2), LONG[:2], [*LONG, *"abcd"]),
+        with_coef(random_effects(9, 2), LONG[:2], [*LONG, *"abcd"]),
         LONG[0],
         values=[0.0, 1.0],
         **options,
     ),
     "over tasks": lambda **options: plot_over_tasks(named(), **options),
     "path": lambda **options: plot_path(follow(X, Y, task=TASK, lams=4), **options),
-    "prior": lambda **options: plot_prior(fitted(), **options),
+    "prior": lambda **options: plot_prior(fitted_model(), **options),
     "audit": lambda **options: plot_prior(AUDIT, **options),
     "prior alone": lambda **options: plot_prior(
         FeaturePrior.similar([(LONG[0], LONG[1])]), **options

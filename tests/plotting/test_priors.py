@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from plotted_models import AWKWARD, fitted, lightness, random_coef, related, with_coef
 from priormtl import FeaturePrior, MultiTaskRegressor, TaskPrior
 from priormtl.data import pooled_scale
 from priormtl.fitted import Outliers
 from priormtl.plotting import plot_prior
 from priormtl.plotting.priors import place_nodes, read_relations
+from shown_models import (
+    AWKWARD_NAMES,
+    fitted_model,
+    lightness,
+    random_effects,
+    related_tasks,
+    with_coef,
+)
 
 # Priors.
 
@@ -35,7 +42,7 @@ def names(ax):
 
 
 def test_every_relation_is_a_line_between_its_ends():
-    ax = plot_prior(fitted())
+    ax = plot_prior(fitted_model())
     assert len(lines(ax).get_segments()) == 3
     at = {text.get_text(): text.xy for text in ax.texts}
     joined = {
@@ -48,9 +55,9 @@ def test_every_relation_is_a_line_between_its_ends():
 
 
 def test_colours_are_the_disagreement_and_darken_with_it():
-    ax = plot_prior(fitted())
+    ax = plot_prior(fitted_model())
     found = np.asarray(lines(ax).get_array())
-    expected = [link.disagreement for link in links_of(fitted())]
+    expected = [link.disagreement for link in links_of(fitted_model())]
     assert found.tolist() == sorted(expected, reverse=True)
     ax.figure.draw_without_rendering()
     assert lines(ax).get_clim() == (0.0, 1.0)
@@ -59,7 +66,7 @@ def test_colours_are_the_disagreement_and_darken_with_it():
 
 def test_rows_of_many_features_are_stars():
     D = np.array([[1.0, 1.0, -2.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-    model = with_coef(random_coef(2, 4), feature_prior=FeaturePrior.from_matrix(D))
+    model = with_coef(random_effects(2, 4), feature_prior=FeaturePrior.from_matrix(D))
     ax = plot_prior(model)
     assert len(lines(ax).get_segments()) == 4
     assert ax.get_title() == "2 relations of 4 features"
@@ -67,7 +74,7 @@ def test_rows_of_many_features_are_stars():
 
 def test_the_top_of_many_is_said():
     neighbours = FeaturePrior((FeaturePrior.grid(8, 8).parts[0].pairs(),))
-    model = with_coef(random_coef(3, 64), feature_prior=neighbours)
+    model = with_coef(random_effects(3, 64), feature_prior=neighbours)
     ax = plot_prior(model, top=10)
     assert len(lines(ax).get_segments()) == 10
     assert ax.get_title().startswith("Top 10 of 112 relations, ")
@@ -95,7 +102,7 @@ def test_a_prior_alone_is_drawn_without_colours():
 def test_an_audit_colours_by_the_data_and_crosses_out():
     features = [row("a", "b", 0.2), row("b", "c", 0.9, "disagrees")]
     audit = SimpleNamespace(relations=[*features, row("t", "u", kind="task")])
-    ax = plot_prior(fitted(), audit)
+    ax = plot_prior(fitted_model(), audit)
     assert lines(ax).get_array().tolist() == [0.9, 0.2]
     crosses = [line for line in ax.lines if line.get_marker() == "x"]
     middle = np.mean(lines(ax).get_segments()[0], axis=0)
@@ -126,7 +133,7 @@ def test_no_relation_is_said():
 
 
 def test_awkward_names_are_drawn():
-    pairs = [(AWKWARD[k], AWKWARD[k + 1]) for k in range(4)]
+    pairs = [(AWKWARD_NAMES[k], AWKWARD_NAMES[k + 1]) for k in range(4)]
     ax = plot_prior(FeaturePrior.similar(pairs))
     ax.figure.draw_without_rendering()
     assert len(ax.texts) == 5
@@ -158,9 +165,9 @@ def test_what_holds_no_relations_is_refused():
     with pytest.raises(
         TypeError, match=r"^audit must be the result of audit_prior.* got int"
     ):
-        plot_prior(fitted(), 3)
+        plot_prior(fitted_model(), 3)
     with pytest.raises(ValueError, match='kind must be "feature" or "task"'):
-        plot_prior(fitted(), kind="row")
+        plot_prior(fitted_model(), kind="row")
 
 
 # Relations.
@@ -173,7 +180,7 @@ def violations(P, prior):
 
 
 def test_every_relation_is_a_link():
-    links = links_of(fitted())
+    links = links_of(fitted_model())
     assert [link.members for link in links] == [
         ("x0", "x1"),
         ("x1", "x2"),
@@ -204,8 +211,8 @@ def test_own_parts_of_outlier_tasks_violate_nothing():
 
 
 def test_disagreement_is_between_zero_and_one():
-    prior = FeaturePrior.from_matrix(random_coef(20, 6))
-    found = np.array(violations(random_coef(6, 3), prior))
+    prior = FeaturePrior.from_matrix(random_effects(20, 6))
+    found = np.array(violations(random_effects(6, 3), prior))
     assert ((found >= 0) & (found <= 1)).all()
 
 
@@ -214,7 +221,7 @@ def test_without_coefficients_nothing_disagrees():
 
 
 def test_the_prior_of_standardised_features_is_judged_on_them():
-    X, y, task = related()
+    X, y, task = related_tasks()
     scale = np.array([1.0, 100.0, 1.0, 1.0, 1.0, 1.0])
     prior = FeaturePrior.similar([(0, 1)])
     settings = {"standardize": True, "feature_prior": prior, "theta": 1e6}

@@ -10,7 +10,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from plotted_models import AWKWARD, lightness
 from priormtl.plotting import plot_roc_curves, plot_surface, save_figure, style
 from priormtl.plotting.style import (
     DISAGREEMENT,
@@ -32,6 +31,7 @@ from priormtl.plotting.style import (
     styled,
     tick_few_decades,
 )
+from shown_models import AWKWARD_NAMES, lightness
 
 # Style.
 
@@ -212,7 +212,7 @@ def test_short_names_stay():
     ]
 
 
-@pytest.mark.parametrize("name", AWKWARD)
+@pytest.mark.parametrize("name", AWKWARD_NAMES)
 def test_awkward_names_are_shown_as_they_are(name):
     ax = new_axes(None)
     ax.plot([0, 1], label=shorten(name))

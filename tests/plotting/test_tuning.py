@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold
 
-from paper_structure import PAPER
-from plotted_models import lightness, related
+from paper_data import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskRegressor,
@@ -17,11 +16,12 @@ from priormtl import (
     regularization_path,
 )
 from priormtl.plotting import new_figure, plot_path, plot_search, plot_surface
+from shown_models import lightness, related_tasks
 
 # Paths.
 
 
-X, Y, TASK = related()
+X, Y, TASK = related_tasks()
 PATH = regularization_path(X, Y, task=TASK, lams=6)
 
 

@@ -9,6 +9,7 @@ from instances import (
     PENALTIES,
     best_objective,
     build_problem,
+    from_lists,
     kind_of_intercepts,
     plain_rows,
     random_coef,
@@ -16,7 +17,6 @@ from instances import (
     sine_problem,
     with_signs,
 )
-from listed_tasks import from_lists
 from priormtl.problem import Certificate
 from priormtl.solvers import (
     Fista,

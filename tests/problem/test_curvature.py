@@ -6,13 +6,13 @@ from instances import (
     LAYOUTS,
     LOSSES,
     build_problem,
+    from_lists,
     kind_of_intercepts,
     random_tasks,
     sine_problem,
     with_signs,
     write_out,
 )
-from listed_tasks import from_lists
 from priormtl.losses import Logistic
 from priormtl.priors import FeaturePrior, TaskPrior
 from priormtl.problem import (

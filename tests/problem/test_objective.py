@@ -7,6 +7,7 @@ from instances import (
     PENALTIES,
     best_objective,
     build_problem,
+    from_lists,
     kind_of_intercepts,
     plain_rows,
     random_coef,
@@ -16,7 +17,6 @@ from instances import (
     with_signs,
     write_out,
 )
-from listed_tasks import from_lists
 from priormtl.losses import Logistic, NoIntercepts, Squared
 from priormtl.penalties import L21, Nuclear
 from priormtl.problem import Problem, QuadraticPrior

@@ -26,7 +26,7 @@ from priormtl.reports.tables import (
     search_table,
     sign_agreement,
 )
-from reported_models import (
+from shown_models import (
     audit_of,
     drawn_rows,
     fitted_of,

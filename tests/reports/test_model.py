@@ -15,7 +15,7 @@ from priormtl.reports.model import (
     score_rows,
     score_training,
 )
-from reported_models import TASKS, drawn_rows, fitted_of, model_of, tuned_model
+from shown_models import TASKS, drawn_rows, fitted_of, model_of, tuned_model
 
 # What was learned
 

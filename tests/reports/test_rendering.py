@@ -26,7 +26,7 @@ from priormtl.reports.rendering import (
     to_page,
     to_page_data,
 )
-from reported_models import TASKS, drawn_rows, fitted_of, model_of, tuned_model
+from shown_models import TASKS, drawn_rows, fitted_of, model_of, tuned_model
 
 # Making
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paper_structure import PAPER
+from paper_data import PAPER
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -21,7 +21,7 @@ from priormtl.reports.content import (
 )
 from priormtl.reports.model import FittedModel, score_training
 from priormtl.reports.tables import MOST_BYTES, relation_table, task_table
-from reported_models import (
+from shown_models import (
     TASKS,
     audit_of,
     drawn_rows,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from planted import plant
+from drawn_tasks import plant_outliers
 from priormtl import MultiTaskClassifier, MultiTaskRegressor, TaskPrior
 from priormtl.data import from_labels
 from priormtl.losses import OutlierFit
@@ -150,7 +150,7 @@ def draw(seed, spread, rows, m=10, d=6, noise=1.0):
 @pytest.mark.parametrize("task_prior", ["chain", "mean"])
 @pytest.mark.parametrize("seed", range(3))
 def test_outliers_are_found_whatever_the_strength_of_ties(seed, task_prior):
-    X, y, task, _, outliers = plant(seed)
+    X, y, task, _, outliers = plant_outliers(seed)
     found = [
         find(X, y, task, task_prior=task_prior, epsilon=epsilon)
         for epsilon in (0.0, 1.0, 1e3)
@@ -167,20 +167,20 @@ def test_tasks_that_all_vary_are_not_named(rows, spread):
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_units_do_not_matter(unit):
-    X, y, task, _, outliers = plant()
+    X, y, task, _, outliers = plant_outliers()
     assert find(X, unit * y, task, lam=unit) == outliers
     assert find(unit * X, y, task, lam=unit) == outliers
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False, "tied"])
 def test_intercepts_may_be_of_any_kind(fit_intercept):
-    X, y, task, _, outliers = plant(1)
+    X, y, task, _, outliers = plant_outliers(1)
     y = y - 0.3 * task
     assert find(X, y, task, fit_intercept=fit_intercept) == outliers
 
 
 def test_groups_are_held_against_themselves():
-    X, y, task, *_ = plant(1, n_outliers=0, rows=(30, 60))
+    X, y, task, *_ = plant_outliers(1, n_outliers=0, rows=(30, 60))
     second = task >= 8
     y = np.where(second, -y, y)
     groups = {"a": range(8), "b": range(8, 16)}
@@ -191,7 +191,7 @@ def test_groups_are_held_against_themselves():
 
 
 def test_classes_are_judged_by_a_model_of_their_loss():
-    X, y, task, _, outliers = plant(2, rows=(80, 160))
+    X, y, task, _, outliers = plant_outliers(2, rows=(80, 160))
     sign = np.where(y - 0.3 * task > 0, 1.0, -1.0)
     assert find(X, sign, task, MultiTaskClassifier) == outliers
 
@@ -217,7 +217,7 @@ def test_tasks_without_ties_or_targets_are_not_judged():
 
 
 def planted_problem(weight=1.0, **settings):
-    X, y, task, *_ = plant(**settings)
+    X, y, task, *_ = plant_outliers(**settings)
     model = MultiTaskRegressor(3.0, 0.0, 30.0, task_prior="mean")
     data = from_labels(X, y, task, np.full(len(y), weight))
     return model._model().pose(data).problem
@@ -251,7 +251,7 @@ def test_more_rows_of_the_same_kind_pull_no_harder():
 def test_units_of_targets_are_those_of_pulls():
     problem = planted_problem()
     pulls = column_pulls(problem, problem.null_point)
-    X, y, task, *_ = plant()
+    X, y, task, *_ = plant_outliers()
     data = from_labels(5.0 * X, 7.0 * y, task)
     other = MultiTaskRegressor()._model().pose(data).problem
     np.testing.assert_allclose(column_pulls(other, other.null_point), 7.0 * pulls)

@@ -6,8 +6,8 @@ from threading import get_ident
 import numpy as np
 import pytest
 
+from drawn_tasks import plant_outliers
 from instances import PAIRS, random_tasks
-from planted import plant
 from priormtl import MultiTaskRegressor
 from priormtl.data import condense, from_labels, summarize_tasks
 from priormtl.model import Model, Solver
@@ -244,7 +244,7 @@ def test_ranks_and_candidates_agree(result):
 
 
 def test_proposals_lie_around_what_was_chosen():
-    X, y, task, *_ = plant()
+    X, y, task, *_ = plant_outliers()
     model = MultiTaskRegressor(3.0, 0.0, 30.0, task_prior="mean")
     problem = model._model().pose(from_labels(X, y, task)).problem
     grid = Grid(

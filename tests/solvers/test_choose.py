@@ -7,11 +7,11 @@ from instances import (
     LOSSES,
     PENALTIES,
     build_problem,
+    from_lists,
     sine_problem,
     sine_tasks,
     with_signs,
 )
-from listed_tasks import from_lists
 from priormtl.data import centre_samples, summarize_tasks
 from priormtl.losses import Logistic, NoIntercepts, Squared
 from priormtl.penalties import Nuclear

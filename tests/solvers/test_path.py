@@ -3,12 +3,12 @@ import pytest
 
 from instances import (
     build_problem,
+    from_lists,
     random_tasks,
     sine_problem,
     with_counted_products,
     with_signs,
 )
-from listed_tasks import from_lists
 from priormtl.data import from_labels
 from priormtl.losses import FreeIntercepts, Logistic, NoIntercepts, SumFit
 from priormtl.penalties import L21, Nuclear, Robust, Schatten

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from instances import build_problem, sine_problem
-from listed_tasks import from_lists
+from instances import build_problem, from_lists, sine_problem
 from priormtl.losses import FreeIntercepts, Logistic
 from priormtl.penalties import Nuclear
 from priormtl.solvers import (

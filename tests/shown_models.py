@@ -1,4 +1,4 @@
-"""Models to report on: one that was tuned, and any coefficients as a model."""
+"""Models to be drawn and reported: coefficients as given, and some small fits."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -11,6 +11,61 @@ from priormtl.datasets import make_related_tasks
 from priormtl.design import Design
 from priormtl.fitted import Certificate, Fitted, Outliers
 from priormtl.reports.model import FittedModel
+
+# Names that a careless figure would hide, parse or cut.
+AWKWARD_NAMES = ("_hidden", "price $ per $", "größe", "two\nlines", "x" * 60)
+
+SETTINGS = ("standardize", "task_prior")
+
+
+def with_coef(
+    coef, features=None, tasks=None, *, intercept=0.0, loss="squared", **learned
+):
+    """Model with these coefficients (m, d), and what else it has learned."""
+    coef = np.asarray(coef, dtype=np.float64)
+    m = len(coef)
+    settings = {name: learned.pop(name) for name in SETTINGS if name in learned}
+    model = MultiTaskRegressor(**{"task_prior": None} | settings)
+    fitted = Fitted(
+        "MultiTaskRegressor",
+        model._model(loss=loss),
+        np.arange(m) if tasks is None else np.array(tasks),
+        coef,
+        np.broadcast_to(intercept, m),
+        design=None if features is None else Design.of_names(features),
+        **learned,
+    )
+    model._adopt(fitted)
+    return model
+
+
+def random_effects(m, d, seed=0):
+    return np.random.default_rng(seed).normal(size=(m, d))
+
+
+@cache
+def related_tasks():
+    X, y, task = make_related_tasks(n_tasks=5, n_features=6, random_state=0)
+    return X, y, task
+
+
+@cache
+def fitted_model(**settings):
+    X, y, task = related_tasks()
+    prior = FeaturePrior.similar([(0, 1), (1, 2)]) + FeaturePrior.opposite([(3, 4)])
+    model = MultiTaskRegressor(5.0, feature_prior=prior, **settings)
+    return model.fit(X, y, task=task)
+
+
+def lightness(colours):
+    """CIE lightness of colours (k, 3 or 4), as a print without colour shows them."""
+    rgb = np.atleast_2d(colours)[:, :3]
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    return 116.0 * np.cbrt(luminance) - 16.0
+
+
+# For reports.
 
 FEATURES = ("age", "attendance", "books", "class size", "homework", "sleep")
 TASKS = ("East", "North", "South", "West")
@@ -36,7 +91,7 @@ def tuned_model():
 
 # Parts of what a fit learned, by the names of fitted attributes.
 PARTS = {"feature_scale_": "scale", "feature_prior_": "feature_prior"}
-SETTINGS = ("standardize", "task_prior")
+NOT_NUMBERS = ("feature_prior_", "standardize", "task_prior")
 
 
 def model_of(coef, features=None, tasks=None, **attributes):
@@ -44,36 +99,25 @@ def model_of(coef, features=None, tasks=None, **attributes):
     coef = np.array(coef, dtype=np.float64)
     m, d = coef.shape
     labels = np.array(list(range(m)) if tasks is None else tasks, dtype=object)
-    settings = {n: attributes.pop(n) for n in SETTINGS if n in attributes}
-    model = MultiTaskRegressor(**settings)
     gap = attributes.pop("dual_gap_", 1e-6)
     objective = attributes.pop("objective_", 10.0)
     own = attributes.pop("own_coef_", None)
     strength = attributes.pop("outlier_strength_", np.inf)
     if attributes.pop("outlier_tasks_", None) is not None or np.isfinite(strength):
         own = np.zeros((m, d)) if own is None else own
-    known = {
+    learned = {
         PARTS.get(name, name.rstrip("_")): value
-        if name == "feature_prior_"
+        if name in NOT_NUMBERS
         else np.asarray(value, dtype=np.float64)
         for name, value in attributes.items()
     }
-    level = known.pop("intercept", np.arange(m, dtype=np.float64))
     if own is not None:
         own = np.asarray(own, dtype=np.float64)
-        known["outliers"] = Outliers(coef - own, own, strength)
-    fitted = Fitted(
-        "MultiTaskRegressor",
-        model._model(),
-        labels,
-        coef,
-        np.broadcast_to(level, m),
-        None if gap is None else Certificate(objective, gap, 3),
-        None if features is None else Design.of_names(features),
-        **known,
-    )
-    model._adopt(fitted)
-    return model
+        learned["outliers"] = Outliers(coef - own, own, strength)
+    if gap is not None:
+        learned["certificate"] = Certificate(objective, gap, 3)
+    usual = {"intercept": np.arange(m, dtype=np.float64), "task_prior": "chain"}
+    return with_coef(coef, features, labels, **usual | learned)
 
 
 def fitted_of(coef, *args, **attributes):
