@@ -86,3 +86,32 @@ def whiten(rows: Array, varying: Index, theta: Array, out: Array) -> float:
                 out[i, p, j] *= root[p, p]
         total += 2.0 * log(product)
     return total
+
+
+@compiled
+def subtract_gram(indptr: Index, indices: Index, data: Array, out: Array) -> None:
+    """Subtract BᵀB from the lower triangle of ``out``, for a sparse B by rows."""
+    for i in range(len(indptr) - 1):
+        for a in range(indptr[i], indptr[i + 1]):
+            for b in range(indptr[i], indptr[i + 1]):
+                if indices[b] >= indices[a]:
+                    out[indices[b], indices[a]] -= data[a] * data[b]
+
+
+@compiled
+def add_quadratic(
+    indptr: Index, indices: Index, data: Array, inner: Array, out: Array
+) -> None:
+    """Add the diagonal blocks of B · inner · Bᵀ to ``out`` (L, k, k), B by rows."""
+    n, k, _ = out.shape
+    for i in range(n):
+        for c in range(k):
+            start, end = indptr[i * k + c], indptr[i * k + c + 1]
+            for r in range(k):
+                total = 0.0
+                for a in range(indptr[i * k + r], indptr[i * k + r + 1]):
+                    entry = 0.0
+                    for b in range(start, end):
+                        entry += inner[indices[b], indices[a]] * data[b]
+                    total += data[a] * entry
+                out[i, r, c] += total
