@@ -119,64 +119,65 @@ class Arrow:
             for g in rest
         ]
         rest_gram = block_array(blocks, format="csr") if rest else csr_array((0, 0))
-        rest_side = np.concatenate([np.zeros((0, X.shape[1])), *(sides[g] for g in rest)])
+        rest_side = np.concatenate(
+            [np.zeros((0, X.shape[1])), *(sides[g] for g in rest)]
+        )
         return cls(X.T @ X, links, rest, rest_side, rest_gram, widths, sizes)
 
-    def factorise(self, common: Array, ridge: Array, scales: Sequence[Array]) -> "Factor":
+    def factorise(
+        self, common: Array, ridge: Array, scales: Sequence[Array]
+    ) -> "Factor":
         """Factorise M with columns of X scaled by ``common`` (p,), of terms by Λ.
 
         ``ridge`` (p,) is 1 where a column is shrunken. LinAlgError where rounding
         leaves a matrix that is not positive definite.
         """
-        wide = [_tiled(s, n) for s, n in zip(scales, self.sizes, strict=True)]
-        rest_scale = np.concatenate([np.zeros(0), *(wide[g] for g in self.rest)])
-        top = common[:, np.newaxis] * self.top * common + np.diag(ridge)
-        rest_side = rest_scale[:, np.newaxis] * self.rest_side * common
-        grams = [_scaled_blocks(link.gram, scales[link.term]) for link in self.links]
-        sides = [
-            wide[link.term][:, np.newaxis] * link.side * common for link in self.links
-        ]
-        rests = [_scaled(link.rest, wide[link.term], rest_scale) for link in self.links]
-        laters = [
-            [
-                _scaled(c, wide[link.term], wide[after.term])
-                for c, after in zip(link.later, self.links[place + 1 :], strict=True)
-            ]
-            for place, link in enumerate(self.links)
-        ]
+        # Products are scaled when their turn comes, so that Λ is never divided by.
+        top, rest_side = np.array(self.top), np.array(self.rest_side)
+        grams = [link.gram for link in self.links]
+        sides = [link.side for link in self.links]
+        rests = [link.rest for link in self.links]
+        laters = [list(link.later) for link in self.links]
         log_determinant, links = 0.0, []
-        for place in range(len(self.links)):
-            root = np.linalg.cholesky(grams[place])
+        for place, link in enumerate(self.links):
+            scale = scales[link.term]
+            block = scale[:, np.newaxis] * grams[place] * scale + np.eye(len(scale))
+            root = np.linalg.cholesky(block)
             diagonal = np.diagonal(root, axis1=1, axis2=2)
             log_determinant += 2.0 * float(np.log(diagonal).sum())
-            inverse = np.linalg.inv(root)
-            side = _times(inverse, sides[place])
-            whiten = _block_diagonal(inverse)
-            rest = whiten @ rests[place]
-            later = [whiten @ c for c in laters[place]]
+            turn = np.linalg.inv(root) * scale
+            side = _times(turn, sides[place])
+            sparse = _block_diagonal(turn)
+            rest = (sparse @ rests[place]).tocsr()
+            later = [(sparse @ c).tocsr() for c in laters[place]]
             top -= side.T @ side
             rest_side -= rest.T @ side
             for i, here in enumerate(later):
                 after = place + 1 + i
                 # Levels of this link are in one level each of those that follow, whose
                 # blocks therefore stay apart.
-                grams[after] = grams[after] - _own_blocks(here, self.widths[self.links[after].term])
-                sides[after] -= here.T @ side
-                rests[after] = (rests[after] - here.T @ rest).tocsr()
+                grams[after] = grams[after] - _own_blocks(here, grams[after].shape[1])
+                sides[after] = sides[after] - here.T @ side
+                rests[after] = rests[after] - here.T @ rest
                 for j in range(i + 1, len(later)):
-                    laters[after][j - i - 1] = (
-                        laters[after][j - i - 1] - here.T @ later[j]
-                    ).tocsr()
-            links.append(Eliminated(inverse, side, tuple(later), rest))
-        gram = _scaled(self.rest_gram, rest_scale, rest_scale)
-        reduced = Dense.of(top, rest_side, gram, [link.rest for link in links])
-        return Factor(self, tuple(links), reduced, log_determinant + reduced.log_determinant)
+                    between = laters[after][j - i - 1]
+                    laters[after][j - i - 1] = between - here.T @ later[j]
+            links.append(Eliminated(turn, side, tuple(later), rest))
+        wide = [np.tile(scales[g], self.sizes[g] // self.widths[g]) for g in self.rest]
+        reduced = Dense.of(
+            np.concatenate([common, *wide]),
+            np.concatenate([ridge, np.ones(len(rest_side))]),
+            (top, rest_side, self.rest_gram),
+            [link.rest for link in links],
+        )
+        log_determinant += reduced.log_determinant
+        return Factor(self, tuple(links), reduced, log_determinant)
 
 
 class Eliminated(NamedTuple):
-    """A link after its elimination: its products times the inverse root of its blocks."""
+    """A link after its elimination: R⁻ᵀ Λ times its products, for blocks Rᵀ R."""
 
-    inverse: Array  # (L, k, k) of triangular roots of blocks
+    turn: Array  # (L, k, k) R⁻ᵀ Λ
     side: Array  # (L k, p)
     later: tuple[csr_array, ...]
     rest: csr_array  # (L k, M)
@@ -192,7 +193,7 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Factorisation of M."""
+    """Factorisation of M, which gives K = Λ M⁻¹ Λ: K Zᵀ y are effects."""
 
     arrow: Arrow
     links: tuple[Eliminated, ...]
@@ -200,100 +201,87 @@ class Factor:
     log_determinant: float
 
     def solve(self, right: Vectors) -> Vectors:
-        """Solve M x = right."""
-        p = len(right.top)
+        """K times right-hand sides."""
+        p, rest_terms = len(right.top), self.arrow.rest
         places = [link.term for link in self.arrow.links]
-        top = np.array(right.top)
-        rest = np.concatenate(
-            [np.zeros((0, top.shape[1])), *(right.terms[g] for g in self.arrow.rest)]
-        )
-        parts = [np.array(right.terms[g]) for g in places]
+        first = np.concatenate([right.top, *(right.terms[g] for g in rest_terms)])
+        parts = [right.terms[g] for g in places]
         for place, link in enumerate(self.links):
-            part = _times(link.inverse, parts[place])
+            part = _times(link.turn, parts[place])
             parts[place] = part
-            top -= link.side.T @ part
-            rest -= link.rest.T @ part
+            first[:p] -= link.side.T @ part
+            first[p:] -= link.rest.T @ part
             for i, later in enumerate(link.later):
-                parts[place + 1 + i] -= later.T @ part
-        solution = self.reduced.solve(np.concatenate([top, rest]))
+                parts[place + 1 + i] = parts[place + 1 + i] - later.T @ part
+        solution = self.reduced.solve(first)
         top, rest = solution[:p], solution[p:]
         for place in range(len(places) - 1, -1, -1):
             link = self.links[place]
             part = parts[place] - link.side @ top - link.rest @ rest
             for i, later in enumerate(link.later):
                 part -= later @ parts[place + 1 + i]
-            parts[place] = _times(link.inverse.swapaxes(1, 2), part)
+            parts[place] = _times(link.turn.swapaxes(1, 2), part)
         terms = dict(zip(places, parts, strict=True))
-        terms |= self._split(rest)
+        terms |= {g: solution[here] for g, here in self._places.items()}
         return Vectors(top, tuple(terms[g] for g in range(len(terms))))
 
-    def _split(self, rest: Array) -> dict[int, Array]:
-        """Parts of the terms that are no links."""
-        sizes = [self.arrow.sizes[g] for g in self.arrow.rest]
-        parts = np.split(rest, np.cumsum(sizes)[:-1]) if sizes else []
-        return dict(zip(self.arrow.rest, parts, strict=True))
+    @property
+    def _places(self) -> dict[int, slice]:
+        """Places of terms that are no links, after common columns."""
+        first, out = len(self.arrow.top), {}
+        for g in self.arrow.rest:
+            out[g] = slice(first, first + self.arrow.sizes[g])
+            first += self.arrow.sizes[g]
+        return out
 
     @cached_property
-    def gains(self) -> tuple[Gain, ...]:
-        """x = constant − gain · (what is eliminated later), for each link."""
+    def gains(self) -> dict[int, Gain]:
+        """For each term that is a link: effects = constant − gain · later effects."""
         gains: list[Gain] = []
         for link in reversed(self.links):
-            turn = _block_diagonal(link.inverse.swapaxes(1, 2))
             top, rest, later = link.side, link.rest, list(link.later)
             for i, gain in enumerate(reversed(gains)):
                 top = top - link.later[i] @ gain.top
                 rest = rest - link.later[i] @ gain.rest
                 for j, further in enumerate(gain.later):
                     later[i + 1 + j] = later[i + 1 + j] - link.later[i] @ further
-            whole = _times(link.inverse.swapaxes(1, 2), top)
-            gains.append(
-                Gain(whole, (turn @ rest).tocsr(), tuple((turn @ c).tocsr() for c in later))
-            )
-        return tuple(reversed(gains))
+            turn = link.turn.swapaxes(1, 2)
+            sparse = _block_diagonal(turn)
+            further = tuple((sparse @ c).tocsr() for c in later)
+            gains.append(Gain(_times(turn, top), (sparse @ rest).tocsr(), further))
+        terms = [link.term for link in self.arrow.links]
+        return dict(zip(terms, reversed(gains), strict=True))
 
     def blocks(self, term: int) -> Array:
-        """Diagonal blocks of M⁻¹ (L, k, k) of a term."""
+        """Diagonal blocks of K (L, k, k) of a term."""
         k = self.arrow.widths[term]
-        places = [link.term for link in self.arrow.links]
-        if term not in places:
-            whole = dict(self._rest_slices())[term]
-            return self.reduced.blocks(whole, k)
-        place = places.index(term)
-        inverse = self.links[place].inverse
-        blocks = inverse.swapaxes(1, 2) @ inverse
-        for i, gain in enumerate(self.gains[place].later):
-            after = self.links[place + 1 + i].inverse
-            spread = (gain @ _block_diagonal(after.swapaxes(1, 2))).tocsr()
-            blocks = blocks + _row_products(spread, k)
-        return blocks + self.reduced.quadratic(self.gains[place], k)
+        if term not in self.gains:
+            return self.reduced.blocks(self._places[term], k)
+        gain, place = self.gains[term], list(self.gains).index(term)
+        turn = self.links[place].turn
+        blocks = turn.swapaxes(1, 2) @ turn
+        for later, link in zip(gain.later, self.links[place + 1 :], strict=True):
+            spread = later @ _block_diagonal(link.turn.swapaxes(1, 2))
+            blocks = blocks + _row_products(spread.tocsr(), k)
+        return blocks + self.reduced.quadratic(gain, k)
 
-    def diagonals(self) -> tuple[Array, list[Array]]:
-        """Diagonal of M⁻¹: of common effects (p,), and of each term."""
-        k = self.arrow.widths
-        terms = [self.blocks(g) for g in range(len(k))]
-        diagonals = [np.diagonal(b, axis1=1, axis2=2).ravel() for b in terms]
-        return self.reduced.inverse.diagonal()[: len(self.arrow.top)], diagonals
+    def diagonals(self) -> Vectors:
+        """Diagonal of K."""
+        terms = (self.blocks(g) for g in range(len(self.arrow.widths)))
+        parts = (np.diagonal(b, axis1=1, axis2=2).reshape(-1, 1) for b in terms)
+        return Vectors(self.common().diagonal()[:, np.newaxis], tuple(parts))
 
     def common(self) -> Array:
-        """M⁻¹ of common effects (p, p)."""
+        """K of common effects (p, p)."""
         p = len(self.arrow.top)
         return self.reduced.inverse[:p, :p]
 
-    def _rest_slices(self) -> list[tuple[int, slice]]:
-        first, found = len(self.arrow.top), []
-        for g in self.arrow.rest:
-            found.append((g, slice(first, first + self.arrow.sizes[g])))
-            first += self.arrow.sizes[g]
-        return found
-
     def cross(self, term: int) -> Array:
-        """M⁻¹ between effects of a term and common ones (size, p)."""
-        p = len(self.arrow.top)
-        places = [link.term for link in self.arrow.links]
-        if term not in places:
-            return self.reduced.inverse[dict(self._rest_slices())[term], :p]
-        gain = self.gains[places.index(term)]
-        inverse = self.reduced.inverse
+        """K between effects of a term and common ones (size, p)."""
+        p, inverse = len(self.arrow.top), self.reduced.inverse
+        if term not in self.gains:
+            return inverse[self._places[term], :p]
+        gain = self.gains[term]
         return -(gain.top @ inverse[:p, :p] + gain.rest @ inverse[p:, :p])
 
 
@@ -302,33 +290,40 @@ class Dense:
     """What is left of M, as a dense matrix and its Cholesky factor."""
 
     root: Array  # (p + M, p + M), lower triangle
+    scale: Array  # (p + M,)
     n_common: int
 
     @classmethod
     def of(
-        cls, top: Array, side: Array, gram: csr_array, taken: Sequence[csr_array]
+        cls,
+        scale: Array,
+        ridge: Array,
+        products: tuple[Array, Array, csr_array],
+        taken: Sequence[csr_array],
     ) -> Self:
-        """Common columns (p, p), their products with levels, and those of levels.
+        """Products of common columns (p, p), of levels with them, and of levels.
 
         ``taken`` are the rows (·, M) whose Gram matrices eliminations subtract.
         """
-        p, size = len(top), len(top) + len(side)
+        top, side, gram = products
+        p, size = len(top), len(scale)
         matrix = np.zeros((size, size), order="F")
         matrix[:p, :p] = top
         if size > p:
             from priormtl.reml.kernel import subtract_gram  # noqa: PLC0415  (slow)
 
             matrix[p:, :p] = side
-            inner = matrix[p:, p:]
-            entries = gram.tocoo()
+            inner, entries = matrix[p:, p:], gram.tocoo()
             inner[entries.row, entries.col] = entries.data
-            inner[np.diag_indices(size - p)] += 1.0
             for rows in taken:
                 subtract_gram(rows.indptr, rows.indices, rows.data, inner)
+        matrix *= scale
+        matrix *= scale[:, np.newaxis]
+        matrix[np.diag_indices(size)] += ridge
         root, info = lapack.dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
         if info:
             raise np.linalg.LinAlgError("matrix is not positive definite")
-        return cls(root, p)
+        return cls(root, scale, p)
 
     @property
     def log_determinant(self) -> float:
@@ -336,29 +331,30 @@ class Dense:
         return 2.0 * float(np.log(np.diagonal(self.root)).sum())
 
     def solve(self, right: Array) -> Array:
-        """Solve for columns (p + M, T)."""
-        return np.asarray(lapack.dpotrs(self.root, right, lower=1)[0])
+        """The inverse, scaled from both sides, times columns (p + M, T)."""
+        scale = self.scale[:, np.newaxis]
+        return np.asarray(scale * lapack.dpotrs(self.root, scale * right, lower=1)[0])
 
     @cached_property
     def inverse(self) -> Array:
-        """The inverse, both triangles."""
-        inverse = lapack.dpotri(self.root, lower=1)[0]
-        lower = np.tril(inverse)
-        return np.asarray(lower + np.tril(lower, -1).T)
+        """The inverse, scaled from both sides."""
+        lower = np.tril(lapack.dpotri(self.root, lower=1)[0])
+        lower *= self.scale
+        lower *= self.scale[:, np.newaxis]
+        return lower + np.tril(lower, -1).T
 
-    def blocks(self, whole: slice, k: int) -> Array:
+    def blocks(self, place: slice, k: int) -> Array:
         """Diagonal blocks (·, k, k) of the inverse."""
-        first = np.arange(whole.start, whole.stop, k)[:, np.newaxis] + np.arange(k)
+        first = np.arange(place.start, place.stop, k)[:, np.newaxis] + np.arange(k)
         return self.inverse[first[:, :, np.newaxis], first[:, np.newaxis, :]]
 
     def quadratic(self, gain: Gain, k: int) -> Array:
         """Diagonal blocks (L, k, k) of gain · inverse · gainᵀ."""
         p, inverse = self.n_common, self.inverse
-        top = gain.top.reshape(-1, k, p)
         half = gain.top @ inverse[:p, :p]
-        if gain.rest.shape[1]:
+        if gain.rest.nnz:
             half += 2.0 * (gain.rest @ inverse[p:, :p])
-        blocks = half.reshape(-1, k, p) @ top.swapaxes(1, 2)
+        blocks = half.reshape(-1, k, p) @ gain.top.reshape(-1, k, p).swapaxes(1, 2)
         blocks = 0.5 * (blocks + blocks.swapaxes(1, 2))
         if gain.rest.nnz:
             from priormtl.reml.kernel import add_quadratic  # noqa: PLC0415  (slow)
@@ -373,7 +369,7 @@ def _chain(
     widths: Sequence[int],
     crossings: dict[tuple[int, int], csr_array],
 ) -> tuple[int, ...]:
-    """Terms to eliminate, each nested in those that follow: as many effects as can be."""
+    """Terms to eliminate, each nested in those that follow: most effects in all."""
 
     def nested(g: int, h: int) -> bool:
         return int(np.diff(crossings[g, h].indptr).max(initial=0)) <= widths[h]
@@ -391,23 +387,6 @@ def _chain(
         if sum(sizes[g] for g in chain) > sum(sizes[g] for g in best):
             best = tuple(chain)
     return best
-
-
-def _tiled(scale: Array, size: int) -> Array:
-    """Scales of the columns of a term, for all its effects."""
-    return np.tile(scale, size // len(scale)) if len(scale) else np.zeros(0)
-
-
-def _scaled(matrix: csr_array, rows: Array, columns: Array) -> csr_array:
-    """diag(rows) · matrix · diag(columns)."""
-    data = matrix.data * np.repeat(rows, np.diff(matrix.indptr))
-    data *= columns[matrix.indices]
-    return csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _scaled_blocks(gram: Array, scale: Array) -> Array:
-    """Blocks of Λ Zᵀ Z Λ + I."""
-    return scale[:, np.newaxis] * gram * scale + np.eye(len(scale))
 
 
 def _block_diagonal(blocks: Array) -> csr_array:
