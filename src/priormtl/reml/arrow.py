@@ -14,9 +14,9 @@ b and v needs no inverse of Λ, so that variances may be zero, and
 
 The largest term is eliminated block by block, then each term that it is nested in
 (these stay block diagonal): the links of a chain. What is left, over X and the levels
-of the other terms, is factorised as a dense matrix. From products of rows, computed
-once, a factorisation takes O(L k p²) for L levels in links and p common columns, and
-the cube of p plus the levels that are left.
+of the other terms, is factorised as a dense matrix; `krylov` takes its place where it
+is too large. From products of rows, computed once, a factorisation takes O(L k p²) for
+L levels in links and p common columns, and the cube of p plus the levels that are left.
 """
 
 from collections.abc import Sequence
@@ -29,6 +29,10 @@ from scipy.sparse import block_array, bsr_array, csr_array, hstack
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
+from priormtl.reml.krylov import Krylov
+
+MOST_SMALL = 64  # levels in terms that are kept beside common columns beyond that
+MOST_DENSE = 3000  # common columns and levels in a dense matrix: a second to factorise
 
 
 class Term(NamedTuple):
@@ -77,7 +81,7 @@ class Arrow:
 
     top: Array  # (p, p) Xᵀ X
     links: tuple[Link, ...]
-    rest: tuple[int, ...]  # terms that are no links
+    rest: tuple[int, ...]  # terms that are no links, the smallest first
     rest_side: Array  # (M, p)
     rest_gram: csr_array  # (M, M)
     widths: tuple[int, ...]  # effects per level of each term
@@ -97,7 +101,7 @@ class Arrow:
         widths = tuple(term.values.shape[1] for term in terms)
         sizes = tuple(term.size for term in terms)
         chain = _chain(sizes, widths, crossings)
-        rest = tuple(g for g in places if g not in chain)
+        rest = tuple(sorted(set(places) - set(chain), key=lambda g: sizes[g]))
         n_rest = sum(sizes[g] for g in rest)
         sides = [Z.T @ X for Z in matrices]
         grams = [
@@ -123,6 +127,11 @@ class Arrow:
             [np.zeros((0, X.shape[1])), *(sides[g] for g in rest)]
         )
         return cls(X.T @ X, links, rest, rest_side, rest_gram, widths, sizes)
+
+    @property
+    def is_stochastic(self) -> bool:
+        """Whether what is left is too large to be factorised."""
+        return len(self.top) + len(self.rest_side) > MOST_DENSE
 
     def factorise(
         self, common: Array, ridge: Array, scales: Sequence[Array]
@@ -164,12 +173,18 @@ class Arrow:
                     laters[after][j - i - 1] = between - here.T @ later[j]
             links.append(Eliminated(turn, side, tuple(later), rest))
         wide = [np.tile(scales[g], self.sizes[g] // self.widths[g]) for g in self.rest]
-        reduced = Dense.of(
+        left = (
             np.concatenate([common, *wide]),
             np.concatenate([ridge, np.ones(len(rest_side))]),
             (top, rest_side, self.rest_gram),
             [link.rest for link in links],
         )
+        reduced: Dense | Krylov
+        if self.is_stochastic:
+            sums = np.cumsum([self.sizes[g] for g in self.rest])
+            reduced = Krylov.of(*left, int(sums[sums <= MOST_SMALL].max(initial=0)))
+        else:
+            reduced = Dense.of(*left)
         log_determinant += reduced.log_determinant
         return Factor(self, tuple(links), reduced, log_determinant)
 
@@ -197,7 +212,7 @@ class Factor:
 
     arrow: Arrow
     links: tuple[Eliminated, ...]
-    reduced: "Dense"
+    reduced: "Dense | Krylov"
     log_determinant: float
 
     def solve(self, right: Vectors) -> Vectors:
@@ -257,32 +272,43 @@ class Factor:
         k = self.arrow.widths[term]
         if term not in self.gains:
             return self.reduced.blocks(self._places[term], k)
-        gain, place = self.gains[term], list(self.gains).index(term)
+        gain = self.gains[term]
+        return self._given_rest(term) + self.reduced.quadratic(gain.top, gain.rest, k)
+
+    def _given_rest(self, term: int) -> Array:
+        """Blocks (L, k, k) of a link if all that is no link were known."""
+        place, k = list(self.gains).index(term), self.arrow.widths[term]
         turn = self.links[place].turn
         blocks = turn.swapaxes(1, 2) @ turn
-        for later, link in zip(gain.later, self.links[place + 1 :], strict=True):
-            spread = later @ _block_diagonal(link.turn.swapaxes(1, 2))
+        later = zip(self.gains[term].later, self.links[place + 1 :], strict=True)
+        for gain, link in later:
+            spread = gain @ _block_diagonal(link.turn.swapaxes(1, 2))
             blocks = blocks + _row_products(spread.tocsr(), k)
-        return blocks + self.reduced.quadratic(gain, k)
+        return blocks
 
     def diagonals(self) -> Vectors:
-        """Diagonal of K."""
-        terms = (self.blocks(g) for g in range(len(self.arrow.widths)))
-        parts = (np.diagonal(b, axis1=1, axis2=2).reshape(-1, 1) for b in terms)
-        return Vectors(self.common().diagonal()[:, np.newaxis], tuple(parts))
+        """Diagonal of K (·, 1)."""
+        rest = self.reduced.diagonals()[:, np.newaxis]
+        terms = {g: rest[here] for g, here in self._places.items()}
+        for term, gain in self.gains.items():
+            k = self.arrow.widths[term]
+            own = np.diagonal(self._given_rest(term), axis1=1, axis2=2).ravel()
+            added = self.reduced.quadratic_diagonal(gain.top, gain.rest, k)
+            terms[term] = (own + added)[:, np.newaxis]
+        top = rest[: len(self.arrow.top)]
+        return Vectors(top, tuple(terms[g] for g in range(len(terms))))
 
     def common(self) -> Array:
         """K of common effects (p, p)."""
-        p = len(self.arrow.top)
-        return self.reduced.inverse[:p, :p]
+        return self.reduced.common[: len(self.arrow.top)]
 
     def cross(self, term: int) -> Array:
         """K between effects of a term and common ones (size, p)."""
-        p, inverse = len(self.arrow.top), self.reduced.inverse
+        p, common = len(self.arrow.top), self.reduced.common
         if term not in self.gains:
-            return inverse[self._places[term], :p]
+            return common[self._places[term]]
         gain = self.gains[term]
-        return -(gain.top @ inverse[:p, :p] + gain.rest @ inverse[p:, :p])
+        return -(gain.top @ common[:p] + gain.rest @ common[p:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,25 +369,38 @@ class Dense:
         lower *= self.scale[:, np.newaxis]
         return lower + np.tril(lower, -1).T
 
+    @property
+    def common(self) -> Array:
+        """The first p columns of the inverse."""
+        return self.inverse[:, : self.n_common]
+
+    def diagonals(self) -> Array:
+        """Diagonal of the inverse."""
+        return self.inverse.diagonal()
+
     def blocks(self, place: slice, k: int) -> Array:
         """Diagonal blocks (·, k, k) of the inverse."""
         first = np.arange(place.start, place.stop, k)[:, np.newaxis] + np.arange(k)
         return self.inverse[first[:, :, np.newaxis], first[:, np.newaxis, :]]
 
-    def quadratic(self, gain: Gain, k: int) -> Array:
-        """Diagonal blocks (L, k, k) of gain · inverse · gainᵀ."""
+    def quadratic(self, top: Array, rest: csr_array, k: int) -> Array:
+        """Diagonal blocks (L, k, k) of gain · inverse · gainᵀ, gain = [top, rest]."""
         p, inverse = self.n_common, self.inverse
-        half = gain.top @ inverse[:p, :p]
-        if gain.rest.nnz:
-            half += 2.0 * (gain.rest @ inverse[p:, :p])
-        blocks = half.reshape(-1, k, p) @ gain.top.reshape(-1, k, p).swapaxes(1, 2)
+        half = top @ inverse[:p, :p]
+        if rest.nnz:
+            half += 2.0 * (rest @ inverse[p:, :p])
+        blocks = half.reshape(-1, k, p) @ top.reshape(-1, k, p).swapaxes(1, 2)
         blocks = 0.5 * (blocks + blocks.swapaxes(1, 2))
-        if gain.rest.nnz:
+        if rest.nnz:
             from priormtl.reml.kernel import add_quadratic  # noqa: PLC0415  (slow)
 
-            rows = gain.rest
-            add_quadratic(rows.indptr, rows.indices, rows.data, inverse[p:, p:], blocks)
+            inner = inverse[p:, p:]
+            add_quadratic(rest.indptr, rest.indices, rest.data, inner, blocks)
         return blocks
+
+    def quadratic_diagonal(self, top: Array, rest: csr_array, k: int) -> Array:
+        """Diagonal of the same (L k,)."""
+        return np.diagonal(self.quadratic(top, rest, k), axis1=1, axis2=2).ravel()
 
 
 def _chain(

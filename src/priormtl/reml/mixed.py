@@ -79,9 +79,11 @@ NO_PIVOT = 1e-10  # pivots below this, of columns of norm 1, are zero
 LEAST_GAIN = 4.0
 NEAR_BEST = 0.3  # families whose promise is this share of the best are freed with it
 MOST_DRAWS, FEWEST_DRAWS = 256, 8  # of targets for the trace of a score
-DRAWN_TASKS, DRAWN_ROWS = 10_000, 2**25  # draws times tasks, or rows, that are enough
+DRAWN_TASKS, DRAWN_ROWS = 5_000, 2**25  # draws times tasks, or rows, that are enough
 BATCH_NUMBERS = 2**22  # in targets that are drawn at once: 32 MB
+SETTLED_STOCHASTIC = 0.01  # promised gain where −2 log L is estimated by probes
 ROUGH = 0.1  # promised gain in −2 log L at which variances are tested for others
+MANY_TASKS = 100  # per column, beyond which sums of tasks are taken column by column
 MOST_ROUNDS = 20  # of score tests
 
 
@@ -322,7 +324,7 @@ class Data:
         matrix[0] -= self.mean
         return matrix
 
-    def values(self, columns: Index) -> Array:
+    def values(self, columns: Index | list[int]) -> Array:
         """Columns as they were given, times the roots of weights."""
         return self.X[:, columns] + self.root[:, np.newaxis] * self.mean[columns]
 
@@ -644,7 +646,7 @@ class Point:
             noise_variance=noise * data.unit,
             criterion=self.value,
             n_evaluations=data.counter[0],
-            is_stochastic=False,
+            is_stochastic=likelihood.arrow.is_stochastic,
             point=self,
         )
 
@@ -666,6 +668,9 @@ def _maximise(point: Point, tolerance: float = SETTLED) -> Point:
     """
     unit = -np.log(point.likelihood.data.curvature)
     low, drop, high = (unit - np.log(x) for x in (TIGHTEST, NEARLY_COMMON, LOOSEST))
+    stochastic = point.likelihood.arrow.is_stochastic
+    if stochastic:
+        tolerance = max(tolerance, SETTLED_STOCHASTIC)
     damping, stretch = FIRST_DAMPING, 1.0
     for _ in range(MOST_STEPS):
         active = point.active
@@ -686,7 +691,8 @@ def _maximise(point: Point, tolerance: float = SETTLED) -> Point:
         theta[active] = np.exp(target)
         if promise <= tolerance:
             # The last step is known already, and doubles the number of digits.
-            return min(point, point.moved(theta), key=_value)
+            polished = point.moved(theta)
+            return polished if stochastic else min(point, polished, key=_value)
         dropped = (target < drop[active]) & (step < 0)
         trial, gain = point, -np.inf
         if dropped.any():
@@ -698,7 +704,8 @@ def _maximise(point: Point, tolerance: float = SETTLED) -> Point:
         if not gain > 0:
             trial = point.moved(theta)
             gain = point.value - _value(trial)
-        if gain > 0:
+        # Estimates of the value are not quite consistent with those of its derivative.
+        if gain > (-promise if stochastic else 0.0):
             point = trial
         # A quadratic with this information would gain half of the promise.
         stretch = 2.0 * stretch if gain > LONGER * promise else 1.0
@@ -754,7 +761,7 @@ def score_varying(point: Point) -> Scores:
 
 
 def _n_draws(data: Data) -> int:
-    """As many targets as give the trace to one or two per cent."""
+    """As many targets as give the trace to two per cent."""
     enough = min(DRAWN_TASKS // max(data.n_tasks, 1), DRAWN_ROWS // len(data.y))
     return int(np.clip(enough, FEWEST_DRAWS, MOST_DRAWS))
 
@@ -801,11 +808,16 @@ class Tested:
         data, columns = self.data, self.columns
         top = data.X[:, self.common].T @ rows
         tasks = np.zeros((data.n_tasks, len(columns), rows.shape[1]))
-        mean = data.mean[columns, np.newaxis]
-        for i in np.flatnonzero(np.diff(data.bounds)) if len(columns) else ():
-            here = slice(data.bounds[i], data.bounds[i + 1])
-            centred = data.X[here].T @ rows[here]
-            tasks[i] = centred[columns] + mean * centred[0]
+        if data.n_tasks > MANY_TASKS * len(columns):
+            member = Term(data.task, data.n_tasks, np.ones((len(rows), 1))).matrix().T
+            for j, column in enumerate(columns):
+                tasks[:, j] = member @ (data.values([column]) * rows)
+        else:
+            mean = data.mean[columns, np.newaxis]
+            for i in np.flatnonzero(np.diff(data.bounds)):
+                here = slice(data.bounds[i], data.bounds[i + 1])
+                centred = data.X[here].T @ rows[here]
+                tasks[i] = centred[columns] + mean * centred[0]
         return top, tasks, [Z.T @ rows for _, Z in self.crossed]
 
     def squares(self, pulls: tuple[Array, Array, list[Array]]) -> Array:
@@ -826,19 +838,13 @@ class Tested:
         """U Uᵀ rows (n, families), from pulls of one column of rows."""
         top, tasks, levels = pulls
         data = self.data
-        out = np.zeros((len(data.y), data.n_families))
-        of_common, of_columns = data.fixed[self.common], data.deviations[self.columns]
-        member = np.arange(data.n_families)
-        out += data.X[:, self.common] @ np.where(
-            of_common[:, np.newaxis] == member, top, 0.0
-        )
-        own = of_columns[:, np.newaxis] == member
-        weights = np.zeros((len(data.mean), data.n_families))
-        for i in np.flatnonzero(np.diff(data.bounds)) if len(self.columns) else ():
-            here = slice(data.bounds[i], data.bounds[i + 1])
-            weights[self.columns] = tasks[i] * own
-            out[here] += data.X[here] @ weights
-            out[here] += data.root[here, np.newaxis] * (data.mean @ weights)
+        families = np.arange(data.n_families)
+        own = data.fixed[self.common, np.newaxis] == families
+        out = data.X[:, self.common] @ (top * own)
+        known = slice(data.bounds[0], None)  # rows with a task
+        for j, column in enumerate(self.columns):
+            moved = tasks[data.task[known], j, 0] * data.values([column])[known, 0]
+            out[known, data.deviations[column]] += moved
         for (f, Z), part in zip(self.crossed, levels, strict=True):
             out[:, f] = (Z @ part)[:, 0]
         return out[:, self.families]
@@ -849,18 +855,22 @@ def _enter(point: Point, least_gain: float) -> Point | None:
     if np.all(point.theta > 0):
         return None
     scores, data = score_varying(point), point.likelihood.data
-    # Those of other families have been dropped, or were asked for.
-    least = np.where(np.isin(scores.families, data.slopes), least_gain, SETTLED)
-    gain = np.where(scores.gain > least, scores.gain, 0.0)
-    top = float(gain.max())
-    if top == 0.0:
+    least = np.full(data.n_families, SETTLED)
+    least[: data.n_fixed] = ROUGH
+    least[data.slopes] = least_gain
+    gain = np.where(scores.gain > least[scores.families], scores.gain, 0.0)
+    if not gain.any():
         return None
-    chosen = (gain > 0) & (gain >= NEAR_BEST * top)
-    for share in 0.25 ** np.arange(ENTRIES):
-        for which in (chosen, gain == top):
-            theta = np.array(point.theta)
-            theta[scores.families[which]] = share * scores.best[which]
-            entered = Likelihood.of(point.likelihood.data, theta).at(theta)
-            if _value(entered) < point.value - 0.1 * share * SETTLED:
+    chosen = gain >= NEAR_BEST * gain.max()
+    best_only = gain == gain.max()
+    for which in (chosen, best_only) if chosen.sum() > 1 else (chosen,):
+        families, best = scores.families[which], scores.best[which]
+        theta = np.array(point.theta)
+        theta[families] = best
+        likelihood = Likelihood.of(data, theta)
+        for share in 0.25 ** np.arange(ENTRIES):
+            theta[families] = share * best
+            entered = likelihood.at(theta.copy())
+            if _value(entered) < point.value:
                 return entered
     return None
