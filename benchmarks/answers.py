@@ -1082,7 +1082,7 @@ def run(only: str | None = None) -> dict[str, np.ndarray]:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     answer = solve()
-            except (ValueError, TypeError, np.linalg.LinAlgError) as error:
+            except (ImportError, ValueError, TypeError, np.linalg.LinAlgError) as error:
                 # A refusal is an answer, too: it must stay one.
                 answer, refused = {"refused": True}, refused + 1
                 print(f"  {group}|{name}: {type(error).__name__}: {error}"[:160])

@@ -22,7 +22,6 @@ from priormtl.solvers import (
     method_by_name,
     stalled,
 )
-from priormtl.solvers.first_order import VANISHING
 
 TITLE = "The paper's methods on School"
 NAMES = ("auto", *METHODS)
@@ -108,7 +107,7 @@ def _measure_cell(table: str, name: str, problem: Problem, quick: bool) -> Cell:
         seconds[method] = _steps_seconds(problem, method, COARSE, few)
     sigma, largest = exact_constants(problem)
     fine = _steps_seconds(problem, "auto", FINE, repeats)
-    cell = Cell(table, name, seconds, fine, sigma > VANISHING * largest)
+    cell = Cell(table, name, seconds, fine, sigma > 1e-10 * largest)
     words = ", ".join(f"{key} {milliseconds(value)}" for key, value in seconds.items())
     print(f"  {name}: {words} ms", flush=True)
     return cell

@@ -24,9 +24,7 @@ from priormtl._files import write_aside
 from priormtl.exceptions import MissingFileError, ModelFileError, suggest_file
 
 FORMAT_VERSION = 1
-MOST_HEADER_BYTES = 100_000_000
 MOST_FILE_BYTES = 64 * 2**30
-CHUNK_BYTES = 2**20
 DIGEST_BYTES = 32
 LENGTH_BYTES = 8
 DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1"}
@@ -113,7 +111,7 @@ def _read(
     prefix = file.read(LENGTH_BYTES)
     (length,) = struct.unpack("<Q", prefix)
     body = size - LENGTH_BYTES - length - DIGEST_BYTES
-    if length > MOST_HEADER_BYTES or body < 0:
+    if length > 100_000_000 or body < 0:
         raise ModelFileError("not a priormtl file, or it was cut off.")
     text = file.read(length)
     header = _from_json(text)
@@ -141,7 +139,7 @@ def _read(
     except ModelFileError as error:
         fault = error
     # A damaged file is called damaged, whatever else is wrong with it.
-    while body > 0 and (chunk := file.read(min(body, CHUNK_BYTES))):
+    while body > 0 and (chunk := file.read(min(body, 2**20))):
         digest.update(chunk)
         body -= len(chunk)
     if digest.digest() != file.read(DIGEST_BYTES):

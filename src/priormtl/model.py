@@ -82,7 +82,6 @@ from priormtl.solvers import (
 
 __all__ = ["Deviations", "Model", "Posed", "Solver"]
 
-MOST_DENSE_NUMBERS = 2**22  # of sparse samples that are solved again: 32 MB
 LOSSES = ("logistic", "squared")
 PENALTIES = ("l21", "nuclear")
 
@@ -434,7 +433,7 @@ class Posed(NamedTuple):
         if fit.rows_per_task:
             return None
         if issparse(data.X):
-            if math.prod(data.X.shape) > MOST_DENSE_NUMBERS:
+            if math.prod(data.X.shape) > 2**22:  # 32 MB
                 return None
             data = data.with_matrix(data.X.toarray())
         samples = centre_samples(data)

@@ -15,11 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import ROUNDING
 from priormtl.data.tasks import StackedRows
-
-HOST = 1  # DLPack's number for ordinary memory
-ROUNDING = 8 * np.finfo(np.float64).eps  # relative deviation that is noise
-CHUNK_CELLS = 2**27  # numbers that are centred at a time: 1 GB
 
 Tensor = Any
 
@@ -57,7 +54,8 @@ def lives_on_device(X: Any) -> bool:
     if isinstance(X, np.ndarray):
         return False
     where = getattr(X, "__dlpack_device__", None)
-    return where is not None and int(where()[0]) != HOST
+    # 1 is DLPack's number for ordinary memory.
+    return where is not None and int(where()[0]) != 1
 
 
 def as_tensor(values: Any, device: Any) -> Tensor:
@@ -239,7 +237,8 @@ class DeviceProducts:
         x_mean, xy = self.xx.new_empty(m, d), self.xx.new_empty(m, d)
         y_mean, yy = self.xx.new_empty(m), self.xx.new_empty(m)
         total = self.xx.new_empty(m)
-        step = max(1, CHUNK_CELLS // max(1, longest * (d + 1)))
+        # 1 GB of numbers are centred at a time.
+        step = max(1, 2**27 // max(1, longest * (d + 1)))
         for first in range(0, m, step):
             tasks = slice(first, min(first + step, m))
             a, b = int(starts[tasks.start]), int(starts[tasks.stop])

@@ -20,10 +20,10 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from priormtl._arrays import Array, Index, tasks_last
 from priormtl._lazy import cached_property
+from priormtl._numerics import ROUNDING
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 from priormtl.design import Design
 
-ROUNDING = 8 * np.finfo(np.float64).eps  # relative deviation that is noise
 SMALLEST = 1e-150  # squares of smaller numbers leave the range of doubles
 MOST_DENSE_ROWS = 1000  # beyond, a sparse task's spectrum is found without a dense copy
 

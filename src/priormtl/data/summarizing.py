@@ -19,6 +19,7 @@ from scipy.sparse import issparse
 from threadpoolctl import ThreadpoolController
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl._numerics import ROUNDING
 from priormtl.data.device import (
     DeviceGrams,
     DeviceProducts,
@@ -32,7 +33,6 @@ from priormtl.data.device import (
 )
 from priormtl.data.labels import keep_tasks
 from priormtl.data.moments import (
-    ROUNDING,
     SMALLEST,
     Moments,
     centre_samples,
@@ -45,14 +45,9 @@ from priormtl.data.tasks import SharedRows, StackedRows, TaskData, to_tasks
 
 CHUNK_CELLS = 2**21  # numbers centred at a time, at most: 16 MB
 CACHED_CELLS = 2**16  # numbers that stay in a processor's cache: 512 kB
-LONG = 4  # times as many are a chunk of a large task
-SEGMENT_CHUNKS = 16  # of it that one thread reads
-MANY_FEATURES = 128  # from here on NumPy copies triangles slowly
 TILE = 32
 UPPER = np.triu(np.ones((TILE, TILE), dtype=bool), 1)
 MUCH = 2**31  # multiplications that keep two threads busy
-MOST_SHIFT = 16.0  # squared mean against variance, that costs one digit
-FAR = 1e-9  # spread against the mean, below which means are computed more exactly
 
 
 def condense(data: TaskData | TaskStatistics) -> Moments:
@@ -302,7 +297,8 @@ def centred_products(
     yy -= total * y_left**2
     x_noise, y_noise = (total * (ROUNDING * mean) ** 2 for mean in (x_mean, y_mean))
     squares = np.append(xx.diagonal(), yy)
-    limit = np.maximum(MOST_SHIFT * squares, np.append(x_noise, y_noise))
+    # A squared mean of 16 variances costs one digit.
+    limit = np.maximum(16.0 * squares, np.append(x_noise, y_noise))
     if n > size and np.any(sums**2 > total * limit):
         half = n // (2 * size) * size or size
         halves = slice(half), slice(half, None)
@@ -317,7 +313,8 @@ def centred_products(
 
 def _chunk_rows(d: int) -> int:
     """Rows of a chunk: as the cache holds, or enough that products are most work."""
-    rows = max(LONG * CACHED_CELLS // max(1, d), 4 * d)
+    # Chunks of a large task are four times as long.
+    rows = max(4 * CACHED_CELLS // max(1, d), 4 * d)
     return max(1, min(rows, CHUNK_CELLS // max(1, d)))
 
 
@@ -392,7 +389,8 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
     while last < m:
         first, a = last, ends[last]
         last = max(bisect_right(ends, a + few) - 1, first + 1)
-        step = SEGMENT_CHUNKS * most if ends[last] - a > most else ends[last] - a
+        # One thread reads 16 chunks of a large task.
+        step = 16 * most if ends[last] - a > most else ends[last] - a
         segments = range(a, ends[last], step)
         items += [(first, last, s, min(s + step, ends[last])) for s in segments]
 
@@ -455,7 +453,8 @@ def _fill_batch(
     if root is not None:
         targets *= root[:, 0]
     yy[:] = np.add.reduceat(targets * targets, begin)
-    few = len(x_mean.T) < MANY_FEATURES
+    # NumPy copies larger triangles slowly.
+    few = len(x_mean.T) < 128
     if few and order == "C" and (counts == counts[0]).all():
         # Tasks of one size, all by one call.
         parts = rows.reshape(len(counts), counts[0], -1)
@@ -488,7 +487,8 @@ def _clean(found: Products) -> list[int]:
     squares = np.column_stack([np.einsum("ijj->ij", found.xx), found.yy])
     mean = np.column_stack([found.x_mean, found.y_mean])
     unit = found.weight[:, np.newaxis] * mean**2
-    small = (squares <= FAR**2 * unit) & (squares > 0)
+    # Deviations so far below the mean need a more exact mean.
+    small = (squares <= 1e-9**2 * unit) & (squares > 0)
     if not small.any():
         return []
     constant = small & (squares <= ROUNDING**2 * unit)

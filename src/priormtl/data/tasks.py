@@ -18,16 +18,12 @@ from scipy.sparse import csr_array, diags_array, issparse
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
+from priormtl._numerics import LARGEST
 from priormtl.data.labels import encode_labels, keep_tasks
 from priormtl.data.tables import read_matrix, read_targets
 from priormtl.design import Design, column_names
 
 FEW = 0.2  # share of features in use, up to which others are left out of products
-
-LARGEST_WEIGHT = 1e100
-MOST_DENSE_NUMBERS = 2**26  # of sparse features that are centred: 512 MB
-
-LARGEST_TARGET = 1e100  # squares of larger numbers, summed, leave the range of doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +75,8 @@ class TaskData(ABC):
         """Features less ``centre`` (d,), which makes sparse ones dense."""
         X = self.X
         if issparse(X):
-            if X.shape[0] * X.shape[1] > MOST_DENSE_NUMBERS:
+            # 512 MB of numbers.
+            if X.shape[0] * X.shape[1] > 2**26:
                 raise ValueError(
                     "standardize must be False where intercepts are tied and X is "
                     f"sparse and large, since it centres features: got X of shape "
@@ -281,10 +278,10 @@ def _wrong_length(y: Array, n: int) -> ValueError:
 
 def _check_samples(y: Array, weight: Array | None, shape: tuple[int, ...]) -> Array:
     """Weights of this shape; fails unless they are valid and targets finite."""
-    if not np.all(np.abs(y) <= LARGEST_TARGET):
+    if not np.all(np.abs(y) <= LARGEST):
         what = "NaN" if np.isnan(y).any() else "inf"
         if np.all(np.isfinite(y)):
-            what = f"values beyond {LARGEST_TARGET:g}"
+            what = f"values beyond {LARGEST:g}"
         raise ValueError(
             f"y must be finite: it contains {what}. Drop these rows; only with one "
             "column per task may NaN mark a target that was not measured."
@@ -297,11 +294,11 @@ def _check_samples(y: Array, weight: Array | None, shape: tuple[int, ...]) -> Ar
             "sample_weight must have one value per row of X: "
             f"got shape {weights.shape} for {shape}."
         )
-    valid = (weights >= 0) & (weights <= LARGEST_WEIGHT)
+    valid = (weights >= 0) & (weights <= LARGEST)
     if not np.all(valid):
         raise ValueError(
             "sample_weight must be finite, not negative and at most "
-            f"{LARGEST_WEIGHT:g}: got {weights[~valid][0]:g}."
+            f"{LARGEST:g}: got {weights[~valid][0]:g}."
         )
     if not np.any(weights > 0):
         raise ValueError("sample_weight must not be zero for all rows.")

@@ -20,11 +20,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from priormtl._arrays import Index
+from priormtl._numerics import LARGEST
 from priormtl.data import TaskOrder, arrow_categories, find_task_columns, join_labels
 
 Hashes = NDArray[np.uint64]
-
-LARGEST_VALUE = 1e100  # sums of squares of larger numbers overflow
 
 
 class Values(NamedTuple):
@@ -93,9 +92,9 @@ def read_numbers(name: str, column: Any) -> Values:
         gaps = unknown if gaps is None else gaps | unknown
         values = np.where(unknown, values.dtype.type(0), values)
         lowest, highest = np.min(values), np.max(values)
-    if not max(abs(float(lowest)), abs(float(highest))) <= LARGEST_VALUE:
+    if not max(abs(float(lowest)), abs(float(highest))) <= LARGEST:
         raise ValueError(
-            f"column {name!r} must hold finite numbers up to {LARGEST_VALUE:g}: got "
+            f"column {name!r} must hold finite numbers up to {LARGEST:g}: got "
             f"{highest if abs(highest) > abs(lowest) else lowest}; replace or drop "
             "such values."
         )
@@ -218,11 +217,7 @@ def _code_texts(array: Any) -> Values:
 # Folds by hashes of rows. These constants decide the folds of saved statistics:
 # changing one would assign rows differently.
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-FIRST = np.uint64(0xBF58476D1CE4E5B9)
-SECOND = np.uint64(0x94D049BB133111EB)
 MISSING = np.uint64(0x6A09E667F3BCC909)
-LARGEST_WHOLE = 2.0**63
 
 
 def assign_folds(columns: Mapping[str, Any], folds: int, seed: int = 0) -> Index:
@@ -264,7 +259,7 @@ def _hash_array(name: str, array: Any) -> Hashes:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = _to_numpy(array.cast(pa.float64()))
         bits = values.view(np.uint64).copy()
-        whole = (np.abs(values) < LARGEST_WHOLE) & (np.trunc(values) == values)
+        whole = (np.abs(values) < 2.0**63) & (np.trunc(values) == values)
         bits[whole] = values[whole].astype(np.int64).view(np.uint64)
         hashes = _mix(bits)
         hashes[np.isnan(values)] = MISSING
@@ -307,7 +302,7 @@ def _hash_texts(texts: Any) -> Hashes:
 
 def _mix(values: Any) -> Hashes:
     """Finalizer of splitmix64."""
-    mixed = np.asarray(values, np.uint64) + GOLDEN
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * FIRST
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * SECOND
+    mixed = np.asarray(values, np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(mixed ^ (mixed >> np.uint64(31)))

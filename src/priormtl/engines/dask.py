@@ -31,16 +31,6 @@ WAITING = (
     "the same scheduler, Client(address), and call summarize in a thread of its own "
     "(asyncio.to_thread)."
 )
-# Errors with which partitions fail, but clusters do not.
-UNMADE = (
-    ArithmeticError,
-    AttributeError,
-    FileNotFoundError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
-FILE = re.compile(r"'([^'\n]+\.(?:parquet|pq|csv|csv\.gz|arrow|feather))'")
 
 Compute = Callable[[Any], Any]
 
@@ -124,8 +114,16 @@ def summarize(
         content = compute(nodes[0][1])
     except DataFileError:
         raise
-    except UNMADE:
-        # Dask itself failed to make a partition, and does not say which.
+    except (
+        ArithmeticError,
+        AttributeError,
+        FileNotFoundError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ):
+        # Partitions fail with these errors, clusters do not: Dask itself failed to
+        # make one, and does not say which.
         _name_failing(parts, delayed, compute)
         raise
     return from_bytes(content).finish(schema).without_small(min_rows)
@@ -294,7 +292,8 @@ def _name_file(part: Any) -> str:
         return ""
     steps, _ = cull(dict(part.__dask_graph__()), part.__dask_keys__())
     told = repr([getattr(step, "args", step) for step in steps.values()])
-    files = set(FILE.findall(told))
+    pattern = r"'([^'\n]+\.(?:parquet|pq|csv|csv\.gz|arrow|feather))'"
+    files = set(re.findall(pattern, told))
     return f" ({files.pop()})" if len(files) == 1 else ""
 
 

@@ -31,18 +31,8 @@ SUFFIXES = {
     ".tsv": "CSV",
     ".tab": "CSV",
 }
-MAGIC = {b"PAR1": "Parquet", b"ARRO": "Arrow"}
 COMPRESSED = (".gz", ".bz2")
 HEAD_BYTES = 65_536  # of a CSV file that are checked
-HEAD_LINES = 200
-ZIP = b"PK\x03\x04"
-GZIP = b"\x1f\x8b"
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
-DELIMITERS = (",", ";", "\t", "|")
-DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
-DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
-LONGEST_REASON = 300
-LONGEST_VALUE = 60
 REPEATED = re.compile(
     r"CSV file contained multiple columns named (?P<name>.*)", re.DOTALL
 )
@@ -196,7 +186,7 @@ def _kind(system: Any, path: str) -> str:
     if known is not None:
         return known
     with system.open_input_stream(path, compression=None) as content:
-        return MAGIC.get(content.read(4), "CSV")
+        return {b"PAR1": "Parquet", b"ARRO": "Arrow"}.get(content.read(4), "CSV")
 
 
 # CSV files: delimiter, decimal point, and what is no CSV file.
@@ -222,16 +212,16 @@ def read_dialect(system: Any, path: str, given: Dialect) -> Dialect:
             start = content.read(HEAD_BYTES)
     except (pa.ArrowException, OSError) as error:
         raise unreadable(path, error) from None
-    if start.startswith(ZIP):
+    if start.startswith(b"PK\x03\x04"):
         raise DataFileError(
             f"{path} must be a CSV, Parquet or Arrow file: it is a zip archive, such "
             "as a spreadsheet; save it as CSV."
         )
-    if start.startswith(GZIP):
+    if start.startswith(b"\x1f\x8b"):
         raise DataFileError(
             f"{path} is compressed with gzip: its name must end in .gz to be read."
         )
-    if start.startswith(UTF16) or b"\0" in start:
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in start:
         raise DataFileError(
             f"{path} must be a CSV file in UTF-8: it has zero bytes or the byte order "
             "mark of UTF-16; save it as UTF-8."
@@ -239,7 +229,7 @@ def read_dialect(system: Any, path: str, given: Dialect) -> Dialect:
     lines = start.decode("utf-8", errors="replace").splitlines()
     if len(start) == HEAD_BYTES and len(lines) > 1:
         lines.pop()  # the last one may be cut
-    return sniff_dialect(lines[:HEAD_LINES], given)
+    return sniff_dialect(lines[:200], given)
 
 
 def sniff_dialect(lines: Sequence[str], given: Dialect = Dialect()) -> Dialect:  # noqa: B008
@@ -266,12 +256,13 @@ def sniff_dialect(lines: Sequence[str], given: Dialect = Dialect()) -> Dialect: 
         widths = [len(row) for row in cut(delimiter)] or [1]
         return widths[0] > 1 and len(set(widths)) == 1, widths[0]
 
-    delimiter = given.delimiter or max(DELIMITERS, key=worth)
+    delimiter = given.delimiter or max((",", ";", "\t", "|"), key=worth)
     decimal = given.decimal
     if decimal is None:
         cells = [cell.strip() for row in cut(delimiter)[1:] for cell in row]
-        commas = any(map(DECIMAL_COMMA.fullmatch, cells))
-        points = any(map(DECIMAL_POINT.fullmatch, cells))
+        number = r"[-+]?\d*{}\d+([eE][-+]?\d+)?"
+        commas = any(re.fullmatch(number.format(","), cell) for cell in cells)
+        points = any(re.fullmatch(number.format(r"\."), cell) for cell in cells)
         decimal = "," if delimiter != "," and commas and not points else "."
     return Dialect(delimiter, decimal)
 
@@ -299,7 +290,7 @@ def unreadable(file: str, error: Exception, names: Sequence[str] = ()) -> DataFi
         return DataFileError(
             f"{file}: column {names[int(conversion[1])]!r} must hold values of one "
             f"type, {conversion[3]} as in its first rows: got "
-            f"{conversion[4][:LONGEST_VALUE]}{row}; correct the values or, if they are "
+            f"{conversion[4][:60]}{row}; correct the values or, if they are "
             "categories, store the table as Parquet with this column as text."
         )
     repeated = REPEATED.search(str(error))
@@ -323,4 +314,4 @@ def repeated_name(file: str, name: str) -> DataFileError:
 
 def shorten(reason: str) -> str:
     """Return a reason without its full stop, cut to a readable length."""
-    return reason[:LONGEST_REASON].rstrip(". ")
+    return reason[:300].rstrip(". ")

@@ -31,7 +31,6 @@ from priormtl.engines.schema import Schema
 from priormtl.engines.sources import Piece, Source, open_source, prefetch
 from priormtl.exceptions import DataFileError
 
-MOST_THREADS = 4
 LARGE = 2**26  # bytes of statistics of which only one piece is summarised at a time
 HELD = 3  # statistics held at a time: a sum, a part, and their sum
 
@@ -156,7 +155,7 @@ def report_bytes(pieces: Iterable[Piece], advance: Advance | None) -> Iterator[P
 def count_threads() -> int:
     """Threads that summarise pieces, each of which holds one in memory."""
     ours = getattr(os, "sched_getaffinity", None)
-    return min(MOST_THREADS, len(ours(0)) if ours else os.cpu_count() or 1)
+    return min(4, len(ours(0)) if ours else os.cpu_count() or 1)
 
 
 def _most_waiting(total: Partial | None) -> int:

@@ -49,12 +49,9 @@ from priormtl.engines.sources import open_source, prefetch
 from priormtl.exceptions import DataFileError, ModelFileError
 
 BUCKETS = 64  # per fold: fewer tasks are summarised at a time, and share a bucket
-MOST_BUCKETS = 192  # some systems let a process open 256 files
-COPIES = 5  # of a shard's statistics: sum, part, their sum, and rows of as many cells
 SHARE = 16  # rows on their way into buckets take 1/SHARE of the memory, before copies
 KIND = "sharded statistics"
 MATRICES, OTHERS = "xx.npy", "statistics"
-DAMAGES = (LookupError, TypeError, ValueError, AttributeError, OSError, EOFError)
 LENGTH = struct.Struct("<Q")
 
 
@@ -107,7 +104,8 @@ def summarize_sharded(
     opened = open_source(source, where)
     if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
         raise ValueError(f"memory must be an integer number of bytes: got {memory!r}.")
-    count = min(BUCKETS * (schema.folds or 1), MOST_BUCKETS)
+    # Some systems let a process open 256 files only.
+    count = min(BUCKETS * (schema.folds or 1), 192)
     with opened.locating(), write_folder(folder) as place, Spill(place, count) as spill:
         buckets = Buckets(schema, spill)
         used = len(opened.wanted(schema).columns)
@@ -146,7 +144,8 @@ def _write_shards(
             str(folder.parent),
         )
     known = replace(schema, categories=survey.layout.categories())
-    one = COPIES * 8 * k * len(survey.layout.slots()) ** 2
+    # Sum, part, their sum, and rows of as many cells: five copies.
+    one = 5 * 8 * k * len(survey.layout.slots()) ** 2
     threads = max(1, min(count_threads(), memory // one))
     most = max(1, memory // (threads * one))
     position = {task: i for i, task in enumerate(survey.tasks)}
@@ -418,7 +417,7 @@ def open_shards(folder: str | os.PathLike[str]) -> Summary:
     settings, arrays = read_archive(path / OTHERS, KIND)
     try:
         return _build(settings, arrays, path / MATRICES)
-    except DAMAGES:
+    except (LookupError, TypeError, ValueError, AttributeError, OSError, EOFError):
         raise ModelFileError(
             f"{path} holds damaged or incomplete statistics; make them again."
         ) from None

@@ -45,9 +45,7 @@ from priormtl.engines.schema import FOLD, Schema, Wanted
 from priormtl.exceptions import DataFileError, unknown_name
 
 SMALL_ROWS = 10_000  # tables with more rows have even folds by chance
-SMALL_CELLS = 2**22  # that are held in memory to deal them: 32 MB
 MOST_COLUMNS = 50_000  # Arrow and curves need milliseconds for each
-PREFETCHED = 2  # batches that Arrow decodes in advance
 
 Item = TypeVar("Item")
 
@@ -125,7 +123,7 @@ class Source:
                         columns=list(wanted.columns),
                         filter=self.where,
                         batch_size=rows,
-                        batch_readahead=PREFETCHED,
+                        batch_readahead=2,
                         fragment_readahead=1,
                     )
                     for batch in scanner.to_batches():
@@ -299,7 +297,7 @@ def deal_small(schema: Schema, folds: int, pieces: Iterator[Piece]) -> Iterator[
     for piece in pieces:
         held.append(piece)
         rows += piece.num_rows
-        if rows > SMALL_ROWS or rows * piece.table.num_columns > SMALL_CELLS:
+        if rows > SMALL_ROWS or rows * piece.table.num_columns > 2**22:
             yield from held
             yield from pieces
             return

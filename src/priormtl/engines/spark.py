@@ -27,8 +27,6 @@ from priormtl.exceptions import DataFileError, ModelFileError
 # Partitions after each round of merges. Each number divides the one before, so that
 # what was merged in eight places comes together in one.
 LEVELS = (64, 8, 1)
-FORM = "number int, content binary"
-OUT = pa.schema([("number", pa.int32()), ("content", pa.binary())])
 LARGEST = 2**31 - 2**16  # bytes of a Spark value, with room for what surrounds it
 # File and reason, as Spark 4 reports them, then as 3.5 does.
 FILES = (
@@ -37,8 +35,6 @@ FILES = (
     re.compile(r"File (\S+) (does not exist)\b"),
     re.compile(r"cannot be converted in file (\S+?)\.\s+(Column: .+)"),
 )
-CAUSE = re.compile(r"Caused by: [\w.$]+: (.+)")
-MISSING_PACKAGE = "No module named 'priormtl'"
 FULL_DRIVER = "spark.driver.maxResultSize"
 
 Step = Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]
@@ -136,7 +132,7 @@ def _map(table: Any, step: Step) -> Any:
         # distutils for its version.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         warnings.simplefilter("ignore", DeprecationWarning)
-        return table.mapInArrow(step, FORM)
+        return table.mapInArrow(step, "number int, content binary")
 
 
 # Steps that executors do.
@@ -173,7 +169,8 @@ def _as_row(number: int, total: Partial) -> pa.RecordBatch:
     content = to_bytes(total)
     refuse_large(len(content), total.parts[0].shape)
     return pa.RecordBatch.from_arrays(
-        [pa.array([number], pa.int32()), pa.array([content], pa.binary())], schema=OUT
+        [pa.array([number], pa.int32()), pa.array([content], pa.binary())],
+        schema=pa.schema([("number", pa.int32()), ("content", pa.binary())]),
     )
 
 
@@ -224,7 +221,7 @@ def _find_plain(told: str) -> Exception | None:
         found = re.search(rf"{kind.__name__}: (.+)", told)
         if found:
             return kind(found[1].strip())
-    if MISSING_PACKAGE in told:
+    if "No module named 'priormtl'" in told:
         return ImportError(
             "executors of Spark must find priormtl: install it where they run, or "
             "send a packed environment along (--archives).",
@@ -239,6 +236,6 @@ def _find_plain(told: str) -> Exception | None:
     if file is None:
         return None
     # If Spark gives no reason, the last cause is it.
-    causes = CAUSE.findall(told)
+    causes = re.findall(r"Caused by: [\w.$]+: (.+)", told)
     reason = file[2] or (causes[-1] if causes else "Spark does not say why")
     return DataFileError(f"{file[1]} cannot be read: {shorten(reason)}.")

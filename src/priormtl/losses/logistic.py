@@ -14,6 +14,7 @@ from scipy.special import entr, expit
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
+from priormtl._numerics import EPS, ROUNDING, SUFFICIENT
 from priormtl.data import (
     TaskData,
     TaskStatistics,
@@ -25,14 +26,6 @@ from priormtl.graphs import Laplacian
 from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import FreeIntercepts, Intercepts
 from priormtl.losses.squared import SquaredFit
-
-MOST_NEWTON_STEPS = 100
-SCALE_HALVINGS = 30
-EPS = float(np.finfo(np.float64).eps)
-ROUNDING = 16.0 * EPS
-# Curvatures of samples that are all but decided, per unit of weight: rightly, where
-# Newton's step is one unit of the score, or wrongly, where it would have no end.
-SMALLEST_CURVATURE, SMALLEST_IF_WRONG = 1e-10, 1e-5
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ class LogisticEvaluation:
         low, high = 0.0, min(limit, 1.0 / largest if largest > 0 else 1.0)
         if self._dual_slope(high, prior_value) + slack >= 0:
             return high
-        for _ in range(SCALE_HALVINGS):
+        for _ in range(30):
             middle = 0.5 * (low + high)
             rising = self._dual_slope(middle, prior_value) + slack >= 0
             low, high = (middle, high) if rising else (low, middle)
@@ -165,7 +158,7 @@ class LogisticFit:
         surprise = np.sqrt(data.task_sums(data.weight * at.surprise**2))
         scores = np.sum(self._sizes * np.abs(at.coef), axis=0)
         scores = scores + np.sqrt(data.task_weight) * np.abs(at.b)
-        return float(ROUNDING * (at.value + surprise @ scores))
+        return float(2.0 * ROUNDING * (at.value + surprise @ scores))
 
     @cached_property
     def _sizes(self) -> Array:
@@ -245,7 +238,10 @@ class LogisticFit:
         On samples nothing is squared, which takes longer and keeps more digits.
         """
         data = self.data
-        least = np.where(at.margins > 0, SMALLEST_CURVATURE, SMALLEST_IF_WRONG)
+        # Samples that are all but decided have hardly any curvature: rightly, where
+        # Newton's step is one unit of the score, or wrongly, where it would have no
+        # end.
+        least = np.where(at.margins > 0, 1e-10, 1e-5)
         weight = np.maximum(at.curvature, least * data.weight)
         residual = data.weight * data.y * at.surprise
         with np.errstate(invalid="ignore"):
@@ -309,7 +305,7 @@ class LogisticFit:
         if self.intercepts.are_fixed:
             return LogisticEvaluation(self, coef, scores, np.zeros_like(start))
         point = LogisticEvaluation(self, coef, scores, start)
-        for _ in range(MOST_NEWTON_STEPS):
+        for _ in range(100):
             slope = self.intercept_slope(point)
             if np.all(np.abs(slope) <= 1e-14 * self.data.task_weight):
                 break
@@ -357,7 +353,7 @@ class LogisticFit:
         """
         trial = self._intercept_step(point, point.curvature)
         slope = float((trial.b - point.b) @ gradient)
-        if trial.value <= point.value + 1e-4 * slope:
+        if trial.value <= point.value + SUFFICIENT * slope:
             return trial
         # Near the minimum the value has no digits left, but the slope has.
         end = float((trial.b - point.b) @ self.intercept_slope(trial))

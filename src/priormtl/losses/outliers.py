@@ -23,26 +23,14 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
+from priormtl._numerics import ROUNDING, SUFFICIENT, VANISHING, line_search
 from priormtl.data import TaskStatistics
 from priormtl.losses.base import DelegateFit, Evaluation
 from priormtl.losses.intercepts import NoIntercepts
 from priormtl.losses.squared import Modes, SquaredFit
 
 MOST_STEPS = 50
-MOST_HALVINGS = 30
-SUFFICIENT = 1e-4  # share of the predicted decrease that a step must reach
-SETTLED = 1e-10  # relative error of the optimality conditions
-ROUNDING = 1e-15
-# The secular equation of one task.
-MOST_SECULAR_STEPS = 200
-SETTLED_SHIFT = 1e-14  # relative change of μ
-# Tied intercepts.
-SETTLED_INTERCEPTS = 1e-12  # gradient, relative to the terms that cancel in it
-INTERCEPT_ROUNDING = 1e-13
-LEAST_CURVATURE = 1e-10  # of an intercept that a component can all but replace
-# Quadratic models.
 DAMPING = 0.1  # share of curvature kept along components, which have none there
-LEAST_EIGENVALUE = 1e-12  # relative, below which a direction counts as flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +141,8 @@ class OutlierFit(DelegateFit):
         used = lengths > 0
         unit = self.strength[used] * point.specific[:, used] / lengths[used]
         gradient[:, used] += unit
-        limit = np.where(used, SETTLED, 1.0 + SETTLED) * self.strength
+        error = 1e-10  # of the optimality conditions, relative
+        limit = np.where(used, error, 1.0 + error) * self.strength
         return bool(np.all(column_norms(gradient) <= limit))
 
     def _improve(
@@ -166,15 +155,16 @@ class OutlierFit(DelegateFit):
         move = target - point.specific
         costs = self.cost(target) - self.cost(point.specific)
         predicted = float(np.vdot(point.inner.gradient, move)) + costs
-        for halvings in range(MOST_HALVINGS):
-            step = 0.5**halvings
-            specific = target if halvings == 0 else point.specific + step * move
+        most = point.value + ROUNDING * abs(point.value)
+
+        def attempt(size: float) -> OutlierEvaluation | None:
+            specific = target if size == 1.0 else point.specific + size * move
             inner = self.fit.evaluate(shared + specific, point.inner)
             trial = OutlierEvaluation(self, point.coef, specific, inner)
-            noise = ROUNDING * abs(point.value)
-            if trial.value <= point.value + SUFFICIENT * step * predicted + noise:
-                return trial
-        return None
+            falls = trial.value <= most + SUFFICIENT * size * predicted
+            return trial if falls else None
+
+        return line_search(attempt)
 
     def rounding(self, at: OutlierEvaluation) -> float:
         return self.fit.rounding(at.inner)
@@ -291,13 +281,13 @@ def solve_components(modes: Modes, slope: Array, strength: Array) -> Components:
     # is concave in μ, so that every step stays above its root.
     largest = values.max(axis=1, initial=0.0)
     shift = strength * largest / (np.linalg.norm(parts, axis=1) - strength)
-    for _ in range(MOST_SECULAR_STEPS):
+    for _ in range(200):
         stiff = values + shift[:, np.newaxis]
         length = np.linalg.norm(parts / stiff, axis=1)
         bend = np.sum(parts**2 / stiff**3, axis=1) / length**3
         step = (1.0 / length - shift / strength) / (bend - 1.0 / strength)
-        shift, before = np.maximum(shift - step, SETTLED_SHIFT * shift), shift
-        if np.all(shift >= (1.0 - SETTLED_SHIFT) * before):
+        shift, before = np.maximum(shift - step, 1e-14 * shift), shift
+        if np.all(shift >= (1.0 - 1e-14) * before):
             break
     coef = -among.turn_back(parts / (values + shift[:, np.newaxis]))
     return Components(tasks, coef, shift)
@@ -370,7 +360,8 @@ class TiedPoint:
     def is_settled(self) -> bool:
         moments = self.problem.fit.moments
         terms = moments.weight * (np.abs(self.b) + np.abs(moments.y_mean))
-        limit = SETTLED_INTERCEPTS * np.linalg.norm(terms)
+        # Relative to the terms that cancel in the gradient.
+        limit = 1e-12 * np.linalg.norm(terms)
         return bool(np.linalg.norm(self.slope) <= limit)
 
 
@@ -394,17 +385,18 @@ def _newton_step(point: TiedPoint) -> TiedPoint | None:
     solve = fit.intercepts.solver(curvature)
     direction = solve(point.b - point.misfit_slope / curvature) - point.b
     slope = float(direction @ point.slope)
-    noise = INTERCEPT_ROUNDING * abs(point.value)
-    for halvings in range(MOST_HALVINGS):
-        step = 0.5**halvings
-        trial = TiedPoint(point.problem, point.b + step * direction)
-        if trial.value <= point.value + SUFFICIENT * step * slope:
+    noise = 64.0 * ROUNDING * abs(point.value)
+
+    def attempt(size: float) -> TiedPoint | None:
+        trial = TiedPoint(point.problem, point.b + size * direction)
+        if trial.value <= point.value + SUFFICIENT * size * slope:
             return trial
         # Near the minimum the value has no digits left, but the slope has.
-        end = float(direction @ trial.slope)
-        if trial.value <= point.value + noise and abs(end) < 0.5 * abs(slope):
-            return trial
-    return None
+        end = abs(float(direction @ trial.slope))
+        flat = trial.value <= point.value + noise and end < 0.5 * abs(slope)
+        return trial if flat else None
+
+    return line_search(attempt)
 
 
 def intercept_curvature(fit: SquaredFit, components: Components) -> Array:
@@ -418,7 +410,8 @@ def intercept_curvature(fit: SquaredFit, components: Components) -> Array:
     stiff = among.values + shift[:, np.newaxis]
     along = np.sum(u * w / stiff, axis=1) ** 2 / np.sum(w**2 * among.values / stiff, 1)
     lost = np.sum(u**2 / stiff, axis=1) + shift * along
-    curvature[tasks] = np.maximum(weight - lost, LEAST_CURVATURE * weight)
+    # A component can all but replace an intercept.
+    curvature[tasks] = np.maximum(weight - lost, 1e-10 * weight)
     return curvature
 
 
@@ -481,7 +474,7 @@ def model_fit(
         grams[i], xy[i] = gram, linear
         # The constant at which the model's least value is zero.
         values, vectors = np.linalg.eigh(gram)
-        kept = values > LEAST_EIGENVALUE * max(values[-1], 0.0)
+        kept = values > VANISHING * max(values[-1], 0.0)
         parts = vectors[:, kept].T @ linear
         yy[i] = float(np.sum(parts**2 / values[kept]))
     labels = tuple(range(m))

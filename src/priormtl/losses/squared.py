@@ -20,6 +20,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
+from priormtl._numerics import ROUNDING
 from priormtl.data import (
     CentredSamples,
     DeviceGrams,
@@ -32,10 +33,6 @@ from priormtl.data import (
 from priormtl.graphs import Laplacian
 from priormtl.losses.base import NormalForm, SampleForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
-
-NOISE = 1e-13  # of the sum of squared targets, in values that should be zero
-# Rounding errors of a sum, relative to the sizes of what is added.
-ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -117,8 +114,9 @@ class SquaredFit:
         )
         known["magnitude"] = 0.5 * float(np.sum(squares))
         means = moments.y_mean if self.level is None else moments.y_mean + self.level
-        offsets = np.sum(moments.weight * (4.0 * ROUNDING * means) ** 2)
-        known["noise"] = float(NOISE * self.magnitude + offsets)
+        offsets = np.sum(moments.weight * (8.0 * ROUNDING * means) ** 2)
+        # Values that should be zero are so much of the sum of squared targets.
+        known["noise"] = float(1e-13 * self.magnitude + offsets)
 
     @property
     def most_held(self) -> int | None:
@@ -177,22 +175,23 @@ class SquaredFit:
     def rounding(self, at: SquaredEvaluation) -> float:
         """Bound on what rounding errors may hide in the value at a point.
 
-        Entries of Gram matrices are known to ROUNDING of √(G_jj G_kk); residuals of
-        samples to ROUNDING of what they are made of.
+        Entries of Gram matrices are known to a few rounding errors of √(G_jj G_kk);
+        residuals of samples to as many of what they are made of.
         """
+        unit = 2.0 * ROUNDING
         moments, size = self.moments, np.abs(at.coef)
         terms = np.sum(self._deviations * size, axis=0) + np.sqrt(moments.yy)
-        bound = ROUNDING * float(np.linalg.norm(terms))
+        bound = unit * float(np.linalg.norm(terms))
         if isinstance(moments, CentredSamples):
             found = bound * (np.sqrt(2.0 * at.value) + bound)
         else:
-            found = bound * bound / ROUNDING
+            found = bound * bound / unit
         if not self.means_are_free:
             centre = self.centre if self.ties_means else np.zeros(self.shape[0])
             terms = np.abs(moments.y_mean)
             terms = terms + np.sum(np.abs(moments.x_mean - centre).T * size, axis=0)
             terms += np.abs(centre) @ np.abs(at.coef - at.coef[:, :1])
-            length = ROUNDING * float(np.linalg.norm(np.sqrt(moments.weight) * terms))
+            length = unit * float(np.linalg.norm(np.sqrt(moments.weight) * terms))
             found += length * (np.sqrt(2.0 * at.value) + length)
         # Intercepts that are published are rounded. They are at their best, so that
         # an error of theirs counts by its square.
@@ -204,7 +203,7 @@ class SquaredFit:
         stiff = moments.weight
         if graph is not None:
             stiff = stiff + 2.0 * self.intercepts.tie_strength * graph.degree
-        return float(found + np.sum(stiff * (ROUNDING * offsets) ** 2))
+        return float(found + np.sum(stiff * (unit * offsets) ** 2))
 
     @cached_property
     def _deviations(self) -> Array:

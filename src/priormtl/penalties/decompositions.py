@@ -16,10 +16,8 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import ROUNDING
 from priormtl.penalties.nuclear import Nuclear
-
-MOST_STEPS = 200
-ROUNDING = 1e-15
 
 
 class Split(NamedTuple):
@@ -85,7 +83,7 @@ def _find_thresholds(sizes: Array, most: float, total: float) -> Array:
     low, high = np.zeros(len(sizes)), sizes.max(axis=1, initial=0.0)
     threshold = np.zeros(len(sizes))
     open_rows = np.arange(len(sizes))
-    for _ in range(MOST_STEPS):
+    for _ in range(200):
         here = threshold[open_rows]
         rest = sizes[open_rows] - here[:, np.newaxis]
         above = np.clip(rest, 0.0, most).sum(axis=1) - total

@@ -19,7 +19,6 @@ from priormtl._arrays import Array, Index
 from priormtl.penalties.base import Power
 from priormtl.penalties.nuclear import solve_power
 
-MOST_STEPS = 100
 CLOSE = 1e-13  # relative error of roots
 
 
@@ -119,7 +118,7 @@ def shrunk_norms(lengths: Array, tau: float, p: float) -> Array:
     alive = _power_norms(lengths, p / (p - 1.0)) > tau
     lengths, low, high = lengths[alive], low[alive], high[alive]
     n = 0.5 * (low + high)
-    for _ in range(MOST_STEPS):
+    for _ in range(100):
         # Shares v of the norm have n v + τ v^{p−1} = length and p-norm one.
         v = solve_power(lengths / tau, n[:, np.newaxis] / tau, p - 1.0)
         powers = v**p

@@ -18,15 +18,7 @@ from scipy.linalg import LinAlgError, svd
 from priormtl._arrays import Array, Index
 from priormtl.penalties.base import Power
 
-# Squares lose the digits of singular values far below the largest. Their error is the
-# rounding unit over this share, which is enough where shrinking leaves little of small
-# values anyway, or where all smaller values vanish.
-LEAST_SHARE = 1e-5
 VANISHING = 1e-13  # share of the largest value below which one counts as zero
-# Vectors are orthogonal to the rounding unit over the square of this share.
-LEAST_SHARE_OF_VECTORS = 1e-3
-SMALLEST, LARGEST = 1e-100, 1e100  # numbers whose squares have all digits
-MOST_NEWTON_STEPS = 200
 
 
 class Factors(NamedTuple):
@@ -162,7 +154,7 @@ def solve_power(values: Array, slope: float | Array, root: float) -> Array:
     bound = np.full(u.shape, np.inf)
     np.divide(values, slope, out=bound, where=np.asarray(slope) > 0)
     u = np.minimum(u, bound)
-    for _ in range(MOST_NEWTON_STEPS):
+    for _ in range(200):
         power = u ** (root - 1.0)
         derivative = root * power + slope
         excess = u * (power + slope) - values
@@ -258,13 +250,16 @@ def _shrink_exactly(P: Array, shrink: Callable[[Array], Shrunk]) -> Array:
 
 def _squares_have_digits(P: Array) -> bool:
     """Whether the numbers are of a size that can be squared; NaN is not."""
-    return SMALLEST < float(np.abs(P).max()) < LARGEST
+    return 1e-100 < float(np.abs(P).max()) < 1e100
 
 
 def _has_digits(values: Array, edge: float) -> bool:
     """Whether singular values from squares are good enough for this shrinking."""
+    # Squares lose the digits of singular values far below the largest. Their error is
+    # the rounding unit over this share, which is enough where shrinking leaves little
+    # of small values anyway, or where all smaller values vanish.
     largest = float(values[0])
-    low = LEAST_SHARE * largest
+    low = 1e-5 * largest
     return edge >= low or not np.any((values < low) & (values > VANISHING * largest))
 
 
@@ -287,7 +282,8 @@ def decompose_above(P: Array, least: float) -> tuple[Array, Array, Array]:
         return right.T, values, left.T
     if P.size and least > 0 and _squares_have_digits(P):
         squares, vectors = np.linalg.eigh(P @ P.T)
-        if least >= LEAST_SHARE_OF_VECTORS * np.sqrt(squares[-1]):
+        # Vectors are orthogonal to the rounding unit over the square of this share.
+        if least >= 1e-3 * np.sqrt(squares[-1]):
             left = vectors[:, squares > (0.5 * least) ** 2]
             turned = left.T @ P
             values = np.sqrt(np.einsum("ij,ij->i", turned, turned))

@@ -35,7 +35,6 @@ from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.tables import Table, count_words, spell_number, to_notebook
 
 TASK_WORDS = ("chain", "mean", "nested")
-FEWEST_IN_ORDER = 3  # fewer tasks are in any order
 
 Labels = tuple[Hashable, ...]
 Tasks = Sequence[Hashable]
@@ -541,7 +540,8 @@ def has_order(tasks: Tasks) -> bool:
 
     Categories have one where it is not that of their names.
     """
-    if len(tasks) < FEWEST_IN_ORDER:
+    # Fewer than three tasks are in any order.
+    if len(tasks) < 3:
         return False
     numbers = (int, float, np.number, np.datetime64, datetime.date)
     if all(isinstance(t, numbers) and not isinstance(t, bool) for t in tasks):

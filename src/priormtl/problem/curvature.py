@@ -12,11 +12,10 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from priormtl._arrays import Array
+from priormtl._numerics import VANISHING
 from priormtl.problem.objective import Problem
 
 DENSE_SIZE = 800  # unknowns up to which the Hessian is written out
-LANCZOS_MARGIN = 1e-6  # relative; Lanczos approaches the largest eigenvalue from below
-VANISHING = 1e-12  # relative size below which an eigenvalue counts as zero
 
 
 class Curvature(NamedTuple):
@@ -49,7 +48,8 @@ def largest_curvature(problem: Problem) -> float:
     value = _lanczos(problem.majorant, problem.shape, "LA", 1e-8)
     if value is None:
         return bound_constants(problem).smoothness
-    return value * (1.0 + LANCZOS_MARGIN)
+    # Lanczos approaches the largest eigenvalue from below.
+    return value * (1.0 + 1e-6)
 
 
 def bound_constants(problem: Problem) -> Curvature:

@@ -17,8 +17,6 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 
-MOST_TURNS = 4  # up to here, sums over few blocks per place are slower than turns
-
 
 @dataclass(frozen=True, eq=False)
 class TieGraph:
@@ -103,7 +101,8 @@ class Places:
     def _rounds(self) -> list[Index] | None:
         """Blocks in turns that meet no place twice; None where it takes many turns."""
         sizes = np.diff(self._starts, append=len(self.index))
-        if sizes.max(initial=0) > MOST_TURNS:
+        # Sums over few blocks per place are slower than turns.
+        if sizes.max(initial=0) > 4:
             return None
         turn = np.arange(len(self.index)) - np.repeat(self._starts, sizes)
         return [self._order[turn == k] for k in range(sizes.max(initial=0))]

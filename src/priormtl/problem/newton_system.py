@@ -20,6 +20,14 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
 from priormtl._arrays import Array
+from priormtl._numerics import (
+    EPS,
+    HIDDEN,
+    RIDGE,
+    ROUNDING,
+    TIE_RIDGE,
+    ConjugateGradients,
+)
 from priormtl.graphs import Laplacian
 from priormtl.losses import LogisticEvaluation, LogisticFit, SquaredFit
 from priormtl.problem.elimination import Elimination, TieGraph
@@ -28,25 +36,11 @@ from priormtl.problem.quadratic import QuadraticPrior
 if TYPE_CHECKING:
     from priormtl.problem.objective import Point, Problem
 
-EPS = float(np.finfo(np.float64).eps)
-RIDGE = 50.0 * EPS  # times (10 + rows of a block), relative to a feature's curvature
-MOST_RIDGE = 1e-2
-TIE_RIDGE = 16.0 * EPS  # relative to the strength of ties
-MOST_TIE_RIDGE = 1e-6  # relative to a feature's curvature
-FAR = 0.01  # share of offsets in the scale of a feature
 STRONGEST_TIE = 1e8  # in the preconditioner, relative to the data's curvature
 MOST_NUMBERS = 2**24  # in the blocks of an elimination: 128 MB
-MOST_BLOCK_STEPS = 10**6
-MOST_STEPS = 200
 MOST_PLAIN_STEPS = 5000  # without an elimination
 SINGULAR = 1e-9  # pivots relative to a feature's curvature: half of all digits
 FEW_UNKNOWNS = 250  # for which a decomposition takes a few milliseconds
-MOST_UNKNOWNS = 800  # of a singular value decomposition
-SETTLED = 1e-20  # of the squared length of the residual, in the metric of the inverse
-NOISE = 8.0 * EPS  # rounding errors of a gradient, relative to what it is made of
-SMALL_SHARE = 1e-4  # of the decrease that a Newton step may miss
-HIDDEN = 1e-10  # of the value, that rounding errors may promise
-NO_GAIN = 1e-17  # of the value: slopes that promise no more are rounding errors
 
 Preconditioner = Callable[[Array], Array]
 MEMO = "preconditioner of Newton systems"
@@ -87,35 +81,29 @@ def solve_newton_system(
         if exact is not None:
             return exact
     ridge = system.ridge[:, np.newaxis]
-    rest = -gradient
-    x = np.zeros_like(rest)
-    z = system.precondition(rest)
-    p, size = z, float(np.vdot(rest, z))
-    first, floor, decrease = size, SETTLED * size, 0.0
+    run = ConjugateGradients(system.precondition, -gradient)
+    first, decrease = run.size, 0.0
     for _ in range(system.most_steps):
-        if size <= floor:
+        if run.size <= 1e-20 * first:
             break
+        p = run.direction
         product = problem.hessian(point, p)
         if constraints is not None:
             product = constraints.level(product)
         bend = max(0.0, float(np.vdot(p, product))) + float(np.vdot(p, ridge * p))
-        gain = 0.5 * size * size / bend if bend > 0.0 else np.inf
+        gain = 0.5 * run.size * run.size / bend if bend > 0.0 else np.inf
         # No sum of squares falls below zero: what promises more is rounding. (Models
         # of other losses may.)
         bounded = problem.fit.is_quadratic
         if gain == np.inf or (bounded and decrease + gain > 1.001 * point.value):
-            size = np.inf
+            run.size = np.inf
             break
-        step = size / bend
-        x += step * p
-        rest = rest - step * (product + ridge * p)
+        run.step(product + ridge * p, bend)
         decrease += gain
-        z = system.precondition(rest)
-        new = float(np.vdot(rest, z))
-        p, size = z + (new / size) * p, new
+    x = run.x
     # A direction of curvature c gains (1 + ρ/c) times as much without the ridge.
     held = 0.5 * float(np.vdot(x, ridge * x))
-    left = 2.0 * held + 0.5 * max(size, 0.0)
+    left = 2.0 * held + 0.5 * max(run.size, 0.0)
     if problem.fit.is_quadratic:
         # The bound on rounding errors is generous where offsets are large: what would
         # show in the value is none.
@@ -124,9 +112,10 @@ def solve_newton_system(
             left = np.inf
     else:
         # What the model still promises where the ridge has held the step back.
-        back = rest + ridge * x
+        back = run.rest + ridge * x
         promise = float(np.vdot(back, system.precondition(back)))
-        if promise > max(SMALL_SHARE * first, NO_GAIN * point.value):
+        # A Newton step may miss a small share; slopes of less are rounding errors.
+        if promise > max(1e-4 * first, 1e-17 * point.value):
             left = np.inf
     if left == np.inf and not is_held and (point.coef.any() or not x.any()):
         orthogonal = _solve_orthogonally(problem, point, system, pull)
@@ -160,7 +149,7 @@ class _System(NamedTuple):
         terms = terms + np.sqrt(2.0 * problem.fit.magnitude)
         sums = np.sum(self.root * step, axis=0) @ (self.noise * terms)
         raw = np.sqrt(np.sum(np.sum(self.raw * step, axis=0) ** 2))
-        return float(sums + NOISE * raw * np.sqrt(2.0 * point.fit.value))
+        return float(sums + ROUNDING * raw * np.sqrt(2.0 * point.fit.value))
 
 
 def _solve_orthogonally(
@@ -177,7 +166,8 @@ def _solve_orthogonally(
     """
     fit, prior = problem.fit, problem.prior
     d, m = problem.shape
-    if d * m > MOST_UNKNOWNS:
+    # Larger decompositions take seconds.
+    if d * m > 800:
         return None
     if isinstance(fit, LogisticFit) and isinstance(point.fit, LogisticEvaluation):
         fit = fit.quadratic_model(point.fit, by_samples=True)
@@ -307,7 +297,7 @@ def _make_system(
     d, m = shape
     if not isinstance(model, SquaredFit):
         ones = np.ones(shape)
-        noise = np.full(m, NOISE)
+        noise = np.full(m, ROUNDING)
         return _System(
             lambda r: r, np.full(d, RIDGE), ones, ones, MOST_PLAIN_STEPS, noise, True
         )
@@ -321,9 +311,9 @@ def _make_system(
     # large coefficients either.
     scale, offset = data.mean(axis=1), (raw**2).mean(axis=1)
     seen = scale > (64.0 * EPS) ** 2 * offset
-    scale = scale + FAR * np.sqrt(scale * offset)
+    scale = scale + 0.01 * np.sqrt(scale * offset)
     scale = np.where(seen, scale, np.where(offset > 0, offset, 1.0))
-    noise = NOISE + 0.5 * EPS * np.sqrt(moments.weight)
+    noise = ROUNDING + 0.5 * EPS * np.sqrt(moments.weight)
     order = _plan(prior.laplacian)
     extra = int(model.intercept_graph is not None)
     alone = not extra or model.intercept_graph is prior.laplacian
@@ -334,9 +324,9 @@ def _make_system(
     stiff *= TIE_RIDGE * float(prior.laplacian.degree.mean())
     share = RIDGE * (10 + d + extra)
     # Tasks may agree along directions that only the data bend, however little.
-    ridge = share * scale + np.minimum(stiff, MOST_TIE_RIDGE * scale)
+    ridge = share * scale + np.minimum(stiff, 1e-6 * scale)
     size = None if order is None else order.n_blocks * (d + extra) ** 2
-    found, steps = None, MOST_STEPS
+    found, steps = None, 200
     if order is not None and size is not None and size <= MOST_NUMBERS and alone:
         found = _eliminate(model, prior, order, ties, share * scale, common)
     if found is None:
@@ -352,7 +342,7 @@ def _make_system(
 @lru_cache(maxsize=8)
 def _plan(laplacian: Laplacian) -> Elimination | None:
     """Order of elimination of the tasks; None where too much would fill in."""
-    return Elimination.plan(TieGraph.of(laplacian), MOST_BLOCK_STEPS)
+    return Elimination.plan(TieGraph.of(laplacian), most_steps=10**6)
 
 
 def _eliminate(
@@ -412,7 +402,7 @@ def _eliminate(
             break
         except np.linalg.LinAlgError:  # rounding: a larger ridge factorises
             ridge = 100.0 * ridge
-            if np.all(ridge > MOST_RIDGE * scale):
+            if np.all(ridge > 1e-2 * scale):
                 return None
     inner = own[extra:] - extra
 

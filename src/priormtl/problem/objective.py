@@ -25,6 +25,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
+from priormtl._numerics import ROUNDING
 from priormtl.losses import (
     DataFit,
     Evaluation,
@@ -40,15 +41,7 @@ from priormtl.problem.newton_system import (
 )
 from priormtl.problem.quadratic import QuadraticPrior
 
-ROUNDING = 1e-12  # relative size below which differences of values mean nothing
-WEAK = 1e2  # stiffness of a prior that leaves 13 digits of values
-SUM_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
-TINY = 1e-6  # share of lam_max below which rounding may leave no feasible dual point
-SHORT = 1e-3  # proximal step, relative to the coefficients, that finds a subgradient
-FAR = 10.0  # times the coefficients: where an optimum without curvature may lie
-SECOND_ORDER = 0.01  # share of a decrease, that its quadratic model may be off
-HIDDEN = 1e-8  # of the value, that rounded gradients may promise
-TRIALS = 4  # scales tried for the dual value of a power
+VALUE_NOISE = 1e-12  # relative size below which differences of values mean nothing
 
 
 class Certificate(NamedTuple):
@@ -87,7 +80,8 @@ class Point:
         # By the gradient where ties and relations are too weak to cancel digits.
         value = 0.5 * float(np.vdot(self.coef, self.prior_gradient))
         size = float(np.vdot(self.coef, self.coef))
-        if self.prior.stiffness * size <= WEAK * (self.fit.value + value):
+        # A prior of this stiffness leaves 13 digits of values.
+        if self.prior.stiffness * size <= 1e2 * (self.fit.value + value):
             return max(0.0, value)
         return self.prior.value(self.coef)
 
@@ -155,7 +149,7 @@ class Problem:
         move = point.coef - base.coef
         if not self.fit.is_quadratic:
             excess = point.value - base.value - float(np.vdot(base.gradient, move))
-            if abs(excess) > ROUNDING * max(abs(base.value), abs(point.value)):
+            if abs(excess) > VALUE_NOISE * max(abs(base.value), abs(point.value)):
                 return excess
         return 0.5 * float(np.vdot(move, point.gradient - base.gradient))
 
@@ -220,7 +214,8 @@ class Problem:
         """
         if self.lam == 0 or isinstance(self.penalty, Power) or not point.coef.any():
             return False
-        if self.lam >= TINY * self.lam_max:
+        # Above, rounding leaves a feasible dual point.
+        if self.lam >= 1e-6 * self.lam_max:
             return False
         return self.lam * self.penalty.value(point.coef) <= limit
 
@@ -234,7 +229,7 @@ class Problem:
             smooth = self._smooth_dual(point)
             found = found._replace(dual=max(found.dual, smooth))
         prior = np.vdot(np.abs(point.coef), np.abs(point.prior_gradient))
-        others = SUM_ROUNDING * (found.primal + float(prior))
+        others = ROUNDING * (found.primal + float(prior))
         rounding = 4.0 * self.fit.rounding(point.fit) + others
         small = self.fit.is_quadratic and point.coef.size <= FEW_UNKNOWNS
         uncertain = by_newton and small and is_near_singular(self, point)
@@ -255,7 +250,8 @@ class Problem:
         if isinstance(point.fit, OutlierEvaluation):
             return found
         size, slope = np.linalg.norm(point.coef), np.linalg.norm(point.gradient)
-        step = SHORT * float(size / slope) if size > 0 and slope > 0 else 1.0
+        # Short, relative to the coefficients, and long enough to find a subgradient.
+        step = 1e-3 * float(size / slope) if size > 0 and slope > 0 else 1.0
         start = point.coef - step * point.gradient
         pull = (start - self.prox(start, step)) / step
         dual = max(found.dual, self._smooth_dual(point, pull))
@@ -289,23 +285,24 @@ class Problem:
         # its size along the way from there to the optimum, which is short, or not.
         dual += float(np.vdot(rest, end))
         is_far = step.is_flat and pull is None
-        way = np.abs(V) + FAR * np.abs(end) if is_far else np.abs(V)
+        # An optimum without curvature may lie far away.
+        way = np.abs(V) + 10.0 * np.abs(end) if is_far else np.abs(V)
         margin = 2.0 * float(np.vdot(np.abs(rest), way))
         if isinstance(point.fit, LogisticEvaluation):
             noise = point.fit.fit.gradient_noise(point.fit)
-            if np.vdot(noise, np.abs(end)) > ROUNDING * point.value:
+            if np.vdot(noise, np.abs(end)) > VALUE_NOISE * point.value:
                 # A gradient that is off by this could promise so much more. If that is
                 # not small, the model is off, too.
                 more = solve_newton_system(self, point, noise - point.gradient)
                 # Along directions that samples leave open there is no gradient at all,
                 # hence nothing that it could be off by.
                 left = 0.0 if more.is_flat else more.left
-                if more.decrease + left > HIDDEN * point.value:
+                if more.decrease + left > 1e-8 * point.value:
                     return 0.0
                 both = 2.0 * np.sqrt(step.decrease * more.decrease) + more.decrease
                 margin += 2.0 * (float(both) + left)
         # Second-order terms of the way to the optimum count by a share of the first.
-        margin += SECOND_ORDER * max(0.0, point.value + offset - dual)
+        margin += 0.01 * max(0.0, point.value + offset - dual)
         return max(0.0, dual - margin)
 
     @cached_property
@@ -373,7 +370,7 @@ class PowerDual(NamedTuple):
         if self.cost > self.fit.value:
             # Begin where the power is no larger than the misfit.
             scale = float((self.fit.value / self.cost) ** (1.0 / self._power))
-        for _ in range(1 if self.degree == 2.0 else TRIALS):
+        for _ in range(1 if self.degree == 2.0 else 4):
             scale = self._improve(scale)
             if scale <= 0:
                 break

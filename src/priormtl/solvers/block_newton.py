@@ -23,32 +23,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import RIDGE, ROUNDING, TIE_RIDGE, TINY, line_search
 from priormtl.problem import Point, Problem
 from priormtl.solvers.blocks import BlockQuadratic
 
 if TYPE_CHECKING:
     from priormtl.solvers.layouts import Layout
 
-WORTH_LEAVING_OUT = 0.7  # share of features in use, up to which others are left out
 FIRST_FEATURES = 32  # in use at first where matrices are large
-WORTH_WAITING = 1 / 3  # share of features up to which these are laid out beforehand
-NEARLY = 0.7  # of lam: a zero row with such a gradient is used from the start
-FEW_ROWS = 64  # a Newton step costs less than a few sweeps
 SLOW = 0.4  # shrinkage of moves beyond which it pays with few rows
-STUCK = 0.8  # share of the gap that sweeps leave, beyond which it pays with many
 MEMO = "layout of block Newton"
 # Anderson extrapolation.
 N_SWEEPS = 8  # from one check of the gap to the next
 WINDOW = 5  # sweeps that are combined
 FIRST, PERIOD = 4, 2  # extrapolations, in sweeps: the first sweeps only find the rows
-ANDERSON_RIDGE = 1e-10
-# Newton steps.
-MOST_DAMPING, LEAST_DAMPING = 0.1, 1e-8
-LOOSEST, TIGHTEST = 0.1, 1e-6  # relative errors of Newton directions
-TIE_RIDGE = 16.0 * float(np.finfo(np.float64).eps)
-TINY = 1e-300
-MOST_HALVINGS, ROUNDING = 30, 1e-15
-RIDGE = 50.0 * float(np.finfo(np.float64).eps)  # relative, times 10 + rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +101,8 @@ class BlockNewton:
             layout = at_other_lam(laid.layout, blocks)
             laid = replace(laid, whole=whole, blocks=blocks, layout=layout)
         used = np.asarray(point.coef.any(axis=1))
-        in_use = _in_use(problem, point, whole, NEARLY, used)
+        # Zero rows with a gradient near lam are used from the start.
+        in_use = _in_use(problem, point, whole, 0.7, used)
         if laid is None or not laid.holds(in_use):
             laid = _lay_out(problem, whole, in_use)
         return _start_from(problem, point, laid)
@@ -135,7 +124,8 @@ class BlockNewton:
         else:
             gradient = np.array(state.point.gradient[laid.features], order="C")
         descent = layout.descend(Q, gradient, mu)
-        few = len(Q) <= FEW_ROWS
+        # With so few rows a Newton step costs less than a few sweeps.
+        few = len(Q) <= 64
         if few:
             least = self.sweeps if state.n_steps else self.first_sweeps
             is_slow = descent.run(least, SLOW) > SLOW
@@ -148,7 +138,8 @@ class BlockNewton:
         coef[laid.features] = Q[laid.blocks.n_intercepts :]
         point = problem.at(coef, near=state.point)
         gap = np.inf if few else problem.certify(point).gap
-        stuck = gap > STUCK * state.gap
+        # Sweeps that leave so much of the gap lead nowhere: a Newton step is next.
+        stuck = gap > 0.8 * state.gap
         return BlockNewtonState(point, laid, Q, mu, state.n_steps + 1, gap, stuck)
 
 
@@ -159,7 +150,8 @@ def _lay_out(
     # Numba takes long to load: only those who need it should wait.
     from priormtl.solvers.layouts import choose_layout  # noqa: PLC0415
 
-    few = 0 < np.count_nonzero(in_use) <= WORTH_LEAVING_OUT * len(in_use)
+    # Where most features are in use, leaving the others out saves nothing.
+    few = 0 < np.count_nonzero(in_use) <= 0.7 * len(in_use)
     features = np.flatnonzero(in_use) if few else np.arange(len(in_use))
     blocks = whole.restrict(features)
     source = problem.fit, problem.prior, problem.penalty
@@ -194,7 +186,8 @@ def _in_use(
     urgency = problem.penalty.row_dual_norms(point.gradient)  # type: ignore[attr-defined]
     in_use = (urgency > share * problem.lam) | held
     most = max(FIRST_FEATURES, 2 * int(held.sum()))
-    waits = whole.is_large and most <= WORTH_WAITING * len(held)
+    # Others wait where those in use are few.
+    waits = whole.is_large and most <= len(held) / 3
     if waits and np.count_nonzero(in_use) > most:
         order = np.argsort(-np.where(held, np.inf, urgency), kind="stable")
         in_use = np.zeros_like(held)
@@ -254,7 +247,7 @@ def descend_extrapolated(descent: Sweeps) -> bool:
 def anderson_weights(moves: Array) -> Array:
     """Weights, with sum 1, of the moves whose combination is shortest."""
     products = moves @ moves.T
-    products.flat[:: len(products) + 1] += ANDERSON_RIDGE * np.trace(products)
+    products.flat[:: len(products) + 1] += 1e-10 * np.trace(products)
     weights = np.linalg.solve(products, np.ones(len(products)))
     return weights / weights.sum()
 
@@ -290,11 +283,12 @@ def newton_step(layout: "Layout", Q: Array, gradient: Array) -> None:
     rows = ActiveRows(place, bend, unit, layout.system.tie[place])
     ridge = RIDGE * (10 + len(place)) * layout.curvature[place]
     ridge = ridge + TIE_RIDGE * rows.tie * layout.graph.degree.mean()
-    keep = 1.0 - min(MOST_DAMPING, max(LEAST_DAMPING, slope))
+    keep = 1.0 - min(0.1, max(1e-8, slope))
     stiff = bend + ridge
     share = np.sqrt(keep * bend / np.where(stiff > 0, stiff, 1.0))
     damped = rows._replace(bend=stiff, unit=share[:, np.newaxis] * unit)
-    tol = min(LOOSEST, max(TIGHTEST, 0.3 * sqrt(slope)))
+    # Inexact Newton: the nearer the optimum, the smaller the error.
+    tol = min(0.1, max(1e-6, 0.3 * sqrt(slope)))
     if held is None:
         step = layout.direction(damped, downhill, tol)
         move_rows(lam, place, Q, gradient, step, layout.multiply(rows, step))
@@ -322,12 +316,14 @@ def move_rows(
     along = float(np.vdot(gradient[place], step))
     bowl = float(np.vdot(step, product))
     old = np.sqrt(np.einsum("ij,ij->i", before, before))
-    size = 1.0
-    for _ in range(MOST_HALVINGS):
+
+    def attempt(size: float) -> Array | None:
         after = before + size * step
         new = np.sqrt(np.einsum("ij,ij->i", after, after))
         change = size * along + 0.5 * size**2 * bowl + float(weight @ (new - old))
-        if change < -ROUNDING * (abs(size * along) + size**2 * bowl):
-            Q[place] = after
-            return
-        size *= 0.5
+        falls = change < -ROUNDING * (abs(size * along) + size**2 * bowl)
+        return after if falls else None
+
+    after = line_search(attempt)
+    if after is not None:
+        Q[place] = after

@@ -18,7 +18,6 @@ from priormtl.problem import NormalForm, Problem, SampleForm
 SMALL_GRAM = 2**19  # numbers: 4 MB
 LARGE_GRAM = 2**22  # numbers: 32 MB, whose copy takes longer than a few sweeps
 NO_RELATION = csr_array((0, 0))
-MANY_FEATURES = 2.0  # per sample of a task, beyond which samples beat Gram matrices
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +95,7 @@ class BlockQuadratic:
         rows, size = problem.fit.rows_per_task, problem.fit.normal_size
         if rows is None or size is None or size <= SMALL_GRAM:
             return False
-        return problem.shape[0] > MANY_FEATURES * rows
+        return problem.shape[0] > 2.0 * rows
 
     def at_lam(self, problem: Problem) -> Self:
         """Same quadratic with the penalty of a problem that differs in lam only."""

@@ -17,14 +17,8 @@ from priormtl.solvers.row_descent import RowDescent
 from priormtl.solvers.splitting import Splitting
 from priormtl.solvers.working_set import WorkingSet
 
-FEW_FEATURES = 256  # up to here a working set gains nothing
-MOST_MODES = 256  # features whose modes cost less than the steps they save
-FEW_AXES = 64  # features whose axes are found in less time than steps of Newton's
 SMALL_GRAM_NUMBERS = 2**22  # 32 MB: always there is memory for these
-# Bytes per number of the Gram matrices: a layout of their own, and what works on it.
-BYTES_PER_NUMBER = 12
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
-MOST_GRAM_SHARE = 1  # of the samples that they summarise
 MOST_MODE_NUMBERS = 2**22  # 32 MB: beyond, modes cost more than the steps they save
 
 METHODS: dict[str, Callable[[], Method[Any]]] = {
@@ -61,7 +55,8 @@ def default_method(problem: Problem) -> Method[Any]:
     too_large = size is not None and rows is None and not _is_room_for(problem, size)
     if by_rows and too_large:
         return WorkingSet(_method_for_all_rows, whole=1.0)
-    if by_rows and problem.fit.shape[0] > FEW_FEATURES:
+    # Up to here a working set gains nothing.
+    if by_rows and problem.fit.shape[0] > 256:
         return WorkingSet(_method_for_all_rows)
     return _method_for_all_rows(problem)
 
@@ -80,13 +75,15 @@ def _method_for_all_rows(problem: Problem) -> Method[Any]:
 
 
 def _method_for_nuclear_norm(problem: Problem) -> Method[Any]:
-    few = problem.shape[0] <= MOST_MODES
+    # Features whose modes cost less than the steps they save.
+    few = problem.shape[0] <= 256
     if not (few and NuclearNewton.fits(problem) and _gram_pays(problem)):
         return Fista(restart=True)
     if not problem.fit.is_quadratic:
         return ProximalNewton(default_method)
     d, m = problem.shape
-    small = d <= FEW_AXES and m * d * d <= FEW_GRAM_NUMBERS
+    # Axes of so few features are found in less time than Newton steps take.
+    small = d <= 64 and m * d * d <= FEW_GRAM_NUMBERS
     if small and NuclearSplitting.fits(problem):
         return NuclearSplitting()
     return NuclearNewton()
@@ -116,7 +113,7 @@ def _gram_pays(problem: Problem) -> bool:
     d, m = problem.fit.shape
     # Models of other losses weigh every task's samples in their own way.
     size = problem.fit.normal_size or m * d * d
-    share = max(FEW_GRAM_NUMBERS, MOST_GRAM_SHARE * problem.fit.size)
+    share = max(FEW_GRAM_NUMBERS, problem.fit.size)
     return size <= share and _is_room_for(problem, size)
 
 
@@ -128,7 +125,8 @@ def _is_room_for(problem: Problem, size: int) -> bool:
     most = problem.fit.most_held
     if most is not None and size > most:
         return False
-    return size <= SMALL_GRAM_NUMBERS or BYTES_PER_NUMBER * size <= free_bytes()
+    # 12 bytes per number: a layout of their own, and what works on it.
+    return size <= SMALL_GRAM_NUMBERS or 12 * size <= free_bytes()
 
 
 def method_by_name(name: str, problem: Problem) -> Method[Any]:

@@ -32,6 +32,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import ROUNDING, TINY, VANISHING, line_search
 from priormtl.graphs import Laplacian
 from priormtl.problem import Point, Problem
 
@@ -41,27 +42,7 @@ except ModuleNotFoundError:  # `data.find_device` says so before anything is sol
     torch = None
 
 MEMO = "layout of device Newton"
-USUAL_TOL = 3e-7  # gap that a first step aims at, per unit of the objective at zero
-SHARE = 1e-3  # of the gap that later steps leave
-FIRST_STEPS = 30  # accelerated ones, from zero
-QUICKLY_READ = 2**27  # numbers of Gram matrices (1 GB), up to which they pay
-POWER_STEPS, MARGIN = 12, 1.05  # for the largest eigenvalue, which they underestimate
-MOST_NEWTON_STEPS = 50  # in one step of the method
-MOST_CG_STEPS = 300
-MOST_HALVINGS = 20
-FIRST_ROWS, GROWTH = 64, 2  # rows that join: at first, and per row there is
-MOST_DAMPING, LEAST_DAMPING = 0.3, 1e-8
-LOOSEST, TIGHTEST = 0.3, 1e-6  # relative errors of Newton directions
-FEW_TASKS = 256  # up to here, one product with L is quicker than differences
-RIDGE = 1e-12  # of the mean curvature: pivots that vanish
-SMALL_TRIANGLE = 128  # rows, up to which they are inverted by substitution
-RELAX, TIGHTEN = 0.5, 4.0
 ALIKE = 3.0  # ratio of diagonals up to which factors are used again
-STRONG_TIES = 20.0  # against the data's curvature: modes precondition if most are such
-LOOSE_TIE = 1e-9  # of a row that is not tied, against its curvature
-ROUNDING = 1e-14  # of the objective: changes that mean nothing
-SLOW = 0.5  # share of the gap that a step leaves, if it leads nowhere
-TINY = 1e-300
 
 Tensor = Any
 Solver = Callable[[Tensor], Tensor]
@@ -87,7 +68,8 @@ class Ties(NamedTuple):
     def of(cls, laplacian: Laplacian, device: Any) -> Self:
         degree = put(laplacian.degree[:, np.newaxis], device)
         weight = laplacian.one_group or laplacian.chain
-        is_needed = not weight or len(degree) <= FEW_TASKS
+        # Up to here one product with L is quicker than differences.
+        is_needed = not weight or len(degree) <= 256
         dense = put(laplacian.dense(), device) if is_needed else None
 
         def modes() -> tuple[Tensor, Tensor]:
@@ -198,7 +180,9 @@ class Quadratic:
         own, strength = own.mean(0), put(tie, device)
         tied = strength * (0.0 if ties is None else ties.degree.mean())
         curvature = own + 2.0 * tied + TINY
-        strong = (tied > STRONG_TIES * own).cpu().numpy()
+        # Against the data's curvature: modes precondition if most rows are tied so
+        # strongly.
+        strong = (tied > 20.0 * own).cpu().numpy()
         numbers = Numbers(np.zeros(0), curvature.cpu().numpy(), strong)
         factor = None
         if extra:
@@ -256,9 +240,10 @@ class Quadratic:
     def largest_eigenvalue(self) -> Tensor:
         """Of the Hessian, about, by the power method from the largest diagonals."""
         x = torch.sqrt(self.curvature).expand_as(self.linear)
-        for _ in range(POWER_STEPS):
+        for _ in range(12):
             x = self.times(x / torch.linalg.vector_norm(x))
-        return MARGIN * torch.linalg.vector_norm(x)
+        # Power iterations underestimate it.
+        return 1.05 * torch.linalg.vector_norm(x)
 
     def penalty(self, x: Tensor) -> Tensor:
         return self.lam @ norms(x)
@@ -331,7 +316,8 @@ def invert(lower: Tensor) -> Tensor:
 def invert_triangles(lower: Tensor) -> Tensor:
     """Inverses of lower triangles, by halves."""
     k = lower.shape[-1]
-    if k <= SMALL_TRIANGLE:
+    # Small triangles are inverted by substitution.
+    if k <= 128:
         eye = torch.eye(k, dtype=lower.dtype, device=lower.device)
         return torch.linalg.solve_triangular(lower, eye.expand_as(lower), upper=False)
     half = k // 2
@@ -367,23 +353,24 @@ class Run:
     def minimise(self, goal: float) -> None:
         """Steps until the gap is at most ``goal``, or nothing falls any more."""
         q = self.quadratic
-        small = q.gram.numel() <= QUICKLY_READ
+        # Up to 1 GB of Gram matrices, accelerated steps from zero pay.
+        small = q.gram.numel() <= 2**27
         if small and self.gap > goal and not bool(self.Q[:, q.n_intercepts :].any()):
             self._find_rows()
-        for _ in range(MOST_NEWTON_STEPS):
+        for _ in range(50):
             if self.gap <= goal:
                 return
             before, gap = self.value, self.gap
             if self._newton_step():
-                self.caution = max(1.0, RELAX * self.caution)
+                self.caution = max(1.0, 0.5 * self.caution)
             elif self._proximal_step():
-                self.caution *= TIGHTEN
+                self.caution *= 4.0
             else:
                 return
             self.steps += 1
             self._measure()
             # Near the optimum objectives have no digits left, but the gap has.
-            if not self.value < before and not self.gap < SLOW * gap:
+            if not self.value < before and not self.gap < 0.5 * gap:
                 return
 
     def _find_rows(self) -> None:
@@ -391,7 +378,7 @@ class Run:
         q, begin = self.quadratic, (self.Q, self.gradient, self.value, self.gap)
         reach = 1.0 / q.largest_eigenvalue()
         ahead, slope, momentum = self.Q, self.gradient, 1.0
-        for _ in range(FIRST_STEPS):
+        for _ in range(30):
             last, last_gradient = self.Q, self.gradient
             self.Q = q.shrink(ahead - reach * slope, reach)
             self.gradient = q.times(self.Q) - q.linear
@@ -413,7 +400,7 @@ class Run:
         kept, stays = (length > lam / h) | free, (size > 0) | free
         # Rows join by and by, the steepest first: then each step is easy to take.
         new = np.flatnonzero(kept & ~stays)
-        most = max(FIRST_ROWS, GROWTH * int(np.count_nonzero(size)))
+        most = max(64, 2 * int(np.count_nonzero(size)))
         if len(new) > most:
             steep = length[new] * h[new] / lam[new]
             kept[new[np.argsort(steep)[:-most]]] = False
@@ -453,8 +440,8 @@ class Run:
         force = sqrt(float((downhill * downhill).sum() / ((lam * lam).sum() + TINY)))
         # The penalty has no curvature along a row: rows are damped along themselves,
         # less and less towards the optimum (as in `block_newton.newton_step`).
-        along = bend * (1.0 - min(MOST_DAMPING, max(LEAST_DAMPING, force)))
-        tol = min(LOOSEST, max(TIGHTEST, 0.3 * sqrt(force)))
+        along = bend * (1.0 - min(0.3, max(1e-8, force)))
+        tol = min(0.3, max(1e-6, 0.3 * sqrt(force)))
         tie = q.tie[rows]
         degree = 0.0 if q.ties is None else q.ties.degree
 
@@ -466,7 +453,7 @@ class Run:
             modes = self._modes(rows, bend)
             block = self._block(rows)
 
-            def multiply(p: Tensor) -> Tensor:
+            def multiply(p: Tensor, _: Tensor) -> Tensor:
                 product = p @ block[0] if len(block) == 1 else None
                 if product is None:
                     product = torch.bmm(block, p[:, :, None])[:, :, 0]
@@ -476,7 +463,7 @@ class Run:
             found = conjugate_gradients(modes, multiply, downhill, tol)
         else:
             # Intercepts of a task without rows, or rows without data: not singular.
-            ridge = RIDGE * q.own[rows].mean() + TINY
+            ridge = VANISHING * q.own[rows].mean() + TINY
             factors = self._factorise(kept, rows, bend, ridge + tie * degree)
             if factors is None:
                 return None
@@ -498,7 +485,7 @@ class Run:
                     product = product - (left * (unit * p).sum(0)) * unit
                 return product
 
-            found = corrected_gradients(solve, correct, downhill, tol)
+            found = conjugate_gradients(solve, correct, downhill, tol)
         step = torch.zeros_like(base)
         step[:, rows] = found
         return step
@@ -547,10 +534,11 @@ class Run:
         bent = self._block(rows).mean(0)
         bent.diagonal().add_(bend)
         own = bent.diagonal()
-        least = LOOSE_TIE * torch.where(own > 0, own, 1.0)
+        # Rows that are not tied count as hardly tied.
+        least = 1e-9 * torch.where(own > 0, own, 1.0)
         scale = 1.0 / torch.sqrt(torch.maximum(tie, least))
         stiffness, basis = torch.linalg.eigh(scale[:, None] * bent * scale)
-        stiffness = stiffness.clamp(min=1e-12 * float(stiffness[-1]))
+        stiffness = stiffness.clamp(min=VANISHING * float(stiffness[-1]))
         basis = scale[:, None] * basis
         values, vectors = q.ties.modes()  # type: ignore[union-attr]
         total = values[:, None] + stiffness
@@ -569,30 +557,33 @@ class Run:
         q = self.quadratic
         turn = q.times(step)
         along, bowl = (step * gradient).sum(), (step * turn).sum()
-        before = q.penalty(base) - cost + ROUNDING * self.value
-        size = 1.0
-        for _ in range(MOST_HALVINGS if halve else 1):
+        before = q.penalty(base) - cost + 8.0 * ROUNDING * self.value
+
+        def attempt(size: float) -> bool | None:
             change = size * along + 0.5 * size * size * bowl - before
-            if bool(change + q.penalty(base + size * step) < 0.0):
-                self.Q, self.gradient = base + size * step, gradient + size * turn
-                return True
-            size *= 0.5
-        return False
+            if not bool(change + q.penalty(base + size * step) < 0.0):
+                return None
+            self.Q, self.gradient = base + size * step, gradient + size * turn
+            return True
+
+        return bool(line_search(attempt, most=20 if halve else 1))
 
     def _proximal_step(self) -> bool:
         """Proximal gradient step in the metric of the rows, as long as it can be."""
         q = self.quadratic
-        before, size = q.penalty(self.Q), 1.0
-        for _ in range(MOST_HALVINGS):
+        before = q.penalty(self.Q)
+
+        def attempt(size: float) -> bool | None:
             reach = size / q.curvature
             move = q.shrink(self.Q - reach * self.gradient, reach) - self.Q
             turn = q.times(move)
             change = (move * (self.gradient + 0.5 * turn)).sum() - before
-            if bool(change + q.penalty(self.Q + move) < 0.0):
-                self.Q, self.gradient = self.Q + move, self.gradient + turn
-                return True
-            size *= 0.5
-        return False
+            if not bool(change + q.penalty(self.Q + move) < 0.0):
+                return None
+            self.Q, self.gradient = self.Q + move, self.gradient + turn
+            return True
+
+        return bool(line_search(attempt, most=20))
 
 
 def dot(x: Tensor, y: Tensor) -> Tensor:
@@ -601,42 +592,19 @@ def dot(x: Tensor, y: Tensor) -> Tensor:
 
 
 def conjugate_gradients(
-    solve: Solver, multiply: Solver, rhs: Tensor, tol: float
-) -> Tensor:
-    """Solve H x = rhs to a relative error of ``tol``, preconditioned by ``solve``."""
-    x, rest, z = torch.zeros_like(rhs), rhs, solve(rhs)
-    p, old = z, dot(rhs, z)
-    goal = tol * tol * float(old)
-    for _ in range(MOST_CG_STEPS):
-        if float(old) <= goal:
-            break
-        product = multiply(p)
-        size = old / dot(p, product)
-        x = torch.addcmul(x, size, p)
-        rest = torch.addcmul(rest, size, product, value=-1.0)
-        z = solve(rest)
-        new = dot(rest, z)
-        p, old = torch.addcmul(z, new / old, p), new
-    return x
-
-
-def corrected_gradients(
     solve: Solver,
-    correct: Callable[[Tensor, Tensor], Tensor],
+    multiply: Callable[[Tensor, Tensor], Tensor],
     rhs: Tensor,
     tol: float,
 ) -> Tensor:
-    """Same where ``solve`` inverts M, and ``correct`` makes H p of p and M p.
-
-    M times a direction follows from M times the last one: M is never multiplied.
-    """
+    """As `_numerics.conjugate_gradients`, with fused sums and numbers on the device."""
     x, rest, z = torch.zeros_like(rhs), rhs, solve(rhs)
     p, Mp, old = z, rest, dot(rhs, z)
     goal = tol * tol * float(old)
-    for _ in range(MOST_CG_STEPS):
+    for _ in range(300):
         if float(old) <= goal:
             break
-        product = correct(p, Mp)
+        product = multiply(p, Mp)
         size = old / dot(p, product)
         x = torch.addcmul(x, size, p)
         rest = torch.addcmul(rest, size, product, value=-1.0)
@@ -684,8 +652,9 @@ class DeviceNewton:
             else:
                 start, gradient = put(Q, device), put(state.point.gradient.T, device)
             run = Run(quadratic, start, gradient, factors)
-        usual = USUAL_TOL * problem.null_objective
-        run.minimise(usual if run.gap > usual else SHARE * run.gap)
+        # What tolerances usually ask for, per unit of the objective at zero.
+        usual = 3e-7 * problem.null_objective
+        run.minimise(usual if run.gap > usual else 1e-3 * run.gap)
         problem.memo[MEMO][2] = run.factors
         found = run.Q[:, first:].T.contiguous().cpu().numpy()
         return DeviceNewtonState(problem.at(found, near=state.point), run)

@@ -37,10 +37,6 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.problem import Constants, Point, Problem, exact_constants
 
-ROUNDING = 1e-12  # relative, in comparing the objective with its model
-SMALLEST_SHARE = 1e-6  # of L; along a flat direction any step would be admissible
-VANISHING = 1e-10  # σ/L below which the problem does not count as strongly convex
-
 
 @dataclass(frozen=True, eq=False)
 class ProximalState:
@@ -115,7 +111,8 @@ class IstaReverse:
         """Proximal gradient step with the last curvature that was admissible."""
         base = state.point
         point, curvature = backtrack(problem, base, state.largest, 1.0 / self.shrink)
-        while SMALLEST_SHARE * state.largest < curvature <= state.largest:
+        # Along a flat direction any step would be admissible.
+        while 1e-6 * state.largest < curvature <= state.largest:
             longer = proximal_step(problem, base, curvature * self.shrink)
             if not fits_model(problem, longer, base, curvature * self.shrink):
                 break
@@ -177,7 +174,8 @@ class Linear:
         """Compute L and σ, and from them the momentum."""
         sigma, largest = self.constants(problem)
         momentum = None
-        if sigma > VANISHING * largest:
+        # Else the problem does not count as strongly convex.
+        if sigma > 1e-10 * largest:
             root = sqrt(largest / sigma)
             momentum = (root - 1.0) / (root + 1.0)
         return AcceleratedState(point, point, largest or 1.0, momentum=momentum)
@@ -223,7 +221,7 @@ def fits_model(problem: Problem, point: Point, base: Point, curvature: float) ->
     """
     move = point.coef - base.coef
     length = float((move * move).sum())
-    return problem.excess(point, base) <= 0.5 * curvature * length * (1.0 + ROUNDING)
+    return problem.excess(point, base) <= 0.5 * curvature * length * (1.0 + 1e-12)
 
 
 def backtrack(

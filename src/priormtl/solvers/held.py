@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import (
+    EPS,
+    ROUNDING,
+    TINY,
+    VANISHING,
+    conjugate_gradients,
+    line_search,
+)
 from priormtl.solvers.blocks import BlockQuadratic
 
 if TYPE_CHECKING:
     from priormtl.solvers.layouts import ActiveRows, Layout
-
-MOST_STEPS = 200  # of conjugate gradients
-FEW_UNKNOWNS = 64  # whose matrix is written out
-EPS = float(np.finfo(np.float64).eps)
-MOST_HALVINGS = 30
-ROUNDING = 1e-15
-SMALLEST_PIVOT, TINY = 1e-12, 1e-300
 
 
 class Held(NamedTuple):
@@ -65,25 +66,12 @@ class Held(NamedTuple):
     ) -> Array:
         """Newton direction, written out if small, else by conjugate gradients."""
         rest = self.project(downhill)
-        if np.count_nonzero(self.free) <= FEW_UNKNOWNS:
+        if np.count_nonzero(self.free) <= 64:
             return self._solve_dense(layout, rows, rest)
         solve = self._preconditioner(layout, rows)
-        x, p = np.zeros_like(rest), solve(rest)
-        old = float(np.vdot(rest, p))
-        goal = tol * tol * old
-        for _ in range(MOST_STEPS):
-            if old <= goal:
-                break
-            product = self._multiply(layout, rows, p)
-            bowl = float(np.vdot(p, product))
-            if bowl <= 0.0:
-                break
-            x += (old / bowl) * p
-            rest = rest - (old / bowl) * product
-            z = solve(rest)
-            new = float(np.vdot(rest, z))
-            p, old = z + (new / old) * p, new
-        return x
+        return conjugate_gradients(
+            solve, lambda p, _: self._multiply(layout, rows, p), rest, tol
+        )
 
     def _multiply(self, layout: "Layout", rows: "ActiveRows", p: Array) -> Array:
         product = layout.multiply(rows, p) + rows.bend[:, np.newaxis] * p
@@ -133,7 +121,7 @@ class Held(NamedTuple):
             block[:, c] = layout.multiply(rows, unit)[common].sum(axis=1)
         values, vectors = np.linalg.eigh(block + np.diag(m * rows.bend[common]))
         # Collinear effects hardly curve in some direction.
-        values = np.maximum(values, max(SMALLEST_PIVOT * values[-1], TINY))
+        values = np.maximum(values, max(VANISHING * values[-1], TINY))
         scaled = vectors / values
 
         def solve(r: Array) -> Array:
@@ -156,14 +144,16 @@ def move_held(
     before, slope = Q[rows.place], gradient[rows.place]
     lam = layout.system.lam[rows.place]
     norms = lam @ np.sqrt(np.einsum("ij,ij->i", before, before))
-    size = 1.0
-    for _ in range(MOST_HALVINGS):
+
+    def attempt(size: float) -> Array | None:
         after = held.clip(before + size * step)
         move = after - before
         along = float(np.vdot(slope, move))
         bowl = float(np.vdot(move, layout.multiply(rows, move)))
         penalties = lam @ np.sqrt(np.einsum("ij,ij->i", after, after)) - norms
-        if along + 0.5 * bowl + penalties < -ROUNDING * (abs(along) + bowl):
-            Q[rows.place] = after
-            return
-        size *= 0.5
+        falls = along + 0.5 * bowl + penalties < -ROUNDING * (abs(along) + bowl)
+        return after if falls else None
+
+    after = line_search(attempt)
+    if after is not None:
+        Q[rows.place] = after

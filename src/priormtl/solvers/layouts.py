@@ -26,6 +26,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
+from priormtl._numerics import VANISHING, Operator, conjugate_gradients
 from priormtl.problem import NormalForm, SampleForm
 from priormtl.solvers.block_newton import Sweeps
 from priormtl.solvers.blocks import BlockQuadratic
@@ -40,14 +41,7 @@ from priormtl.solvers.kernels.rows import (
     lay_out_graph,
 )
 
-MOST_STEPS = 200  # of conjugate gradients
-LOOSE_TIE = 1e-9  # of a row that is not tied, against the data's curvature
-WEAK_TIES = 0.05  # against the data's curvature: a bound on a row is as good
 STRONG_TIES = 5.0  # against the data's curvature: modes precondition if most are such
-RIGID_TIES = 1e3  # if any is such: blocks of tasks hardly see what moves together
-LIGHTEST = 1e-9  # weight against the data's curvature, below which inverses lose digits
-
-Solver = Callable[[Array], Array]
 
 
 class ActiveRows(NamedTuple):
@@ -98,7 +92,7 @@ class Layout(Protocol):
     def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
         """Newton direction on these rows."""
 
-    def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Solver:
+    def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Operator:
         """Inverse of about the Hessian on these rows, where only some entries move."""
 
 
@@ -129,7 +123,8 @@ def at_other_lam(layout: L, blocks: BlockQuadratic) -> L:
 def lay_out_system(blocks: BlockQuadratic, data: Array, own: Array) -> System:
     """Arrays for sweeps; weak ties are only bounded there."""
     graph = lay_out_graph(blocks.laplacian)
-    weak = blocks.tie * graph.degree.mean() <= WEAK_TIES * own.mean(axis=1)
+    # Against the data's curvature: a bound on such rows is as good.
+    weak = blocks.tie * graph.degree.mean() <= 0.05 * own.mean(axis=1)
     kind = np.where(weak, LOOSE, graph.kind)
     kind = np.where(blocks.common, COMMON, kind).astype(np.intp)
     steepest = np.max(own + 2.0 * np.outer(blocks.tie, graph.degree), axis=1)
@@ -176,36 +171,10 @@ def feature_modes(block: Array, rows: ActiveRows) -> tuple[Array, Array]:
     """
     bent = block + np.diag(rows.bend)
     diagonal = bent.diagonal()
-    least = LOOSE_TIE * np.where(diagonal > 0, diagonal, 1.0)
+    least = 1e-9 * np.where(diagonal > 0, diagonal, 1.0)
     scale = 1.0 / np.sqrt(np.maximum(rows.tie, least))
     own, basis = np.linalg.eigh(scale[:, np.newaxis] * bent * scale)
-    return np.maximum(own, 1e-12 * own[-1]), scale[:, np.newaxis] * basis
-
-
-def conjugate_gradients(
-    solve: Solver, correct: Callable[[Array], Array], rhs: Array, tol: float
-) -> Array:
-    """Solve (M + correct) x = rhs to a relative error of ``tol``; ``solve`` inverts M.
-
-    M times a direction follows from M times the last one: M is never multiplied.
-    """
-    x, rest = np.zeros_like(rhs), rhs.copy()
-    z = solve(rest)
-    p, Mp, old = z, rest.copy(), float(np.vdot(rest, z))
-    goal = tol * tol * old
-    for _ in range(MOST_STEPS):
-        if old <= goal:
-            break
-        product = Mp + correct(p)
-        bowl = float(np.vdot(p, product))
-        if bowl <= 0.0:
-            break
-        x += (old / bowl) * p
-        rest -= (old / bowl) * product
-        z = solve(rest)
-        new = float(np.vdot(rest, z))
-        p, Mp, old = z + (new / old) * p, rest + (new / old) * Mp, new
-    return x
+    return np.maximum(own, VANISHING * own[-1]), scale[:, np.newaxis] * basis
 
 
 # Gram matrices: sweeps keep the gradient.
@@ -262,7 +231,7 @@ class TaskBlocks:
         tied = blocks.tie * float(self.graph.degree.mean())
         self._strongly_tied = tied > STRONG_TIES * self.curvature
         # Against the mean: rows that the data do not see at all are no trouble.
-        self._rigidly_tied = tied > RIGID_TIES * self.curvature.mean()
+        self._rigidly_tied = tied > 1e3 * self.curvature.mean()
 
     def gradient(self, Q: Array) -> Array:
         place, out = np.flatnonzero(Q.any(axis=1)), -self.blocks.linear
@@ -288,10 +257,10 @@ class TaskBlocks:
             factor = np.empty((a, a, m))
             newton.factor_tasks(layout, factor, np.empty(m))
         work, rest = np.zeros((5, a, m)), downhill.copy()
-        newton.solve_newton(layout, factor, modes, rest, tol, MOST_STEPS, work)
+        newton.solve_newton(layout, factor, modes, rest, tol, 200, work)
         return work[0]
 
-    def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Solver:
+    def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Operator:
         """By modes where ties dominate, else by blocks of tasks."""
         modes, (a, m) = self._modes(rows), rows.unit.shape
 
@@ -368,19 +337,19 @@ class SharedBlock:
         solve = self.inverse(rows)
         if self.has_ties and self.blocks.laplacian.modes is not None:
             return conjugate_gradients(
-                solve, lambda x: -rows.straighten(x), downhill, tol
+                solve, lambda x, Mx: Mx - rows.straighten(x), downhill, tol
             )
         seen = (rows.tie * self.graph.degree.mean())[:, np.newaxis]
         return conjugate_gradients(
             solve,
-            lambda x: self._tied(rows.tie, x) - seen * x - rows.straighten(x),
+            lambda x, Mx: Mx + self._tied(rows.tie, x) - seen * x - rows.straighten(x),
             downhill,
             tol,
         )
 
     def inverse(
         self, rows: ActiveRows, free: NDArray[np.bool_] | None = None
-    ) -> Solver:
+    ) -> Operator:
         """Exact, but for rows that are not tied at all, where L has modes."""
         block = self._block(rows)
         modes = self.blocks.laplacian.modes if self.has_ties else None
@@ -475,7 +444,7 @@ class Samples(ABC):
         """Compiled sweep."""
 
     @abstractmethod
-    def _inverse(self, rows: Array, weight: Array) -> Solver:
+    def _inverse(self, rows: Array, weight: Array) -> Operator:
         """Inverse of each task's rows · rowsᵀ + diag(weight)."""
 
     def gradient(self, Q: Array) -> Array:
@@ -497,15 +466,15 @@ class Samples(ABC):
         solve = self._inverse(self.rows[rows.place], weight)
         excess = rows.bend[:, np.newaxis] - weight
 
-        def correct(x: Array) -> Array:
-            prior = self._tied(rows.tie, x) + excess * x
+        def multiply(x: Array, Mx: Array) -> Array:
+            prior = Mx + self._tied(rows.tie, x) + excess * x
             if relation.nnz:
                 prior = prior + relation @ x
             return prior - rows.straighten(x)
 
-        return conjugate_gradients(solve, correct, downhill, tol)
+        return conjugate_gradients(solve, multiply, downhill, tol)
 
-    def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Solver:
+    def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Operator:
         return self._inverse(self.rows[rows.place], self._weight(rows))
 
     def _weight(self, rows: ActiveRows) -> Array:
@@ -513,7 +482,8 @@ class Samples(ABC):
         stiff = self.blocks.relation.diagonal()[rows.place]
         ties = np.outer(rows.tie, self.degree)
         weight = (rows.bend + stiff)[:, np.newaxis] + ties
-        return np.maximum(weight, LIGHTEST * self.system.own.max())
+        # Inverses of lighter weights lose digits.
+        return np.maximum(weight, 1e-9 * self.system.own.max())
 
     def residuals(self, Q: Array) -> Array:
         used = np.flatnonzero(Q.any(axis=1))
@@ -555,7 +525,7 @@ class TaskSamples(Samples):
         arrays: Any = self.relation, self.starts, rest, Q, gradient, mu, work
         return samples.sample_sweep(self.system, *arrays)
 
-    def _inverse(self, rows: Array, weight: Array) -> Solver:
+    def _inverse(self, rows: Array, weight: Array) -> Operator:
         parts = [np.ascontiguousarray(rows[:, part]) for part in self._slices()]
         solvers = [invert(part, weight[:, i]) for i, part in enumerate(parts)]
         return lambda r: np.column_stack(
@@ -592,11 +562,11 @@ class SharedSamples(Samples):
     def _neighbours(self) -> Array:
         return samples.lay_out_neighbours(self.rows)
 
-    def _inverse(self, rows: Array, weight: Array) -> Solver:
+    def _inverse(self, rows: Array, weight: Array) -> Operator:
         return invert(rows, weight[:, 0])
 
 
-def invert(rows: Array, weight: Array) -> Solver:
+def invert(rows: Array, weight: Array) -> Operator:
     """Inverse of rows · rowsᵀ + diag(weight), by a system of the samples' size."""
     light = rows / weight[:, np.newaxis]
     small = rows.T @ light

@@ -19,10 +19,6 @@ from priormtl._lazy import cached_property
 from priormtl.problem import Certificate, Point, Problem
 
 INEXACT_SHARE = 0.05  # of the gap at the start, at which an inner problem is left
-MOST_STEPS = 1000
-MOST_NEWTON_STEPS = 50
-MOST_IDLE_INNER_STEPS = 5
-FEW_CHECKS = 3  # without progress, after which a certificate is looked at more closely
 
 
 class StopReason(Enum):
@@ -272,7 +268,8 @@ class no_progress:  # noqa: N801
             return None
         self.since += 1
         ends = self.since >= self.checks
-        if (ends or self.since == FEW_CHECKS) and _closes(progress, self.tol):
+        # After three checks without progress the certificate is looked at closely.
+        if (ends or self.since == 3) and _closes(progress, self.tol):
             return StopReason.GAP
         return StopReason.NO_PROGRESS if ends else None
 
@@ -368,10 +365,10 @@ def solve_inexactly(problem: Problem, method: Method[Any], coef: Array) -> Solut
     gap = problem.certify_rounded(point, problem.certify(point)).gap
     unit = problem.null_objective
     tol = INEXACT_SHARE * gap / unit if unit > 0 else 0.0
-    most = MOST_STEPS if method.check_every > 1 else MOST_NEWTON_STEPS
+    most = 1000 if method.check_every > 1 else 50
     rules: list[StopRule] = [gap_below(tol, method.check_every), stalled()]
     if method.check_every == 1:
         # The outer method's next model may be easier than the rest of this one.
-        rules.append(no_progress(MOST_IDLE_INNER_STEPS))
+        rules.append(no_progress(5))
     rules.append(max_iter(most))
     return solve(problem, method, coef=point, stop=rules)

@@ -13,13 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from priormtl._numerics import EPS, ROUNDING, SUFFICIENT, line_search
 from priormtl.problem import Point, Problem
 from priormtl.solvers.loop import AtPoint, Method, solve_inexactly
-
-MOST_HALVINGS = 40
-MOST_PROXIMAL_HALVINGS = 30
-ROUNDING = 1e-16
-PROXIMAL_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -40,16 +36,16 @@ class Newton:
         point = state.point
         direction = problem.newton_step(point).direction
         slope = float(np.vdot(point.gradient, direction))
-        if abs(slope) <= ROUNDING * abs(point.value):
+        if abs(slope) <= 0.5 * EPS * abs(point.value):
             return state
-        for halvings in range(MOST_HALVINGS):
-            size = 0.5**halvings
+
+        def attempt(size: float) -> Point | None:
             trial = problem.at(point.coef + size * direction, near=point)
             # f(trial) − f(point), from the tangent: it keeps its digits.
             change = size * slope + problem.excess(trial, point)
-            if change <= 1e-4 * size * slope:
-                return AtPoint(trial)
-        return state
+            return trial if change <= SUFFICIENT * size * slope else None
+
+        return AtPoint(line_search(attempt) or point)
 
 
 @dataclass(frozen=True)
@@ -86,10 +82,11 @@ def _search(problem: Problem, point: Point, coef: np.ndarray) -> Point:
     # A model that promises a rise is at its optimum, or has no digits left.
     predicted = min(0.0, float(np.vdot(point.gradient, move)) + penalties)
     # Near the optimum objectives have no digits left, but the model's step has.
-    noise = PROXIMAL_ROUNDING * abs(before)
-    for halvings in range(MOST_PROXIMAL_HALVINGS):
-        size = 0.5**halvings
-        trial = end if halvings == 0 else problem.extrapolate(end, point, size - 1.0)
-        if problem.objective(trial) <= before + 1e-4 * size * predicted + noise:
-            return trial
-    return point
+    most = before + 8.0 * ROUNDING * abs(before)
+
+    def attempt(size: float) -> Point | None:
+        trial = end if size == 1.0 else problem.extrapolate(end, point, size - 1.0)
+        falls = problem.objective(trial) <= most + SUFFICIENT * size * predicted
+        return trial if falls else None
+
+    return line_search(attempt) or point

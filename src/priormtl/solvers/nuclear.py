@@ -20,6 +20,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl._lazy import cached_property
+from priormtl._numerics import ROUNDING, SUFFICIENT, VANISHING, line_search
 from priormtl.graphs import Laplacian
 from priormtl.penalties import Factors, Nuclear
 from priormtl.problem import Point, Problem
@@ -31,26 +32,12 @@ if TYPE_CHECKING:
 
 # The method.
 DECREASE = 0.1  # lam of one stage over that of the stage before
-SETTLED = 1.0  # relative slope at which a stage ends
-MOST_UNCHECKED = 10  # steps without a check of the gap
-MOST_HALVINGS = 8
-MOST_TIED_TASKS = 2000
-SUFFICIENT = 1e-4  # share of the predicted decrease that a step must reach
-ROUNDING = 1e-14
-SLACK = 1e-12  # relative, in comparing curvatures
-VANISHING = 1e-14  # singular values, relative to the largest, that count as zero
 # Newton's equations.
 FINEST, COARSEST = 0.01, 0.1  # relative errors of conjugate gradients
 MOST_CLIPPED = 0.5  # of the normal part, far from the optimum
 DAMPING = 0.1  # of the penalty's curvature, per unit of relative slope
 SMALL = 64  # features up to which blocks of every rank are inverted
-STRONG_TIES = 1.0  # ties over the data's curvature, beyond which eigenvectors are used
 FLOOR = 1e-10  # relative to the diagonal; keeps inverses positive
-DROPPED = 1e-12  # singular values, relative to the largest, that a step leaves out
-# ADMM.
-FIRST_RHO = 3.0  # over that of Splitting: few singular values have all of lam
-N_ITERATIONS = 5  # from one check of the gap to the next
-MOST_ROUNDS = 30  # of iterations, after which Newton's method takes over
 
 
 def _load() -> ModuleType:
@@ -90,7 +77,7 @@ class NuclearNewton:
         Other losses fit if their quadratic models do.
         """
         graph = problem.fit.intercept_graph
-        return graph is None or graph.m <= MOST_TIED_TASKS
+        return graph is None or graph.m <= 2000
 
     def start(self, problem: Problem, point: Point) -> NuclearNewtonState:
         if not isinstance(problem.penalty, Nuclear):
@@ -115,7 +102,7 @@ class NuclearNewton:
 
     def step(self, problem: Problem, state: NuclearNewtonState) -> NuclearNewtonState:
         """Step until checking the gap is worthwhile: once, near the optimum."""
-        for _ in range(MOST_UNCHECKED):
+        for _ in range(10):
             stage = problem
             if state.lam > problem.lam:
                 stage = problem.with_strengths(lam=state.lam)
@@ -136,7 +123,8 @@ class NuclearNewton:
 def _decompose(problem: Problem, P: Array, step: float) -> Factors:
     """Proximal point of P in factors; the penalty is the nuclear norm."""
     U, s, V = problem.penalty.shrink(P, step)  # type: ignore[attr-defined]
-    kept = s > VANISHING * s.max(initial=0.0)
+    # Smaller singular values count as zero.
+    kept = s > 8.0 * ROUNDING * s.max(initial=0.0)
     return Factors(
         np.ascontiguousarray(U[:, kept]), s[kept], np.ascontiguousarray(V[:, kept])
     )
@@ -181,7 +169,7 @@ def _proximal_step(
         # The step is admissible if f curves less along it: ⟨ΔP, Δ∇f⟩ ≤ η ‖ΔP‖².
         move, change = point.coef - coef, point.gradient - gradient
         along, length = float(np.vdot(move, change)), float(np.vdot(move, move))
-        admissible = not along > curvature * length * (1.0 + SLACK)
+        admissible = not along > curvature * length * (1.0 + 1e-12)
         # Rounding must not let the curvature grow for ever.
         if admissible or curvature > state.quadratic.curvature_bound:
             return replace(state, point=point, factors=factors, curvature=curvature)
@@ -197,11 +185,11 @@ def _newton_step(
     """
     point, factors, quadratic = state.point, state.factors, state.quadratic
     direction = find_direction(quadratic, factors, point.gradient, stage.lam)
-    state = replace(state, settled=direction.slope < SETTLED)
+    state = replace(state, settled=direction.slope < 1.0)
     norm = float(factors.s.sum())
-    noise = ROUNDING * (point.value + stage.lam * norm)
-    for k in range(MOST_HALVINGS if direction.decrease > 0 else 0):
-        size = 0.5**k
+    noise = 8.0 * ROUNDING * (point.value + stage.lam * norm)
+
+    def attempt(size: float) -> tuple[NuclearNewtonState, bool] | None:
         moved = direction.move(factors, size)
         gradient = point.gradient + quadratic.multiply(moved - point.coef)
         end = _proximal_step(stage, state, moved, gradient)
@@ -210,8 +198,12 @@ def _newton_step(
         bend = stage.excess(end.point, point)
         stretch = stage.lam * (float(end.factors.s.sum()) - norm)
         change = float(np.vdot(point.gradient, move)) + bend + stretch
-        if change <= noise - SUFFICIENT * (size * direction.decrease):
-            return end, end.settled and size >= 0.5
+        falls = change <= noise - SUFFICIENT * (size * direction.decrease)
+        return (end, end.settled and size >= 0.5) if falls else None
+
+    found = line_search(attempt, most=8) if direction.decrease > 0 else None
+    if found is not None:
+        return found
     # At the very optimum of a stage no direction leads down.
     finished = state.settled and not direction.decrease > 0
     return _proximal_step(stage, state), finished
@@ -231,8 +223,8 @@ class Direction(NamedTuple):
         core = np.diag(s) + size * (U.T @ self.Z.T)
         left, Y = U * s + size * self.Z.T, size * self.Y
         values, vectors = np.linalg.eigh(0.5 * (core + core.T))
-        if values[0] <= DROPPED * values[-1]:
-            kept = vectors[:, values > DROPPED * max(values[-1], 0.0)]
+        if values[0] <= VANISHING * values[-1]:
+            kept = vectors[:, values > VANISHING * max(values[-1], 0.0)]
             mixer = kept @ kept.T
             left = U @ (mixer @ core @ mixer) + (left - U @ core) @ mixer
             Y = Y @ mixer
@@ -308,7 +300,7 @@ class Quadratic:
         """Eigenvalues (m,) and vectors (m, m) of L, where ties outweigh the data."""
         gram = self.layout.gram
         ties = self.layout.tie.mean() * self.laplacian.degree.mean()
-        weak = ties <= STRONG_TIES * np.einsum("ijj->ij", gram).mean()
+        weak = ties <= np.einsum("ijj->ij", gram).mean()
         if not self.has_ties or (weak and len(gram) > 1):
             return None
         modes = self.laplacian.modes
@@ -465,7 +457,8 @@ class NuclearSplitting:
         linear, dual = (np.array(a.T, order="C") for a in (form.linear, start.dual))
         admm = _load().Admm(form.gram, linear, 0.0, float(problem.lam))
         rounds = AdmmRounds(admm, form.gram, Iterate(np.zeros_like(linear), dual), 0)
-        return NuclearSplittingState(point, rounds.with_rho(FIRST_RHO * start.rho))
+        # Few singular values have all of lam: hence three times the rho of Splitting.
+        return NuclearSplittingState(point, rounds.with_rho(3.0 * start.rho))
 
     def step(
         self, problem: Problem, state: NuclearSplittingState
@@ -487,13 +480,14 @@ def _admm_round(
     """Iterate a few times, then adapt rho; None where digits do not suffice."""
     iterate, admm = _load().iterate_admm, rounds.admm
     coef, dual = (np.array(a) for a in rounds.now)
-    norm = iterate(admm, coef, dual, N_ITERATIONS - 1)
+    norm = iterate(admm, coef, dual, 4)
     before = Iterate(coef.copy(), dual.copy())
     norm = iterate(admm, coef, dual, 1) if norm >= 0 else norm
     if norm < 0:
         return None
     point, n_rounds = problem.at(coef.T, near=point, norm=norm), rounds.n_rounds + 1
-    if n_rounds == MOST_ROUNDS:
+    # Then Newton's method takes over.
+    if n_rounds == 30:
         return NuclearSplittingState(point, None)
     rounds = replace(rounds, now=Iterate(coef, dual), n_rounds=n_rounds)
     rho = adapt_rho(problem, rounds.now, before, admm.rho)

@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import VANISHING
 from priormtl.penalties import Dirty, RowSeparable
 from priormtl.problem import Point, Problem
 from priormtl.solvers.choose import default_method
 from priormtl.solvers.loop import Method, Solution, StopReason, StopRule, settle, solve
-
-MOST_KEPT = 0.5  # share of the features beyond which screening saves nothing
-GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
-NOISE = 1e-12  # relative size up to which rounding may have made a product
 
 Choose = Callable[[Problem], Method[Any]]
 Rules = Callable[[Method[Any]], Sequence[StopRule]]
@@ -116,7 +113,8 @@ def _screen(problem: Problem, point: Point, last: float) -> Index | None:
         return None
     kept = penalty.row_dual_norms(point.gradient) >= 2.0 * lam - last
     kept |= point.coef.any(axis=1)
-    return np.flatnonzero(kept) if 0 < kept.sum() <= MOST_KEPT * len(kept) else None
+    # Beyond half of the features screening saves nothing.
+    return np.flatnonzero(kept) if 0 < kept.sum() <= 0.5 * len(kept) else None
 
 
 def _embed(coef: Array, features: Index, d: int) -> Array:
@@ -137,12 +135,13 @@ def identifiable_features(problem: Problem) -> Index | None:
     if related or by_rows or not fit.is_quadratic:
         return None
     d, m = problem.shape
-    # Fixed numbers of no pattern, so that products do not cancel.
-    probe = (np.arange(1.0, d * m + 1.0) * GOLDEN_RATIO).reshape(d, m) % 1.0
+    # Fixed numbers of no pattern (by the golden ratio): products do not cancel.
+    golden = 0.5 * (1.0 + 5.0**0.5)
+    probe = (np.arange(1.0, d * m + 1.0) * golden).reshape(d, m) % 1.0
     curved = np.abs(fit.majorant(probe)).max(axis=1, initial=0.0)
     sloped = np.abs(problem.null_point.fit.gradient).max(axis=1, initial=0.0)
-    kept = curved > NOISE * curved.max(initial=0.0)
-    kept |= sloped > NOISE * sloped.max(initial=0.0)
+    kept = curved > VANISHING * curved.max(initial=0.0)
+    kept |= sloped > VANISHING * sloped.max(initial=0.0)
     if kept.all() or not kept.any():
         return None
     return np.flatnonzero(kept)

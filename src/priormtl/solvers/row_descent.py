@@ -17,7 +17,6 @@ from priormtl.solvers.block_newton import descend_extrapolated
 if TYPE_CHECKING:
     from priormtl.solvers.kernels.dirty import DirtyRows
 
-MOST_BATCHES = 4  # of sweeps, from one check of the gap to the next
 MEMO = "layout of row descent"
 
 
@@ -78,7 +77,7 @@ class RowDescent:
             if not descend_extrapolated(sweeps):
                 break
         point = problem.at(sweeps.trail[0], near=state.point)
-        n_batches = min(MOST_BATCHES, 2 * state.n_batches)
+        n_batches = min(4, 2 * state.n_batches)
         return RowDescentState(point, state.rows, n_batches)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from priormtl._arrays import Array
+from priormtl._numerics import HIDDEN
 from priormtl.checks import check_choice, check_count, check_tolerance
 from priormtl.problem import Certificate, Problem
 from priormtl.solvers.choose import METHODS, method_by_name
@@ -22,9 +23,6 @@ from priormtl.solvers.newton import ProximalNewton
 from priormtl.solvers.path import solve_path
 
 SOLVERS = ("auto", *METHODS)
-HIDDEN = 1e-10  # share of the objective that rounding errors may hide
-MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
-MOST_IDLE_MODELS = 10  # the same where each step solves a problem of its own
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,8 @@ class Solver:
         ]
         if method.check_every == 1:
             solves = isinstance(method, ProximalNewton)
-            idle = MOST_IDLE_MODELS if solves else MOST_IDLE_STEPS
+            # Fewer checks where each step solves a problem of its own.
+            idle = 10 if solves else 30
             rules.insert(3, no_progress(idle, self.tol))
         return rules
 

@@ -27,13 +27,8 @@ from priormtl.penalties import Power
 from priormtl.problem import Point, Problem
 from priormtl.solvers.first_order import initial_curvature
 
-N_ITERATIONS = 10  # from one check of the gap to the next
 RELAXATION = 1.6  # α
-MOST_ADAPTED = 30  # steps after which rho stays, so that the method converges
-TOLERATED = 2.0  # ratio of the residuals that changes nothing
 MOST_CHANGE = 5.0  # of rho at once
-LEAST_SHARE = 1e-3  # of the fit's curvature: the first rho is not smaller
-LEAST_RHO = 1e-5  # same, for later ones
 MEMO = "curvature along the gradient at zero"
 
 
@@ -74,7 +69,7 @@ class Splitting:
     def start(self, problem: Problem, point: Point) -> SplittingState:
         """Choose rho, which grows with lam, and the dual variable −∇f."""
         share = problem.lam / problem.lam_max if problem.lam_max > 0 else 1.0
-        rho = _fit_curvature(problem) * min(max(share, LEAST_SHARE), 1.0)
+        rho = _fit_curvature(problem) * min(max(share, 1e-3), 1.0)
         # A dual variable beyond lam in the dual norm is infeasible, and the first
         # iterations would go far astray. Powers of a norm have no such bound.
         length = problem.penalty.dual_norm(point.gradient)
@@ -86,13 +81,14 @@ class Splitting:
         """Iterate a few times, then adapt rho."""
         rho = state.rho
         now = before = Iterate(state.point.coef, state.dual)
-        for _ in range(N_ITERATIONS):
+        for _ in range(10):
             right = rho * now.coef - now.dual - problem.null_point.gradient
             fitted = problem.fit.solve_shifted(rho, right)
             target = now.coef + RELAXATION * (fitted - now.coef) + now.dual / rho
             coef = problem.prox(target, 1.0 / rho)
             before, now = now, Iterate(coef, rho * (target - coef))
-        if state.n_steps < MOST_ADAPTED:
+        # Later rho stays, so that the method converges.
+        if state.n_steps < 30:
             rho = adapt_rho(problem, now, before, rho)
         point = problem.at(now.coef, near=state.point)
         return SplittingState(point, now.dual, rho, state.n_steps + 1)
@@ -103,10 +99,11 @@ def adapt_rho(problem: Problem, now: Iterate, before: Iterate, rho: float) -> fl
     primal = _relative(now.dual - before.dual, rho * now.coef)
     dual = _relative(rho * (now.coef - before.coef), now.dual)
     factor = float(np.sqrt(primal / dual)) if primal > 0 and dual > 0 else 1.0
-    if 1.0 / TOLERATED <= factor <= TOLERATED:
+    # A ratio of residuals up to two changes nothing.
+    if 0.5 <= factor <= 2.0:
         factor = 1.0
     factor = min(max(factor, 1.0 / MOST_CHANGE), MOST_CHANGE)
-    return max(LEAST_RHO * _fit_curvature(problem), rho * factor)
+    return max(1e-5 * _fit_curvature(problem), rho * factor)
 
 
 def _relative(part: Array, whole: Array) -> float:

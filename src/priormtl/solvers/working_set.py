@@ -15,8 +15,6 @@ from priormtl.penalties import RowSeparable
 from priormtl.problem import Point, Problem
 from priormtl.solvers.loop import Method, solve_inexactly
 
-GROWTH = 4  # times as many features as before, at most
-
 
 @dataclass(frozen=True, eq=False)
 class WorkingSetState:
@@ -62,7 +60,8 @@ class WorkingSet:
         d, used = len(coef), coef.any(axis=1)
         urgency = problem.penalty.row_dual_norms(state.point.gradient)  # type: ignore[attr-defined]
         called = int(np.count_nonzero((urgency > problem.lam) | used))
-        size = max(state.size, min(called, GROWTH * state.size), 2 * int(used.sum()))
+        # At most four times as many features as before.
+        size = max(state.size, min(called, 4 * state.size), 2 * int(used.sum()))
         if size >= self.whole * d:
             return np.arange(d)
         return np.sort(np.argpartition(-np.where(used, np.inf, urgency), size)[:size])

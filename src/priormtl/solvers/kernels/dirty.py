@@ -8,10 +8,8 @@ lam · ratio: the scaled form of the projection in `penalties.Dirty.prox`.
 from typing import NamedTuple
 
 from priormtl._arrays import Array
+from priormtl._numerics import ROUNDING
 from priormtl.solvers.kernels import compiled
-
-MOST_STEPS = 200
-ROUNDING = 1e-15
 
 
 class DirtyRows(NamedTuple):
@@ -37,7 +35,7 @@ def find_threshold(
     for i in range(len(sizes)):
         high = max(high, sizes[i])
     threshold = near if near < high else 0.0
-    for _ in range(MOST_STEPS):
+    for _ in range(200):
         above, slope = -total, 0.0
         for i in range(len(sizes)):
             rest = weight[i] * (sizes[i] - threshold)

@@ -9,11 +9,9 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import VANISHING
 from priormtl.solvers.kernels import in_place, inlined
 from priormtl.solvers.kernels.rows import DEGREE, Graph, add_ties, factor_row, solve_row
-
-SMALLEST_PIVOT = 1e-12  # relative to the diagonal
-
 
 # Vectors (rows, tasks) of conjugate gradients, moved in place.
 
@@ -103,7 +101,7 @@ def factor_blocks(factor: Array, floor: Array) -> None:
     for c in range(a):
         own = factor[c, c]
         for i in range(m):
-            floor[i] = SMALLEST_PIVOT * own[i]
+            floor[i] = VANISHING * own[i]
         for r in range(c, a):
             subtract_products(factor[r], factor[c], c, factor[r, c])
         for i in range(m):

@@ -16,9 +16,6 @@ from priormtl.solvers.kernels.newton import advance, inner
 from priormtl.solvers.kernels.rows import MAIN, OFF, Graph
 from priormtl.solvers.splitting import RELAXATION
 
-MOST_STEPS = 300
-LEAST_SHARE = 1e-5  # of the largest singular value, that squares can still tell
-
 
 class Quadratic(NamedTuple):
     """Hessian of a quadratic fit with its prior."""
@@ -255,7 +252,7 @@ def conjugate_gradients(
     along_Z, along_Y = precondition(blocks, base.V, rest_Z, rest_Y)
     old = inner(rest_Z, along_Z) + inner(rest_Y, along_Y)
     goal, steps = tol * tol * old, 0
-    while steps < MOST_STEPS and old > goal:
+    while steps < 300 and old > goal:
         turned_Z, turned_Y = hessian_product(quadratic, base, along_Z, along_Y)
         curvature = inner(along_Z, turned_Z) + inner(along_Y, turned_Y)
         if not curvature > 0.0:
@@ -309,7 +306,8 @@ def iterate_once(admm: Any, coef: Array, dual: Array) -> float:
     if not np.isfinite(squares.sum()):
         return -1.0
     values, vectors = np.linalg.eigh(squares)
-    if not least > LEAST_SHARE * np.sqrt(values[-1]):
+    # Squares do not tell singular values that are smaller against the largest.
+    if not least > 1e-5 * np.sqrt(values[-1]):
         return -1.0
     first = len(values)
     while first > 0 and values[first - 1] > least * least:

@@ -19,17 +19,14 @@ from numba import types
 from numba.extending import overload
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import ROUNDING, TINY
 from priormtl.graphs import Laplacian
 from priormtl.solvers.kernels import compiled, in_place, inlined
 
 LOOSE, CHAIN, GROUP, TREE, COMMON = 0, 1, 2, 3, 4
 MAIN, OFF, DEGREE, TOGETHER = 0, 1, 2, 3  # what the rows of a band hold
 PARENT, UP, ABOVE, PIVOT = 0, 1, 2, 3  # and those of a tree
-MOST_SECULAR_STEPS = 60
-ROUNDING, NEARLY = 1e-14, 1e-4  # relative errors of lam/‖x‖
-TINY = 1e-300  # a pivot that vanishes
 MOST_SWEEPS = 10  # in a step with few rows
-MOST_TURNS = 10  # of a row that has a sign
 HELD = 1e200  # curvature of an entry that stays at zero
 
 
@@ -441,17 +438,17 @@ def shrink_row(
     lam = row.lam
     low, high = 0.0, lam * row.steepest / (length - lam)
     mu = guess if 0.0 < guess < high else high
-    for _ in range(MOST_SECULAR_STEPS):
+    for _ in range(60):
         square, slope = probe_row(row, mu, target, work)
         size = sqrt(square)
-        if abs(mu * size - lam) <= ROUNDING * lam:
+        if abs(mu * size - lam) <= 8.0 * ROUNDING * lam:
             break
         if mu * size > lam:
             high = mu
         else:
             low = mu
         step = (mu - lam / size) / (lam * slope / size**3 - 1.0)
-        if abs(step) <= NEARLY * mu:  # what is left is of second order
+        if abs(step) <= 1e-4 * mu:  # what is left is of second order
             x, turned = work[0], work[1]
             for i in range(len(x)):
                 x[i] -= step * turned[i]
@@ -524,7 +521,7 @@ def shrink_signed_row(
     m, sign, move = len(x), row.sign, work[0]
     own, right, pulls = np.empty(m), np.empty(m), np.empty(m)
     mu = guess
-    for turn in range(MOST_TURNS):
+    for turn in range(10):
         for i in range(m):
             free = sign * target[i] > 0.0 or (turn == 0 and x[i] != 0.0)
             if turn > 0 and own[i] < HELD:
