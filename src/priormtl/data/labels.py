@@ -151,6 +151,8 @@ def refuse_crossed(tasks: Sequence[Hashable], rows: Any, columns: Any) -> None:
     Then most labels have one row (of ``rows``), and their last part recurs in several
     groups. Labels that start anew in each group, class 1 of each school, have more.
     """
+    if not isinstance(tasks[0], str) or SEPARATOR not in tasks[0]:
+        return
     paths = [t.split(SEPARATOR) for t in tasks if isinstance(t, str)]
     if len({len(path) for path in paths}) != 1 or len(paths) < len(tasks):
         return

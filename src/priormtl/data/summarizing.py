@@ -267,7 +267,7 @@ def centred_products(
     """
     n, d = X.shape
     Y, size = Y.reshape(n, -1), _chunk_rows(d)
-    memory = _memory(d) if memory is None else memory
+    memory = np.empty(d * _chunk_rows(d)) if memory is None else memory
     xx, xy = np.zeros((d, d)), np.zeros((d, Y.shape[1]))
     yy, sums = np.zeros(Y.shape[1]), np.zeros(d + Y.shape[1])
     total, even = weight.sum(), bool(np.all(weight == 1.0))
@@ -316,10 +316,6 @@ def _chunk_rows(d: int) -> int:
     # Chunks of a large task are four times as long.
     rows = max(4 * CACHED_CELLS // max(1, d), 4 * d)
     return max(1, min(rows, CHUNK_CELLS // max(1, d)))
-
-
-def _memory(d: int) -> Array:
-    return np.empty(d * _chunk_rows(d))
 
 
 def _chunk(X: Matrix, memory: Array) -> tuple[Array, Any]:
@@ -401,14 +397,14 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
         try:
             memory = free.pop()
         except IndexError:  # asking before could be too early: there are other threads
-            memory = _memory(d)
+            memory = np.empty(d * most)
         part = None
         if ends[last] - ends[first] > most:
             part = centred_products(X[a:b], y[a:b], weight[a:b], memory)
         else:
             inside = starts[first : last + 1] - a
-            arrays = (array[first:last] for array in found)
-            _fill_batch(X[a:b], y[a:b], weight[a:b], inside, Products(*arrays), memory)
+            batch = slice(first, last)
+            _fill_batch(X[a:b], y[a:b], weight[a:b], inside, found, batch, memory)
         free.append(memory)
         return part
 
@@ -440,10 +436,21 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
 
 
 def _fill_batch(
-    X: Array, y: Array, weight: Array, starts: Index, found: Products, memory: Array
+    X: Array,
+    y: Array,
+    weight: Array,
+    starts: Index,
+    found: Products,
+    tasks: slice,
+    memory: Array,
 ) -> None:
     """Products of a few tasks into ``found``, each about its mean."""
-    total, x_mean, y_mean, xx, xy, yy = found
+    total, x_mean, y_mean = (
+        found.weight[tasks],
+        found.x_mean[tasks],
+        found.y_mean[tasks],
+    )
+    xx, xy, yy = found.xx[tasks], found.xy[tasks], found.yy[tasks]
     begin, counts = starts[:-1], starts[1:] - starts[:-1]
     rows, order = _chunk(X, memory)
     share = weight / np.repeat(total, counts)

@@ -84,6 +84,8 @@ class SquaredFit:
     size: int = field(init=False, repr=False)
     normal_size: int = field(init=False, repr=False)
     rows_per_task: float | None = field(init=False, repr=False)
+    most_held: int | None = field(init=False, repr=False)
+    is_on_device: bool = field(init=False, repr=False)
     intercept_graph: Laplacian | None = field(init=False, repr=False)
     # Whether intercepts make up for any misfit of task means.
     means_are_free: bool = field(init=False, repr=False)
@@ -102,6 +104,12 @@ class SquaredFit:
         known["shape"], known["size"] = moments.shape, moments.size
         known["normal_size"] = moments.gram_size
         known["rows_per_task"] = moments.rows_per_task
+        known["most_held"] = (
+            moments.most_held if isinstance(moments, StreamedMoments) else None
+        )
+        known["is_on_device"] = isinstance(moments, TaskStatistics) and isinstance(
+            moments.xx, DeviceGrams
+        )
         known["intercept_graph"] = graph
         free = self.intercepts.are_free
         if not free:
@@ -117,18 +125,6 @@ class SquaredFit:
         offsets = np.sum(moments.weight * (8.0 * ROUNDING * means) ** 2)
         # Values that should be zero are so much of the sum of squared targets.
         known["noise"] = float(1e-13 * self.magnitude + offsets)
-
-    @property
-    def most_held(self) -> int | None:
-        moments = self.moments
-        return moments.most_held if isinstance(moments, StreamedMoments) else None
-
-    @property
-    def is_on_device(self) -> bool:
-        moments = self.moments
-        if not isinstance(moments, TaskStatistics):
-            return False
-        return isinstance(moments.xx, DeviceGrams)
 
     def evaluate(
         self, P: Array, near: SquaredEvaluation | None = None

@@ -430,14 +430,13 @@ class FeaturePrior:
 
     def resolve(self, moments: Moments) -> Self:
         """Same prior with positions in place of names and rules."""
-        curved = curves_of(self, moments.features)
-        wiggles = {j for group in curved.values() for j in group}
         resolved = list[Part]()
         for part in self.parts:
             found = part.resolve(moments)
             if isinstance(part, Shrunken) and part.features is None and not part.smooth:
                 assert isinstance(found, Ridge)
-                found = found.without(wiggles)
+                curved = curves_of(self, moments.features)
+                found = found.without({j for group in curved.values() for j in group})
             resolved.append(found)
         check_consistency(resolved, moments)
         return type(self)(tuple(resolved))
@@ -446,18 +445,23 @@ class FeaturePrior:
 
     def matrix(self, d: int) -> csr_array:
         """D (s, d), one row per relation and known value."""
-        rows = [csr_array((0, d)), *(part.matrix(d) for part in self.parts)]
-        return rows[1] if len(rows) == 2 else csr_array(vstack(rows))
+        if len(self.parts) == 1:
+            return self.parts[0].matrix(d)
+        rows = [part.matrix(d) for part in self.parts]
+        return csr_array(vstack([csr_array((0, d)), *rows]))
 
     def targets(self, tasks: Tasks) -> Targets | None:
         """Right-hand sides of the rows of D in these tasks; None: all are zero."""
-        found = [(part.n_rows, part.targets(tasks)) for part in self.parts]
-        if all(values is None for _, values in found):
+        values, given, any_given = [np.zeros((0, len(tasks)))], [], False
+        for part in self.parts:
+            target = part.targets(tasks)
+            rows = np.zeros((part.n_rows, len(tasks))) if target is None else target
+            values.append(rows)
+            given.append(np.full(len(rows), target is not None))
+            any_given |= target is not None
+        if not any_given:
             return None
-        zero = [np.zeros((0, len(tasks)))]
-        values = [np.zeros((n, len(tasks))) if v is None else v for n, v in found]
-        given = [np.full(n, v is not None) for n, v in found]
-        return Targets(np.concatenate(zero + values), np.concatenate(given))
+        return Targets(np.concatenate(values), np.concatenate(given))
 
     def rows_in_units(
         self, scale: Array, tasks: Tasks
@@ -500,8 +504,11 @@ class FeaturePrior:
     @property
     def common_features(self) -> tuple[int, ...]:
         """Sorted positions of features whose effect is the same in all tasks."""
-        parts = [part for part in self.parts if isinstance(part, Common)]
-        return tuple(sorted({j for part in parts for j in part.positions.tolist()}))
+        found: set[int] = set()
+        for part in self.parts:
+            if isinstance(part, Common):
+                found.update(part.positions.tolist())
+        return tuple(sorted(found))
 
     def to_plain(self) -> list[dict[str, Any]]:
         """JSON values that describe the prior."""

@@ -110,10 +110,13 @@ class Problem:
     lam: float
     # Layouts and factors that solvers keep; shared by problems that differ in lam only.
     memo: dict[str, Any] = field(default_factory=dict, repr=False)
+    shape: tuple[int, int] = field(init=False, repr=False)
+    # Signs and common effects of rows, if there are any.
+    constraints: RowConstraints | None = field(init=False, repr=False)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.fit.shape
+    def __post_init__(self) -> None:
+        rows = self.penalty.constraints if isinstance(self.penalty, L21) else None
+        self.__dict__.update(shape=self.fit.shape, constraints=rows)
 
     def at(
         self, P: Array, near: Point | None = None, norm: float | None = None
@@ -159,11 +162,6 @@ class Problem:
 
     def hessian(self, point: Point, V: Array) -> Array:
         return self.fit.hessian(point.fit, V) + self.prior.curve(V)
-
-    @property
-    def constraints(self) -> RowConstraints | None:
-        """Signs and common effects of rows, if there are any."""
-        return self.penalty.constraints if isinstance(self.penalty, L21) else None
 
     def free_gradient(self, point: Point) -> Array:
         """Part of the gradient along which P may move."""

@@ -3,7 +3,7 @@
 The fit is kept as Gram matrices, or as samples where these are fewer numbers.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.sparse import block_diag, csr_array
 
 from priormtl._arrays import Array, Index, tasks_last
 from priormtl.graphs import Laplacian
-from priormtl.penalties import RowConstraints, RowSeparable
+from priormtl.penalties import RowSeparable
 from priormtl.problem import NormalForm, Problem, SampleForm
 
 SMALL_GRAM = 2**19  # numbers: 4 MB
@@ -38,6 +38,15 @@ class BlockQuadratic:
     sign: Array  # (k,) 1: nonnegative, −1: nonpositive, 0: any
     common: NDArray[np.bool_]  # (k,)
     pull: Array | None = None  # (k, m) of known values; None: zero
+    is_constrained: bool = field(init=False)
+    # Whether every feature that is left out saves much memory and time.
+    is_large: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        form = self.form
+        large = isinstance(form, NormalForm) and form.gram.size > LARGE_GRAM
+        constrained = bool(self.common.any() or self.sign.any())
+        self.__dict__.update(is_constrained=constrained, is_large=large)
 
     @classmethod
     def from_problem(cls, problem: Problem) -> Self:
@@ -135,21 +144,6 @@ class BlockQuadratic:
         linear = self.form.linear[rows]
         form = self.form._replace(gram=gram, linear=linear)
         return replace(part, form=form, relation=NO_RELATION)
-
-    def project(self, Q: Array) -> Array:
-        """Nearest rows that meet the constraints."""
-        if not self.is_constrained:
-            return Q
-        return RowConstraints(self.sign, self.common).project(Q)
-
-    @property
-    def is_large(self) -> bool:
-        """Whether every feature that is left out saves much memory and time."""
-        return isinstance(self.form, NormalForm) and self.form.gram.size > LARGE_GRAM
-
-    @property
-    def is_constrained(self) -> bool:
-        return bool(self.common.any() or self.sign.any())
 
     @property
     def linear(self) -> Array:

@@ -45,7 +45,8 @@ def default_method(problem: Problem) -> Method[Any]:
     if problem.lam == 0 and not held:
         return Newton()
     by_rows = isinstance(problem.penalty, RowSeparable)
-    if by_rows and _is_on_device(problem):
+    on_device = problem.fit.is_on_device and problem.constraints is None
+    if on_device and BlockQuadratic.fits(problem):
         # PyTorch takes long to load: only those who need it should wait.
         from priormtl.solvers.device import DeviceNewton  # noqa: PLC0415
 
@@ -99,13 +100,6 @@ def _method_for_parts(problem: Problem) -> Method[Any]:
     size = problem.fit.shifted_size
     few = size is not None and size <= MOST_MODE_NUMBERS
     return Splitting() if few and Splitting.fits(problem) else Fista(restart=True)
-
-
-def _is_on_device(problem: Problem) -> bool:
-    """Whether a device holds the Gram matrices, and its method knows the problem."""
-    if problem.constraints is not None:
-        return False
-    return problem.fit.is_on_device and BlockQuadratic.fits(problem)
 
 
 def _gram_pays(problem: Problem) -> bool:
