@@ -1,8 +1,9 @@
 """Checks of what users set, in one wording: name, what it must be, what came."""
 
 import os
+from collections.abc import Collection
 from numbers import Integral, Real
-from typing import Any
+from typing import TypeGuard
 
 import numpy as np
 
@@ -12,29 +13,29 @@ from priormtl.exceptions import suggest
 TIES = ("uniform", "adaptive")
 
 
-def check_strength(name: str, value: Any) -> float:
+def check_strength(name: str, value: object) -> float:
     """Finite number, at least zero."""
     if not _is_real(value) or not np.isfinite(value) or value < 0:
         raise ValueError(f"{name} must be a finite number, at least 0: got {value!r}.")
     return float(value)
 
 
-def check_positive(name: str, value: Any) -> float:
+def check_positive(name: str, value: object) -> float:
     """Finite number above zero."""
     if not _is_real(value) or not np.isfinite(value) or value <= 0:
         raise ValueError(f"{name} must be a finite number above 0: got {value!r}.")
     return float(value)
 
 
-def check_strengths(name: str, values: Any) -> Array:
+def check_strengths(name: str, values: object) -> Array:
     """Several strengths, at least one."""
-    listed: Any = values.tolist() if isinstance(values, np.ndarray) else values
-    if not hasattr(listed, "__len__") or isinstance(listed, str) or not len(listed):
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(listed, Collection) or isinstance(listed, str) or not len(listed):
         raise ValueError(f"{name} must list at least one strength: got {values!r}.")
     return np.array([check_strength(f"every one of {name}", v) for v in listed])
 
 
-def check_jobs(value: Any) -> int:
+def check_jobs(value: object) -> int:
     """Number of workers: None is one, −1 as many as there are processors."""
     if value is None:
         return 1
@@ -46,14 +47,14 @@ def check_jobs(value: Any) -> int:
     return jobs if jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + jobs)
 
 
-def check_tolerance(value: Any) -> float:
+def check_tolerance(value: object) -> float:
     """Positive number."""
     if not _is_real(value) or not value > 0:
         raise ValueError(f"tol must be a positive number: got {value!r}.")
     return float(value)
 
 
-def check_count(name: str, value: Any, least: int = 1) -> int:
+def check_count(name: str, value: object, least: int = 1) -> int:
     """Whole number from ``least`` on."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         what = (
@@ -63,7 +64,7 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     """One of several words."""
     if not isinstance(value, str) or value not in choices:
         words = ", ".join(repr(choice) for choice in choices)
@@ -72,7 +73,7 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
-def check_fit_intercept(value: Any) -> bool | str:
+def check_fit_intercept(value: object) -> bool | str:
     """True, False or "tied"."""
     if not isinstance(value, bool | np.bool_) and value != "tied":
         near = suggest([value], ["tied"]) if isinstance(value, str) else ""
@@ -82,7 +83,7 @@ def check_fit_intercept(value: Any) -> bool | str:
     return value if isinstance(value, str) else bool(value)
 
 
-def check_row_weights(name: str, value: Any, d: int, *, zero: bool) -> Array | None:
+def check_row_weights(name: str, value: object, d: int, *, zero: bool) -> Array | None:
     """One finite weight per feature; positive, or at least zero."""
     if value is None:
         return None
@@ -103,7 +104,7 @@ def check_row_weights(name: str, value: Any, d: int, *, zero: bool) -> Array | N
     return weights
 
 
-def check_ties(value: Any, d: int) -> Array | str | None:
+def check_ties(value: object, d: int) -> Array | str | None:
     """Weights of ties (d,), "adaptive", or None if all are one.
 
     An infinite weight means a common effect.
@@ -122,26 +123,25 @@ def check_ties(value: Any, d: int) -> Array | str | None:
     return weights
 
 
-def _is_real(value: Any) -> bool:
+def _is_real(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_outlier_strength(name: str, value: Any) -> float:
+def check_outlier_strength(name: str, value: object) -> float:
     """Positive number; infinity means no outliers."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not value > 0:
+    if not _is_real(value) or not value > 0:
         raise ValueError(
             f"{name} must be a positive number, or inf for no outliers: got {value!r}."
         )
     return float(value)
 
 
-def check_outlier_strengths(values: Any) -> Array | None:
+def check_outlier_strengths(values: object) -> Array | None:
     """Several strengths, at least one; None: those that the data suggest."""
     if values is None:
         return None
-    listed: Any = values.tolist() if isinstance(values, np.ndarray) else values
-    if not hasattr(listed, "__len__") or isinstance(listed, str) or not len(listed):
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(listed, Collection) or isinstance(listed, str) or not len(listed):
         raise ValueError(
             f"outlier_strengths must be None or list at least one: got {values!r}."
         )

@@ -13,7 +13,7 @@ hand the problems to a solver.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -152,7 +152,34 @@ class Model:
         d, weights = moments.shape[0], self.feature_weights
         if weights is not None:
             weights = check_row_weights("feature_weights", weights, d, zero=False)
-        scale, centre = np.ones(d), None
+        scale, centre = self._units(moments)
+        if self.standardize or self.left_out:
+            source = _standardise(source, scale, centre)
+        prior = self.feature_prior
+        resolved = None if prior is None else prior.resolve(moments)
+        coupling = self._couple(source, data.tasks, resolved, start)
+        graph, ties, prior, strength, estimate = coupling
+        common = (*self.common, *np.flatnonzero(np.isinf(ties)).tolist())
+        constraints = _constraints(prior, common, d)
+        if constraints is not None:
+            ties = np.where(constraints.common, np.inf, ties)
+        quadratic = self._quadratic(prior, graph, ties, scale, data.tasks)
+        fit = self._bind(source, graph, strength, centre)
+        if self.penalty == "nuclear" and constraints is not None:
+            raise ValueError(
+                'penalty must be "l21" where feature_prior states signs or common '
+                "effects: the nuclear norm does not see single features."
+            )
+        l21 = L21(weights, constraints)
+        penalty = Nuclear() if self.penalty == "nuclear" else l21
+        problem = Problem(fit, quadratic, penalty, self.lam)
+        return Posed(
+            self, problem, moments, scale, centre, prior, ties, strength, estimate
+        )
+
+    def _units(self, moments: Moments) -> tuple[Array, Array | None]:
+        """Scale of the features (d,), and what is subtracted then (d,), if anything."""
+        scale, centre = np.ones(moments.shape[0]), None
         if self.standardize:
             scale = pooled_scale(moments)
             # Wiggles of a column keep their sizes, which say how smooth they are.
@@ -164,62 +191,61 @@ class Model:
                 centre = pooled_means(moments)
         if self.left_out:
             scale[list(self.left_out)] = np.inf  # they become zero
-        if self.standardize or self.left_out:
-            if centre is not None:
-                centre = centre / scale
-            source = _standardise(source, scale, centre)
-        resolved = self.feature_prior
-        if resolved is not None:
-            resolved = resolved.resolve(moments)
+        return scale, None if centre is None else centre / scale
+
+    def _couple(
+        self,
+        source: Any,
+        tasks: Sequence[Hashable],
+        resolved: FeaturePrior | None,
+        start: Ties | None,
+    ) -> "Coupling":
+        """How tasks are tied: as the model says, or by REML."""
         prior = self.task_prior
         if prior is not None and self.allows_absent_tasks:
-            prior = prior.restrict(data.tasks)
-        graph = laplacian(prior, data.tasks)
-        ties, found = np.ones(d), None
-        adapts = self.intercept_strength == "adaptive"
-        strength = 1.0 if adapts else float(self.intercept_strength)
+            prior = prior.restrict(tasks)
+        graph, d = laplacian(prior, tasks), source.shape[0]
         uniform = isinstance(self.ties, str) and self.ties == "uniform"
         given = None if uniform else check_ties(self.ties, d)
+        ties = np.ones(d) if given is None or isinstance(given, str) else given
+        adapts = self.intercept_strength == "adaptive"
+        strength = 1.0 if adapts else float(self.intercept_strength)
         if isinstance(given, str):
             found = self._estimate(source, graph, resolved, start)
             graph = graph.with_between(found.between)
             resolved, ties = _with_shrinkage(resolved, found, graph)
+        elif adapts and self.fit_intercept == "tied":
+            wanted = self, source, graph, resolved, start
+            if len({*self.common, *self.left_out}) == d:
+                # All effects are common, perhaps since the table is too wide for REML.
+                # With one of them, it takes little more than mean targets.
+                bare, first = replace(self, common=(0,)), np.zeros(1, np.intp)
+                wanted = bare, source.restrict(first), graph, None, None
+            found = Model._estimate(*wanted, slopes=False)
+            graph = graph.with_between(found.between)
         else:
-            ties = ties if given is None else given
-            if adapts and self.fit_intercept == "tied":
-                wanted = self, source, graph, resolved, start
-                if len({*self.common, *self.left_out}) == d:
-                    # All effects are common, perhaps since the table is too wide for
-                    # REML. With one of them, it takes little more than mean targets.
-                    bare, first = replace(self, common=(0,)), np.zeros(1, np.intp)
-                    wanted = bare, source.restrict(first), graph, None, None
-                found = Model._estimate(*wanted, slopes=False)
-                graph = graph.with_between(found.between)
-        if found is not None and found.intercept is not None:
+            return Coupling(graph, ties, resolved, strength, None)
+        if found.intercept is not None:
             strength *= found.intercept
-        common = (*self.common, *np.flatnonzero(np.isinf(ties)).tolist())
-        constraints = _constraints(resolved, common, d)
-        if constraints is not None:
-            ties = np.where(constraints.common, np.inf, ties)
-        D, target, ridge = csr_array((0, d)), None, None
-        if resolved is not None:
-            ridge = resolved.ridge(d)
-            D, targets = resolved.rows_in_units(scale, data.tasks)
+        return Coupling(graph, ties, resolved, strength, found)
+
+    def _quadratic(
+        self,
+        prior: FeaturePrior | None,
+        graph: Laplacian,
+        ties: Array,
+        scale: Array,
+        tasks: Sequence[Hashable],
+    ) -> QuadraticPrior:
+        """Relations of features and ties of tasks in units of the fit."""
+        D, target, ridge = csr_array((0, len(scale))), None, None
+        if prior is not None:
+            ridge = prior.ridge(len(scale))
+            D, targets = prior.rows_in_units(scale, tasks)
             target = None if targets is None else targets.values
         weighted = None if np.all(ties == 1.0) else np.where(ties < np.inf, ties, 0.0)
-        strengths = self.theta, self.epsilon
-        quadratic = QuadraticPrior(D, graph, *strengths, weighted, target, ridge)
-        fit = self._bind(source, graph, strength, centre)
-        if self.penalty == "nuclear" and constraints is not None:
-            raise ValueError(
-                'penalty must be "l21" where feature_prior states signs or common '
-                "effects: the nuclear norm does not see single features."
-            )
-        l21 = L21(weights, constraints)
-        penalty = Nuclear() if self.penalty == "nuclear" else l21
-        problem = Problem(fit, quadratic, penalty, self.lam)
-        return Posed(
-            self, problem, moments, scale, centre, resolved, ties, strength, found
+        return QuadraticPrior(
+            D, graph, self.theta, self.epsilon, weighted, target, ridge
         )
 
     def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Any]:
@@ -333,6 +359,16 @@ def _with_shrinkage(
         for part in prior.parts
     ]
     return FeaturePrior(tuple(parts)), ties - ridge
+
+
+class Coupling(NamedTuple):
+    """Ties between tasks, given or estimated."""
+
+    graph: Laplacian
+    weights: Array  # (d,) multiply epsilon; infinite for common effects
+    feature_prior: FeaturePrior | None  # with estimated strengths of its ridges
+    intercept_strength: float
+    estimate: Ties | None  # by REML
 
 
 class Deviations(NamedTuple):

@@ -177,7 +177,7 @@ def test_there_are_no_forms():
     assert fit.normal_size is fit.rows_per_task is fit.shifted_size is None
     with pytest.raises(TypeError, match="no normal form"):
         fit.normal_form()
-    with pytest.raises(TypeError, match="not least squares"):
+    with pytest.raises(TypeError, match="no sample form"):
         fit.sample_form()
     with pytest.raises(TypeError, match="no fixed Hessian"):
         fit.solve_shifted(1.0, np.zeros(fit.shape))

@@ -172,7 +172,7 @@ class _CLMT(Baseline):
             learned = {"output_kernel_": kernel}
             yield describe(posed, solution, self.tol, learned=learned)
 
-    def _choose_method(self, problem: Problem) -> Method[Any]:
+    def _choose_method(self, problem: Problem) -> Method:
         m, lam = problem.shape[1], problem.lam
         if self._is_fixed:
             if coupling.coupled_ridge(problem) is None and not self._alternates:
@@ -199,7 +199,7 @@ class _CLMT(Baseline):
             return default_method(problem)
         return Fista(restart=True)
 
-    def _rules(self, method: Method[Any]) -> list[StopRule]:
+    def _rules(self, method: Method) -> list[StopRule]:
         rules = stop_rules(method, self.tol, self.max_iter)
         if self._alternates:
             if not self._is_fixed:

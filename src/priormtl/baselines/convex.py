@@ -47,9 +47,7 @@ def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> DataFi
     )
 
 
-def stop_rules(
-    method: solvers.Method[Any], tol: float, most: int
-) -> list[solvers.StopRule]:
+def stop_rules(method: solvers.Method, tol: float, most: int) -> list[solvers.StopRule]:
     """When to stop, anew for each run."""
     return [
         solvers.gap_below(check_tolerance(tol), method.check_every),
@@ -62,8 +60,8 @@ def stop_rules(
 def solve_strengths(
     problem: Problem,
     lams: Sequence[float],
-    rules: Callable[[solvers.Method[Any]], list[solvers.StopRule]],
-    choose: Callable[[Problem], solvers.Method[Any]] = solvers.default_method,
+    rules: Callable[[solvers.Method], list[solvers.StopRule]],
+    choose: Callable[[Problem], solvers.Method] = solvers.default_method,
 ) -> Iterator[tuple[Problem, solvers.Solution]]:
     """The problem at each lam with its solution, warm-started along the path."""
     solutions = solvers.solve_path(problem, lams, choose=choose, rules=rules)

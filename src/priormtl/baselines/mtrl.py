@@ -88,7 +88,7 @@ class _MTRL(Baseline):
             learned = {"task_covariance_": task_covariance(solution.coef)}
             yield describe(posed, solution, self.tol, learned=learned)
 
-    def _choose_method(self, problem: Problem) -> Method[Any]:
+    def _choose_method(self, problem: Problem) -> Method:
         if self._alternates:
             # As published, from tasks of equal variance that are not correlated.
             m = problem.shape[1]
@@ -100,7 +100,7 @@ class _MTRL(Baseline):
             )
         return default_method(problem) if problem.lam == 0 else Fista(restart=True)
 
-    def _rules(self, method: Method[Any]) -> list[StopRule]:
+    def _rules(self, method: Method) -> list[StopRule]:
         rules = stop_rules(method, self.tol, self.max_iter)
         if self._alternates:
             return [*rules, max_iter(MOST_ALTERNATIONS)]

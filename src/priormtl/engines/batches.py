@@ -241,7 +241,7 @@ class HasRows(Protocol):
     """A table, or something around one."""
 
     @property
-    def schema(self) -> Any: ...
+    def schema(self) -> pa.Schema: ...
     @property
     def num_rows(self) -> int: ...
 
@@ -249,7 +249,9 @@ class HasRows(Protocol):
 TableLike = TypeVar("TableLike", bound=HasRows)
 
 
-def accumulate_batches(schema: Schema, batches: Iterable[Any]) -> Partial | None:
+def accumulate_batches(
+    schema: Schema, batches: Iterable[pa.RecordBatch]
+) -> Partial | None:
     """Partial statistics of all batches of a partition; None if there is no batch."""
     total: Partial | None = None
     tables = (

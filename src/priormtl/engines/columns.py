@@ -12,7 +12,7 @@ mixing function is that of splitmix64 (Steele, Lea and Flood, 2014).
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from priormtl._arrays import Index
 from priormtl._numerics import LARGEST
 from priormtl.data import TaskOrder, arrow_categories, find_task_columns, join_labels
+
+Arrow: TypeAlias = pa.Array | pa.ChunkedArray
 
 Hashes = NDArray[np.uint64]
 
@@ -38,7 +40,7 @@ class Values(NamedTuple):
         return 0 if self.gaps is None else int(np.count_nonzero(self.gaps))
 
 
-def read_column(name: str, column: Any, declared: Sequence[str] | None) -> Values:
+def read_column(name: str, column: Arrow, declared: Sequence[str] | None) -> Values:
     """Read a feature: categories if it is text or they are declared, else numbers.
 
     A column without a type, because all its values are missing, is text without values.
@@ -70,7 +72,7 @@ def read_column(name: str, column: Any, declared: Sequence[str] | None) -> Value
     return Values(places[found.values], found.gaps, tuple(declared))
 
 
-def read_numbers(name: str, column: Any) -> Values:
+def read_numbers(name: str, column: Arrow) -> Values:
     """Read finite numbers; NaN counts as missing, and missing values are zero."""
     array = _one_array(column)
     gaps, kind = _nulls(array), array.type
@@ -101,7 +103,7 @@ def read_numbers(name: str, column: Any) -> Values:
     return Values(values, gaps)
 
 
-def read_weights(name: str, column: Any) -> Values:
+def read_weights(name: str, column: Arrow) -> Values:
     found = read_numbers(name, column)
     lowest = np.min(found.values, initial=0)
     if lowest < 0:
@@ -112,7 +114,7 @@ def read_weights(name: str, column: Any) -> Values:
     return found
 
 
-def find_gaps(column: Any) -> NDArray[np.bool_] | None:
+def find_gaps(column: Arrow) -> NDArray[np.bool_] | None:
     """Where values of a column of any type are missing; NaN counts as missing."""
     array = _one_array(column)
     if not pa.types.is_floating(array.type):
@@ -120,7 +122,7 @@ def find_gaps(column: Any) -> NDArray[np.bool_] | None:
     return np.isnan(array.to_numpy(zero_copy_only=False))
 
 
-def join_tasks(table: Any, task: str | None) -> Any:
+def join_tasks(table: pa.Table, task: str | None) -> pa.ChunkedArray:
     """Table in which the columns of nested tasks are one column, ``task``."""
     names = table.schema.names
     columns = find_task_columns(task, names)
@@ -131,7 +133,7 @@ def join_tasks(table: Any, task: str | None) -> Any:
     return table.drop_columns(list(columns)).append_column(task, joined)
 
 
-def read_tasks(name: str, column: Any, *, ordered: bool = False) -> Values:
+def read_tasks(name: str, column: Arrow, *, ordered: bool = False) -> Values:
     """Codes of task labels, with the labels as sorted Python values.
 
     With ``ordered``, labels are all categories of the column, in their order.
@@ -170,14 +172,14 @@ def read_tasks(name: str, column: Any, *, ordered: bool = False) -> Values:
     return Values(rank[_codes(encoded)], gaps, [labels[i] for i in order])
 
 
-def is_textual(kind: Any) -> bool:
+def is_textual(kind: pa.DataType) -> bool:
     views = getattr(pa.types, "is_string_view", lambda _: False)
     return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or views(kind)
     )
 
 
-def _one_array(column: Any) -> Any:
+def _one_array(column: Arrow) -> pa.Array:
     array = column.combine_chunks() if hasattr(column, "chunks") else column
     if isinstance(array, pa.ChunkedArray):  # too long for one array
         array = pa.concat_arrays(array.chunks)
@@ -186,30 +188,30 @@ def _one_array(column: Any) -> Any:
     return array
 
 
-def _nulls(array: Any) -> NDArray[np.bool_] | None:
+def _nulls(array: pa.Array) -> NDArray[np.bool_] | None:
     if not array.null_count:
         return None
     return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
 
 
-def _to_numpy(array: Any) -> np.ndarray:
+def _to_numpy(array: pa.Array) -> np.ndarray:
     if array.null_count:
         array = pc.fill_null(array, pa.scalar(0, array.type))
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
-def _type_name(kind: Any) -> str:
+def _type_name(kind: pa.DataType) -> str:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return f"{kind} (text must be in UTF-8)"  # how Arrow reads other CSV files
     return str(kind)
 
 
-def _codes(encoded: Any) -> Index:
+def _codes(encoded: pa.DictionaryArray) -> Index:
     indices = encoded.indices.fill_null(0)
     return np.asarray(indices.to_numpy(zero_copy_only=False)).astype(np.intp)
 
 
-def _code_texts(array: Any) -> Values:
+def _code_texts(array: pa.Array) -> Values:
     encoded = array.cast(pa.large_string()).dictionary_encode()
     return Values(_codes(encoded), _nulls(array), encoded.dictionary.to_pylist())
 
@@ -220,7 +222,7 @@ def _code_texts(array: Any) -> Values:
 MISSING = np.uint64(0x6A09E667F3BCC909)
 
 
-def assign_folds(columns: Mapping[str, Any], folds: int, seed: int = 0) -> Index:
+def assign_folds(columns: Mapping[str, Arrow], folds: int, seed: int = 0) -> Index:
     return (hash_rows(columns, seed) % np.uint64(folds)).astype(np.intp)
 
 
@@ -234,7 +236,7 @@ def deal_folds(rows: Hashes, tasks: Hashes, folds: int) -> Index:
     return found
 
 
-def hash_rows(columns: Mapping[str, Any], seed: int = 0) -> Hashes:
+def hash_rows(columns: Mapping[str, Arrow], seed: int = 0) -> Hashes:
     total: Any = np.uint64(seed % 2**64) * np.ones(1, np.uint64)
     for name, column in columns.items():
         salt = _hash_texts(pa.array([name], pa.large_string()))
@@ -247,7 +249,7 @@ def hash_rows(columns: Mapping[str, Any], seed: int = 0) -> Hashes:
     return _mix(total)
 
 
-def _hash_array(name: str, array: Any) -> Hashes:
+def _hash_array(name: str, array: pa.Array) -> Hashes:
     kind = array.type
     if pa.types.is_null(kind):
         return np.full(len(array), MISSING)
@@ -282,7 +284,7 @@ def _hash_array(name: str, array: Any) -> Hashes:
     return _mix(integers.view(np.uint64))
 
 
-def _hash_texts(texts: Any) -> Hashes:
+def _hash_texts(texts: pa.Array) -> Hashes:
     """Hashes of large strings: sums over their bytes, each mixed with its position."""
     offsets = np.frombuffer(texts.buffers()[1], np.int64)
     offsets = offsets[texts.offset : texts.offset + len(texts) + 1]

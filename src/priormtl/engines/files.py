@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -47,7 +47,7 @@ CONVERSION = re.compile(
 class Files(NamedTuple):
     """Files of one table, and where they are."""
 
-    system: Any  # pyarrow.fs.FileSystem
+    system: fs.FileSystem
     paths: list[str]
     base: str | None  # folder that was given instead of files
     name: str  # in errors
@@ -60,7 +60,7 @@ class Dialect(NamedTuple):
     decimal: str | None = None  # point of numbers
 
 
-def open_files(source: Any, dialect: Dialect = Dialect()) -> tuple[Any, str]:  # noqa: B008
+def open_files(source: object, dialect: Dialect = Dialect()) -> tuple[ds.Dataset, str]:  # noqa: B008
     """Arrow data set of a path, a folder or a list of paths, and its name in errors."""
     files = find_files(source)
     kinds = {_kind(files.system, path): path for path in reversed(files.paths)}
@@ -68,7 +68,7 @@ def open_files(source: Any, dialect: Dialect = Dialect()) -> tuple[Any, str]:  #
         names = " and ".join(f"{file} ({kind})" for kind, file in kinds.items())
         raise DataFileError(f"files of one table must be of one kind: got {names}.")
     kind = next(iter(kinds))
-    form: Any = ds.ParquetFileFormat() if kind == "Parquet" else ds.IpcFileFormat()
+    form = ds.ParquetFileFormat() if kind == "Parquet" else ds.IpcFileFormat()
     if kind == "CSV":
         form = _csv(read_dialect(files.system, files.paths[0], dialect))
     base = files.base
@@ -86,7 +86,7 @@ def open_files(source: Any, dialect: Dialect = Dialect()) -> tuple[Any, str]:  #
         raise unreadable(files.paths[0], error) from None
 
 
-def find_files(source: Any) -> Files:
+def find_files(source: object) -> Files:
     """List the files of a path, a folder, an address such as s3://…, or a list."""
     if isinstance(source, str) and "://" in source:
         return _find_remote(source)
@@ -120,7 +120,7 @@ def find_files(source: Any) -> Files:
     return Files(fs.LocalFileSystem(), paths, None, paths[0])
 
 
-def resolve_address(address: str) -> tuple[Any, str]:
+def resolve_address(address: str) -> tuple[fs.FileSystem, str]:
     """Find the file system of an address such as s3://…, and the path in it."""
     system, path = fs.FileSystem.from_uri(address)
     return system, path
@@ -172,7 +172,7 @@ def _suffix(name: str) -> str:
     return Path(name).suffix
 
 
-def _kind(system: Any, path: str) -> str:
+def _kind(system: fs.FileSystem, path: str) -> str:
     info = system.get_file_info(path)
     if info.type != fs.FileType.File:
         raise FileNotFoundError(
@@ -192,7 +192,7 @@ def _kind(system: Any, path: str) -> str:
 # CSV files: delimiter, decimal point, and what is no CSV file.
 
 
-def _csv(dialect: Dialect) -> Any:
+def _csv(dialect: Dialect) -> ds.CsvFileFormat:
     return ds.CsvFileFormat(
         parse_options=csv.ParseOptions(
             delimiter=dialect.delimiter or ",", newlines_in_values=True
@@ -205,7 +205,7 @@ def _csv(dialect: Dialect) -> Any:
     )
 
 
-def read_dialect(system: Any, path: str, given: Dialect) -> Dialect:
+def read_dialect(system: fs.FileSystem, path: str, given: Dialect) -> Dialect:
     """Find out how a CSV file is written; fail if it is something else."""
     try:
         with system.open_input_stream(path, compression="detect") as content:

@@ -70,9 +70,9 @@ class Piece(NamedTuple):
 class Source:
     """A table in files, or any Arrow data set."""
 
-    dataset: Any
+    dataset: ds.Dataset
     name: str
-    where: Any = None  # Arrow expression
+    where: ds.Expression | None = None
     even: bool = False  # whether rows of small tables are dealt evenly to folds
 
     @property
@@ -160,10 +160,10 @@ class Source:
                 begin += batch.num_rows
         return error
 
-    def _fragments(self) -> list[Any]:
+    def _fragments(self) -> list[ds.Fragment]:
         return list(self.dataset.get_fragments(filter=self.where))
 
-    def _schema_of(self, fragment: Any, file: str, wanted: Wanted) -> pa.Schema:
+    def _schema_of(self, fragment: ds.Fragment, file: str, wanted: Wanted) -> pa.Schema:
         """Columns of a file with its own types, and those of its partition."""
         own = fragment.physical_schema
         _refuse_names(file, own.names)
@@ -251,7 +251,7 @@ def _refuse_names(file: str, names: Sequence[str]) -> None:
             )
 
 
-def cut_rows(fragment: Any, rows: int) -> Iterator[Any]:
+def cut_rows(fragment: ds.Fragment, rows: int) -> Iterator[ds.Fragment]:
     """Row groups of a Parquet file that together have enough rows; else the file.
 
     A scan of the whole file would decode up to 1 GiB more than what is already
@@ -272,7 +272,7 @@ def cut_rows(fragment: Any, rows: int) -> Iterator[Any]:
         yield fragment.subset(row_group_ids=waiting)
 
 
-def _count_bytes(table: pa.Table, fragment: Any, size: int) -> int:
+def _count_bytes(table: pa.Table, fragment: ds.Fragment, size: int) -> int:
     if isinstance(fragment, ds.ParquetFileFragment):
         return size * table.num_rows // max(1, fragment.metadata.num_rows)
     # Arrow before version 22 does not know the size of views: at least 16 bytes each.
@@ -283,7 +283,7 @@ def _count_bytes(table: pa.Table, fragment: Any, size: int) -> int:
     )
 
 
-def _file_size(fragment: Any) -> int:
+def _file_size(fragment: ds.Fragment) -> int:
     system = getattr(fragment, "filesystem", None)
     if system is None:
         return 0
@@ -347,7 +347,7 @@ def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
 
 # Filters.
 
-COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+COMPARISONS: dict[type[ast.cmpop], Callable[..., ds.Expression]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -357,7 +357,7 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-def read_filter(text: str, names: Sequence[str]) -> Any:
+def read_filter(text: str, names: Sequence[str]) -> ds.Expression:
     """Arrow expression of comparisons of columns with values, with and, or, not.
 
     Names with spaces are written in backticks. The text is parsed, never run.
@@ -372,7 +372,7 @@ def read_filter(text: str, names: Sequence[str]) -> Any:
         f"'red'\": got {text!r}."
     )
 
-    def build(node: ast.expr) -> Any:
+    def build(node: ast.expr) -> ds.Expression:
         if isinstance(node, ast.BoolOp):
             join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
             return reduce(join, map(build, node.values))
@@ -387,7 +387,7 @@ def read_filter(text: str, names: Sequence[str]) -> Any:
             return reduce(operator.and_, found)
         raise refusal
 
-    def operand(node: ast.expr) -> Any:
+    def operand(node: ast.expr) -> ds.Expression:
         name = node.id if isinstance(node, ast.Name) else None
         if isinstance(node, ast.List) and len(node.elts) == 1:
             name = str(getattr(node.elts[0], "value", ""))

@@ -37,7 +37,7 @@ FILES = (
 )
 FULL_DRIVER = "spark.driver.maxResultSize"
 
-Step = Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]
+Step = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def summarize(
@@ -139,7 +139,7 @@ def _map(table: Any, step: Step) -> Any:
 
 
 def summarize_partition(
-    schema: Schema, names: Sequence[str], batches: Iterable[Any]
+    schema: Schema, names: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     from pyspark import TaskContext  # noqa: PLC0415
 
@@ -152,7 +152,7 @@ def summarize_partition(
         yield _as_row(number, total)
 
 
-def merge_partitions(batches: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+def merge_partitions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Merge all rows into one, of which one is held at a time."""
     first, total = None, None
     for batch in batches:

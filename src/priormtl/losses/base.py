@@ -6,7 +6,7 @@ dual values at multiples of the residuals.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
 from priormtl._arrays import Array, Index
 from priormtl.data import TaskData, TaskStatistics
@@ -59,6 +59,17 @@ class SampleForm(NamedTuple):
     target: Array  # (n,) task after task, or (m, n) where tasks share samples
     starts: Index  # (m + 1,) where each task begins; empty where tasks share samples
     intercept_ties: Array  # as in the normal form
+
+
+class DeviceForm(NamedTuple):
+    """The normal form with Gram matrices on a device, the row of intercepts apart."""
+
+    gram: Any  # tensor (m, d, d), or (1, d, d) where all tasks have the same
+    linear: Array  # (m, d)
+    weight: Array  # (m,) diagonal of the row of intercepts
+    edge: Array  # (m, d) its products with the features
+    total: Array  # (m,) its linear term
+    intercept_ties: Array  # as in the normal form; empty: there is no such row
 
 
 class DataFit(Protocol[E]):
@@ -127,6 +138,15 @@ class DataFit(Protocol[E]):
     def quadratic_model(self, at: E) -> "DataFit[Any]":
         """Squared fit that agrees to second order in a point, but for a constant."""
 
+    def least_squares(self, at: E) -> "DataFit[Any] | None":
+        """The same on samples where they are at hand: nothing is squared.
+
+        This takes longer and keeps more digits. None where there is no such model.
+        """
+
+    def gradient_noise(self, at: E) -> Array | None:
+        """How far the gradient is off (d, m), beyond rounding; None: not at all."""
+
     def normal_form(self) -> NormalForm:
         """The fit written out, for quadratic ones."""
 
@@ -136,6 +156,9 @@ class DataFit(Protocol[E]):
 
     def sample_form(self) -> SampleForm:
         """The fit as least squares, for quadratic ones whose samples are at hand."""
+
+    def device_form(self) -> DeviceForm:
+        """The fit written out where a device holds its Gram matrices."""
 
     @property
     def shifted_size(self) -> int | None:
@@ -157,16 +180,40 @@ class DataFit(Protocol[E]):
         """Only these features."""
 
 
-@dataclass(frozen=True, eq=False)
-class DelegateFit:
-    """Base of fits made of another one, without a normal form or a sample form."""
-
-    fit: DataFit[Any]
+class WithoutForms:
+    """Base of fits that are no sums of squares with one Hessian: they have no forms."""
 
     normal_size: ClassVar[None] = None
     rows_per_task: ClassVar[None] = None
     most_held: ClassVar[None] = None
     is_on_device: ClassVar[bool] = False
+
+    def normal_form(self) -> NoReturn:
+        raise _no_form(self, "normal")
+
+    def sample_form(self) -> NoReturn:
+        raise _no_form(self, "sample")
+
+    def device_form(self) -> NoReturn:
+        raise _no_form(self, "device")
+
+
+def _no_form(fit: object, kind: str) -> TypeError:
+    name = type(fit).__name__
+    return TypeError(f"{name} has no {kind} form: use its quadratic model.")
+
+
+@dataclass(frozen=True, eq=False)
+class DelegateFit(WithoutForms):
+    """Base of fits made of another one."""
+
+    fit: DataFit[Any]
+
+    def least_squares(self, at: Any) -> None:
+        return None
+
+    def gradient_noise(self, at: Any) -> None:
+        return None
 
     @property
     def size(self) -> int:

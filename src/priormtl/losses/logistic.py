@@ -23,7 +23,7 @@ from priormtl.data import (
     shift_samples,
 )
 from priormtl.graphs import Laplacian
-from priormtl.losses.base import NormalForm, SampleForm
+from priormtl.losses.base import WithoutForms
 from priormtl.losses.intercepts import FreeIntercepts, Intercepts
 from priormtl.losses.squared import SquaredFit
 
@@ -126,7 +126,7 @@ class LogisticEvaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticFit:
+class LogisticFit(WithoutForms):
     """Logistic loss on samples, intercepts minimised out."""
 
     data: TaskData
@@ -134,12 +134,7 @@ class LogisticFit:
     shift: Array  # (m, d) what was subtracted from the features
 
     is_quadratic: ClassVar[bool] = False
-    # The Hessian changes from point to point: no forms.
-    normal_size: ClassVar[None] = None
-    rows_per_task: ClassVar[None] = None
     shifted_size: ClassVar[None] = None
-    most_held: ClassVar[None] = None
-    is_on_device: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -230,13 +225,17 @@ class LogisticFit:
         """Trace of each task's largest possible Hessian (m,)."""
         return 0.25 * self._quarter_of.task_curvature
 
-    def quadratic_model(
-        self, at: LogisticEvaluation, *, by_samples: bool = False
-    ) -> SquaredFit:
-        """Least squares with other weights and targets: iterative reweighting.
+    def quadratic_model(self, at: LogisticEvaluation) -> SquaredFit:
+        """Least squares with other weights and targets: iterative reweighting."""
+        return SquaredFit(condense(self._reweighted(at)), self.intercepts)
 
-        On samples nothing is squared, which takes longer and keeps more digits.
-        """
+    def least_squares(self, at: LogisticEvaluation) -> SquaredFit:
+        model = self._reweighted(at)
+        if issparse(model.X):
+            model = model.with_matrix(model.X.toarray())
+        return SquaredFit(centre_samples(model), self.intercepts)
+
+    def _reweighted(self, at: LogisticEvaluation) -> TaskData:
         data = self.data
         # Samples that are all but decided have hardly any curvature: rightly, where
         # Newton's step is one unit of the score, or wrongly, where it would have no
@@ -247,17 +246,7 @@ class LogisticFit:
         with np.errstate(invalid="ignore"):
             step = np.where(weight > 0, residual / weight, 0.0)
         target = at.scores + data.spread(at.b) + step
-        model = replace(data, y=np.where(weight > 0, target, 0.0), weight=weight)
-        if by_samples and issparse(model.X):
-            model = model.with_matrix(model.X.toarray())
-        moments = centre_samples(model) if by_samples else condense(model)
-        return SquaredFit(moments, self.intercepts)
-
-    def normal_form(self) -> NormalForm:
-        raise TypeError("logistic loss has no normal form: its Hessian changes.")
-
-    def sample_form(self) -> SampleForm:
-        raise TypeError("logistic loss is not least squares.")
+        return replace(data, y=np.where(weight > 0, target, 0.0), weight=weight)
 
     def solve_shifted(self, shift: float, V: Array) -> Array:
         raise TypeError("logistic loss has no fixed Hessian: use its quadratic model.")

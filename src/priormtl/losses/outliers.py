@@ -202,18 +202,6 @@ class OutlierFit(DelegateFit):
         """Squared fit whose components follow to first order."""
         return at.model
 
-    def normal_form(self) -> NoReturn:
-        raise TypeError(
-            "a fit with task-specific components has no normal form: use its "
-            "quadratic model."
-        )
-
-    def sample_form(self) -> NoReturn:
-        raise TypeError(
-            "a fit with task-specific components is not least squares: use its "
-            "quadratic model."
-        )
-
     def solve_shifted(self, shift: float, V: Array) -> NoReturn:
         raise TypeError(
             "a fit with task-specific components has no fixed Hessian: use its "

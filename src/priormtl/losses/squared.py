@@ -14,7 +14,7 @@ least squares (`SampleForm`), or in the eigenbasis of each task's Hessian (`Mode
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from priormtl.data import (
     condense,
 )
 from priormtl.graphs import Laplacian
-from priormtl.losses.base import NormalForm, SampleForm
+from priormtl.losses.base import DeviceForm, NormalForm, SampleForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
 
 
@@ -250,6 +250,12 @@ class SquaredFit:
     def quadratic_model(self, at: SquaredEvaluation) -> Self:
         return self
 
+    def least_squares(self, at: SquaredEvaluation) -> Self:
+        return self
+
+    def gradient_noise(self, at: SquaredEvaluation) -> None:
+        return None
+
     def normal_form(self) -> NormalForm:
         """Centred, raw, or raw with a row of intercepts: as intercepts are treated."""
         moments = self.moments
@@ -382,6 +388,19 @@ class SquaredFit:
         # Compiled steps read features one after the other.
         values, target = map(np.ascontiguousarray, (values, target))
         return SampleForm(values, target, starts, ties)
+
+    def device_form(self) -> DeviceForm:
+        """Centred, or raw with the row of intercepts apart."""
+        moments: Any = self.moments  # statistics whose Gram matrices a device holds
+        grams, linear = moments.xx, moments.xy
+        total = moments.weight * moments.y_mean
+        edge = moments.weight[:, np.newaxis] * moments.x_mean
+        if not self.means_are_free:
+            # About zero: with the means as one more sample of the task's weight.
+            grams = grams.moved(edge, moments.x_mean)
+            linear = linear + moments.x_mean * total[:, np.newaxis]
+        ties = np.array([self.intercepts.tie_strength] if self.ties_means else [])
+        return DeviceForm(grams.tensor, linear, moments.weight, edge, total, ties)
 
     @property
     def shifted_size(self) -> int | None:

@@ -5,7 +5,7 @@ that of f: step sizes that suit f alone make a method on two blocks diverge.
 """
 
 from dataclasses import dataclass, replace
-from typing import NoReturn, Self
+from typing import Self
 
 import numpy as np
 
@@ -79,12 +79,6 @@ class SumFit(DelegateFit):
 
     def quadratic_model(self, at: SumEvaluation) -> Self:
         return replace(self, fit=self.fit.quadratic_model(at.inner))
-
-    def normal_form(self) -> NoReturn:
-        raise TypeError("two blocks have no normal form: use that of the sum.")
-
-    def sample_form(self) -> NoReturn:
-        raise TypeError("two blocks have no sample form: use that of the sum.")
 
     @property
     def shifted_size(self) -> int | None:

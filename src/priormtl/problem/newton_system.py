@@ -29,7 +29,7 @@ from priormtl._numerics import (
     ConjugateGradients,
 )
 from priormtl.graphs import Laplacian
-from priormtl.losses import LogisticEvaluation, LogisticFit, SquaredFit
+from priormtl.losses import SquaredFit
 from priormtl.problem.elimination import Elimination, TieGraph
 from priormtl.problem.quadratic import QuadraticPrior
 
@@ -76,7 +76,8 @@ def solve_newton_system(
         gradient = point.gradient + pull
         gradient = gradient if constraints is None else constraints.level(gradient)
     small = point.coef.size <= FEW_UNKNOWNS and not is_held
-    if system.is_singular and _has_samples(problem) and small:
+    by_samples = problem.fit.rows_per_task is not None
+    if system.is_singular and by_samples and small:
         exact = _solve_orthogonally(problem, point, system, pull)
         if exact is not None:
             return exact
@@ -169,11 +170,12 @@ def _solve_orthogonally(
     # Larger decompositions take seconds.
     if d * m > 800:
         return None
-    if isinstance(fit, LogisticFit) and isinstance(point.fit, LogisticEvaluation):
-        fit = fit.quadratic_model(point.fit, by_samples=True)
-    graph = getattr(fit, "intercept_graph", None)
-    if not isinstance(fit, SquaredFit) or graph not in (None, prior.laplacian):
+    model = fit.least_squares(point.fit)
+    if not isinstance(model, SquaredFit):
         return None
+    if model.intercept_graph not in (None, prior.laplacian):
+        return None
+    fit = model
     A, rest = _all_rows(fit, prior, point)
     raw = np.zeros(A.shape[1])
     raw[: d * m] = fit.offsets().T.ravel()
@@ -218,11 +220,6 @@ def _solve_orthogonally(
                 left = np.inf
     decrease, is_flat = 0.5 * float(parts @ parts), fit is not problem.fit
     return NewtonStep(np.ascontiguousarray(V), decrease, left, is_flat)
-
-
-def _has_samples(problem: "Problem") -> bool:
-    """Whether products are made of samples, not of Gram matrices."""
-    return getattr(problem.fit, "rows_per_task", None) is not None
 
 
 def _all_rows(

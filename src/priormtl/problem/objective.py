@@ -29,7 +29,6 @@ from priormtl._numerics import ROUNDING
 from priormtl.losses import (
     DataFit,
     Evaluation,
-    LogisticEvaluation,
     OutlierEvaluation,
 )
 from priormtl.penalties import L21, Penalty, Power, RowConstraints
@@ -40,8 +39,6 @@ from priormtl.problem.newton_system import (
     solve_newton_system,
 )
 from priormtl.problem.quadratic import QuadraticPrior
-
-VALUE_NOISE = 1e-12  # relative size below which differences of values mean nothing
 
 
 class Certificate(NamedTuple):
@@ -152,7 +149,8 @@ class Problem:
         move = point.coef - base.coef
         if not self.fit.is_quadratic:
             excess = point.value - base.value - float(np.vdot(base.gradient, move))
-            if abs(excess) > VALUE_NOISE * max(abs(base.value), abs(point.value)):
+            # Smaller differences of values mean nothing.
+            if abs(excess) > 1e-12 * max(abs(base.value), abs(point.value)):
                 return excess
         return 0.5 * float(np.vdot(move, point.gradient - base.gradient))
 
@@ -286,19 +284,18 @@ class Problem:
         # An optimum without curvature may lie far away.
         way = np.abs(V) + 10.0 * np.abs(end) if is_far else np.abs(V)
         margin = 2.0 * float(np.vdot(np.abs(rest), way))
-        if isinstance(point.fit, LogisticEvaluation):
-            noise = point.fit.fit.gradient_noise(point.fit)
-            if np.vdot(noise, np.abs(end)) > VALUE_NOISE * point.value:
-                # A gradient that is off by this could promise so much more. If that is
-                # not small, the model is off, too.
-                more = solve_newton_system(self, point, noise - point.gradient)
-                # Along directions that samples leave open there is no gradient at all,
-                # hence nothing that it could be off by.
-                left = 0.0 if more.is_flat else more.left
-                if more.decrease + left > 1e-8 * point.value:
-                    return 0.0
-                both = 2.0 * np.sqrt(step.decrease * more.decrease) + more.decrease
-                margin += 2.0 * (float(both) + left)
+        noise = self.fit.gradient_noise(point.fit)
+        if noise is not None and np.vdot(noise, np.abs(end)) > 1e-12 * point.value:
+            # A gradient that is off by this could promise so much more. If that is not
+            # small, the model is off, too.
+            more = solve_newton_system(self, point, noise - point.gradient)
+            # Along directions that samples leave open there is no gradient at all,
+            # hence nothing that it could be off by.
+            left = 0.0 if more.is_flat else more.left
+            if more.decrease + left > 1e-8 * point.value:
+                return 0.0
+            both = 2.0 * np.sqrt(step.decrease * more.decrease) + more.decrease
+            margin += 2.0 * (float(both) + left)
         # Second-order terms of the way to the optimum count by a share of the first.
         margin += 0.01 * max(0.0, point.value + offset - dual)
         return max(0.0, dual - margin)

@@ -1,7 +1,6 @@
 """Methods by name, and the only place where "auto" is decided."""
 
 from collections.abc import Callable
-from typing import Any
 
 from priormtl._memory import free_bytes
 from priormtl.exceptions import unknown_name
@@ -21,7 +20,7 @@ SMALL_GRAM_NUMBERS = 2**22  # 32 MB: always there is memory for these
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
 MOST_MODE_NUMBERS = 2**22  # 32 MB: beyond, modes cost more than the steps they save
 
-METHODS: dict[str, Callable[[], Method[Any]]] = {
+METHODS: dict[str, Callable[[], Method]] = {
     "gd": Gd,
     "ista": Ista,
     "ista-reverse": IstaReverse,
@@ -30,7 +29,7 @@ METHODS: dict[str, Callable[[], Method[Any]]] = {
 }
 
 
-def default_method(problem: Problem) -> Method[Any]:
+def default_method(problem: Problem) -> Method:
     """Newton's method in the form that fits the problem, else FISTA with restart.
 
     No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices or samples,
@@ -62,7 +61,7 @@ def default_method(problem: Problem) -> Method[Any]:
     return _method_for_all_rows(problem)
 
 
-def _method_for_all_rows(problem: Problem) -> Method[Any]:
+def _method_for_all_rows(problem: Problem) -> Method:
     if isinstance(problem.penalty, Nuclear):
         return _method_for_nuclear_norm(problem)
     if isinstance(problem.penalty, Dirty | Robust | Columns):
@@ -75,7 +74,7 @@ def _method_for_all_rows(problem: Problem) -> Method[Any]:
     return Fista(restart=True)
 
 
-def _method_for_nuclear_norm(problem: Problem) -> Method[Any]:
+def _method_for_nuclear_norm(problem: Problem) -> Method:
     # Features whose modes cost less than the steps they save.
     few = problem.shape[0] <= 256
     if not (few and NuclearNewton.fits(problem) and _gram_pays(problem)):
@@ -90,7 +89,7 @@ def _method_for_nuclear_norm(problem: Problem) -> Method[Any]:
     return NuclearNewton()
 
 
-def _method_for_parts(problem: Problem) -> Method[Any]:
+def _method_for_parts(problem: Problem) -> Method:
     d, m = problem.shape
     if not problem.fit.is_quadratic:
         few = m * d * min(d, problem.fit.size // d) <= MOST_MODE_NUMBERS
@@ -123,7 +122,7 @@ def _is_room_for(problem: Problem, size: int) -> bool:
     return size <= SMALL_GRAM_NUMBERS or 12 * size <= free_bytes()
 
 
-def method_by_name(name: str, problem: Problem) -> Method[Any]:
+def method_by_name(name: str, problem: Problem) -> Method:
     """Method called ``name``; "auto" picks one for the problem."""
     if name == "auto":
         return default_method(problem)

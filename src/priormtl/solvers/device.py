@@ -143,31 +143,19 @@ class Quadratic:
     @classmethod
     def of(cls, problem: Problem) -> Self:
         """Lay a problem out on the device that holds its Gram matrices."""
-        fit: Any = problem.fit
-        prior, moments = problem.prior, fit.moments
-        d = problem.shape[0]
-        grams, linear = moments.xx, moments.xy
-        strengths = np.zeros(0)
-        if not fit.means_are_free:
-            # About zero: with the means as one more sample of the task's weight.
-            total = moments.weight * moments.y_mean
-            edge = moments.weight[:, np.newaxis] * moments.x_mean
-            grams = grams.moved(edge, moments.x_mean)
-            linear = linear + moments.x_mean * total[:, np.newaxis]
-        size = 2.0 * fit.magnitude
+        prior, d, form = problem.prior, problem.shape[0], problem.fit.device_form()
+        gram, linear, strengths = form.gram, form.linear, form.intercept_ties
+        device, size = gram.device, 2.0 * problem.fit.magnitude
         if prior.pull is not None:
             # Known values are targets of more samples, one for each relation.
             linear = linear + prior.pull.T
             size += prior.slack(np.zeros(problem.shape))
-        gram = grams.tensor
-        device = gram.device
-        if fit.ties_means:
-            strengths = np.array([fit.intercepts.tie_strength])
+        if len(strengths):
             t, wide = len(gram), gram.new_empty(len(gram), d + 1, d + 1)
             wide[:, 1:, 1:] = gram
-            wide[:, 0, 0] = put(moments.weight[:t], device)
-            wide[:, 0, 1:] = wide[:, 1:, 0] = put(edge[:t], device)
-            gram, linear = wide, np.column_stack([total, linear])
+            wide[:, 0, 0] = put(form.weight[:t], device)
+            wide[:, 0, 1:] = wide[:, 1:, 0] = put(form.edge[:t], device)
+            gram, linear = wide, np.column_stack([form.total, linear])
         extra, own, relation = len(strengths), gram.diagonal(dim1=1, dim2=2), None
         if prior.relation.nnz:
             relation = gram.new_zeros(extra + d, extra + d)
@@ -186,7 +174,7 @@ class Quadratic:
         numbers = Numbers(np.zeros(0), curvature.cpu().numpy(), strong)
         factor = None
         if extra:
-            hessian = strengths[0] * prior.laplacian.dense() + np.diag(moments.weight)
+            hessian = strengths[0] * prior.laplacian.dense() + np.diag(form.weight)
             factor = torch.linalg.cholesky(put(hessian, device))
         found = cls(
             gram,

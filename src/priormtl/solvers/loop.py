@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import isfinite
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -42,20 +42,17 @@ class State(Protocol):
         """Current iterate."""
 
 
-S = TypeVar("S", bound=State)
-
-
-class Method(Protocol[S]):
+class Method(Protocol):
     """A way to minimise: where to start, and how to take one step."""
 
     @property
     def check_every(self) -> int:
         """Steps from one check of the certificate to the next."""
 
-    def start(self, problem: Problem, point: Point) -> S:
+    def start(self, problem: Problem, point: Point) -> State:
         """State before the first step."""
 
-    def step(self, problem: Problem, state: S) -> S:
+    def step(self, problem: Problem, state: Any) -> State:
         """State after one more step."""
 
 
@@ -64,8 +61,8 @@ class Progress:
     """State of a run, as stopping rules and callbacks see it."""
 
     problem: Problem
-    state: Any
-    before: Any  # state one step ago; None at the start
+    state: Any  # what the method made of its point
+    before: Any  # one step ago; None at the start
     n_iter: int
     seconds: float  # spent in steps only
 
@@ -116,7 +113,7 @@ class AtPoint:
 
 
 def iterate(
-    problem: Problem, method: Method[S], coef: Array | Point | None = None
+    problem: Problem, method: Method, coef: Array | Point | None = None
 ) -> Iterator[Progress]:
     """Run a method for ever, from ``coef`` or zero; the clock counts steps only."""
     begin = perf_counter()
@@ -136,7 +133,7 @@ def iterate(
 
 def solve(
     problem: Problem,
-    method: Method[S],
+    method: Method,
     *,
     coef: Array | Point | None = None,
     stop: Sequence[StopRule],
@@ -359,7 +356,7 @@ class History:
 # Problems inside methods.
 
 
-def solve_inexactly(problem: Problem, method: Method[Any], coef: Array) -> Solution:
+def solve_inexactly(problem: Problem, method: Method, coef: Array) -> Solution:
     """Close all but a small share of the gap at ``coef``: an outer method goes on."""
     point = problem.at(coef)
     gap = problem.certify_rounded(point, problem.certify(point)).gap

@@ -9,7 +9,7 @@ functions", SIAM Journal on Optimization 24, 2014).
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class ProximalNewton:
     solves that with ``inner``'s choice, and searches along the way there.
     """
 
-    inner: Callable[[Problem], Method[Any]]
+    inner: Callable[[Problem], Method]
 
     check_every: ClassVar[int] = 1
 

@@ -8,7 +8,6 @@ out wrongly shows in the gap of the whole problem, and is put right there.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,8 +18,8 @@ from priormtl.problem import Point, Problem
 from priormtl.solvers.choose import default_method
 from priormtl.solvers.loop import Method, Solution, StopReason, StopRule, settle, solve
 
-Choose = Callable[[Problem], Method[Any]]
-Rules = Callable[[Method[Any]], Sequence[StopRule]]
+Choose = Callable[[Problem], Method]
+Rules = Callable[[Method], Sequence[StopRule]]
 
 
 def lam_grid(problem: Problem, n: int = 10, ratio: float = 1e-3) -> Array:

@@ -1,7 +1,6 @@
 """Solver: how problems are solved, as a value: method, tolerance, limits."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from priormtl._arrays import Array
 from priormtl._numerics import HIDDEN
@@ -38,10 +37,10 @@ class Solver:
         check_tolerance(self.tol)
         check_count("max_iter", self.max_iter)
 
-    def choose(self, problem: Problem) -> Method[Any]:
+    def choose(self, problem: Problem) -> Method:
         return method_by_name(self.method, problem)
 
-    def rules(self, method: Method[Any]) -> list[StopRule]:
+    def rules(self, method: Method) -> list[StopRule]:
         """When to stop; new for each run, because some rules have a memory."""
         gap = gap_below(self.tol, method.check_every)
         rules: list[StopRule] = [

@@ -6,7 +6,7 @@ problem tells which features come next; the certificate is that of the whole pro
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class WorkingSet:
     whole problem.
     """
 
-    inner: Callable[[Problem], Method[Any]]
+    inner: Callable[[Problem], Method]
     initial_size: int = 32
     whole: float = 0.5
 

@@ -8,10 +8,12 @@ inner loop runs over contiguous memory.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
+
+T = TypeVar("T")
 
 OPTIONS: dict[str, Any] = {
     "fastmath": {"contract", "reassoc", "nsz"},
@@ -22,8 +24,8 @@ OPTIONS: dict[str, Any] = {
 
 
 def compiled(
-    function: Callable[..., Any], *, allocates: bool = True, **options: Any
-) -> Callable[..., Any]:
+    function: Callable[..., T], *, allocates: bool = True, **options: Any
+) -> Callable[..., T]:
     """Compile at the first call; cache the machine code on disk if possible.
 
     Sums may be reordered for speed, in the same way at every call. With
@@ -39,7 +41,7 @@ def compiled(
         return numba.njit(**options)(function)
 
 
-def in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+def in_place(function: Callable[..., T]) -> Callable[..., T]:
     """Same for loops that allocate nothing.
 
     Counting references would take a large part of the machine code, of the time to
@@ -48,6 +50,6 @@ def in_place(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled(function, allocates=False)
 
 
-def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+def inlined(function: Callable[..., T]) -> Callable[..., T]:
     """Same for steps of such loops, which become part of their callers."""
     return compiled(function, allocates=False, inline="always")

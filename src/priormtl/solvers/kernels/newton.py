@@ -6,7 +6,10 @@ tied exactly. Callers allocate all arrays (`in_place`).
 """
 
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl._numerics import VANISHING
@@ -53,7 +56,7 @@ class Rows(NamedTuple):
 
 
 @in_place
-def curve(rows: Any, to: Index, at: Index, x: Array, out: Array) -> None:
+def curve(rows: Rows, to: Index, at: Index, x: Array, out: Array) -> None:
     """Add the Hessian of the quadratic part, from rows to rows ``to``, times x (a, m).
 
     ``to[at]`` are the rows themselves.
@@ -114,7 +117,7 @@ def factor_blocks(factor: Array, floor: Array) -> None:
 
 
 @inlined
-def fill_blocks(rows: Any, blocks: Array) -> None:
+def fill_blocks(rows: Rows, blocks: Array) -> None:
     """Lower half of all tasks' blocks, ties on the diagonal only."""
     a, m = rows.unit.shape
     degree = rows.graph.band[DEGREE]
@@ -129,14 +132,16 @@ def fill_blocks(rows: Any, blocks: Array) -> None:
 
 
 @in_place
-def factor_tasks(rows: Any, blocks: Array, floor: Array) -> None:
+def factor_tasks(rows: Rows, blocks: Array, floor: Array) -> None:
     """Cholesky factors of all tasks' blocks into ``blocks`` (a, a, m)."""
     fill_blocks(rows, blocks)
     factor_blocks(blocks, floor)
 
 
 @in_place
-def factor_free(rows: Any, free: Any, blocks: Array, floor: Array) -> None:
+def factor_free(
+    rows: Rows, free: NDArray[np.bool_], blocks: Array, floor: Array
+) -> None:
     """The same, where entries that are not free have nothing to do with others."""
     fill_blocks(rows, blocks)
     a, _, m = blocks.shape
@@ -185,7 +190,7 @@ class Modes(NamedTuple):
 
 
 @in_place
-def factor_modes(graph: Any, stiffness: Array, modes: Any, own: Array) -> None:
+def factor_modes(graph: Graph, stiffness: Array, modes: Modes, own: Array) -> None:
     """Factorise stiffness + tie · L for each mode of the features; ``own`` is zero."""
     kind, band, tree = graph.kind, graph.band, graph.tree
     for r in range(len(stiffness)):
@@ -210,7 +215,7 @@ def turn(basis: Array, x: Array, back: bool, out: Array) -> None:
 
 @in_place
 def solve_each_mode(
-    graph: Any, modes: Any, vectors: Any, x: Array, scratch: Array
+    graph: Graph, modes: Modes, vectors: Array | None, x: Array, scratch: Array
 ) -> None:
     """Solve each mode's system over tasks, in place; ``vectors`` are the modes'."""
     for r in range(len(x)):
@@ -233,7 +238,9 @@ def solve_each_mode(
 
 
 @in_place
-def solve_modes(graph: Any, modes: Any, rhs: Array, turned: Array, out: Array) -> None:
+def solve_modes(
+    graph: Graph, modes: Modes, rhs: Array, turned: Array, out: Array
+) -> None:
     """Solve in modes of the features; ``turned`` (a, m) is scratch."""
     turn(modes.basis, rhs, False, turned)
     solve_each_mode(graph, modes, modes.vectors, turned, out)
@@ -245,9 +252,9 @@ def solve_modes(graph: Any, modes: Any, rhs: Array, turned: Array, out: Array) -
 
 @in_place
 def solve_newton(
-    rows: Any,
-    factor: Any,
-    modes: Any,
+    rows: Rows,
+    factor: Array | None,
+    modes: Modes | None,
     rest: Array,
     tol: float,
     most: int,

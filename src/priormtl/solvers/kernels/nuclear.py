@@ -61,7 +61,7 @@ class Admm(NamedTuple):
 
 
 @compiled
-def add_band(quadratic: Any, x: Array, out: Array) -> None:
+def add_band(quadratic: Quadratic, x: Array, out: Array) -> None:
     """Add what the graph's band contributes to tie · L x."""
     m, d = x.shape
     band, tie = quadratic.graph.band, quadratic.tie
@@ -97,7 +97,7 @@ def add_ties(quadratic: Any, x: Array, out: Array) -> None:
 
 
 @compiled
-def add_coupling(quadratic: Any, x: Array, out: Array) -> None:
+def add_coupling(quadratic: Quadratic, x: Array, out: Array) -> None:
     """Add the curvature in the task means that tied intercepts leave."""
     m, d = x.shape
     means = quadratic.means
@@ -137,7 +137,7 @@ def multiply_blocks(blocks: Array, x: Array) -> Array:
 
 
 @compiled
-def multiply(quadratic: Any, x: Array) -> Array:
+def multiply(quadratic: Quadratic, x: Array) -> Array:
     """Hessian times x (m, d)."""
     out = multiply_blocks(quadratic.gram, x)
     if quadratic.tie.any():
@@ -156,7 +156,7 @@ def project(V: Array, Y: Array) -> Array:
 
 
 @compiled
-def penalty_within(base: Any, within: Array) -> Array:
+def penalty_within(base: BasePoint, within: Array) -> Array:
     """Penalty's Hessian for changes (r, r) within the singular vectors.
 
     The nuclear norm has curvature for rotations only. Damping adds it for all else: a
@@ -174,7 +174,7 @@ def penalty_within(base: Any, within: Array) -> Array:
 
 @compiled
 def hessian_product(
-    quadratic: Any, base: Any, Z: Array, Y: Array
+    quadratic: Quadratic, base: BasePoint, Z: Array, Y: Array
 ) -> tuple[Array, Array]:
     """Hessian of the whole objective, damped, times a tangent vector."""
     U, s, V, lam = base.U, base.s, base.V, base.lam
@@ -203,7 +203,9 @@ def hessian_product(
 
 
 @compiled
-def precondition(blocks: Any, V: Array, Z: Array, Y: Array) -> tuple[Array, Array]:
+def precondition(
+    blocks: Preconditioner, V: Array, Z: Array, Y: Array
+) -> tuple[Array, Array]:
     """Approximate solution for the right-hand sides Z and Y."""
     if len(blocks.inverse_values) > 0:
         modes = blocks.by_rank[0]
@@ -244,7 +246,11 @@ def invert_positive(blocks: Array) -> Array:
 
 @compiled
 def conjugate_gradients(
-    quadratic: Any, base: Any, blocks: Any, rhs: Any, tol: float
+    quadratic: Quadratic,
+    base: BasePoint,
+    blocks: Preconditioner,
+    rhs: tuple[Array, Array],
+    tol: float,
 ) -> tuple[Array, Array, int]:
     """Z and Y that solve Hessian · (Z, Y) = rhs to a relative error of ``tol``."""
     rest_Z, rest_Y = rhs[0].copy(), rhs[1].copy()
@@ -273,7 +279,7 @@ def conjugate_gradients(
 
 
 @compiled
-def iterate_admm(admm: Any, coef: Array, dual: Array, n: int) -> float:
+def iterate_admm(admm: Admm, coef: Array, dual: Array, n: int) -> float:
     """Iterate ``n`` times as `solvers.splitting` does, in place.
 
     Returns the nuclear norm of ``coef``; it is negative, and the iterations end, where
@@ -288,7 +294,7 @@ def iterate_admm(admm: Any, coef: Array, dual: Array, n: int) -> float:
 
 
 @compiled
-def iterate_once(admm: Any, coef: Array, dual: Array) -> float:
+def iterate_once(admm: Admm, coef: Array, dual: Array) -> float:
     """One iteration of ADMM."""
     m, d = coef.shape
     rho, least = admm.rho, admm.lam / admm.rho

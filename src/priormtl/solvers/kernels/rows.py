@@ -117,7 +117,13 @@ def lay_out_tree(laplacian: Laplacian) -> Array:
 
 @in_place
 def add_ties(
-    kind: int, band: Array, tree: Any, loose: Any, tie: float, x: Array, out: Array
+    kind: int,
+    band: Array,
+    tree: Array | None,
+    loose: Loose | None,
+    tie: float,
+    x: Array,
+    out: Array,
 ) -> None:
     """Add tie · L x."""
     if tree is not None:
@@ -141,7 +147,7 @@ def add_ties(
 
 
 @compiled
-def add_loose_ties(loose: Any, tie: float, x: Array, out: Array) -> None:
+def add_loose_ties(loose: Loose, tie: float, x: Array, out: Array) -> None:
     """Add what edges off the band contribute, and subtract tie · U Uᵀ x."""
     for i in range(len(x)):
         for k in range(loose.edge_start[i], loose.edge_start[i + 1]):
@@ -330,7 +336,7 @@ def solve_tree(
 def factor_row(
     kind: int,
     band: Array,
-    tree: Any,
+    tree: Array | None,
     tie: float,
     own: Array,
     shift: float,
@@ -365,7 +371,7 @@ def factor_row(
 def solve_row(
     kind: int,
     band: Array,
-    tree: Any,
+    tree: Array | None,
     tie: float,
     parts: Array,
     left: float,
@@ -393,7 +399,7 @@ def solve_row(
 
 @inlined
 def probe_loose_row(
-    row: Any, mu: float, target: Array, work: Array
+    row: "Row", mu: float, target: Array, work: Array
 ) -> tuple[float, float]:
     """As ``probe_row``, where ties count twice their diagonal."""
     own, degree, double = row.own, row.band[DEGREE], 2.0 * row.tie
@@ -409,7 +415,7 @@ def probe_loose_row(
 
 
 @inlined
-def probe_row(row: Any, mu: float, target: Array, work: Array) -> tuple[float, float]:
+def probe_row(row: "Row", mu: float, target: Array, work: Array) -> tuple[float, float]:
     """x = (T + mu)⁻¹ target and (T + mu)⁻¹ x into ``work``; ‖x‖² and their product."""
     if row.kind == LOOSE:
         return probe_loose_row(row, mu, target, work)
@@ -427,7 +433,7 @@ def probe_row(row: Any, mu: float, target: Array, work: Array) -> tuple[float, f
 
 @inlined
 def shrink_row(
-    row: Any, target: Array, length: float, guess: float, work: Array
+    row: "Row", target: Array, length: float, guess: float, work: Array
 ) -> float:
     """Minimise ½ xᵀT x − target·x + lam ‖x‖ for ‖target‖ = length > lam; lam/‖x‖.
 
@@ -458,7 +464,7 @@ def shrink_row(
 
 
 @inlined
-def find_target(row: Any, x: Array, slope: Array, target: Array) -> None:
+def find_target(row: "Row", x: Array, slope: Array, target: Array) -> None:
     """T x − slope: what the minimum over a row depends on."""
     own = row.own
     if row.kind == LOOSE:
@@ -472,7 +478,7 @@ def find_target(row: Any, x: Array, slope: Array, target: Array) -> None:
 
 
 @inlined
-def update_common_row(row: Any, x: Array, slope: Array, work: Array) -> float:
+def update_common_row(row: "Row", x: Array, slope: Array, work: Array) -> float:
     """New value into ``work``, where x is the same in all tasks; lam/‖x‖."""
     m, own, target, move = len(x), 0.0, 0.0, work[0]
     for i in range(m):
@@ -501,7 +507,7 @@ def right_norm(sign: float, x: Array) -> float:
 
 @in_place
 def shrink_called(
-    row: Any, target: Array, length: float, guess: float, work: Array
+    row: "Row", target: Array, length: float, guess: float, work: Array
 ) -> float:
     """``shrink_row`` as a function of its own, compiled once for all rows of a sign."""
     return shrink_row(row, target, length, guess, work)
@@ -509,7 +515,7 @@ def shrink_called(
 
 @compiled
 def shrink_signed_row(
-    row: Any, x: Array, target: Array, guess: float, work: Array
+    row: "Row", x: Array, target: Array, guess: float, work: Array
 ) -> float:
     """Minimise as ``shrink_row`` over x of one sign; −1 where that takes too long.
 
@@ -585,7 +591,7 @@ def update_signed_row(
 
 @in_place
 def update_if_constrained(
-    row: Any, x: Array, slope: Array, guess: float, work: Array
+    row: "Row", x: Array, slope: Array, guess: float, work: Array
 ) -> tuple[bool, float]:
     """New values into ``work`` if x has a sign or is the same in all tasks."""
     if row.kind == COMMON:
@@ -596,7 +602,7 @@ def update_if_constrained(
 
 
 def update_constrained(
-    row: Any, x: Array, slope: Array, guess: float, work: Array
+    row: "Row", x: Array, slope: Array, guess: float, work: Array
 ) -> tuple[bool, float]:
     """``update_if_constrained``; compiled only for systems that have constraints.
 
@@ -609,7 +615,9 @@ def update_constrained(
 
 # The annotations of a chooser and of what it chooses differ: hence strict=False.
 @overload(update_constrained, strict=False)
-def _choose_update(row: Any, x: Any, slope: Any, guess: Any, work: Any) -> Any:
+def _choose_update(
+    row: Any, x: object, slope: object, guess: object, work: object
+) -> object:
     if isinstance(row.types[row.fields.index("sign")], types.NoneType):
         return lambda row, x, slope, guess, work: (False, -1.0)
     return lambda row, x, slope, guess, work: update_if_constrained(  # noqa: PLW0108
@@ -617,13 +625,13 @@ def _choose_update(row: Any, x: Any, slope: Any, guess: Any, work: Any) -> Any:
     )
 
 
-def take_sign(sign: Any, j: int) -> Any:
+def take_sign(sign: Array | None, j: int) -> Any:
     """Sign of row ``j``; None where no row is constrained."""
     return None if sign is None else sign[j]
 
 
 @overload(take_sign, strict=False)
-def _choose_sign(sign: Any, j: Any) -> Any:
+def _choose_sign(sign: object, j: object) -> object:
     if isinstance(sign, types.NoneType):
         return lambda sign, j: None
     return lambda sign, j: sign[j]
@@ -631,7 +639,7 @@ def _choose_sign(sign: Any, j: Any) -> Any:
 
 @inlined
 def update_row(
-    row: Any, x: Array, slope: Array, guess: float, work: Array
+    row: "Row", x: Array, slope: Array, guess: float, work: Array
 ) -> tuple[float, bool]:
     """Minimise over x, or a bound on it, where the gradient is ``slope``.
 
@@ -676,7 +684,7 @@ class System(NamedTuple):
 
 
 @inlined
-def pick_row(system: Any, j: int) -> Row:
+def pick_row(system: System, j: int) -> Row:
     """System of row ``j``."""
     return Row(
         system.own[j],
@@ -691,7 +699,7 @@ def pick_row(system: Any, j: int) -> Row:
 
 
 @inlined
-def sweep(system: Any, Q: Array, gradient: Array, mu: Array, work: Array) -> float:
+def sweep(system: System, Q: Array, gradient: Array, mu: Array, work: Array) -> float:
     """Minimise over one row after the other; how far all rows moved, squared."""
     graph, move, moved = system.graph, work[0], 0.0
     for j in range(len(Q)):
@@ -712,7 +720,7 @@ def sweep(system: Any, Q: Array, gradient: Array, mu: Array, work: Array) -> flo
 
 @in_place
 def descend(
-    system: Any,
+    system: System,
     Q: Array,
     gradient: Array,
     mu: Array,
@@ -742,7 +750,7 @@ def descend(
 
 @in_place
 def shared_sweep(
-    system: Any, Q: Array, gradient: Array, mu: Array, work: Array
+    system: System, Q: Array, gradient: Array, mu: Array, work: Array
 ) -> float:
     """Same where one Gram matrix (k, k) serves all tasks."""
     graph, move, moved = system.graph, work[0], 0.0

@@ -1,12 +1,18 @@
 """Sweeps over rows where samples are kept: residuals move, Gram matrices are absent."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.solvers.kernels import compiled, in_place
-from priormtl.solvers.kernels.rows import add_ties, pick_row, squared_size, update_row
+from priormtl.solvers.kernels.rows import (
+    System,
+    add_ties,
+    pick_row,
+    squared_size,
+    update_row,
+)
 
 BLOCK = 32  # rows between two products with the residuals
 
@@ -21,7 +27,7 @@ class Relation(NamedTuple):
 
 
 @in_place
-def add_relation(relation: Any, j: int, Q: Array, out: Array) -> None:
+def add_relation(relation: Relation, j: int, Q: Array, out: Array) -> None:
     """Add row ``j`` of the feature prior times Q."""
     for k in range(relation.start[j], relation.start[j + 1]):
         factor, row = relation.value[k], Q[relation.column[k]]
@@ -30,7 +36,9 @@ def add_relation(relation: Any, j: int, Q: Array, out: Array) -> None:
 
 
 @in_place
-def prior_slope(system: Any, relation: Any, j: int, Q: Array, out: Array) -> None:
+def prior_slope(
+    system: System, relation: Relation, j: int, Q: Array, out: Array
+) -> None:
     """Gradient of both priors in row ``j``."""
     for i in range(len(out)):
         out[i] = -relation.pull[j, i] if len(relation.pull) > 0 else 0.0
@@ -42,8 +50,8 @@ def prior_slope(system: Any, relation: Any, j: int, Q: Array, out: Array) -> Non
 
 @in_place
 def sample_sweep(
-    system: Any,
-    relation: Any,
+    system: System,
+    relation: Relation,
     starts: Index,
     rest: Array,
     Q: Array,
@@ -87,8 +95,8 @@ def lay_out_neighbours(rows: Array) -> Array:
 
 @compiled
 def shared_sample_sweep(
-    system: Any,
-    relation: Any,
+    system: System,
+    relation: Relation,
     neighbours: Array,
     rest: Array,
     Q: Array,
