@@ -10,21 +10,19 @@ from priormtl.data import condense, from_labels
 from priormtl.losses import TiedIntercepts
 from priormtl.priors import TaskPrior, laplacian
 from priormtl.reml import COMMON, Families, arrow, estimate_ties
-from priormtl.reml.mixed import (
-    Data,
-    Factor,
-    Likelihood,
-    Rows,
-    estimate_mixed,
-    score_varying,
-)
+from priormtl.reml.mixed import Factor, Mixed, Rows, estimate_mixed, score_varying
+from priormtl.reml.restricted import Data, Likelihood
 
 NO_SLOPES = Families(np.zeros(0, dtype=int), np.zeros(0, dtype=int))
 
 
-def drawn(seed=0, n=120, m=12, items=7, nested=True):
+KINDS = ("crossed", "many items", "nested", "nested twice")
+
+
+def drawn(seed=0, n=120, m=12, kind="nested"):
     """Rows whose first slope varies, with crossed items and classes nested in tasks."""
     rng = np.random.default_rng(seed)
+    items = 50 if kind == "many items" else 7
     X, task = rng.normal(size=(n, 4)), rng.integers(0, m, n)
     X[:, 1] += 2.0
     item, part = rng.integers(-1, items, n), task * 3 + rng.integers(0, 3, n)
@@ -33,9 +31,12 @@ def drawn(seed=0, n=120, m=12, items=7, nested=True):
     y = 3.0 + slope[task] * X[:, 0] + 0.5 * X[:, 2] + rng.normal(size=m)[task]
     y += item_effects[item] + 0.5 * rng.normal(size=n)
     crossed = {"item": Factor(item, items)}
-    if nested:
+    if kind.startswith("nested"):
         y += 0.7 * rng.normal(size=3 * m)[part]
         crossed["class"] = Factor(part, 3 * m)
+    if kind == "nested twice":
+        y += 2.0 * rng.normal(size=4)[task % 4]
+        crossed["region"] = Factor(task % 4, 4)
     weight = rng.uniform(0.5, 2.0, n)
     weight[3] = 0.0
     families = Families(np.arange(4), np.array([-1, -1, 0, 0]))
@@ -74,10 +75,10 @@ def dense(rows, estimate):
     return value, inverse, P, np.linalg.inv(S)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("nested", [True, False])
-def test_likelihood_effects_and_errors_are_those_of_the_covariance(seed, nested):
-    rows, families = drawn(seed, nested=nested)
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", KINDS)
+def test_likelihood_effects_and_errors_are_those_of_the_covariance(seed, kind):
+    rows, families = drawn(seed, kind=kind)
     estimate = estimate_mixed(rows, families)
     value, inverse, P, errors = dense(rows, estimate)
     X, member, levels, y, _ = columns(rows)
@@ -141,9 +142,9 @@ def test_no_variances_are_better():
     np.testing.assert_allclose(here, best.x, atol=0.02)
 
 
-@pytest.mark.parametrize("nested", [True, False])
-def test_derivatives_are_those_of_the_value(nested):
-    rows, families = drawn(2, nested=nested)
+@pytest.mark.parametrize("kind", KINDS)
+def test_derivatives_are_those_of_the_value(kind):
+    rows, families = drawn(2, kind=kind)
     point = estimate_mixed(rows, families).point
     theta = point.theta * np.exp(np.random.default_rng(0).normal(size=len(point.theta)))
     point = point.moved(theta)
@@ -162,7 +163,7 @@ def test_scores_are_those_of_the_covariance():
     first = data.first_variances()
     point = Likelihood.of(data, first).at(first)
     scores = score_varying(point)
-    _, _, P, _ = dense(rows, point.result())
+    _, _, P, _ = dense(rows, Mixed.at(point))
     X, member, _, y, _ = columns(rows)
     noise = point.noise_variance
     for place in range(4):
@@ -268,11 +269,31 @@ def test_an_earlier_estimate_saves_evaluations():
 
 def test_effects_that_explain_all_rows_leave_some_noise():
     rng = np.random.default_rng(0)
-    task = np.arange(30)
-    rows = Rows(np.zeros((30, 0)), rng.normal(size=30), task, 30)
+    rows = Rows(np.zeros((30, 0)), rng.normal(size=30), np.arange(30), 30)
     estimate = estimate_mixed(rows, NO_SLOPES)
     assert np.isfinite(estimate.criterion)
     assert estimate.noise_variance > 0
+
+
+def test_variances_that_data_do_not_see_are_zero():
+    rng = np.random.default_rng(0)
+    nothing = {"none": Factor(np.full(20, -1), 3)}
+    rows = Rows(
+        np.zeros((20, 0)), rng.normal(size=20), np.zeros(20, int), 1, None, nothing
+    )
+    estimate = estimate_mixed(rows, NO_SLOPES)
+    assert estimate.crossed_sd == {"none": 0.0}
+    assert estimate.task_effects.shape == (1, 0)
+    assert estimate.noise_variance == pytest.approx(rows.y.var(ddof=1))
+    same = estimate_mixed(rows._replace(y=np.zeros(20)), NO_SLOPES)
+    assert same.noise_variance == pytest.approx(0.0, abs=1e-100)
+
+
+def test_more_free_effects_than_rows_are_refused():
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.normal(size=(10, 20)), rng.normal(size=10), np.arange(10) % 2, 2)
+    with pytest.raises(ValueError, match="got 10 rows and 10 effects"):
+        estimate_mixed(rows, Families(np.arange(20), np.full(20, -1)))
 
 
 def test_probes_estimate_what_a_dense_factor_computes(monkeypatch):
@@ -294,7 +315,7 @@ def test_probes_estimate_what_a_dense_factor_computes(monkeypatch):
     point = exact.point.moved(exact.point.theta)
     assert point.value == pytest.approx(exact.criterion, abs=3.0)
     np.testing.assert_allclose(point.used, exact.point.used, rtol=0.05, atol=0.3)
-    same = point.result()
+    same = Mixed.at(point)
     assert same.is_stochastic
     assert not exact.is_stochastic
     np.testing.assert_allclose(same.common, exact.common, atol=1e-7)
