@@ -262,7 +262,7 @@ def test_the_largest_factor_is_eliminated_and_what_it_is_nested_in():
 def test_an_earlier_estimate_saves_evaluations():
     rows, families = drawn(2)
     first = estimate_mixed(rows, families)
-    again = estimate_mixed(rows, families, start=first)
+    again = estimate_mixed(rows, families, start=first.variances)
     assert again.n_evaluations < first.n_evaluations
     assert again.criterion == pytest.approx(first.criterion, abs=3e-4)
 

@@ -125,7 +125,7 @@ def test_a_wide_table_gets_common_effects_and_a_sentence(monkeypatch):
 
 
 def test_integers_that_are_identifiers_are_no_chain(monkeypatch):
-    monkeypatch.setattr(cross_validated, "FEW_TASKS", 20)  # as if these were many
+    monkeypatch.setattr(cross_validated, "CHEAP_CHAIN", 20)  # as if these were many
     rng = np.random.default_rng(0)
     task, x = np.arange(300) % 60, rng.normal(size=300)
     noise, table = rng.normal(size=300), pd.DataFrame({"x": x, "t": task})

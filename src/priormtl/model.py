@@ -66,9 +66,12 @@ from priormtl.problem import Problem, QuadraticPrior
 from priormtl.reml import (
     COMMON,
     Families,
+    Precision,
     Ties,
+    estimate_from_rows,
     estimate_logistic_ties,
     estimate_ties,
+    suits_rows,
 )
 from priormtl.solvers import (
     Newton,
@@ -294,6 +297,9 @@ class Model:
             "unit": self.weight_unit,
         }
         if isinstance(fit, SquaredFit):
+            if suits_rows(source, graph, fit.intercepts):
+                del options["unit"]  # rows are counted
+                return estimate_from_rows(source, graph, **options)
             return estimate_ties(source, graph, fit.intercepts, **options)
         return estimate_logistic_ties(fit, graph, **options)
 
@@ -351,7 +357,10 @@ def _with_shrinkage(
     if prior is None or not found.shrinkage.any():
         return prior, ties
     n = float(graph.forest.pivot[-1]) if graph.between and graph.is_tree else m
-    ridge = n / m * found.shrinkage * ties / (found.shrinkage + n * ties)
+    # Infinite ties leave s on what all tasks have.
+    with np.errstate(invalid="ignore"):
+        ridge = n / m * found.shrinkage * ties / (found.shrinkage + n * ties)
+    ridge = np.where(np.isinf(ties), found.shrinkage / m, ridge)
     parts = [
         replace(part, strengths=tuple(ridge[list(part.positions)].tolist()))
         if isinstance(part, Ridge)
@@ -431,6 +440,14 @@ class Posed(NamedTuple):
             intercept = intercept - self.centre @ P
         return P.T / self.scale, intercept
 
+    @property
+    def precision(self) -> Precision | None:
+        """How sure REML's own solution is, where it is the optimum; None elsewhere."""
+        at_estimate = self.problem.lam == 0 and self.problem.prior.epsilon == 1.0
+        if not at_estimate or self.estimate is None or self.estimated() is None:
+            return None
+        return self.estimate.precision
+
     def deviations(self) -> "Deviations | None":
         """Standard deviations that REML estimates, in the user's units.
 
@@ -484,7 +501,10 @@ class Posed(NamedTuple):
         self, solver: Solver, data: TaskData | TaskStatistics, coef: Array | None = None
     ) -> tuple[Self, Solution]:
         """Solve the problem; where moments do not tell how well, on the samples."""
-        problem, found = self.problem, solver.solve(self.problem, coef)
+        problem = self.problem
+        if coef is None and problem.lam == 0 and self.estimate is not None:
+            coef = self.estimate.rows[-problem.shape[0] :]
+        found = solver.solve(problem, coef)
         certificate, by_gap = found.certificate, found.reason is StopReason.GAP
         accepted = by_gap or solver.accepts(problem, certificate)
         if found.reason is StopReason.MAX_ITER or (

@@ -25,15 +25,18 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl.data import Moments
 from priormtl.losses import SquaredFit
 from priormtl.model import Posed
 from priormtl.problem import QuadraticPrior
 from priormtl.problem.elimination import Elimination, Factor, TieGraph
+from priormtl.reml import Precision
 
 __all__ = [
     "Covariances",
     "StandardErrors",
     "covariances",
+    "errors_of",
     "prediction_variances",
     "task_errors",
 ]
@@ -221,6 +224,9 @@ def prediction_variances(posed: Posed, coef: Array) -> Array:
     the task. Zeros where it would take too long to compute.
     """
     m, fit = coef.shape[1], posed.problem.fit
+    precision = posed.precision
+    if precision is not None and isinstance(fit, SquaredFit):
+        return _mean_variances(precision, fit.moments)
     k = int(coef.any(axis=1).sum()) + 1
     if not isinstance(fit, SquaredFit) or k == 1 or m * k**3 > MOST_STEPS:
         return np.zeros(m)
@@ -245,6 +251,53 @@ def prediction_variances(posed: Posed, coef: Array) -> Array:
     n_rows = np.maximum(weight / unit, 1.0)
     variances = unit * (about + (1.0 + 1.0 / n_rows) * scatter)
     return np.where(np.isfinite(variances), np.maximum(variances, 0.0), 0.0)
+
+
+def _mean_variances(known: Precision, moments: Moments) -> Array:
+    """The same from the covariances of common effects and of deviations of tasks."""
+    (d, m), weight, v = moments.shape, moments.weight, known.varying
+    total = weight.sum()
+    centre = weight @ np.where(weight[:, np.newaxis] > 0, moments.x_mean, 0.0) / total
+    means = np.ones((m, 1 + d))
+    means[:, 1:] = np.where(weight[:, np.newaxis] > 0, moments.x_mean, centre)
+    within = np.zeros((1 + d, 1 + d))
+    within[1:, 1:] = moments.within_task_products(np.arange(d)) / total
+    about = np.einsum("ij,ij->i", means @ known.common, means)
+    about += 2.0 * np.einsum("ikp,ip,ik->i", known.cross, means, means[:, v])
+    about += np.einsum("ik,ikl,il->i", means[:, v], known.own, means[:, v])
+    scatter = np.full(m, np.vdot(known.common, within))
+    scatter += 2.0 * np.einsum("ikp,pk->i", known.cross, within[:, v])
+    scatter += np.einsum("ikl,kl->i", known.own, within[np.ix_(v, v)])
+    n_rows = np.maximum(weight * m / total, 1.0)
+    return np.maximum(about + (1.0 + 1.0 / n_rows) * scatter, 0.0)
+
+
+def errors_of(posed: Posed, coef: Array) -> StandardErrors | None:
+    """Standard errors that come with an estimate from rows; None: there are none."""
+    known, found = posed.precision, posed.estimate
+    if known is None or found is None or found.noise_variance is None:
+        return None
+    noise = found.noise_variance / posed.model.weight_unit
+    selected = np.flatnonzero(coef.any(axis=1))
+    variances = np.tile(known.common.diagonal(), (coef.shape[1], 1))
+    k = np.arange(len(known.varying))
+    variances[:, known.varying] += 2.0 * known.cross[:, k, known.varying]
+    variances[:, known.varying] += known.own[:, k, k]
+    effect = np.zeros(coef.shape[1])
+    if 0 in known.varying:
+        effect = known.own[:, 0, 0] - 2.0 * known.middle + known.middle.mean()
+    graph = posed.problem.prior.laplacian
+    with np.errstate(divide="ignore"):
+        between = found.noise_variance / (graph.one_group * found.weights[selected])
+    squares = (
+        noise * variances[:, 1 + selected],
+        noise * known.common.diagonal()[1 + selected],
+        between,
+        noise * effect,
+        np.array([found.noise_variance]),
+    )
+    roots = (np.sqrt(np.maximum(part, 0.0)) for part in squares)
+    return StandardErrors("conditional", selected, *roots)
 
 
 def _blocks(fit: SquaredFit) -> tuple[Array, Array, int]:

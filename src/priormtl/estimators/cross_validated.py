@@ -119,7 +119,7 @@ from priormtl.uncertainty import prediction_variances
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
-FEW_TASKS = 1000  # that are tried as a chain in any case: the folds tell more
+CHEAP_CHAIN = 10**6  # numbers in blocks of tasks: a chain is tried in any case
 TINY = 1e-20  # variance between tasks, of squared effects, that is none
 FEW_ALONE = 0.1  # share of rows without company in their task that always train
 TIED = ("tied", "auto")  # intercepts
@@ -662,7 +662,7 @@ def _are_alike(posed: Sequence[Posed]) -> bool:
     """
     known = [one.estimate for one in posed if one.estimate is not None]
     rows = known[-1].rows if known else np.zeros((0, 0))
-    if known and not rows.shape[1] <= FEW_TASKS:
+    if known and rows.shape[1] * rows.shape[0] ** 2 > CHEAP_CHAIN:
         apart = rows - rows.mean(axis=1, keepdims=True)
         squares = np.sum(apart**2, axis=1)
         varies = squares > TINY * np.sum(rows**2, axis=1)

@@ -48,6 +48,7 @@ from priormtl.uncertainty import (
     Covariances,
     StandardErrors,
     covariances,
+    errors_of,
     task_errors,
 )
 
@@ -500,6 +501,9 @@ def quick_errors(
     fitted: Fitted, posed: Posed, solution: Solution
 ) -> StandardErrors | None:
     """Standard errors of a fit to rows, which are not kept, if quickly found."""
+    known = errors_of(posed, solution.coef)
+    if known is not None:
+        return known
     m, k = fitted.shape[0], int(fitted.coef.any(axis=0).sum()) + 1
     if posed.model.penalty != "l21" or m * k**3 > MOST_STEPS:
         return None

@@ -1,9 +1,11 @@
 """Ties between tasks estimated from the data, by restricted maximum likelihood."""
 
+from priormtl.reml.rows import estimate_from_rows, suits_rows
 from priormtl.reml.ties import (
     COMMON,
     MOST_NUMBERS,
     Families,
+    Precision,
     Ties,
     estimate_logistic_ties,
     estimate_ties,
@@ -13,7 +15,10 @@ __all__ = [
     "COMMON",
     "MOST_NUMBERS",
     "Families",
+    "Precision",
     "Ties",
+    "estimate_from_rows",
     "estimate_logistic_ties",
     "estimate_ties",
+    "suits_rows",
 ]

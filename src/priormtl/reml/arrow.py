@@ -88,8 +88,14 @@ class Arrow:
     sizes: tuple[int, ...]  # effects of each term
 
     @classmethod
-    def of(cls, X: Array, terms: Sequence[Term], matrices: Sequence[csr_array]) -> Self:
-        """Products of common columns (n, p) and of the matrices of terms."""
+    def of(
+        cls,
+        gram: Array,
+        X: Array,
+        terms: Sequence[Term],
+        matrices: Sequence[csr_array],
+    ) -> Self:
+        """Products of common columns (n, p), known among these, and of the terms."""
         places = range(len(terms))
         crossings = {
             (g, h): (matrices[g].T @ matrices[h]).tocsr()
@@ -126,7 +132,7 @@ class Arrow:
         rest_side = np.concatenate(
             [np.zeros((0, X.shape[1])), *(sides[g] for g in rest)]
         )
-        return cls(X.T @ X, links, rest, rest_side, rest_gram, widths, sizes)
+        return cls(gram, links, rest, rest_side, rest_gram, widths, sizes)
 
     @property
     def is_stochastic(self) -> bool:

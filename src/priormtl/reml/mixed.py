@@ -31,14 +31,15 @@ vary between tasks and are shrunken together; levels are numbered, −1 where mi
     mixed.crossed_sd["item"], mixed.crossed_effects["item"]
     mixed.noise_variance, mixed.criterion
     mixed.common_covariance, mixed.task_covariance, mixed.crossed_variance
-    estimate_mixed(fold, families, start=mixed)  # folds start from all rows
+    estimate_mixed(fold, families, start=mixed.variances)  # folds start from all rows
 
 The coefficient of column ``varying[j]`` in task i is ``common[varying[j]] +
 task_effects[i, j]``. The score tests of a point are `score_varying(mixed.point)`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -72,6 +73,16 @@ NEAR_BEST = 0.3  # families whose promise is this share of the best are freed wi
 SETTLED_STOCHASTIC = 0.01  # promised gain where −2 log L is estimated by probes
 ROUGH = 0.1  # promised gain in −2 log L at which variances are tested for others
 MOST_ROUNDS = 20  # of score tests
+
+
+class Variances(NamedTuple):
+    """Where a search starts."""
+
+    common: Array  # (1 + d,) of shrunken common effects; inf: free
+    varying: Index  # (k,) columns that vary between tasks
+    task: Array  # (k,) their variances
+    crossed_sd: Mapping[str, float]
+    noise: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +137,17 @@ class Mixed:
             point=point,
         )
 
+    @property
+    def variances(self) -> Variances:
+        """Where a search in similar data may start."""
+        return Variances(
+            self.common_variance,
+            self.varying,
+            self.task_variance,
+            self.crossed_sd,
+            self.noise_variance,
+        )
+
     @cached_property
     def common_covariance(self) -> Array:
         """Covariance (1 + d, 1 + d) of errors of common effects."""
@@ -168,7 +190,7 @@ def estimate_mixed(
     intercepts: bool = True,
     slopes: bool = True,
     noise_variance: float | None = None,
-    start: Mixed | None = None,
+    start: Variances | None = None,
     least_gain: float = LEAST_GAIN,
 ) -> Mixed:
     """Maximise the restricted likelihood (REML), and find which effects vary.
@@ -184,8 +206,8 @@ def estimate_mixed(
         Whether intercepts vary between tasks, and whether slopes may.
     noise_variance : float, optional
         σ² where it is known; else it is estimated.
-    start : Mixed, optional
-        Estimate from similar data with the same columns, where the search starts.
+    start : Variances, optional
+        Those of similar data with the same columns, where the search starts.
     least_gain : float
         Gain in −2 log L that the score of a family of slopes must promise.
 
@@ -209,13 +231,15 @@ def estimate_mixed(
     return Mixed.at(best.trimmed())
 
 
-def _variances_of(start: Mixed, data: Data) -> Array:
+def _variances_of(start: Variances, data: Data) -> Array:
     """θ of an earlier estimate, or the first ones where it has none."""
-    theta, noise = data.first_variances(), start.noise_variance / data.unit
+    theta, noise = data.first_variances(), start.noise / data.unit
     for f in range(data.n_fixed):
-        theta[f] = start.common_variance[data.fixed == f][0] / noise
+        variance = start.common[data.fixed == f][0]
+        if np.isfinite(variance):
+            theta[f] = variance / noise
     theta[data.n_fixed : data.first_crossed] = 0.0
-    for column, variance in zip(start.varying, start.task_variance, strict=True):
+    for column, variance in zip(start.varying, start.task, strict=True):
         if data.deviations[column] >= 0:
             theta[data.deviations[column]] = variance / noise
     for c, name in enumerate(data.crossed):

@@ -163,6 +163,11 @@ class Data:
         return self.X[:, columns] + self.root[:, np.newaxis] * self.mean[columns]
 
     @cached_property
+    def gram(self) -> Array:
+        """Xᵀ X (p, p)."""
+        return np.asarray(self.X.T @ self.X)
+
+    @cached_property
     def bounds(self) -> Index:
         """Bounds (m + 1,) of the rows of tasks; those without a task come before."""
         return np.searchsorted(self.task, np.arange(self.n_tasks + 1))
@@ -263,7 +268,7 @@ class Likelihood:
             (data.X.T @ data.y)[:, np.newaxis],
             tuple((Z.T @ data.y)[:, np.newaxis] for Z in matrices),
         )
-        arrow = Arrow.of(data.X, terms, matrices)
+        arrow = Arrow.of(data.gram, data.X, terms, matrices)
         n_free = np.count_nonzero(data.free)
         freedom = float(len(data.y) - n_free)
         if freedom <= 0 and data.known_noise is None:

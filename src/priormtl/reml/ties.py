@@ -370,6 +370,20 @@ class Families(NamedTuple):
     fixed: Index  # (d,) family of its fixed effect; −1: it is not shrunken
 
 
+class Precision(NamedTuple):
+    """How sure fitted rows are: covariances given the data.
+
+    They are in units of the noise of a row of mean weight. Rows are the intercept and
+    the features, common effects b with deviations u_i of tasks.
+    """
+
+    varying: Index  # (k,) rows that vary
+    common: Array  # (p, p) of b
+    cross: Array  # (m, k, p) of u_i with b
+    own: Array  # (m, k, k) of u_i
+    middle: Array  # (m,) of deviations of intercepts with their mean
+
+
 @dataclass(frozen=True, eq=False)
 class Ties:
     """Weights t_j = σ² / τ_j² of ties, with the noise variance σ².
@@ -386,6 +400,7 @@ class Ties:
     # Minus twice the restricted log-likelihood, but for a constant that depends on the
     # data and on which effects are fixed only; NaN where nothing could be estimated.
     deviance: float = float("nan")
+    precision: Precision | None = None  # where it comes with the estimate
 
 
 def estimate_ties(
@@ -516,7 +531,7 @@ def _estimate(
     free = isinstance(intercepts, FreeIntercepts)
     fit = SquaredFit(moments, TiedIntercepts(laplacian, 1.0) if tied else intercepts)
     moments, total = fit.moments, 2.0 * fit.magnitude
-    unknown = _unknown((d, m), tied, laplacian.between), 0.0
+    unknown = unknown_ties((d, m), tied, laplacian.between), 0.0
     if not np.any(laplacian.degree > 0) or not total > 0:
         return unknown
     if tied and fit.means_are_free:  # no two tasks that are tied have rows
@@ -676,7 +691,10 @@ def _column_kinds(moments: Moments) -> tuple[Array, Mask, Mask]:
     return variance, variance <= level, within <= np.maximum(level, STILL * variance)
 
 
-def _unknown(shape: tuple[int, int], tied: bool, between: tuple[float, ...]) -> Ties:
+def unknown_ties(
+    shape: tuple[int, int], tied: bool, between: tuple[float, ...]
+) -> Ties:
+    """Ties of weight 1, where data tell nothing."""
     d, m = shape
     zeros = np.zeros((d + tied, m))
     return Ties(np.ones(d), 1.0 if tied else None, None, zeros, np.zeros(d), between)
