@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from instances import golden_rows
 from priormtl import FeaturePrior
-from priormtl.baselines.fedem import LinearFamily, Samples
+from priormtl.baselines.mixtures import LinearFamily, Samples
 from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
 

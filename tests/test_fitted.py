@@ -15,6 +15,8 @@ from priormtl import (
 )
 from priormtl.fitted import VIEWS, Fitted
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 PRIOR = FeaturePrior.near({"x": 1.0}) + FeaturePrior.nonnegative(["z"])
 FEW = {"lams": [0.1, 1.0], "epsilons": [1.0], "thetas": [1.0], "cv": 2}
 

@@ -15,6 +15,8 @@ from priormtl import (
     tabular_model,
 )
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 NEAR = FeaturePrior.near({"dose": 3.0})
 FORMS = {
     "value": NEAR,

@@ -30,6 +30,8 @@ from priormtl.archive import read_archive, write_archive
 from priormtl.datasets import make_related_tasks
 from priormtl.exceptions import ModelFileError
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 DATA = make_related_tasks(3, 4, 12, random_state=0)
 PRIOR = (
     FeaturePrior.similar([("a", "b")], weight=0.1)

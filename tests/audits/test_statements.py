@@ -18,6 +18,8 @@ from priormtl import (
 )
 from priormtl.cli.main import app
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 TRUE, WRONG = FeaturePrior.nonnegative(["a"]), FeaturePrior.nonpositive(["a"])
 
 

@@ -9,7 +9,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from drawn_tasks import mixed_classes, mixed_tasks
 from instances import golden_rows
-from priormtl.baselines import fedem
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.data import from_columns, from_labels
 
@@ -162,11 +161,7 @@ def test_columns_and_stacked_rows_agree(kind):
 
 
 @pytest.mark.parametrize("kind", [FedEM, FedEMClassifier])
-@pytest.mark.parametrize("written_out", [0, 10**6])
-@pytest.mark.parametrize("direct", [0, 100])
-def test_sparse_features_give_the_same(kind, written_out, direct, monkeypatch):
-    monkeypatch.setattr(fedem, "LARGEST_DENSE", written_out)
-    monkeypatch.setattr(fedem, "DIRECT_SIZE", direct)
+def test_sparse_features_give_the_same(kind):
     X, y, task = mixed_classes(m=4, n=30)
     dense = kind(1, 0.2, tol=1e-12).fit(X, y, task=task)
     sparse = kind(1, 0.2, tol=1e-12).fit(csr_array(X), y, task=task)

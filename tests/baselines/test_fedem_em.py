@@ -8,7 +8,8 @@ from drawn_tasks import family_of, mixed_classes, mixed_tasks, random_mixture
 from instances import golden_rows
 from priormtl.baselines import fedem
 from priormtl.baselines.base import LinearModel
-from priormtl.baselines.fedem import Descent, FedEM, FedEMClassifier, MixtureModel
+from priormtl.baselines.fedem import Descent, FedEM, FedEMClassifier
+from priormtl.baselines.mixtures import MixtureModel
 
 BOTH_LOSSES = pytest.mark.parametrize("loss", ["squared", "logistic"])
 

@@ -300,7 +300,7 @@ def test_tuned_methods_choose_among_suggestions(kind, rows):
     X, y, task = rows
     classify = is_classifier(kind())
     search = (TunedClassifier if classify else TunedRegressor)(
-        kind(tol=1e-4), n_settings=3, cv=2
+        kind(tol=1e-4), n_settings=2, cv=2
     )
     search.fit(X, y > 0 if classify else y, task=task)
     assert search.best_params_ in search.cv_results_["params"]

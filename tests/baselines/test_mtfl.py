@@ -158,46 +158,6 @@ def test_costly_groups_leave_single_tasks():
     np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-4)
 
 
-def test_active_groups_obey_their_rule():
-    X, y, task = make_rows(m=4, seed=3)
-    setting = {"growth": 1.1, "tol": 1e-9}
-    active = MTFL(groups="active", **setting).fit(X, y, task=task)
-    whole = MTFL(groups="all", **setting).fit(X, y, task=task)
-    present = set(active.groups_)
-    for group in present:
-        assert all(
-            tuple(i for i in group if i != left) in present or len(group) == 1
-            for left in group
-        )
-    assert active.group_choice_ == "active"
-    assert active.objective_ >= whole.objective_ * (1 - 1e-8)
-    assert active.objective_ == pytest.approx(whole.objective_, rel=1e-2)
-
-
-def test_pairs_become_active_where_they_pull_more_than_they_cost():
-    X, y, task = make_rows(m=4, seed=3)
-    setting = {"growth": 1.38, "tol": 1e-7, "fit_intercept": False}
-    alone = MTFL(groups=[[0], [1], [2], [3]], **setting).fit(X, y, task=task)
-    residual = y - alone.predict(X, task=task)
-    H = np.array([X[task == i].T @ residual[task == i] for i in range(4)])
-    norm = np.sqrt(2.0 * alone.objective_ - residual @ residual)
-    pulled = {
-        pair
-        for pair in combinations(range(4), 2)
-        if np.sum(H[list(pair)] ** 2) + 4.5 * np.sum(H[list(pair)].sum(axis=0) ** 2)
-        > (norm * 1.38) ** 2
-    }
-    assert 0 < len(pulled) < 6
-    active = MTFL(groups="active", **setting).fit(X, y, task=task)
-    assert pulled <= set(active.groups_)
-
-
-def test_no_group_is_active_where_groups_cost_much():
-    X, y, task = make_rows(m=12)
-    model = MTFL(groups="active", growth=20.0).fit(X, y, task=task)
-    assert model.groups_ == [(i,) for i in range(12)]
-
-
 def test_choice_of_groups_is_recorded():
     X, y, task = make_rows(m=12, n=4)
     model = MTFL().fit(X, y, task=task)

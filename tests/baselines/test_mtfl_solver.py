@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from priormtl.baselines.mtfl import (
-    MTFL,
-    LatticeNorm,
-    Rotated,
-    candidate_groups,
-    check_groups,
-    solve_ridge,
-    tree_groups,
-)
+from priormtl.baselines.coupling import Rotated, solve_ridge
+from priormtl.baselines.lattice import LatticeNorm, check_groups, tree_groups
+from priormtl.baselines.mtfl import MTFL
 from priormtl.data import from_labels
 
 POWERS = [(1.05, 1.05), (1.5, 1.5), (1.2, 1.8), (2.0, 2.0)]
@@ -51,15 +45,6 @@ def test_tree_joins_like_tasks_first():
     assert tree_groups(coef) == tree_groups(1e200 * coef) == expected
     for m in (1, 2, 12):
         assert len(tree_groups(np.zeros((m, 3)))) == 2 * m - 1
-
-
-def test_candidates_have_all_their_subsets():
-    singles = [(0,), (1,), (2,), (3,)]
-    assert candidate_groups(singles, 4) == list(combinations(range(4), 2))
-    grown = [*singles, (0, 1), (1, 2), (2, 3)]
-    assert candidate_groups(grown, 4) == [(0, 2), (0, 3), (1, 3)]
-    assert candidate_groups([*grown, (0, 2)], 4) == [(0, 1, 2), (0, 3), (1, 3)]
-    assert candidate_groups(all_groups(3), 3) == []
 
 
 def test_too_many_tasks_for_all_groups():

@@ -15,7 +15,6 @@ from priormtl.baselines.coupling import (
     Alternation,
     KernelRidge,
     PrimalRidge,
-    SharedRidge,
     check_alternation,
     coupled_ridge,
     decades,
@@ -304,15 +303,6 @@ def test_primal_and_kernel_form_agree_and_are_optimal(A, intercepts):
     np.testing.assert_allclose(optimality(fit, A, primal), 0.0, atol=1e-11)
 
 
-@EVERY_KIND
-@EVERY_KERNEL
-@pytest.mark.parametrize("layout", ["shared", "shared-wide"])
-def test_common_rows_need_no_system(layout, A, intercepts):
-    fit = bind("squared", random_tasks(layout, m=3, d=4), intercepts)
-    shared, primal = SharedRidge.of_fit(fit).solve(A), PrimalRidge.of_fit(fit).solve(A)
-    np.testing.assert_allclose(shared, primal, atol=1e-12)
-
-
 def problem_of(layout, loss="squared"):
     fit = bind(loss, random_tasks(layout, m=3, d=4), "free")
     penalty = TaskKernel.of_matrix(np.eye(3))
@@ -320,7 +310,7 @@ def problem_of(layout, loss="squared"):
 
 
 def test_the_smallest_form_is_chosen_once():
-    kinds = {"weighted": PrimalRidge, "wide": KernelRidge, "shared": SharedRidge}
+    kinds = {"weighted": PrimalRidge, "wide": KernelRidge, "shared": PrimalRidge}
     for layout, kind in kinds.items():
         problem = problem_of(layout)
         assert isinstance(coupled_ridge(problem), kind)

@@ -20,6 +20,7 @@ from priormtl.baselines import (
     tuned,
 )
 from priormtl.baselines.base import LinearModel
+from priormtl.baselines.mkmtl import Gaussian, Linear
 from priormtl.baselines.tuned import (
     Fold,
     group_paths,
@@ -140,6 +141,8 @@ def test_held_out_rows_are_scored_in_the_users_units(rows, method, scoring):
     X, y, task = rows
     units = np.array([1e-3, 1e3, 1.0, 50.0, 0.1, 7.0])
     settings = {"n_settings": 3, "cv": 3, "scoring": scoring, "standardize": True}
+    if method == "mkmtl":
+        settings |= {"kernels": (Gaussian(2.0), Linear()), "cv": 2}
     plain, scaled = (
         tuned(method, **settings).fit(table, y, task=task) for table in (X, X * units)
     )

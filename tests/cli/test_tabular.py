@@ -13,6 +13,8 @@ from priormtl.cli import tabular
 from priormtl.cli.main import app
 from processes import assert_refused
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 TARGETS = ["score", "passed", "pupil"]
 WORDS = ("--task", "school", "--drop", "pupil")
 PLAIN = ("--trees", "none", "--smooth", "none", "--folds", "2")

@@ -80,8 +80,7 @@ def split_scores(results):
 @pytest.mark.parametrize(
     ("standardize", "prior", "fit_intercept"),
     [
-        (False, None, True),
-        (True, FeaturePrior.from_correlation(2), True),
+        (False, FeaturePrior.from_correlation(2), True),
         (True, FeaturePrior.similar([(0, 2)]), "tied"),
     ],
 )

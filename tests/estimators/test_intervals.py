@@ -15,6 +15,8 @@ from priormtl import (
 )
 from priormtl.selection import Calibration, Residuals
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 
 def rows(m=20, per_task=30, d=3, *, between=1.0, noise=None, seed=0):
     """Stacked rows of related tasks, half for training; noise differs by task."""

@@ -14,6 +14,8 @@ from priormtl import (
     tabular_model,
 )
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 
 def sales(n=240, m=6, seed=0):
     """Price lowers sales in half of the tasks only; dose acts by 0.35 everywhere."""

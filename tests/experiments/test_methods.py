@@ -56,8 +56,13 @@ CASES = [
 ]
 # Variants of ours that differ in their task prior and intercepts are built alike, see
 # test_a_name_says_what_is_built: one stands for all. Letter is as Yale to the others.
+SECONDS = {"fedem": "sarcos", "mkmtl": "school"}  # quick on one kind of data only
 FITTED = [
-    (dataset, name)
+    pytest.param(
+        dataset,
+        name,
+        marks=[pytest.mark.slow] if SECONDS.get(name, dataset) != dataset else [],
+    )
     for dataset, name in CASES
     if name not in {"none-mean", "none-chain-tied", "contradictory"}
     and (dataset != "letter" or name == "expert")

@@ -22,6 +22,8 @@ from priormtl import (
 from priormtl.plotting import plot_effect
 from shown_models import fitted_model, related_tasks, with_coef
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 
 

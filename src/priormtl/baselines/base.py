@@ -24,11 +24,10 @@ from priormtl.checks import check_choice
 from priormtl.data import TaskData, TaskStatistics, condense, pooled_scale
 from priormtl.estimators import MultiTaskEstimator
 from priormtl.fitted import task_array
+from priormtl.losses import DataFit
 
 Settings = Mapping[str, Any]
-
-TASK_WEIGHTS = ("sum", "mean")
-DIGEST_BYTES = 16
+Fit = DataFit[Any]  # a bound loss, whatever it keeps of an evaluation
 
 
 # Fitted models.
@@ -132,7 +131,7 @@ class Baseline(MultiTaskEstimator):
             scale = pooled_scale(condense(data))
             data = data.rescale(scale)
         # "mean": the weights of each task sum to one.
-        if check_choice("task_weight", self.task_weight, TASK_WEIGHTS) == "mean":
+        if check_choice("task_weight", self.task_weight, ("sum", "mean")) == "mean":
             share = data.weight / data.spread(data.task_weight)
             data = replace(data, weight=share)
         return Prepared(data, scale)
@@ -166,6 +165,16 @@ def crossed(
     return ({**part, name: value} for part in outer for value in values)
 
 
+def principal_axes(X: Array) -> Array:
+    """Orthonormal directions (d, r) in which rows (n, d) vary, at least one."""
+    # By the smaller Gram matrix, then orthonormal to rounding.
+    wide = X.shape[0] < X.shape[1]
+    values, axes = np.linalg.eigh(X @ X.T if wide else X.T @ X)
+    kept = values > 1e-14 * len(values) * max(values[-1], 0.0)
+    kept[-1] = True
+    return np.linalg.qr(X.T @ axes[:, kept])[0] if wide else axes[:, kept]
+
+
 # Rows that occur more than once, for methods whose cost depends on distinct rows.
 
 
@@ -187,6 +196,6 @@ def find_distinct(X: Matrix) -> Distinct:
     else:
         # Adding zero makes −0 and 0 the same bytes.
         rows = ((row + 0.0).tobytes() for row in X)
-    digests = [blake2b(row, digest_size=DIGEST_BYTES).hexdigest() for row in rows]
+    digests = [blake2b(row, digest_size=16).hexdigest() for row in rows]
     _, first, kind = np.unique(digests, return_index=True, return_inverse=True)
     return Distinct(first.astype(np.intp), kind.astype(np.intp))

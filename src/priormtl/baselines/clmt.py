@@ -17,12 +17,11 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines import coupling
-from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
+from priormtl.baselines.base import Baseline, Fit, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
 from priormtl.checks import check_choice, check_positive, check_strength
 from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
-from priormtl.losses import DataFit
 from priormtl.penalties import Nuclear, Penalty, Schatten, TaskKernel
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
@@ -33,11 +32,6 @@ from priormtl.solvers import (
     max_iter,
     no_progress,
 )
-
-PENALTIES = ("frobenius", "trace", "schatten", "fixed")
-PERTURBATION = 1e-8  # added to each eigenvalue of WᵀW, as in the authors' code
-SMALL_CHANGE = 1e-4  # of the objective, at which their alternation stops
-DEPTH = 3.5  # decades of a grid
 
 
 @dataclass(frozen=True)
@@ -122,7 +116,8 @@ class _CLMT(Baseline):
 
     @property
     def _is_fixed(self) -> bool:
-        return check_choice("penalty", self.penalty, PENALTIES) == "fixed"
+        choices = ("frobenius", "trace", "schatten", "fixed")
+        return check_choice("penalty", self.penalty, choices) == "fixed"
 
     @property
     def _kernel_penalty(self) -> EigenvaluePenalty:
@@ -134,11 +129,11 @@ class _CLMT(Baseline):
         gamma = None if self.gamma is None else check_positive("gamma", self.gamma)
         return EigenvaluePenalty(power, gamma)
 
-    def _bind(self, data: TaskData) -> DataFit[Any]:
+    def _bind(self, data: TaskData) -> Fit:
         # Linear systems can be smaller for samples.
         return bind_loss(self, data, grams=not (self._alternates or self._is_fixed))
 
-    def _problem(self, fit: DataFit[Any]) -> Problem:
+    def _problem(self, fit: Fit) -> Problem:
         penalty: Penalty
         if self._is_fixed:
             A = check_output_kernel(self.output_kernel, fit.shape[1])
@@ -157,9 +152,7 @@ class _CLMT(Baseline):
         check = check_positive if self._alternates else check_strength
         return self._kernel_penalty.strength(check("lam", value))
 
-    def _follow(
-        self, bound: DataFit[Any], strengths: Sequence[float]
-    ) -> Iterator[Outcome]:
+    def _follow(self, bound: Fit, strengths: Sequence[float]) -> Iterator[Outcome]:
         problem = self._problem(bound)
         lams = [self._strength(value) for value in strengths]
         for posed, solution in solve_strengths(
@@ -187,12 +180,12 @@ class _CLMT(Baseline):
             penalty, ridge = self._kernel_penalty, coupling.check_alternation(problem)
             lam = penalty.lam_of(lam)
 
+            def change(values: Array) -> Array:
+                # Perturbed as in the authors' code.
+                return penalty.eigenvalues(values + 1e-8, lam) / (2.0 * lam)
+
             def update(W: Array) -> Array:
-                square = W.T @ W
-                return coupling.map_eigenvalues(
-                    square,
-                    lambda s: penalty.eigenvalues(s + PERTURBATION, lam) / (2.0 * lam),
-                )
+                return coupling.map_eigenvalues(W.T @ W, change)
 
             return coupling.Alternation(ridge, np.eye(m) / (2.0 * lam), update)
         if lam == 0 or isinstance(problem.penalty, Nuclear):
@@ -203,17 +196,16 @@ class _CLMT(Baseline):
         rules = stop_rules(method, self.tol, self.max_iter)
         if self._alternates:
             if not self._is_fixed:
-                rules += [
-                    coupling.settled(SMALL_CHANGE),
-                    max_iter(coupling.MOST_ALTERNATIONS),
-                ]
+                # The authors stop at this change.
+                most = max_iter(coupling.MOST_ALTERNATIONS)
+                rules += [coupling.settled(1e-4), most]
         elif method.check_every == 1:
             # Newton steps that do not reduce the gap are rounding.
             rules.append(no_progress(coupling.MOST_IDLE_STEPS))
         return rules
 
-    def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
-        strengths = coupling.decades(self._problem(bound).lam_max or 1.0, DEPTH, n)
+    def _suggest(self, bound: Fit, n: int) -> list[Settings]:
+        strengths = coupling.decades(self._problem(bound).lam_max or 1.0, 3.5, n)
         if self._is_fixed:
             return list(crossed([{}], "lam", strengths))
         return list(crossed([{}], "lam", map(self._kernel_penalty.lam_of, strengths)))
@@ -256,19 +248,10 @@ class CLMT(RegressionTasks, _CLMT):
 
     Attributes
     ----------
-    coef_ : (m, d) array
-        Coefficients, one row per task.
-    intercept_ : (m,) array
-        Intercepts.
     output_kernel_ : (m, m) array
         The kernel A.
-    tasks_ : (m,) array
-        Task labels.
-    objective_, dual_gap_ : float
-        Value of the objective, and its duality gap. With "fixed" the objective does
-        not contain Φ.
-    n_iter_ : int
-        Number of iterations.
+    coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_
+        See :class:`DMTL`. With "fixed" the objective does not contain Φ.
 
     Examples
     --------
@@ -292,9 +275,8 @@ class CLMTClassifier(ClassificationTasks, _CLMT):
 
     Parameters
     ----------
-    lam, gamma, penalty, power, output_kernel, solver, fit_intercept, task_weight
-        See :class:`CLMT`.
-    standardize, tol, max_iter, task
+    lam, gamma, penalty, power, output_kernel, solver, fit_intercept, task_weight, \
+standardize, tol, max_iter, task
         See :class:`CLMT`.
     loss : {"logistic", "squared"}, default="logistic"
         The loss.

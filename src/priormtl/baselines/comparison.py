@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from importlib import import_module
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from priormtl import data, design, estimators
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array, Index, Matrix
 from priormtl._processes import leaving_interrupts
 from priormtl.baselines import usual
 from priormtl.baselines.tuned import (
@@ -48,13 +48,6 @@ OURS = "priormtl"
 SLOW = ("fedem", "mtfl", "mkmtl")  # minutes for a thousand rows: only by name
 AUTO = "auto"
 
-# Strengths as multiples of the mean rows per task, the most useful first: features are
-# standardised, so this is the curvature of the loss of one task.
-EPSILONS = (10.0, 0.0, 1.0, 100.0)
-THETAS = (1.0, 0.0, 10.0)
-FEWEST_LAMS = 2  # at the first, lam_max, all coefficients vanish
-LAMS_BEFORE_OTHERS = 3  # a finer grid of lam helps more than further strengths
-
 
 class SplitResult(NamedTuple):
     """One method on one split."""
@@ -66,16 +59,16 @@ class SplitResult(NamedTuple):
 
 
 def compare(
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
-    task: Any = None,
-    methods: Any = "default",
-    cv: Any = estimators.DEFAULT_FOLDS,
+    task: object = None,
+    methods: object = "default",
+    cv: object = estimators.DEFAULT_FOLDS,
     classify: bool | None = None,
     n_settings: int = DEFAULT_SETTINGS,
-    feature_prior: Any = None,
-    task_prior: Any = AUTO,
+    feature_prior: object = None,
+    task_prior: object = AUTO,
     n_jobs: int | None = None,
 ) -> Any:
     """Compare methods on held-out rows, each tuned on the training rows alone.
@@ -177,7 +170,7 @@ def compare(
 
 
 def _run(
-    comparison: "Comparison", models: Mapping[str, Any], n_jobs: int
+    comparison: "Comparison", models: Mapping[str, BaseEstimator], n_jobs: int
 ) -> dict[str, list[SplitResult]]:
     n = len(comparison.splits)
     pairs = [(name, k) for name in models for k in range(n)]
@@ -196,7 +189,7 @@ def _run(
 
 
 def _run_one(
-    comparison: "Comparison", name: str, model: Any, number: int
+    comparison: "Comparison", name: str, model: BaseEstimator, number: int
 ) -> tuple[str, int, SplitResult]:
     """Tune, fit and score one method on one split."""
     scores, failure = np.full(len(comparison.metrics), np.nan), None
@@ -350,14 +343,14 @@ class Comparison:
     names in priors keep their meaning.
     """
 
-    X: Any  # without the task's column
-    y: Any
-    labels: Any  # task of each row, or None
+    X: object  # without the task's column
+    y: object
+    labels: object  # task of each row, or None
     table: data.Table
     splits: list[Split]
     classes: np.ndarray | None  # (m, 2) negative and positive; None for numbers
-    whole: Any  # X with the task's column, if it had one
-    column: Any = None  # name or position of that column
+    whole: object  # X with the task's column, if it had one
+    column: object = None  # name or position of that column
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -368,7 +361,7 @@ class Comparison:
     def rows_per_task(self) -> float:
         return float(self.table.measured().sum()) / len(self.table.tasks)
 
-    def fit(self, model: Any, number: int) -> Any:
+    def fit(self, model: BaseEstimator, number: int) -> BaseEstimator:
         rows = self.splits[number].train
         if self._finds_task(model):
             return model.fit(
@@ -379,14 +372,14 @@ class Comparison:
         X, y = data.take_rows(self.X, rows), data.take_rows(self.y, rows)
         return model.fit(X, y, **self._task_argument(rows))
 
-    def _finds_task(self, model: Any) -> bool:
+    def _finds_task(self, model: BaseEstimator) -> bool:
         if self.column is None or has_fit_parameter(model, "task"):
             return False
         settings = model.get_params(deep=True) if hasattr(model, "get_params") else {}
         named = (value for key, value in settings.items() if key.endswith("__task"))
         return "steps" in settings or any(value is not None for value in named)
 
-    def score(self, model: Any, number: int) -> Array:
+    def score(self, model: BaseEstimator, number: int) -> Array:
         test = take_test(self.table, self.splits[number], number)
         # The same rows as ``test`` has: those with a measured target.
         rows = self.splits[number].test
@@ -395,7 +388,7 @@ class Comparison:
         if self._finds_task(model):
             X, argument = data.take_rows(self.whole, rows), {}
 
-        def ask(method: Callable[..., Any]) -> np.ndarray:
+        def ask(method: Callable[..., object]) -> np.ndarray:
             return self._match(method(X, **argument), test)
 
         task, measured = test.codes, ~np.isnan(test.y)
@@ -425,12 +418,12 @@ class Comparison:
         places = task_places(test.tasks, self.table.tasks)
         return places if test.codes is None else places[test.codes]
 
-    def _task_argument(self, rows: Index) -> Mapping[str, Any]:
+    def _task_argument(self, rows: Index) -> Mapping[str, object]:
         return (
             {} if self.labels is None else {"task": data.take_rows(self.labels, rows)}
         )
 
-    def _match(self, answers: Any, test: data.Table) -> np.ndarray:
+    def _match(self, answers: object, test: data.Table) -> np.ndarray:
         """Answers in the shape of the held-out targets."""
         array = np.asarray(answers)
         columns = test.codes is None
@@ -448,10 +441,10 @@ class Comparison:
 class WithTaskColumn(BaseEstimator):
     """An estimator that knows no tasks gets the task's position as a last feature."""
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: BaseEstimator) -> None:
         self.estimator = estimator
 
-    def fit(self, X: Any, y: Any, *, task: Any) -> "WithTaskColumn":
+    def fit(self, X: object, y: object, *, task: Sequence[object]) -> "WithTaskColumn":
         codes, self.tasks_ = data.encode_labels(task, len(task))
         model = clone(self.estimator)
         joined, width = _append_codes(X, codes)
@@ -465,32 +458,32 @@ class WithTaskColumn(BaseEstimator):
         self.estimator_ = model.fit(joined, y)
         return self
 
-    def predict(self, X: Any, *, task: Any) -> Any:
+    def predict(self, X: object, *, task: Sequence[object]) -> np.ndarray:
         return self.estimator_.predict(self._join(X, task))
 
     @available_if(lambda self: hasattr(self.estimator_, "predict_proba"))
-    def predict_proba(self, X: Any, *, task: Any) -> Any:
+    def predict_proba(self, X: object, *, task: Sequence[object]) -> np.ndarray:
         return self.estimator_.predict_proba(self._join(X, task))
 
     @available_if(lambda self: hasattr(self.estimator_, "decision_function"))
-    def decision_function(self, X: Any, *, task: Any) -> Any:
+    def decision_function(self, X: object, *, task: Sequence[object]) -> np.ndarray:
         return self.estimator_.decision_function(self._join(X, task))
 
-    def _join(self, X: Any, task: Any) -> Any:
+    def _join(self, X: object, task: Sequence[object]) -> Matrix:
         return _append_codes(X, data.find_labels(task, self.tasks_, len(task)))[0]
 
 
-def _append_codes(X: Any, codes: Index) -> tuple[Any, int]:
+def _append_codes(X: object, codes: Index) -> tuple[Matrix, int]:
     """X as numbers with one more column, and the number of columns."""
     if issparse(X):
-        joined: Any = csr_array(hstack([X, csr_array(codes[:, np.newaxis])]))
+        joined: Matrix = csr_array(hstack([X, csr_array(codes[:, np.newaxis])]))
     else:
         joined = np.column_stack([data.read_matrix(X), codes])
     return joined, int(joined.shape[1])
 
 
 def read_comparison(
-    X: Any, y: Any, task: Any, cv: Any, *, classify: bool
+    X: object, y: object, task: object, cv: object, *, classify: bool
 ) -> Comparison:
     """Read rows and split them; every training part must hold every task."""
     labels, whole, column = task, X, None
@@ -510,7 +503,7 @@ def read_comparison(
     return Comparison(X, y, labels, table, splits, classes, whole, column)
 
 
-def are_classes(y: Any) -> bool:
+def are_classes(y: object) -> bool:
     """Whether targets look like classes: text, Booleans, or two numbers."""
     try:
         numbers = data.read_targets(y)
@@ -548,15 +541,15 @@ def methods_left_out(*, classify: bool) -> dict[str, str]:
 
 
 def make_methods(
-    methods: Any,
+    methods: object,
     *,
     classify: bool,
     n_settings: int,
     rows_per_task: float,
-    feature_prior: Any,
-    task_prior: Any,
-    column: Any = None,
-) -> dict[str, Any]:
+    feature_prior: object,
+    task_prior: object,
+    column: object = None,
+) -> dict[str, BaseEstimator]:
     """Estimators by name: named methods tuned, those of users as they are.
 
     ``column`` names the task's column of X, if there is one.
@@ -587,11 +580,15 @@ def make_methods(
         )
     count = check_count("n_settings", n_settings)
 
-    def build(name: str) -> Any:
+    def build(name: str) -> BaseEstimator:
         if name == OURS:
-            priors = {"feature_prior": feature_prior, "task_prior": task_prior}
             return make_ours(
-                count, rows_per_task, classify=classify, column=column, **priors
+                count,
+                rows_per_task,
+                classify=classify,
+                feature_prior=feature_prior,
+                task_prior=task_prior,
+                column=column,
             )
         if name not in usual.USUAL:
             return tuned(name, classify=classify, n_settings=count, standardize=True)
@@ -608,40 +605,44 @@ def make_ours(
     rows_per_task: float,
     *,
     classify: bool,
-    feature_prior: Any,
-    task_prior: Any,
-    column: Any = None,
-) -> Any:
+    feature_prior: object,
+    task_prior: object,
+    column: object = None,
+) -> BaseEstimator:
     """Our model: what ``tabular_model`` fits if it can find the task's column.
 
     Otherwise it is our search over about ``n_settings`` strengths.
     """
-    tabular = getattr(import_module("priormtl"), "tabular_model", None)
-    if isinstance(column, str) and tabular is not None:
-        given = {} if task_prior == AUTO else {"task_prior": task_prior}
-        return tabular(
-            "classifier" if classify else "regressor",
-            task=column,
-            feature_prior=feature_prior,
-            **given,
-        )
-    if isinstance(task_prior, str) and task_prior == AUTO:
+    if isinstance(column, str):
+        kind = "classifier" if classify else "regressor"
+        ours = partial(estimators.tabular_model, kind, task=column)
+        if task_prior == AUTO:
+            return ours(feature_prior=feature_prior)
+        return ours(feature_prior=feature_prior, task_prior=task_prior)
+    if task_prior == AUTO:
         task_prior = "mean"
 
     def few(multiples: tuple[float, ...], count: int) -> list[float]:
-        """The first ``count`` (at least one) of these strengths, sorted."""
+        """The first ``count`` (at least one) of these strengths, sorted.
+
+        They are multiples of the mean rows per task, the most useful first: features
+        are standardised, so this is the curvature of the loss of one task.
+        """
         return sorted(rows_per_task * each for each in multiples[: max(1, count)])
 
-    room = n_settings // LAMS_BEFORE_OTHERS
-    thetas = [0.0] if feature_prior is None else few(THETAS, room // 2)
-    epsilons = [0.0] if task_prior is None else few(EPSILONS, room // len(thetas))
-    lams = max(FEWEST_LAMS, n_settings // (len(thetas) * len(epsilons)))
-    kind = (
-        estimators.MultiTaskClassifierCV
-        if classify
-        else estimators.MultiTaskRegressorCV
+    # A finer grid of lam, three or more, helps more than further strengths. At the
+    # first lam all coefficients vanish.
+    room, thetas, epsilons = n_settings // 3, [0.0], [0.0]
+    if feature_prior is not None:
+        thetas = few((1.0, 0.0, 10.0), room // 2)
+    if task_prior is not None:
+        epsilons = few((10.0, 0.0, 1.0, 100.0), room // len(thetas))
+    lams = max(2, n_settings // (len(thetas) * len(epsilons)))
+    regressor, classifier = (
+        estimators.MultiTaskRegressorCV,
+        estimators.MultiTaskClassifierCV,
     )
-    return kind(
+    return (classifier if classify else regressor)(
         lams,
         thetas,
         epsilons,
@@ -651,7 +652,7 @@ def make_ours(
     )
 
 
-def describe_ours(model: Any) -> str:
+def describe_ours(model: BaseEstimator) -> str:
     """What the row of our model is, in one sentence."""
     if hasattr(model, "steps"):
         return f"{OURS} is what 'priormtl fit' fits by default (tabular_model)."

@@ -6,11 +6,13 @@ rest is common: the data fit (``bind_loss``), the path of strengths
 duality gap are those of our own estimators.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -19,20 +21,20 @@ from priormtl import solvers
 from priormtl._arrays import Array
 from priormtl.baselines.base import (
     Baseline,
+    Fit,
     LinearModel,
     Outcome,
     Settings,
     crossed,
 )
-from priormtl.checks import check_count, check_tolerance
+from priormtl.checks import check_count, check_strength, check_tolerance
 from priormtl.data import TaskData, summarize_tasks
-from priormtl.losses import DataFit, FreeIntercepts, Logistic, NoIntercepts, Squared
+from priormtl.losses import FreeIntercepts, Logistic, NoIntercepts, Squared
+from priormtl.penalties import Penalty
 from priormtl.problem import Problem
 
-FEW_GRAM_NUMBERS = 2**20  # 8 MB
 
-
-def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> DataFit[Any]:
+def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> Fit:
     """Data fit of the method's loss; ``grams``: by Gram matrices where these are small.
 
     One product with small Gram matrices serves all tasks.
@@ -41,7 +43,7 @@ def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> DataFi
     if method.loss == "logistic":
         return Logistic().bind(data, intercepts)
     d, m = data.shape
-    small = m * d * d <= FEW_GRAM_NUMBERS and not issparse(data.X)
+    small = m * d * d <= 2**20 and not issparse(data.X)  # 8 MB
     return Squared().bind(
         summarize_tasks(data) if grams and small else data, intercepts
     )
@@ -123,7 +125,52 @@ def describe(
     )
 
 
-# Two strengths, lam and ratio · lam
+# Coefficients that are a sum of two parts, with strengths lam and ratio · lam
+
+
+@dataclass(eq=False, repr=False)
+class TwoParts(Baseline):
+    """What DMTL and RMTL share: a path of lam for a given ratio."""
+
+    followed = "lam"
+    powers: ClassVar[tuple[float, ...]]  # of m: ratios to try, the default first
+
+    lam: float = 1.0
+    _: KW_ONLY
+    ratio: float | None = None
+    tol: float = 1e-6
+    max_iter: int = 10_000
+
+    @abstractmethod
+    def _pose(self, fit: Fit, ratio: float) -> tuple[Problem, float]:
+        """Problem of strength one, and the multiple of ``lam`` that is its strength."""
+
+    @abstractmethod
+    def _split(self, penalty: Penalty, P: Array) -> dict[str, Array]:
+        """Both parts (d, m) of a solution, by the names of their attributes."""
+
+    @abstractmethod
+    def _largest(self, ratio: float, gradient: Array) -> float:
+        """The lam from which on the solution is zero."""
+
+    def _bind(self, data: TaskData) -> Fit:
+        return bind_loss(self, data)
+
+    def _follow(self, bound: Fit, strengths: Sequence[float]) -> Iterator[Outcome]:
+        ratio = check_ratio(self.ratio, bound.shape[1] ** self.powers[0])
+        problem, unit = self._pose(bound, ratio)
+        lams = [check_strength("lam", value) * unit for value in strengths]
+        rules = partial(stop_rules, tol=self.tol, most=self.max_iter)
+        for posed, solution in solve_strengths(problem, lams, rules):
+            parts = self._split(posed.penalty, solution.coef)
+            coef = np.sum(list(parts.values()), axis=0)
+            by_task = {name: part.T for name, part in parts.items()}
+            yield describe(posed, solution, self.tol, coef=coef, parts=by_task)
+
+    def _suggest(self, bound: Fit, n: int) -> list[Settings]:
+        ratios = np.power(float(bound.shape[1]), self.powers)
+        gradient = bound.evaluate(np.zeros(bound.shape)).gradient
+        return cross_ratios(ratios, lambda ratio: self._largest(ratio, gradient), n)
 
 
 def check_ratio(value: Any, default: float) -> float:

@@ -5,20 +5,24 @@ The published algorithms of MTRL and CLMT alternate: they solve
     min_W fit(W) + ½ tr(W A⁻¹ Wᵀ),   W of shape (d, m),
 
 for a fixed kernel A between tasks, then update A for these coefficients. The first step
-has three forms: one unknown per coefficient (``PrimalRidge``), one per sample
-(``KernelRidge``), or a diagonal system where all tasks have the same rows
-(``SharedRidge``). None inverts A, which may be singular.
+has two forms: one unknown per coefficient (``PrimalRidge``), or one per sample
+(``KernelRidge``). MTFL has a kernel for each block of features and solves for W by
+conjugate gradients (``solve_ridge``). None inverts A, which may be singular.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
-from priormtl.losses import DataFit
+from priormtl.baselines.base import Fit, principal_axes
+from priormtl.data import TaskData
+from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
 from priormtl.problem import Point, Problem
 from priormtl.solvers import Progress, StopReason, StopRule
 
@@ -36,7 +40,7 @@ class PrimalRidge:
     linear: Array  # (d, m)
 
     @classmethod
-    def of_fit(cls, fit: DataFit[Any]) -> Self:
+    def of_fit(cls, fit: Fit) -> Self:
         form, (d, m) = fit.normal_form(), fit.shape
         return cls(np.broadcast_to(form.gram, (m, d, d)), form.linear)
 
@@ -61,7 +65,7 @@ class KernelRidge:
     starts: Index  # (m + 1,)
 
     @classmethod
-    def of_fit(cls, fit: DataFit[Any]) -> Self:
+    def of_fit(cls, fit: Fit) -> Self:
         form = fit.sample_form()
         return cls(form.rows, form.target, form.starts)
 
@@ -75,32 +79,9 @@ class KernelRidge:
         return np.asarray(sums @ A)
 
 
-@dataclass(frozen=True, eq=False)
-class SharedRidge:
-    """Tasks with the same rows: both eigenbases make the system diagonal."""
-
-    values: Array  # (d,) of the common XᵀX
-    vectors: Array  # (d, d)
-    linear: Array  # (d, m)
-
-    @classmethod
-    def of_fit(cls, fit: DataFit[Any]) -> Self:
-        form = fit.normal_form()
-        values, vectors = np.linalg.eigh(form.gram[0])
-        return cls(np.maximum(values, 0.0), vectors, form.linear)
-
-    def solve(self, A: Array) -> Array:
-        """V [(Vᵀ Xᵀ Y U) ∘ a_k / (e_j a_k + 1)] Uᵀ."""
-        a, U = np.linalg.eigh(A)
-        a = np.maximum(a, 0.0)
-        share = a / (self.values[:, np.newaxis] * a + 1.0)
-        inside = self.vectors.T @ self.linear @ U
-        return np.asarray(self.vectors @ (inside * share) @ U.T)
-
-
 # Squared loss of all tasks; solve(A) minimises fit(W) + ½ tr(W A⁻¹ Wᵀ), with rows of W
 # in the range of A.
-CoupledRidge = PrimalRidge | KernelRidge | SharedRidge
+CoupledRidge = PrimalRidge | KernelRidge
 
 
 def coupled_ridge(problem: Problem) -> CoupledRidge | None:
@@ -113,13 +94,13 @@ def coupled_ridge(problem: Problem) -> CoupledRidge | None:
     return problem.memo["ridge"]
 
 
-def _smallest_form(fit: DataFit[Any]) -> CoupledRidge | None:
+def _smallest_form(fit: Fit) -> CoupledRidge | None:
     d, m = fit.shape
     if not fit.is_quadratic:
         return None
-    if fit.normal_size == d * d:
-        return SharedRidge.of_fit(fit)
     n = float("inf") if fit.rows_per_task is None else fit.rows_per_task * m
+    if fit.normal_size == d * d:  # rows that all tasks share are not listed by task
+        n = float("inf")
     if min(n, d * m) > MOST_UNKNOWNS:
         return None
     return KernelRidge.of_fit(fit) if n < d * m else PrimalRidge.of_fit(fit)
@@ -202,3 +183,113 @@ def _solve_shifted(system: Array, right: Array) -> Array:
     system.flat[:: len(system) + 1] += 1.0
     factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
     return np.asarray(cho_solve(factor, right, check_finite=False))
+
+
+# Blocks of features with a kernel each, by conjugate gradients
+
+
+@dataclass(frozen=True, eq=False)
+class Rotated:
+    """The fit in coordinates of each block: the norm depends on lengths alone.
+
+    In principal axes of the rows few coordinates are left, and the mean Hessian of the
+    tasks, which preconditions, is almost diagonal.
+    """
+
+    fit: SquaredFit
+    basis: Array | None  # (d, r); None: features in the order of their blocks
+    order: Index
+    blocks: tuple[slice, ...]  # coordinates of each block
+    linear: Array  # (m, r) Xᵀy
+    constant: float  # ‖y‖²
+    mean: Array  # (r,) diagonal of the mean Hessian
+
+    @classmethod
+    def of(
+        cls, data: TaskData, blocks: Sequence[Index], *, intercept: bool
+    ) -> "Rotated":
+        order, basis, X = np.concatenate(blocks), None, data.X
+        sizes = [len(block) for block in blocks]
+        if issparse(X):
+            X = X[:, order]
+        else:
+            centred = X - intercept * X.mean(axis=0)
+            parts = [principal_axes(centred[:, block]) for block in blocks]
+            sizes = [part.shape[1] for part in parts]
+            pairs = zip(blocks, parts, strict=True)
+            X = np.hstack([X[:, block] @ part for block, part in pairs])
+            basis = np.zeros((data.shape[0], sum(sizes)))
+        ends = np.cumsum([0, *sizes]).tolist()
+        slices = tuple(slice(a, b) for a, b in pairwise(ends))
+        if basis is not None:
+            for block, part, columns in zip(blocks, parts, slices, strict=True):
+                basis[block, columns] = part
+        intercepts = FreeIntercepts() if intercept else NoIntercepts()
+        fit = Squared().bind(replace(data, X=X, features=None), intercepts)
+        start = fit.evaluate(np.zeros(fit.shape))
+        mean = fit.curvatures().mean(axis=1)
+        return cls(
+            fit, basis, order, slices, -start.gradient.T, 2.0 * start.value, mean
+        )
+
+    def to_features(self, W: Array) -> Array:
+        """Coefficients (m, d) of the features."""
+        return (
+            W @ self.basis.T if self.basis is not None else W[:, np.argsort(self.order)]
+        )
+
+
+class Ridge(NamedTuple):
+    """A coupled ridge regression, with residuals α = C (y − X w)."""
+
+    inner: Array  # H (m, r)
+    coef: Array  # W (m, r), blocks B_j H_j
+    correlation: Array  # Xᵀα (m, r), equal to H at the optimum
+    loss: float  # C/2 ‖X w − y‖²
+    target_product: float  # ⟨y, α⟩
+
+
+def solve_ridge(
+    rotated: Rotated, C: float, kernels: Array, H: Array, accuracy: float
+) -> Ridge:
+    """Minimise C/2 ‖X w − y‖² + ½ Σ_j tr(W_j B_j⁻¹ W_jᵀ), to ``accuracy`` in the dual.
+
+    B may be singular and is not inverted: W_j = B_j H_j. Conjugate gradients for
+    C G(B H) + H = C Xᵀy in the inner product of B, in which the system is symmetric,
+    and in the eigenvectors of B, where the preconditioner is diagonal.
+    """
+    values, vectors = np.linalg.eigh(kernels)
+    widths = [s.stop - s.start for s in rotated.blocks]
+    B = np.repeat(np.maximum(values.T, 0.0), widths, axis=1)
+
+    def turn(X: Array, matrices: Array) -> Array:
+        pairs = zip(matrices, rotated.blocks, strict=True)
+        return np.hstack([matrix @ X[:, s] for matrix, s in pairs])
+
+    def product(W: Array) -> Array:
+        whole = np.ascontiguousarray(turn(W, vectors).T)
+        return C * turn(rotated.fit.majorant(whole).T, inverse)
+
+    inverse = vectors.transpose(0, 2, 1)
+    H, linear = turn(H, inverse), turn(rotated.linear, inverse)
+    residual = C * linear - H - (product(B * H) if H.any() else 0.0)
+    preconditioner = 1.0 / (1.0 + C * B * rotated.mean)
+    step = preconditioner * residual
+    energy = float(np.vdot(residual, B * step))
+    for _ in range(1000):
+        # Half the squared residual in the norm of B is what the dual value misses.
+        if energy <= 0 or 0.5 * float(np.vdot(residual, B * residual)) <= accuracy:
+            break
+        change = product(B * step) + step
+        length = energy / float(np.vdot(B * step, change))
+        H, residual = H + length * step, residual - length * change
+        direction = preconditioner * residual
+        last, energy = energy, float(np.vdot(residual, B * direction))
+        step = direction + energy / last * step
+    # Residuals α = C (y − X w) give Xᵀα = C Xᵀy − C G W = H + residual.
+    W, correlation = B * H, H + residual
+    total = C * (rotated.constant - float(np.vdot(linear, W)))
+    loss = max(0.5 * (total - float(np.vdot(W, correlation))), 0.0)
+    return Ridge(
+        turn(H, vectors), turn(W, vectors), turn(correlation, vectors), loss, total
+    )

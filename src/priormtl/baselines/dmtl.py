@@ -8,59 +8,29 @@ is a norm of P alone (``penalties.Dirty``), the problem is solved for P, and P i
 afterwards.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
-import numpy as np
-
-from priormtl.baselines.base import Baseline, Outcome, Settings
-from priormtl.baselines.convex import (
-    bind_loss,
-    check_ratio,
-    cross_ratios,
-    describe,
-    solve_strengths,
-    stop_rules,
-)
-from priormtl.checks import check_strength
-from priormtl.data import TaskData
+from priormtl._arrays import Array
+from priormtl.baselines.base import Fit
+from priormtl.baselines.convex import TwoParts
 from priormtl.estimators import ClassificationTasks, RegressionTasks
-from priormtl.losses import DataFit
-from priormtl.penalties import Dirty
+from priormtl.penalties import Dirty, Penalty
 from priormtl.problem import Problem, QuadraticPrior
 
 
-@dataclass(eq=False, repr=False)
-class _DMTL(Baseline):
-    followed = "lam"
+class _DMTL(TwoParts):
+    powers = (0.5, 0.25, 0.75, 1.0, 0.0)
 
-    lam: float = 1.0
-    _: KW_ONLY
-    ratio: float | None = None
-    tol: float = 1e-6
-    max_iter: int = 10_000
+    def _pose(self, fit: Fit, ratio: float) -> tuple[Problem, float]:
+        return Problem(fit, QuadraticPrior.none(*fit.shape), Dirty(ratio), 1.0), 1.0
 
-    def _bind(self, data: TaskData) -> DataFit[Any]:
-        return bind_loss(self, data)
+    def _split(self, penalty: Penalty, P: Array) -> dict[str, Array]:
+        assert isinstance(penalty, Dirty)
+        shared, own = penalty.split(P)
+        return {"shared_": shared, "own_": own}
 
-    def _follow(
-        self, bound: DataFit[Any], strengths: Sequence[float]
-    ) -> Iterator[Outcome]:
-        penalty = Dirty(check_ratio(self.ratio, bound.shape[1] ** 0.5))
-        problem = Problem(bound, QuadraticPrior.none(*bound.shape), penalty, 1.0)
-        lams = [check_strength("lam", value) for value in strengths]
-        for posed, solution in solve_strengths(
-            problem, lams, lambda method: stop_rules(method, self.tol, self.max_iter)
-        ):
-            shared, own = penalty.split(solution.coef)
-            parts = {"shared_": shared.T, "own_": own.T}
-            yield describe(posed, solution, self.tol, parts=parts)
-
-    def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
-        ratios = np.power(float(bound.shape[1]), (0.5, 0.25, 0.75, 1.0, 0.0))
-        gradient = bound.evaluate(np.zeros(bound.shape)).gradient
-        return cross_ratios(ratios, lambda ratio: Dirty(ratio).dual_norm(gradient), n)
+    def _largest(self, ratio: float, gradient: Array) -> float:
+        return Dirty(ratio).dual_norm(gradient)
 
 
 class DMTL(RegressionTasks, _DMTL):

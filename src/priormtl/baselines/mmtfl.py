@@ -9,8 +9,8 @@ task. Minimising lam (Σ_i ‖b_i‖_p^p + ‖v‖_k^k) over v leaves the joint 
     lam C Σ_j s_j^{k/(k+p)},   s_j = Σ_i |w_ji|^p,
     C = (k/p)^{p/(k+p)} + (p/k)^{k/(k+p)},   v_j = (p s_j / k)^{1/(p+k)}.
 
-The constant C and the factor p/k of v are derived anew: without that factor, as it is
-sometimes printed, the update of v is exact for p = k only.
+Without the factor p/k, as it is sometimes printed, the update of v is exact for p = k
+only.
 
 For p = k = 2 the penalty is 2 lam Σ_j ‖w_j‖₂, which is convex and solved as such. The
 other pairs alternate between W and v. With v at its best for the last W, lam Σ_j s_j /
@@ -21,29 +21,23 @@ conjugate gradients in b = w / v, or lassos (p = 1), by FISTA.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from priormtl import solvers
 from priormtl._arrays import Array, Index
-from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
+from priormtl.baselines.base import Baseline, Fit, LinearModel, Outcome, Settings
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
 from priormtl.checks import check_count, check_strength, check_tolerance
 from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
-from priormtl.losses import DataFit, Evaluation
+from priormtl.losses import Evaluation
 from priormtl.penalties import L21
 from priormtl.problem import Problem, QuadraticPrior
-
-INNER = 0.1  # of the tolerance: accuracy of the step in W
-MOST_STEPS, MOST_HALVINGS = 100, 40
-LAST_GAIN = 0.2  # stop CG when a product gains less than this share of the mean gain
-SMALL = 1e-4  # of the objective: penalty of a row that may be set to zero,
-WEAK = 0.1  # if |w_j · gradient_j| is below this share of that penalty
 
 
 @dataclass(frozen=True)
@@ -73,29 +67,29 @@ class JointPenalty:
         return self.lam * float(np.sum(self._sums(W[used]) / v[used] ** self.p))
 
     def _sums(self, W: Array) -> Array:
-        return np.asarray(np.sum(np.abs(W) ** self.p, axis=1))
+        return np.sum(np.abs(W) ** self.p, axis=1)
 
 
 # Steps in W for given v
 
 
 def ridge_step(
-    fit: DataFit[Any], W: Array, at: Evaluation, v: Array, lam: float, accuracy: float
+    fit: Fit, W: Array, at: Evaluation, v: Array, lam: float, accuracy: float
 ) -> Array:
     """Lower the fit's quadratic model + lam ‖w / v‖²: conjugate gradients in w / v."""
     v = v[:, np.newaxis]
     residual = -(v * at.gradient + 2.0 * lam * _divide(W, v))
     change, direction = np.zeros_like(W), residual.copy()
     size, total = np.sum(residual**2, axis=0), 0.0
-    # All tasks at once, until products gain little.
-    for count in range(1, MOST_STEPS + 1):
+    # All tasks at once, until a product gains a fifth of the mean gain or less.
+    for count in range(1, 101):
         product = v * fit.hessian(at, v * direction) + 2.0 * lam * direction
         length = _divide(size, np.sum(direction * product, axis=0))
         change += length * direction
         residual = residual - length * product
         gain = 0.5 * float(length @ size)
         total += gain
-        if count * gain <= LAST_GAIN * total or gain <= accuracy:
+        if count * gain <= 0.2 * total or gain <= accuracy:
             break
         last, size = size, np.sum(residual**2, axis=0)
         direction = residual + _divide(size, last) * direction
@@ -103,16 +97,12 @@ def ridge_step(
 
 
 def lasso_step(
-    fit: DataFit[Any], W: Array, at: Evaluation, v: Array, lam: float, accuracy: float
+    fit: Fit, W: Array, at: Evaluation, v: Array, lam: float, accuracy: float
 ) -> Array:
     """Lower fit + lam Σ |w| / v, by FISTA."""
     problem = Problem(fit, QuadraticPrior.none(*fit.shape), WeightedL1(v), lam)
-    tol = accuracy / (problem.null_objective or 1.0)
-    rules: list[solvers.StopRule] = [
-        solvers.gap_below(tol),
-        solvers.stalled(),
-        solvers.max_iter(10 * MOST_STEPS),
-    ]
+    close = solvers.gap_below(accuracy / (problem.null_objective or 1.0))
+    rules: list[solvers.StopRule] = [close, solvers.stalled(), solvers.max_iter(1000)]
     method = solvers.Fista(restart=True)
     return solvers.solve(problem, method, coef=W, stop=rules).coef
 
@@ -132,9 +122,8 @@ class WeightedL1:
         return np.sign(P) * np.maximum(np.abs(P) - threshold, 0.0)
 
     def dual_norm(self, G: Array) -> float:
-        return float(
-            (np.abs(G).max(axis=1, initial=0.0) * self.shared).max(initial=0.0)
-        )
+        largest = np.abs(G).max(axis=1, initial=0.0)
+        return float((largest * self.shared).max(initial=0.0))
 
     def restrict(self, features: Index) -> Self:
         return type(self)(self.shared[features])
@@ -148,84 +137,70 @@ def _divide(a: Array, b: Array) -> Array:
 # The alternation
 
 
-@dataclass(frozen=True, eq=False)
-class State:
-    """An iterate of the alternation."""
+class Iterate(NamedTuple):
+    """Coefficients of the alternation, and whether it ends with them."""
 
-    fit: DataFit[Any]
-    penalty: JointPenalty
-    coef: Array
-    point: Evaluation  # the fit at ``coef``
-    shared: Array  # v
+    coef: Array  # W (d, m)
     objective: float
-    converged: bool = False
-
-    @classmethod
-    def start(cls, fit: DataFit[Any], penalty: JointPenalty) -> Self:
-        """W = 0 with v = 1: other starts may lose rows that the best solutions use."""
-        point = fit.evaluate(np.zeros(fit.shape))
-        ones = np.ones(fit.shape[0])
-        return cls(fit, penalty, np.zeros(fit.shape), point, ones, point.value)
-
-    def move_to(self, coef: Array, point: Evaluation) -> Self:
-        shared, value = self.penalty.shared(coef), self.penalty.value(coef)
-        objective = point.value + value
-        return replace(self, coef=coef, point=point, shared=shared, objective=objective)
-
-    def improve(self, tol: float) -> Self | None:
-        """W for given v, then v; None where rounding hides any better W."""
-        fit, penalty, v = self.fit, self.penalty, self.shared
-        step = ridge_step if penalty.p == 2 else lasso_step
-        accuracy = INNER * tol * self.objective
-        target = step(fit, self.coef, self.point, v, penalty.lam, accuracy)
-        # Halve the step until fit plus majoriser is lower.
-        here = self.point.value + penalty.majoriser(self.coef, v)
-        for halvings in range(MOST_HALVINGS):
-            coef = (
-                self.coef + 0.5**halvings * (target - self.coef) if halvings else target
-            )
-            point = fit.evaluate(coef, self.point)
-            if point.value + penalty.majoriser(coef, v) < here:
-                return self.move_to(coef, point).drop_vanishing_rows()
-            if fit.is_quadratic:
-                break
-        return None
-
-    def drop_vanishing_rows(self) -> Self:
-        """Set rows to zero that converge to zero, where the objective does not rise.
-
-        Ridge steps shrink such a row faster and faster but never reach zero.
-        """
-        W, cost = self.coef, self.penalty.row_values(self.coef)
-        slope = np.abs(np.sum(W * self.point.gradient, axis=1))
-        # A row is about to vanish where its penalty exceeds what the fit gains by it.
-        small = (cost > 0) & (cost <= SMALL * self.objective) & (slope <= WEAK * cost)
-        if not small.any():
-            return self
-        coef = np.where(small[:, np.newaxis], 0.0, W)
-        without = self.move_to(coef, self.fit.evaluate(coef, self.point))
-        return without if without.objective <= self.objective else self
+    converged: bool
 
 
-def alternate(state: State, tol: float) -> Iterator[State]:
-    """Iterates, until one lowers the objective by at most ``tol`` times itself."""
-    last = np.inf
-    while not state.converged:
-        following = state.improve(tol)
-        if following is None:
-            state = replace(state, converged=True)
-        else:
-            converged = last - following.objective <= tol * following.objective
-            state, last = replace(following, converged=converged), following.objective
-        yield state
+def alternate(
+    fit: Fit, penalty: JointPenalty, tol: float, v: Array | None = None
+) -> Iterator[Iterate]:
+    """W for given v, then v, until this gains at most ``tol`` times the objective.
 
-
-def stationarity(fit: DataFit[Any], penalty: JointPenalty, W: Array) -> float:
-    """Σ |w · slope of the objective in w| over the objective at W = 0.
-
-    This is the first-order change if all non-zero coefficients moved by their own
-    size. It does not depend on the units of features and targets.
+    From W = 0 with v = 1: other starts may lose rows that the best solutions use.
     """
+    W, v = np.zeros(fit.shape), np.ones(fit.shape[0]) if v is None else v
+    point = fit.evaluate(W)
+    objective, last = point.value, np.inf
+    step = ridge_step if penalty.p == 2 else lasso_step
+    while True:
+        # W need not be more accurate than a tenth of the tolerance.
+        target = step(fit, W, point, v, penalty.lam, 0.1 * tol * objective)
+        # Halve the step until fit plus majoriser is lower.
+        here = point.value + penalty.majoriser(W, v)
+        for halvings in range(1 if fit.is_quadratic else 40):
+            coef = W + 0.5**halvings * (target - W) if halvings else target
+            trial = fit.evaluate(coef, point)
+            if trial.value + penalty.majoriser(coef, v) < here:
+                break
+        else:  # rounding hides any better W
+            yield Iterate(W, objective, True)
+            return
+        W, point = drop_vanishing_rows(fit, penalty, coef, trial)
+        v, objective = penalty.shared(W), point.value + penalty.value(W)
+        converged = last - objective <= tol * objective
+        yield Iterate(W, objective, converged)
+        if converged:
+            return
+        last = objective
+
+
+def drop_vanishing_rows(
+    fit: Fit, penalty: JointPenalty, W: Array, point: Evaluation
+) -> tuple[Array, Evaluation]:
+    """Set rows to zero that converge to zero, where the objective does not rise.
+
+    Ridge steps shrink such a row faster and faster but never reach zero.
+    """
+    costs = penalty.row_values(W)
+    objective = point.value + float(costs.sum())
+    slope = np.abs(np.sum(W * point.gradient, axis=1))
+    # A row is about to vanish where its penalty is a small part of the objective and
+    # far exceeds what the fit gains by the row.
+    small = (costs > 0) & (costs <= 1e-4 * objective) & (slope <= 0.1 * costs)
+    if small.any():
+        coef = np.where(small[:, np.newaxis], 0.0, W)
+        without = fit.evaluate(coef, point)
+        if without.value + penalty.value(coef) <= objective:
+            return coef, without
+    return W, point
+
+
+def stationarity(fit: Fit, penalty: JointPenalty, W: Array) -> float:
+    """Σ |w · slope of the objective in w| over the objective at W = 0."""
     # w · ∂penalty/∂w = p k / (p + k) · penalty of the row · share of the entry.
     p, k = penalty.p, penalty.k
     norms = np.abs(W) ** p
@@ -248,15 +223,16 @@ class _MMTFL(Baseline):
     tol: float = 1e-6
     max_iter: int = 1000
 
-    def _bind(self, data: TaskData) -> DataFit[Any]:
+    def _bind(self, data: TaskData) -> Fit:
         return bind_loss(self, data)
 
-    def _follow(
-        self, bound: DataFit[Any], strengths: Sequence[float]
-    ) -> Iterator[Outcome]:
-        p, k = _check_exponent("p", self.p), _check_exponent("k", self.k)
+    def _follow(self, bound: Fit, strengths: Sequence[float]) -> Iterator[Outcome]:
+        for name, value in (("p", self.p), ("k", self.k)):
+            if isinstance(value, bool) or value not in (1, 2):
+                raise ValueError(f"{name} must be 1 or 2: got {value!r}.")
+        p, k = int(self.p), int(self.k)
         lams = [check_strength("lam", value) for value in strengths]
-        if (p, k) == (2, 2) or not any(lams):
+        if (p, k) == (2, 2):
             yield from self._solve_convex(bound, lams)
             return
         for lam in lams:
@@ -265,9 +241,7 @@ class _MMTFL(Baseline):
             else:
                 yield from self._solve_convex(bound, [lam])
 
-    def _solve_convex(
-        self, bound: DataFit[Any], lams: Sequence[float]
-    ) -> Iterator[Outcome]:
+    def _solve_convex(self, bound: Fit, lams: Sequence[float]) -> Iterator[Outcome]:
         """The pair (2, 2): the ℓ2,1 penalty of twice the strength."""
         problem = Problem(bound, QuadraticPrior.none(*bound.shape), L21(), 1.0)
         rules = partial(stop_rules, tol=self.tol, most=self.max_iter)
@@ -278,41 +252,31 @@ class _MMTFL(Baseline):
             learned = {"shared_": penalty.shared(W), "residual_": residual}
             yield describe(posed, solution, self.tol, learned=learned)
 
-    def _alternate(self, fit: DataFit[Any], penalty: JointPenalty) -> Outcome:
+    def _alternate(self, fit: Fit, penalty: JointPenalty) -> Outcome:
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
-        states = islice(alternate(State.start(fit, penalty), tol), most)
-        ((n_iter, state),) = deque(enumerate(states, start=1), maxlen=1)
-        W = state.coef
-        shortfall = None
-        if not state.converged:
-            shortfall = (
-                f"the last of {n_iter} iterations still lowered the objective by more "
-                f"than tol={tol:g} times {state.objective:.3g}; raise max_iter or tol."
-            )
-        learned = {
-            "dual_gap_": np.nan,
-            "shared_": penalty.shared(W),
-            "residual_": stationarity(fit, penalty, W),
-        }
-        model = LinearModel(
-            np.ascontiguousarray(W.T), fit.intercept_at_zero(fit.evaluate(W))
+        iterates = islice(alternate(fit, penalty, tol), most)
+        ((n_iter, (W, objective, converged)),) = deque(enumerate(iterates, 1), maxlen=1)
+        shortfall = (
+            f"the last of {n_iter} iterations still lowered the objective by more "
+            f"than tol={tol:g} times {objective:.3g}; raise max_iter or tol."
         )
-        return Outcome(model, state.objective, n_iter, learned, shortfall)
+        residual = stationarity(fit, penalty, W)
+        learned = {"shared_": penalty.shared(W), "residual_": residual}
+        intercept = fit.intercept_at_zero(fit.evaluate(W))
+        model = LinearModel(np.ascontiguousarray(W.T), intercept)
+        missed = None if converged else shortfall
+        return Outcome(
+            model, objective, n_iter, {"dual_gap_": np.nan, **learned}, missed
+        )
 
-    def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
+    def _suggest(self, bound: Fit, n: int) -> list[Settings]:
         slopes = bound.evaluate(np.zeros(bound.shape)).gradient
         by_row = np.linalg.norm(slopes, axis=1, ord=2 if self.p == 2 else np.inf)
         steepest = float(by_row.max(initial=0.0)) or 1.0
         # The convex pair has W = 0 from half the largest gradient row on.
         top = 0.5 if (self.p, self.k) == (2, 2) else 1.0
         grid = np.geomspace(top, 1e-3, n) if n > 1 else [np.sqrt(top * 1e-3)]
-        return list(crossed([{}], "lam", steepest * np.asarray(grid)))
-
-
-def _check_exponent(name: str, value: Any) -> int:
-    if isinstance(value, bool) or value not in (1, 2):
-        raise ValueError(f"{name} must be 1 or 2: got {value!r}.")
-    return int(value)
+        return [{"lam": steepest * float(value)} for value in grid]
 
 
 class MMTFL(RegressionTasks, _MMTFL):

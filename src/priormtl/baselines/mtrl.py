@@ -11,13 +11,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array
 
 from priormtl._arrays import Array
-from priormtl.baselines.base import Baseline, Outcome, Settings, crossed
+from priormtl.baselines.base import Baseline, Fit, Outcome, Settings, crossed
 from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
 from priormtl.baselines.coupling import (
     MOST_ALTERNATIONS,
@@ -33,7 +32,6 @@ from priormtl.checks import check_choice, check_positive, check_strength
 from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.graphs import Laplacian
-from priormtl.losses import DataFit
 from priormtl.penalties import SquaredNuclear
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
@@ -44,9 +42,6 @@ from priormtl.solvers import (
     max_iter,
     no_progress,
 )
-
-DECADES = 5.0  # of both strengths, from ten times the gradient's largest singular value
-BLUR = 1e-6  # share of the mean eigenvalue of WᵀW that is added to each
 
 
 @dataclass(eq=False, repr=False)
@@ -64,11 +59,11 @@ class _MTRL(Baseline):
     def _alternates(self) -> bool:
         return check_choice("solver", self.solver, SOLVERS) == "alternating"
 
-    def _bind(self, data: TaskData) -> DataFit[Any]:
+    def _bind(self, data: TaskData) -> Fit:
         # The linear systems of the alternation can be smaller for samples.
         return bind_loss(self, data, grams=not self._alternates)
 
-    def _problem(self, fit: DataFit[Any]) -> Problem:
+    def _problem(self, fit: Fit) -> Problem:
         d, m = fit.shape
         ridge = check_strength("ridge", self.ridge)
         # D = I makes the feature prior theta/2 ‖D W‖² the ridge of the paper.
@@ -76,9 +71,7 @@ class _MTRL(Baseline):
         prior = QuadraticPrior(identity, Laplacian.empty(m), ridge, 0.0)
         return Problem(fit, prior, SquaredNuclear(), 1.0)
 
-    def _follow(
-        self, bound: DataFit[Any], strengths: Sequence[float]
-    ) -> Iterator[Outcome]:
+    def _follow(self, bound: Fit, strengths: Sequence[float]) -> Iterator[Outcome]:
         problem = self._problem(bound)
         check = check_positive if self._alternates else check_strength
         lams = [check("lam", value) for value in strengths]
@@ -109,11 +102,11 @@ class _MTRL(Baseline):
             [*rules, no_progress(MOST_IDLE_STEPS)] if method.check_every == 1 else rules
         )
 
-    def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
+    def _suggest(self, bound: Fit, n: int) -> list[Settings]:
         largest = 10.0 * (self._problem(bound).lam_max or 1.0)
-        # A square grid; lam is followed along paths, ridge is not.
-        ridges = decades(largest, DECADES, max(1, math.isqrt(n)))
-        lams = decades(largest, DECADES, n // len(ridges))
+        # A square grid of five decades; lam is followed along paths, ridge is not.
+        ridges = decades(largest, 5.0, max(1, math.isqrt(n)))
+        lams = decades(largest, 5.0, n // len(ridges))
         return list(crossed([{"ridge": ridge} for ridge in ridges], "lam", lams))
 
 
@@ -133,7 +126,7 @@ def relationship_step(W: Array) -> Array:
     scale = float(np.trace(square)) / m
     if scale == 0:
         return np.eye(m) / m
-    root = map_eigenvalues(square, lambda values: np.sqrt(values + BLUR * scale))
+    root = map_eigenvalues(square, lambda values: np.sqrt(values + 1e-6 * scale))
     return root / np.trace(root)
 
 
@@ -170,18 +163,10 @@ class MTRL(RegressionTasks, _MTRL):
 
     Attributes
     ----------
-    coef_ : (m, d) array
-        Coefficients, one row per task.
-    intercept_ : (m,) array
-        Intercepts.
     task_covariance_ : (m, m) array
         Ω, of trace one.
-    tasks_ : (m,) array
-        Task labels.
-    objective_, dual_gap_ : float
-        Objective, and an upper bound on its distance to the optimum.
-    n_iter_ : int
-        Number of iterations.
+    coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_
+        See :class:`DMTL`.
 
     Examples
     --------

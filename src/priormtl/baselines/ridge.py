@@ -22,9 +22,6 @@ from priormtl.data import StackedRows, TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
 
-LARGEST, SMALLEST = 1.0, 1e-5  # strengths worth trying, by the largest curvature
-EMPTY = 1e-14  # of the largest curvature, per feature: what counts as none
-
 Decomposition = tuple[Sequence[Array], Sequence[Array], Sequence[Array]]
 
 
@@ -48,7 +45,7 @@ class _Bound(NamedTuple):
         for basis, value, side in zip(self.bases, self.values, self.sides, strict=True):
             # (XᵀX + lam I)⁻¹ Xᵀy in the eigenbasis of XᵀX, where it is diagonal.
             curvature = value + lam
-            floor = EMPTY * len(basis) * curvature.max(initial=0.0)
+            floor = 1e-14 * len(basis) * curvature.max(initial=0.0)
             inverse = np.divide(
                 1.0,
                 curvature,
@@ -94,7 +91,8 @@ class _Ridge(Baseline):
             yield Outcome(model, objective, 1, learned)
 
     def _suggest(self, bound: _Bound, n: int) -> list[Settings]:
-        grid = np.geomspace(LARGEST, SMALLEST, n) if n > 1 else [LARGEST * 1e-2]
+        # Shares of the largest curvature.
+        grid = np.geomspace(1.0, 1e-5, n) if n > 1 else [1e-2]
         return list(crossed([{}], "lam", (bound.steepest or 1.0) * np.asarray(grid)))
 
 

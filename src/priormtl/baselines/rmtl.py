@@ -9,72 +9,41 @@ The problem is solved for both blocks [L, S] at once (``losses.SumFit``,
 solutions are the same, but small problems take longer.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
 
-from priormtl.baselines.base import Baseline, Outcome, Settings
-from priormtl.baselines.convex import (
-    bind_loss,
-    check_ratio,
-    cross_ratios,
-    describe,
-    solve_strengths,
-    stop_rules,
-)
-from priormtl.checks import check_strength
-from priormtl.data import TaskData
+from priormtl._arrays import Array
+from priormtl.baselines.base import Fit
+from priormtl.baselines.convex import TwoParts
 from priormtl.estimators import ClassificationTasks, RegressionTasks
-from priormtl.losses import DataFit, SumFit
+from priormtl.losses import SumFit
 from priormtl.penalties import Columns, Nuclear, Penalty, Robust, halve
 from priormtl.problem import Problem, QuadraticPrior
 
 
-@dataclass(eq=False, repr=False)
-class _RMTL(Baseline):
-    followed = "lam"
+class _RMTL(TwoParts):
+    powers = (0.25, 0.125, 0.375, 0.0, 0.5)
 
-    lam: float = 1.0
-    _: KW_ONLY
-    ratio: float | None = None
-    tol: float = 1e-6
-    max_iter: int = 10_000
-
-    def _bind(self, data: TaskData) -> DataFit[Any]:
-        return bind_loss(self, data)
-
-    def _follow(
-        self, bound: DataFit[Any], strengths: Sequence[float]
-    ) -> Iterator[Outcome]:
-        m = bound.shape[1]
-        ratio = check_ratio(self.ratio, m**0.25)
+    def _pose(self, fit: Fit, ratio: float) -> tuple[Problem, float]:
         # Of [L, S] one block may have to be zero, see above.
-        fit: DataFit[Any] = bound
         penalty: Penalty = Nuclear() if ratio <= 1 else Columns()
-        if 1 < ratio < m**0.5:
-            fit, penalty = SumFit(bound), Robust(ratio)
+        if 1 < ratio < fit.shape[1] ** 0.5:
+            fit, penalty = SumFit(fit), Robust(ratio)
         problem = Problem(fit, QuadraticPrior.none(*fit.shape), penalty, 1.0)
         # Without outliers the problem's lam is the strength of the trace norm.
-        unit = min(1.0, ratio)
-        lams = [check_strength("lam", value) * unit for value in strengths]
-        for posed, solution in solve_strengths(
-            problem, lams, lambda method: stop_rules(method, self.tol, self.max_iter)
-        ):
-            P, zero = solution.coef, np.zeros_like(solution.coef)
-            if isinstance(penalty, Robust):
-                L, S = halve(P)
-            else:
-                L, S = (P, zero) if isinstance(penalty, Nuclear) else (zero, P)
-            parts = {"low_rank_": L.T, "outliers_": S.T}
-            yield describe(posed, solution, self.tol, coef=L + S, parts=parts)
+        return problem, min(1.0, ratio)
 
-    def _suggest(self, bound: DataFit[Any], n: int) -> list[Settings]:
-        ratios = np.power(float(bound.shape[1]), (0.25, 0.125, 0.375, 0.0, 0.5))
-        gradient = bound.evaluate(np.zeros(bound.shape)).gradient
-        both = np.hstack([gradient, gradient])
-        return cross_ratios(ratios, lambda ratio: Robust(ratio).dual_norm(both), n)
+    def _split(self, penalty: Penalty, P: Array) -> dict[str, Array]:
+        if isinstance(penalty, Robust):
+            L, S = halve(P)
+        else:
+            zero = np.zeros_like(P)
+            L, S = (P, zero) if isinstance(penalty, Nuclear) else (zero, P)
+        return {"low_rank_": L, "outliers_": S}
+
+    def _largest(self, ratio: float, gradient: Array) -> float:
+        return Robust(ratio).dual_norm(np.hstack([gradient, gradient]))
 
 
 class RMTL(RegressionTasks, _RMTL):
@@ -96,15 +65,11 @@ class RMTL(RegressionTasks, _RMTL):
 
     Attributes
     ----------
-    coef_, intercept_ : (m, d), (m,) arrays
-        One row of coefficients and one intercept per task.
     low_rank_, outliers_ : (m, d) arrays
         Parts L and S, whose sum is ``coef_``. Where tasks differ in size, outliers are
         easier to interpret with ``task_weight="mean"``.
-    tasks_ : (m,) array
-        Task names.
-    objective_, dual_gap_, n_iter_ : float, float, int
-        Objective, an upper bound on its distance to the optimum, and iterations.
+    coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_
+        See :class:`DMTL`.
 
     Examples
     --------

@@ -45,13 +45,8 @@ from priormtl.estimators import ClassificationTasks, MultiTaskEstimator, Regress
 from priormtl.fitted import task_array
 from priormtl.selection import Split, deal_rows, split_by_fold
 
-SMALLEST_SHARE = 1e-3  # probabilities are clipped to [0.001, 0.999]
 TREES = 300
 MOST_CATEGORIES = 255  # of histogram boosting
-MOST_SLOPES = 10
-MOST_NEWTON_STEPS = 50
-RIDGE = 1e-8  # for classes that a feature separates
-MOST_CELLS = 10**8  # of a matrix with dummies: 800 MB
 
 
 class Rows(NamedTuple):
@@ -91,14 +86,13 @@ def _inner_splits(rows: Rows, n_folds: int, *, classify: bool) -> list[Split]:
 
 def log_loss(y: Array, share: Array) -> float:
     """Mean negative log-likelihood of probabilities, clipped to [0.001, 0.999]."""
-    p = np.clip(share, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE)
+    p = np.clip(share, 1e-3, 1.0 - 1e-3)
     return float(-np.mean(np.log(np.where(y > 0, p, 1.0 - p))))
 
 
 # Ridge regression with dummies.
 
 RIDGES = np.geomspace(1e-4, 1e4, 17)
-LOGISTIC_COSTS = np.geomspace(1e-3, 1e3, 8)
 
 
 def fit_ridge_dummies(rows: Rows, *, classify: bool) -> Predict:
@@ -107,9 +101,9 @@ def fit_ridge_dummies(rows: Rows, *, classify: bool) -> Predict:
     mean, scale = rows.X.mean(axis=0), rows.X.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     cells = len(rows.y) * (rows.X.shape[1] + rows.n_tasks)
-    if cells > MOST_CELLS:
+    if cells > (most := 10**8):  # 800 MB
         raise ValueError(
-            f"ridge-dummies needs a matrix of at most {MOST_CELLS} numbers: "
+            f"ridge-dummies needs a matrix of at most {most} numbers: "
             f"{len(rows.y)} rows with {rows.n_tasks} dummies are {cells}; leave it out."
         )
     expand = partial(_add_dummies, mean, scale, rows.n_tasks)
@@ -117,16 +111,16 @@ def fit_ridge_dummies(rows: Rows, *, classify: bool) -> Predict:
     if not classify:
         model: Any = RidgeCV(RIDGES).fit(Z, rows.y, sample_weight=rows.weight)
         return partial(_ask_expanded, model.predict, expand)
-    scores = np.zeros(len(LOGISTIC_COSTS))
+    costs = np.geomspace(1e-3, 1e3, 8)
+    scores = np.zeros(len(costs))
     for train, test in _inner_splits(rows, 5, classify=True):
         weight = None if rows.weight is None else rows.weight[train]
-        for k, cost in enumerate(LOGISTIC_COSTS):
+        for k, cost in enumerate(costs):
             model = LogisticRegression(C=cost, max_iter=1000)
             model.fit(Z[train], rows.y[train], sample_weight=weight)
             share = _second_share(model, Z[test])
             scores[k] += log_loss(rows.y[test], share) * len(test)
-    best = LOGISTIC_COSTS[int(np.argmin(scores))]
-    model = LogisticRegression(C=best, max_iter=1000)
+    model = LogisticRegression(C=costs[int(np.argmin(scores))], max_iter=1000)
     model.fit(Z, rows.y, sample_weight=rows.weight)
     return partial(_ask_expanded, partial(_second_share, model), expand)
 
@@ -217,7 +211,7 @@ def fit_logistic_intercepts(X: Array, rows: Rows) -> tuple[Array, Array]:
         variance = float(np.exp(2.0 * log_s))
         value = likelihood(beta, u, variance)
         total: Array = np.zeros(m)
-        for _ in range(MOST_NEWTON_STEPS):
+        for _ in range(50):
             share = expit(X @ beta + u[codes])
             w = share * (1.0 - share)
             total = np.bincount(codes, w, m).astype(np.float64)
@@ -226,7 +220,8 @@ def fit_logistic_intercepts(X: Array, rows: Rows) -> tuple[Array, Array]:
             B = np.column_stack([np.bincount(codes, w * x, m) for x in X.T])
             # The intercepts are eliminated: D is diagonal.
             S = (X.T * w) @ X - B.T @ (B / D[:, np.newaxis])
-            S[np.diag_indices_from(S)] += RIDGE * len(y)
+            # A little ridge, for classes that a feature separates.
+            S[np.diag_indices_from(S)] += 1e-8 * len(y)
             step = np.linalg.solve(S, g - B.T @ (h / D))
             move = (h - B @ step) / D
             size = 1.0
@@ -266,7 +261,7 @@ def _varying_columns(F: Array, rows: Rows) -> Index:
         centre = np.bincount(rows.codes, column, rows.n_tasks) / counts
         if np.mean((column - centre[rows.codes]) ** 2) > 1e-8:
             (numbers if len(np.unique(column)) > 2 else switches).append(j)
-    return np.array([*numbers, *switches][:MOST_SLOPES], dtype=np.intp)
+    return np.array([*numbers, *switches][:10], dtype=np.intp)
 
 
 def _predict_mixed(
@@ -289,7 +284,7 @@ def _predict_share(*arguments: Any) -> Array:
 
 # Boosting with the task as a category, or as a random effect.
 
-BOOSTING: Mapping[str, Any] = {
+BOOSTING: Mapping[str, object] = {
     "learning_rate": 0.05,
     "num_threads": 1,
     "seed": 0,
@@ -305,15 +300,13 @@ SMALL_GROUPS = {
     "max_cat_threshold": 256,
     "min_data_in_leaf": 3,
 }
-SETTINGS: Sequence[Mapping[str, Any]] = (
+SETTINGS: Sequence[Mapping[str, object]] = (
     {"num_leaves": 31, "min_data_in_leaf": 20},
     {"num_leaves": 7, "min_data_in_leaf": 10},
     {"num_leaves": 63, "min_data_in_leaf": 5},
     {"num_leaves": 15, **SMALL_GROUPS},
     {"num_leaves": 5, **SMALL_GROUPS},
 )
-MOST_ROUNDS = 2000
-PATIENCE = 50
 
 
 def fit_lightgbm(rows: Rows, *, classify: bool) -> Predict:
@@ -323,7 +316,7 @@ def fit_lightgbm(rows: Rows, *, classify: bool) -> Predict:
     Z = np.column_stack([rows.X, rows.codes])
     last = [Z.shape[1] - 1]
     goal = {"objective": "binary" if classify else "regression"}
-    stop = lgb.early_stopping(PATIENCE, verbose=False)
+    stop = lgb.early_stopping(50, verbose=False)
 
     def data(part: Index | slice) -> Any:
         own = None if rows.weight is None else rows.weight[part]
@@ -335,7 +328,7 @@ def fit_lightgbm(rows: Rows, *, classify: bool) -> Predict:
         settings = {**BOOSTING, **goal, **setting}
         for train, test in splits:
             booster = lgb.train(
-                settings, data(train), MOST_ROUNDS, [data(test)], callbacks=[stop]
+                settings, data(train), 2000, [data(test)], callbacks=[stop]
             )
             ((score,),) = (found.values() for found in booster.best_score.values())
             scores[k] += score * len(test)
@@ -369,8 +362,8 @@ def fit_gpboost(rows: Rows, *, classify: bool) -> Predict:
         data(),
         gp_model=effects(),
         folds=folds,
-        num_boost_round=MOST_ROUNDS // 4,
-        early_stopping_rounds=PATIENCE // 2,
+        num_boost_round=500,
+        early_stopping_rounds=25,
         use_gp_model_for_validation=True,
         verbose_eval=False,
     )

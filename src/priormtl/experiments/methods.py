@@ -84,7 +84,7 @@ class Method:
     """Label of a method, how to build its estimator, and where it applies."""
 
     label: str
-    build: Callable[[Training], Any]
+    build: Callable[[Training], BaseEstimator]
     applies: Callable[[TaskSet], bool] = lambda data: True
     version: int = 1  # to be raised when its results change
 
@@ -115,7 +115,7 @@ def fit_method(method: Method, training: Training, split: Split) -> Scored:
     return Scored(scores * split.unit, strengths)
 
 
-def _score_rows(model: Any, X: Array, task: np.ndarray | None) -> Array:
+def _score_rows(model: BaseEstimator, X: Array, task: np.ndarray | None) -> Array:
     classifies = hasattr(model, "decision_function")
     predict = model.decision_function if classifies else model.predict
     return predict(X, task=task)
@@ -133,7 +133,7 @@ class Ours:
     intercepts: bool | str = True
     ties: str = "uniform"
 
-    def __call__(self, training: Training) -> Any:
+    def __call__(self, training: Training) -> BaseEstimator:
         if self.prior == "artificial":
             return _WithCopies(self, training)
         return self.search(training, _feature_prior(self.prior, training))
@@ -145,13 +145,13 @@ class Ours:
         # Copies share their effect equally for any theta: see docs/mathematics.md.
         return (0.0, 1.0) if self.prior == "artificial" else budget.thetas
 
-    def search(self, training: Training, prior: FeaturePrior | None) -> Any:
+    def search(self, training: Training, prior: FeaturePrior | None) -> BaseEstimator:
         budget, n = training.budget, training.rows_per_task
         epsilons = np.array(budget.epsilons) * n
         if self.ties == "adaptive":  # factors of the estimated strengths
             epsilons = np.geomspace(0.1, 10.0, len(epsilons))
         lams, thetas = np.array(budget.lams), np.array(self.thetas(budget))
-        build: Callable[..., Any] = MultiTaskRegressorCV
+        build: Callable[..., BaseEstimator] = MultiTaskRegressorCV
         if training.classify:
             build = partial(MultiTaskClassifierCV, loss="squared", scoring="task_auc")
         return build(
@@ -267,7 +267,7 @@ COMPARED: Mapping[str, str] = {
 } | {"mtfl": "MTFL, reconstructed"}
 
 
-def build_compared(name: str, training: Training) -> Any:
+def build_compared(name: str, training: Training) -> BaseEstimator:
     fixed: dict[str, Any] = {"tol": _tolerance(name, training.tol)}
     kind = (CLASSIFIERS if training.classify else BASELINES)[name]
     if "loss" in kind().get_params():
@@ -303,7 +303,7 @@ def _tolerance(name: str, tol: float) -> float:
 # Simple methods that a practitioner would try first.
 
 
-def _build_ridge(name: str, training: Training) -> Any:
+def _build_ridge(name: str, training: Training) -> BaseEstimator:
     relative = np.geomspace(1e-3, 1e3, training.n_settings)
     return tuned(
         name,

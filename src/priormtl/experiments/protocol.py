@@ -8,7 +8,7 @@ that belongs to several tasks is on one side, and in one fold, in all of them.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -63,7 +63,7 @@ class Protocol:
     most: int | None = None  # images per class that the paper's split is cut to
     version: int = 1  # to be raised when splits or scales change
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """What scores depend on, besides the method and its grid."""
         source = SOURCES[self.dataset]
         return {

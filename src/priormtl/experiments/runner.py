@@ -21,7 +21,7 @@ from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,7 +38,7 @@ class Unit(Protocol):
     def label(self) -> str: ...  # for messages
     @property
     def family(self) -> tuple[str, ...]: ...  # units of one take about the same time
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> Mapping[str, object]:
         """Everything the rows depend on, as JSON values."""
 
     def compute(self) -> pa.Table: ...
@@ -53,11 +53,11 @@ class Store:
 
     folder: Path
 
-    def path(self, settings: Mapping[str, Any]) -> Path:
+    def path(self, settings: Mapping[str, object]) -> Path:
         text = _spell_settings(settings).encode()
         return self.folder / f"{blake2b(text, digest_size=16).hexdigest()}.parquet"
 
-    def read(self, settings: Mapping[str, Any]) -> pa.Table | None:
+    def read(self, settings: Mapping[str, object]) -> pa.Table | None:
         try:
             table = pq.read_table(self.path(settings))
         except (FileNotFoundError, pa.ArrowInvalid, OSError):
@@ -65,13 +65,13 @@ class Store:
             return None
         return table.replace_schema_metadata(None)
 
-    def write(self, settings: Mapping[str, Any], table: pa.Table) -> None:
+    def write(self, settings: Mapping[str, object], table: pa.Table) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         metadata = {b"priormtl": _spell_settings(settings)}
         write_table(self.path(settings), table.replace_schema_metadata(metadata))
 
 
-def _spell_settings(settings: Mapping[str, Any]) -> str:
+def _spell_settings(settings: Mapping[str, object]) -> str:
     """Settings as JSON, the same text for any order of their keys."""
     return json.dumps(settings, sort_keys=True, allow_nan=False)
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import product
 from math import sqrt
 from time import process_time
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -81,9 +81,9 @@ class ScoreUnit:
     def family(self) -> tuple[str, ...]:
         return (self.dataset, self.method, str(self.size))
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         protocol = find_protocol(self.dataset, quick=self.quick)
-        grid: dict[str, Any] = {"n_settings": protocol.n_settings}
+        grid: dict[str, object] = {"n_settings": protocol.n_settings}
         if self.method in OURS:
             grid = {"budget": asdict(protocol.budget), "held_out": protocol.held_out}
         return {
@@ -166,7 +166,7 @@ class RocUnit:
     def _scores(self) -> ScoreUnit:
         return ScoreUnit(self.dataset, self.method, self.repeat, quick=self.quick)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         return self._scores.settings() | {"kind": "roc", "points": len(GRID)}
 
     def compute(self) -> pa.Table:
@@ -214,7 +214,7 @@ class SurfaceUnit:
     def _strengths(self) -> tuple[float, ...]:
         return (1.0, 10.0, 100.0) if self.quick else (1.0, 3.0, 10.0, 30.0, 100.0)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         return {
             "kind": "surfaces",
             "repeat": self.repeat,
@@ -299,7 +299,7 @@ class ConvergenceUnit:
     def _most(self) -> int:
         return 300 if self.quick else 3000
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         source = SOURCES.get(self.problem)
         return {
             "kind": "convergence",
@@ -325,7 +325,7 @@ class ConvergenceUnit:
         exact = exact_constants(problem)
         # Evenly spaced on a logarithmic scale.
         kept = np.unique(np.geomspace(1, self._most, 200).round().astype(int))
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         for name in ALGORITHMS:
             runs = [
                 list(_trace(problem, name, optimum, kept)) for _ in range(self.runs)
