@@ -35,6 +35,7 @@ from priormtl.baselines import (
     BASELINES,
     REFERENCES,
     USUAL,
+    DMTLClassifier,
     TunedClassifier,
     TunedRegressor,
     comparison,
@@ -118,7 +119,8 @@ def test_the_table_is_tidy_and_best_first(rows):
 
 def test_classes(rows):
     X, y, task = rows
-    found = compare(X, y > 0, task=task, methods="dmtl", **FAST)
+    methods = {"dmtl": DMTLClassifier(0.5)}
+    found = compare(X, y > 0, task=task, methods=methods, **FAST)
     assert found["metric"].tolist() == ["log_loss", "auc", "accuracy"]
     assert found["mean"][1:].between(0.5, 1.0).all()
     assert 0.0 < found["mean"][0] < 1.0
