@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from priormtl.data import condense, from_labels
 from priormtl.losses import TiedIntercepts
 from priormtl.priors import TaskPrior, laplacian
-from priormtl.reml import COMMON, Families, arrow, estimate_ties
+from priormtl.reml import COMMON, Families, arrow, estimate_ties, scores
 from priormtl.reml.mixed import Factor, Mixed, Rows, estimate_mixed, score_varying
 from priormtl.reml.restricted import Data, Likelihood
 
@@ -162,7 +162,7 @@ def test_scores_are_those_of_the_covariance():
     data = Data.of(rows, families, True, True, None)
     first = data.first_variances()
     point = Likelihood.of(data, first).at(first)
-    scores = score_varying(point)
+    found = score_varying(point)
     _, _, P, _ = dense(rows, Mixed.at(point))
     X, member, _, y, _ = columns(rows)
     noise = point.noise_variance
@@ -172,8 +172,21 @@ def test_scores_are_those_of_the_covariance():
         slope = np.trace(inner) - pulls @ pulls
         # A fraction of what chance does to the score itself.
         deviation = np.sqrt(2.0 * np.sum(inner**2))
-        assert scores.slope[place] == pytest.approx(slope, abs=0.3 * deviation)
-    assert scores.gain.argmax() == 0
+        assert found.slope[place] == pytest.approx(slope, abs=0.3 * deviation)
+    assert found.gain.argmax() == 0
+
+
+def test_scores_by_columns_are_those_by_tasks(monkeypatch):
+    rows, families = drawn(1)
+    task = np.where(np.arange(len(rows.y)) < 5, -1, rows.task)
+    data = Data.of(rows._replace(task=task), families, True, True, None)
+    theta = data.first_variances()
+    theta[[0, -1]] = 0.0
+    point = Likelihood.of(data, theta).at(theta)
+    first = score_varying(point)
+    monkeypatch.setattr(scores, "MANY_TASKS", 0)
+    for a, b in zip(first, score_varying(point), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
 def test_estimates_do_not_depend_on_origin_weights_or_order():

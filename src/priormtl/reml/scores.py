@@ -23,7 +23,7 @@ from priormtl.reml.ties import TINY
 MOST_DRAWS, FEWEST_DRAWS = 256, 8  # of targets for a trace
 DRAWN_TASKS, DRAWN_ROWS = 5_000, 2**25  # draws times tasks, or rows, that are enough
 BATCH_NUMBERS = 2**22  # in targets that are drawn at once: 32 MB
-MANY_TASKS = 100  # per column, beyond which sums of tasks are taken column by column
+MANY_TASKS = 100  # per column: more are too many to go through one by one
 
 
 class Scores(NamedTuple):
@@ -40,10 +40,9 @@ def score_varying(point: Point) -> Scores:
     data = point.likelihood.data
     families = np.flatnonzero(point.theta == 0)
     tested = Tested.of(data, families)
-    rest = point.project(data.y[:, np.newaxis])
-    pulls = tested.pulls(rest)
     noise = point.noise_variance
-    squares = tested.squares(pulls)[:, 0] / noise
+    pulls = tested.pulls(point.project(data.y[:, np.newaxis] / np.sqrt(noise)))
+    squares = tested.squares(pulls)[:, 0]
     traces, n_draws = np.zeros(len(families)), _n_draws(data)
     rng = np.random.default_rng(0)
     most = max(len(data.y), data.n_tasks * len(tested.columns))
@@ -52,13 +51,16 @@ def score_varying(point: Point) -> Scores:
         drawn = _draw(point, rng, min(batch, n_draws - first))
         drawn_pulls = tested.pulls(point.project(drawn))
         traces += tested.squares(drawn_pulls).sum(axis=1) / n_draws
-    moves = tested.combine(pulls)
-    curvature = np.einsum("nf,nf->f", moves, point.project(moves)) / noise
-    if data.known_noise is None:
-        curvature -= squares**2 / point.likelihood.freedom
     slope = traces - squares
-    curvature = np.maximum(curvature, TINY * np.abs(slope) + TINY)
-    best = np.maximum(-slope, 0.0) / curvature
+    best, rising = np.zeros(len(families)), np.flatnonzero(slope < 0)
+    batch = max(FEWEST_DRAWS, BATCH_NUMBERS // len(data.y))
+    for first in range(0, len(rising), batch):
+        some = rising[first : first + batch]
+        moves = tested.combine(pulls, families[some])
+        curvature = np.einsum("nf,nf->f", moves, point.project(moves))
+        if data.known_noise is None:
+            curvature -= squares[some] ** 2 / point.likelihood.freedom
+        best[some] = -slope[some] / np.maximum(curvature, TINY - TINY * slope[some])
     return Scores(families, slope, best, 0.5 * best * np.abs(slope))
 
 
@@ -73,9 +75,8 @@ def _draw(point: Point, rng: np.random.Generator, n: int) -> Array:
     likelihood, scales = point.likelihood, point.scales
     data = likelihood.data
     rows = rng.standard_normal((len(data.y), n))
-    shrunken = np.flatnonzero(data.fixed >= 0)
-    common = scales.common[shrunken, np.newaxis]
-    rows += data.X[:, shrunken] @ (common * rng.standard_normal((len(shrunken), n)))
+    common = np.where(data.fixed >= 0, scales.common, 0.0)[:, np.newaxis]
+    rows += data.X @ (common * rng.standard_normal((len(common), n)))
     for scale, Z in zip(scales.terms, likelihood.matrices, strict=True):
         size = Z.shape[1]
         wide = np.tile(scale, size // len(scale))[:, np.newaxis]
@@ -105,12 +106,17 @@ class Tested:
         columns = np.flatnonzero(np.isin(data.deviations, families))
         return cls(data, families, common, columns, crossed)
 
+    @property
+    def by_columns(self) -> bool:
+        """Whether products of tasks are taken column by column, or task by task."""
+        return self.data.n_tasks > MANY_TASKS * len(self.columns)
+
     def pulls(self, rows: Array) -> tuple[Array, Array, list[Array]]:
         """Uᵀ times rows (n, T): of common columns, tasks (m, columns, T), levels."""
         data, columns = self.data, self.columns
-        top = data.X[:, self.common].T @ rows
+        top = (data.X.T @ rows)[self.common]
         tasks = np.zeros((data.n_tasks, len(columns), rows.shape[1]))
-        if data.n_tasks > MANY_TASKS * len(columns):
+        if self.by_columns:
             member = Term(data.task, data.n_tasks, np.ones((len(rows), 1))).matrix().T
             for j, column in enumerate(columns):
                 tasks[:, j] = member @ (data.values([column]) * rows)
@@ -136,17 +142,26 @@ class Tested:
             out[f] = np.sum(part**2, axis=0)
         return out[self.families]
 
-    def combine(self, pulls: tuple[Array, Array, list[Array]]) -> Array:
-        """U Uᵀ rows (n, families), from pulls of one column of rows."""
+    def combine(self, pulls: tuple[Array, Array, list[Array]], some: Index) -> Array:
+        """U Uᵀ rows (n, some) for some families, from pulls of one column of rows."""
         top, tasks, levels = pulls
         data = self.data
-        families = np.arange(data.n_families)
-        own = data.fixed[self.common, np.newaxis] == families
-        out = data.X[:, self.common] @ (top * own)
-        known = slice(data.bounds[0], None)  # rows with a task
-        for j, column in enumerate(self.columns):
-            moved = tasks[data.task[known], j, 0] * data.values([column])[known, 0]
-            out[known, data.deviations[column]] += moved
+        weights = np.zeros((len(data.mean), len(some)))
+        weights[self.common] = top * (data.fixed[self.common, np.newaxis] == some)
+        out = data.X @ weights
+        own = data.deviations[self.columns, np.newaxis] == some
+        if self.by_columns:
+            known = slice(data.bounds[0], None)  # rows with a task
+            for j, f in np.argwhere(own):
+                values = data.values(self.columns[j : j + 1])[known, 0]
+                out[known, f] += tasks[data.task[known], j, 0] * values
+        else:
+            weights[:] = 0.0
+            for i in np.flatnonzero(np.diff(data.bounds)):
+                here = slice(data.bounds[i], data.bounds[i + 1])
+                weights[self.columns] = tasks[i] * own
+                out[here] += data.X[here] @ weights
+                out[here] += data.root[here, np.newaxis] * (data.mean @ weights)
         for (f, Z), part in zip(self.crossed, levels, strict=True):
-            out[:, f] = (Z @ part)[:, 0]
-        return out[:, self.families]
+            out[:, some == f] = Z @ part
+        return out
