@@ -24,11 +24,11 @@ from priormtl.model import Deviations, Model
 from priormtl.priors import FeaturePrior, TaskPrior
 from priormtl.selection import (
     Calibration,
+    Candidate,
     Grid,
     HeldOut,
-    OutlierCandidate,
-    OutlierResult,
     SearchResult,
+    Setup,
     Structure,
 )
 from priormtl.trees import Boosted, Trees
@@ -37,7 +37,6 @@ from priormtl.uncertainty import StandardErrors
 __all__ = ["VIEWS", "Certificate", "Deviations", "Fitted", "Outliers", "Search"]
 
 PLAIN_DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[48]|U[0-9]{1,6})")
-STRENGTHS = ("lams", "thetas", "epsilons")
 SCORED = ("scores", "fit_seconds", "score_seconds")
 
 
@@ -61,11 +60,10 @@ class Outliers(NamedTuple):
 class Search:
     """Scores of all candidates of a search, and the chosen one."""
 
-    result: SearchResult | OutlierResult  # without data
+    result: SearchResult  # without data
     best: int
     scoring: str  # as scikit-learn names it; "score" for functions
     rule: str  # "best" or "1se"
-    structure: Mapping[str, Any]  # as chosen or given
 
     @property
     def n_splits(self) -> int:
@@ -78,9 +76,19 @@ class Search:
         return self.result.table()
 
     @property
-    def candidate(self) -> Any:
+    def candidate(self) -> Candidate:
         """The chosen candidate."""
         return self.result.candidates()[self.best]
+
+    @property
+    def setup(self) -> Setup:
+        """Structure of the chosen candidate, and the strengths tried with it."""
+        return self.result.setups[self.candidate.structure]
+
+    @property
+    def structure(self) -> Structure:
+        """Structure of the chosen candidate, as chosen or given."""
+        return self.setup.structure
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,7 +355,10 @@ VIEWS: dict[str, Callable[[Fitted], Any]] = {
     "lam_": lambda f: f.search and f.search.candidate.lam,
     "theta_": lambda f: f.search and f.search.candidate.theta,
     "epsilon_": lambda f: f.search and f.search.candidate.epsilon,
-    "structure_": lambda f: f.search and dict(f.search.structure),
+    "structure_": lambda f: (
+        f.search
+        and f.search.structure.to_dict() | ({"between": f.between} if f.between else {})
+    ),
     "best_index_": lambda f: f.search and f.search.best,
     "n_splits_": lambda f: f.search and f.search.n_splits,
     "cv_results_": lambda f: f.search and f.search.table,
@@ -402,79 +413,59 @@ def _model_from_plain(plain: Mapping[str, Any]) -> Model:
 
 def _search_to_plain(search: Search, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     result = search.result
-    for k, structure in enumerate(result.structures):
-        for name, values in structure.grid._asdict().items():
+    for k, setup in enumerate(result.setups):
+        for name, values in setup.grid._asdict().items():
             arrays[f"search.{name}.{k}"] = values
     for name in SCORED:
-        arrays[f"search.{name}"] = np.asarray(result.__getattribute__(name))
-    if isinstance(result, OutlierResult):
-        arrays["search.outliers"] = np.array(result.extra).reshape(-1, 4)
+        arrays[f"search.{name}"] = vars(result)[name]
+    if result.outliers is not None:
+        arrays["search.outliers"] = np.array(result.outliers).reshape(-1, 5)
     return {
         "best": search.best,
         "scoring": search.scoring,
         "rule": search.rule,
-        "structure": _plain_structure(search.structure),
-        "tried": [_plain_structure(one.settings) for one in result.structures],
-        "place": result.structure if isinstance(result, OutlierResult) else 0,
+        "choices": list(result.choices),
+        "tried": [setup.structure.to_plain() for setup in result.setups],
     }
 
 
-def _search_from_plain(plain: Any, arrays: Mapping[str, np.ndarray]) -> Search:
-    structures, n = list[Structure](), 0
-    for k, settings in enumerate(plain["tried"]):
+def _search_from_plain(
+    plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> Search:
+    setups, n = list[Setup](), 0
+    names = set(Structure.__dataclass_fields__)
+    for k, tried in enumerate(plain["tried"]):
         grid = Grid(*(arrays[f"search.{name}.{k}"] for name in Grid._fields))
         _demand(all(values.ndim == 1 for values in grid), "strengths")
-        structures.append(Structure(None, grid, (), _read_structure(settings)))
+        _demand(set(tried) == names, "structure")
+        setups.append(Setup(Structure.from_plain(tried), grid))
         n += prod(len(values) for values in grid)
-    scored = [arrays[f"search.{name}"] for name in SCORED]
-    extra = arrays.get("search.outliers")
-    shape = n + (0 if extra is None else len(extra)), scored[0].shape[1]
-    _demand(all(part.shape == shape for part in scored), "shape of scores")
-    result: SearchResult | OutlierResult
-    scores, fit_seconds, score_seconds = (part[:n] for part in scored)
-    result = SearchResult(structures, scores, fit_seconds, score_seconds)
-    if extra is not None:
-        candidates = [OutlierCandidate(*row) for row in extra.tolist()]
-        outcomes = np.stack([part[n:] for part in scored])
-        place = int(plain["place"])
-        _demand(0 <= place < len(structures), "structure")
-        result = OutlierResult(result, candidates, outcomes, structure=place)
-    best = int(plain["best"])
-    _demand(0 <= best < shape[0], "index of the best candidate")
-    return Search(
-        result,
-        best,
-        str(plain["scoring"]),
-        str(plain["rule"]),
-        _read_structure(plain["structure"]),
+    outliers = None
+    if "search.outliers" in arrays:
+        outliers = []
+        for epsilon, lam, theta, position, strength in arrays[
+            "search.outliers"
+        ].tolist():
+            _demand(0 <= position < len(setups), "structure")
+            outliers.append(Candidate(epsilon, lam, theta, int(position), strength))
+        n += len(outliers)
+    scores, fit_seconds, score_seconds = (arrays[f"search.{name}"] for name in SCORED)
+    _demand(scores.ndim == 2 and len(scores) == n, "shape of scores")
+    times = fit_seconds.shape, score_seconds.shape
+    _demand(times == (scores.shape, scores.shape), "shape of scores")
+    choices = [str(name) for name in plain["choices"]]
+    _demand(set(choices) <= names, "structure")
+    result = SearchResult(
+        setups,
+        scores,
+        fit_seconds,
+        score_seconds,
+        choices=choices,
+        outliers=outliers,
     )
-
-
-def _plain_structure(structure: Mapping[str, Any]) -> dict[str, Any]:
-    """Choices as JSON: priors and arrays are lists in an object."""
-    plain = dict[str, Any]()
-    for name, value in structure.items():
-        if isinstance(value, TaskPrior):
-            plain[name] = {"prior": value.to_plain()}
-        elif isinstance(value, np.ndarray | list):
-            plain[name] = {"array": np.asarray(value, dtype=np.float64).tolist()}
-        else:
-            plain[name] = list(value) if isinstance(value, tuple) else value
-    return plain
-
-
-def _read_structure(plain: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"task_prior", "ties", "fit_intercept", "smooth", "slopes", "between"}
-    _demand(set(plain) <= names, "structure")
-    known = dict[str, Any]()
-    for name, value in plain.items():
-        if isinstance(value, dict) and "prior" in value:
-            known[name] = TaskPrior.from_plain(value["prior"])
-        elif isinstance(value, dict):
-            known[name] = np.array(value["array"], dtype=np.float64)
-        else:
-            known[name] = tuple(value) if isinstance(value, list) else value
-    return known
+    best = int(plain["best"])
+    _demand(0 <= best < n, "index of the best candidate")
+    return Search(result, best, str(plain["scoring"]), str(plain["rule"]))
 
 
 def _read_classes(plain: Any, m: int) -> np.ndarray:

@@ -10,11 +10,10 @@ from priormtl.data import Table, summarize_tasks
 from priormtl.estimators.splitting import (
     ScorerOnRows,
     check_parts,
-    read_lams,
     with_task_column,
 )
 from priormtl.fitted import Fitted
-from priormtl.selection import divide, leave_one_out, split_by_fold
+from priormtl.selection import divide, leave_one_out, read_lams, split_by_fold
 
 FOLDS = np.arange(24) % 3
 

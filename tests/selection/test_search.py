@@ -14,15 +14,13 @@ from priormtl.model import Model, Solver
 from priormtl.selection import (
     Candidate,
     Grid,
-    OutlierCandidate,
-    OutlierResult,
     SearchResult,
+    Setup,
     StatisticsError,
     Structure,
     choose_candidate,
     choose_outliers,
     choose_structure,
-    count_paths,
     mean_scores,
     propose_outliers,
     run_jobs,
@@ -39,19 +37,19 @@ ERRORS = [
 FOLDS = [(random_tasks("stacked", seed), score) for seed, score in enumerate(ERRORS)]
 
 
-def structure(model=MODEL, grid=GRID, folds=FOLDS, **settings):
+def setup(model=MODEL, grid=GRID, folds=FOLDS, **parts):
     posed = model.pose(folds[0][0])
-    return Structure.of(posed, grid, folds, settings)
+    return Setup.of(Structure(**parts), grid, posed, folds)
 
 
 @pytest.fixture(scope="module")
 def result():
-    return search([structure()], SOLVER)
+    return search([setup()], SOLVER)
 
 
 def test_every_score_is_that_of_its_own_solution(result):
     assert result.scores.shape == (12, 3)
-    for c, (epsilon, lam, theta, _) in enumerate(result.candidates()):
+    for c, (epsilon, lam, theta, *_) in enumerate(result.candidates()):
         model = replace(MODEL, lam=lam, theta=theta, epsilon=epsilon)
         for k, (data, score) in enumerate(FOLDS):
             posed = model.pose(data)
@@ -64,23 +62,21 @@ def test_every_score_is_that_of_its_own_solution(result):
 def test_structures_have_the_scores_that_they_have_alone(result):
     grid = Grid(np.array([3.0, 1.0]), np.array([1.0]), np.array([0.3, 1.0]))
     model = Model(task_prior="mean", penalty="nuclear")
-    other = structure(model, grid, task_prior="mean")
-    both = search([structure(), other], SOLVER, n_jobs=2)
+    other = setup(model, grid, task_prior="mean")
+    both = search([setup(), other], SOLVER, n_jobs=2)
     alone = search([other], SOLVER)
     np.testing.assert_array_equal(both.scores[:12], result.scores)
     np.testing.assert_array_equal(both.scores[12:], alone.scores)
     assert both.candidates()[:12] == result.candidates()
     assert both.candidates()[13] == Candidate(0.3, 1.0, 1.0, 1)
-    assert both.table()["params"][13]["task_prior"] == "mean"
-    assert both.table()["param_task_prior"].mask.tolist() == [True] * 12 + [False] * 4
-    assert len(both.table()["mean_test_score"]) == 16
-    paths = [count_paths(part) for part in ([structure()], [other])]
-    assert count_paths([structure(), other]) == sum(paths)
+    table = replace(both, choices=["task_prior"]).table()
+    assert table["param_task_prior"].tolist() == ["chain"] * 12 + ["mean"] * 4
+    assert len(table["mean_test_score"]) == 16
 
 
 def test_threads_change_no_bit(result):
     for n_jobs in (2, 5):
-        other = search([structure()], SOLVER, n_jobs=n_jobs)
+        other = search([setup()], SOLVER, n_jobs=n_jobs)
         np.testing.assert_array_equal(other.scores, result.scores)
 
 
@@ -88,7 +84,7 @@ def test_threads_change_no_bit(result):
 def test_slopes_in_common_must_gain_more_than_a_standard_error(gain, chosen):
     grid = Grid(np.zeros(1), np.ones(1), np.ones(1))
     choices = "varying", "common"
-    both = [Structure(None, grid, (), {"slopes": slopes}) for slopes in choices]
+    both = [Setup(Structure(slopes=slopes), grid) for slopes in choices]
     noise = 0.2 * np.array([-1.0, 0.0, 1.0, -1.0, 1.0])  # standard error 0.09
     scores = np.stack([np.ones(5), 1.0 + gain + noise])
     found = SearchResult(both, scores, scores, scores)
@@ -118,14 +114,14 @@ class Unsendable:
 
 def test_processes_change_no_bit(result, in_processes):
     heard = []
-    found = search([structure()], SOLVER, n_jobs=2, advance=lambda: heard.append(1))
+    found = search([setup()], SOLVER, n_jobs=2, advance=lambda: heard.append(1))
     np.testing.assert_array_equal(found.scores, result.scores)
     assert len(heard) == 12
 
 
 def test_what_cannot_be_sent_is_done_here(result, in_processes):
     folds = [(data, Unsendable(score)) for data, score in FOLDS]
-    found = search([structure(folds=folds)], SOLVER, n_jobs=2)
+    found = search([setup(folds=folds)], SOLVER, n_jobs=2)
     np.testing.assert_array_equal(found.scores, result.scores)
 
 
@@ -136,7 +132,7 @@ def test_errors_of_processes_reach_the_caller(in_processes):
         raise ZeroDivisionError("on purpose")
 
     data = FOLDS[0][0]
-    bad = structure(folds=[(data, score), (data, score), (data, fail)])
+    bad = setup(folds=[(data, score), (data, score), (data, fail)])
     with pytest.raises(ZeroDivisionError, match="on purpose"):
         search([bad], SOLVER, n_jobs=2)
 
@@ -145,19 +141,19 @@ def test_errors_of_processes_reach_the_caller(in_processes):
 def test_the_caller_hears_of_each_path_in_its_own_thread(n_jobs):
     heard = []
     search(
-        [structure()],
+        [setup()],
         SOLVER,
         n_jobs=n_jobs,
         advance=lambda: heard.append(get_ident()),
     )
-    assert len(heard) == count_paths([structure()]) == 12
+    assert len(heard) == len(setup().paths()) == 12
     assert set(heard) == {get_ident()}
 
 
 @pytest.mark.parametrize("without", ["feature_prior", "task_prior"])
 def test_strengths_without_effect_are_not_tried_twice(without):
-    bare = [structure(replace(MODEL, **{without: None}), folds=FOLDS[:1])]
-    assert count_paths(bare) == 2
+    bare = [setup(replace(MODEL, **{without: None}), folds=FOLDS[:1])]
+    assert len(bare[0].paths()) == 2
     scores = search(bare, SOLVER).scores.reshape(2, 3, 2)
     axis = 2 if without == "feature_prior" else 0
     np.testing.assert_array_equal(*np.moveaxis(scores, axis, 0))
@@ -169,7 +165,7 @@ def test_errors_reach_the_caller(n_jobs):
     def fail(coefs, intercepts):
         raise ZeroDivisionError("on purpose")
 
-    bad = structure(folds=[(FOLDS[0][0], fail)])
+    bad = setup(folds=[(FOLDS[0][0], fail)])
     with pytest.raises(ZeroDivisionError, match="on purpose"):
         search([bad], SOLVER, n_jobs=n_jobs)
 
@@ -177,12 +173,12 @@ def test_errors_reach_the_caller(n_jobs):
 def test_fits_that_miss_the_tolerance_are_counted(result):
     assert result.unsolved == 0
     hasty = Solver("ista", tol=1e-11, max_iter=1)
-    assert search([structure()], hasty).unsolved == 36
+    assert search([setup()], hasty).unsolved == 36
 
 
 def test_statistics_are_all_a_trial_needs(result):
     folds = [(condense(data), score) for data, score in FOLDS]
-    by_statistics = search([structure(folds=folds)], SOLVER)
+    by_statistics = search([setup(folds=folds)], SOLVER)
     np.testing.assert_allclose(by_statistics.scores, result.scores, rtol=1e-9)
 
 
@@ -192,8 +188,9 @@ def test_statistics_are_all_a_trial_needs(result):
 def scored(scores, grid=None):
     grid = grid or Grid(np.array([4.0, 2.0, 1.0]), np.ones(1), np.ones(1))
     scores = np.array(scores, dtype=float)
-    listed = [Structure(None, grid, ())]
-    return SearchResult(listed, scores, np.zeros_like(scores), np.zeros_like(scores))
+    return SearchResult(
+        [Setup(Structure(), grid)], scores, np.zeros_like(scores), np.zeros_like(scores)
+    )
 
 
 def test_best_is_the_first_of_the_largest_means():
@@ -246,26 +243,26 @@ def test_ranks_and_candidates_agree(result):
 def test_proposals_lie_around_what_was_chosen():
     X, y, task, *_ = plant_outliers()
     model = MultiTaskRegressor(3.0, 0.0, 30.0, task_prior="mean")
-    problem = model._model().pose(from_labels(X, y, task)).problem
+    posed = model._model().pose(from_labels(X, y, task))
     grid = Grid(
         np.array([0.1, 1.0, 10.0, 100.0]), np.array([0.0]), np.array([1.0, 9.0, 30.0])
     )
-    start, solver = OutlierCandidate(9.0, 10.0, np.inf, 0.0), Solver(tol=1e-9)
-    found = propose_outliers(problem, grid, start, None, solver)
+    start, solver = Candidate(9.0, 10.0, 0.0), Solver(tol=1e-9)
+    here = Setup(Structure(), grid, posed)
+    found = propose_outliers(here, start, None, solver)
     assert {(c.epsilon, c.lam) for c, _ in found} <= {
         (epsilon, lam) for epsilon in (9.0, 30.0) for lam in (1.0, 10.0, 100.0)
     }
     assert found
     assert all(np.isfinite(c.outlier_strength) for c, _ in found)
-    some = propose_outliers(problem, grid, start, np.array([1e-3, 1e9]), solver)
+    some = propose_outliers(here, start, np.array([1e-3, 1e9]), solver)
     assert {c.outlier_strength for c, _ in some} == {1e-3}
 
 
 def result_of(plain, extra):
     grid = Grid(np.array([1.0]), np.array([0.0]), np.array([1.0]))
-    candidates = [OutlierCandidate(1.0, 1.0, 2.0, 0.0) for _ in extra]
-    outcomes = np.array(extra).reshape(len(extra), len(plain))
-    return OutlierResult(scored([plain], grid), candidates, np.stack([outcomes] * 3))
+    candidates = [Candidate(1.0, 1.0, 0.0, 0, 2.0) for _ in extra]
+    return replace(scored([plain, *extra], grid), outliers=candidates)
 
 
 def test_outliers_must_help_by_more_than_noise():

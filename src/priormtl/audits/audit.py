@@ -207,7 +207,11 @@ def audit_prior(
         elif reason is None and table is not None:
             lam = fitted.problem.lam
             # Of a search all lams that it tried, the chosen one among them.
-            lams = np.unique(model._chosen_grid.lams) if tuned else np.array([lam])
+            lams = (
+                np.unique(model.fitted_.search.setup.grid.lams)
+                if tuned
+                else np.array([lam])
+            )
             found = hold_out(
                 fitted.plain, table, splits, rounds, lams, chosen=tuned, advance=advance
             )

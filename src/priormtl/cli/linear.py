@@ -66,6 +66,7 @@ class Settings(NamedTuple):
         """Estimator for these features and tasks, whose names a prior file may use."""
         from priormtl import estimators
         from priormtl.design import Design
+        from priormtl.selection import EPSILONS, THETAS
 
         shared = {
             "penalty": self.penalty,
@@ -77,8 +78,8 @@ class Settings(NamedTuple):
         if not self.tuned:
             return getattr(estimators, kind)(**self.strengths, **shared)
         grids: dict[str, Any] = {
-            "thetas": estimators.THETAS,
-            "epsilons": (0.0, *estimators.EPSILONS),
+            "thetas": THETAS,
+            "epsilons": (0.0, *EPSILONS),
         }
         for name, value in self.strengths.items():
             if value is not None:

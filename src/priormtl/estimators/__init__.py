@@ -30,8 +30,6 @@ from priormtl.estimators.sources import fit_rows, read_source, read_source_rows
 from priormtl.estimators.spline_features import SplineFeatures
 from priormtl.estimators.splitting import (
     DEFAULT_FOLDS,
-    EPSILONS,
-    THETAS,
     make_splits,
     with_task_column,
 )

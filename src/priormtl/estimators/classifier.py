@@ -1,6 +1,7 @@
 """Binary classification for several related tasks: ``MultiTaskClassifier``."""
 
 from collections.abc import Hashable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from priormtl.checks import check_choice
 from priormtl.data import read_targets
 from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.labels import class_table, code_classes, read_labels
-from priormtl.estimators.linear import LinearMultiTask
+from priormtl.estimators.linear import FixedStrengths
 from priormtl.estimators.sources import fit_rows, read_source_rows
 from priormtl.estimators.unseen import Averages
 from priormtl.fitted import Fitted
@@ -206,7 +207,8 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         return np.where(numbers == 0, np.nan, numbers)
 
 
-class MultiTaskClassifier(ClassificationTasks, LinearMultiTask):
+@dataclass(eq=False, repr=False)
+class MultiTaskClassifier(ClassificationTasks, FixedStrengths):
     """Binary classification for several related tasks, with prior information.
 
     Minimises the following objective over the coefficients P (features × tasks) and
@@ -257,54 +259,8 @@ outlier_tasks_, outlier_strength_
     True
     """
 
-    def __init__(
-        self,
-        lam: float = 1.0,
-        theta: float = 1.0,
-        epsilon: float = 1.0,
-        *,
-        feature_prior: Any = None,
-        task_prior: Any = "chain",
-        penalty: str = "l21",
-        fit_intercept: bool | str = True,
-        intercept_strength: float = 1.0,
-        feature_weights: Any = None,
-        ties: Any = "uniform",
-        standardize: bool = False,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        task: Any = None,
-        loss: str = "logistic",
-        unseen_tasks: str = "error",
-        outlier_tasks: bool = False,
-        outlier_strength: float | None = None,
-        device: Any = None,
-    ) -> None:
-        super().__init__(
-            lam=lam,
-            theta=theta,
-            epsilon=epsilon,
-            feature_prior=feature_prior,
-            task_prior=task_prior,
-            penalty=penalty,
-            fit_intercept=fit_intercept,
-            intercept_strength=intercept_strength,
-            feature_weights=feature_weights,
-            ties=ties,
-            standardize=standardize,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            task=task,
-            unseen_tasks=unseen_tasks,
-            outlier_tasks=outlier_tasks,
-            outlier_strength=outlier_strength,
-            device=device,
-        )
-        self.loss = loss
+    _: KW_ONLY
+    loss: str = "logistic"
 
 
 # Scores by task, for curves and their areas

@@ -4,30 +4,25 @@ The rows are divided once, the model is posed on every training part, and the se
 scores all strengths on the held-out parts; see ``priormtl.selection``. With squared
 loss training parts are merged statistics: rows are read once for the whole grid.
 Parameters that are "auto" make several structures, which are searched one after the
-other.
+other. The models of the folds then predict the rows that they have not seen, for
+intervals and calibration curves.
 """
 
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from scipy.stats import norm
+from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from priormtl._arrays import Array
-from priormtl.checks import (
-    check_choice,
-    check_jobs,
-    check_outlier_strengths,
-    check_strengths,
-)
+from priormtl.checks import check_choice, check_jobs, check_outlier_strengths
 from priormtl.data import (
     Table,
     TaskData,
@@ -38,79 +33,56 @@ from priormtl.data import (
 )
 from priormtl.estimators.base import unchanged_on_error
 from priormtl.estimators.classifier import ClassificationTasks, MultiTaskClassifier
-from priormtl.estimators.intervals import PredictionIntervals
+from priormtl.estimators.intervals import predict_interval
 from priormtl.estimators.labels import refuse_lone_classes
 from priormtl.estimators.linear import (
+    FixedStrengths,
     LinearMultiTask,
     check_outlier_tasks,
     warn_unless_converged,
 )
-from priormtl.estimators.progress import (
-    CallbackSupport,
-    show_progress,
-    with_callbacks,
-)
-from priormtl.estimators.regressor import (
-    MultiTaskRegressor,
-    RegressionTasks,
-)
+from priormtl.estimators.progress import CallbackSupport, show_progress, with_callbacks
+from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.sources import count_folds, hold_back, read_source
 from priormtl.estimators.splitting import (
     DEFAULT_FOLDS,
-    EPSILONS,
-    THETAS,
-    Parts,
     bind_scorer,
     check_parts,
     make_splits,
-    read_lams,
 )
-from priormtl.exceptions import TooLargeError
 from priormtl.fitted import Fitted, Search
 from priormtl.metrics import Reliability
-from priormtl.model import Posed, Solver
-from priormtl.priors import (
-    as_feature_prior,
-    curves_of,
-    given_prior,
-    has_nesting,
-    has_order,
-)
+from priormtl.model import Solver
+from priormtl.priors import given_prior
 from priormtl.selection import (
     RULES,
     Calibration,
-    Candidate,
-    Fold,
-    FoldModel,
-    Grid,
-    HeldOut,
     LogLoss,
     MeanAuc,
-    OutlierCandidate,
-    OutlierResult,
     RowError,
     Score,
+    SearchData,
     SearchResult,
+    Setup,
     Split,
     StatisticsError,
+    Strengths,
     Structure,
-    Trial,
-    choose_candidate,
     choose_outliers,
     choose_structure,
-    codes_among,
     count_outlier_paths,
-    count_paths,
     divide,
     fit_outliers,
-    hold_out,
+    is_word,
     leave_one_out,
     normal_calibration,
+    open_choices,
     propose_outliers,
+    refit_folds,
     run_jobs,
-    score_folds,
     search,
     search_outliers,
+    search_structures,
     take_test,
     task_places,
 )
@@ -119,73 +91,29 @@ from priormtl.uncertainty import prediction_variances
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
-CHEAP_CHAIN = 10**6  # numbers in blocks of tasks: a chain is tried in any case
-TINY = 1e-20  # variance between tasks, of squared effects, that is none
-FEW_ALONE = 0.1  # share of rows without company in their task that always train
-TIED = ("tied", "auto")  # intercepts
-MOST_NUMBERS = 2**22  # of Gram matrices (32 MB) that stand for rows in any case
-# Structure of tables that are too wide for REML.
-WIDE = {"ties": "uniform", "slopes": "common"}
-STRUCTURE = ("task_prior", "ties", "fit_intercept")  # parameters that may be "auto"
-
 __all__ = ["CrossValidated", "MultiTaskClassifierCV", "MultiTaskRegressorCV"]
 
 
+@dataclass(eq=False, repr=False)
 class CrossValidated(CallbackSupport, LinearMultiTask):
     """Linear models of many tasks whose strengths are chosen on held-out rows."""
 
-    _scores_from_statistics = False  # whether the default score needs statistics only
+    lams: Any = None
+    thetas: Any = None
+    epsilons: Any = None
+    _: KW_ONLY
+    cv: Any = DEFAULT_FOLDS
+    scoring: Any = None
+    n_jobs: int | None = None
+    selection: str = "best"
+    task_prior: Any = "auto"
+    fit_intercept: bool | str = "auto"
+    intercept_strength: float | str = "adaptive"
+    ties: Any = "auto"
+    standardize: bool = True
+    outlier_strengths: Any = None
 
-    def __init__(
-        self,
-        lams: Any = None,
-        thetas: Any = None,
-        epsilons: Any = None,
-        *,
-        cv: Any = DEFAULT_FOLDS,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        selection: str = "best",
-        feature_prior: Any = None,
-        task_prior: Any = "auto",
-        penalty: str = "l21",
-        fit_intercept: bool | str = "auto",
-        intercept_strength: float | str = "adaptive",
-        feature_weights: Any = None,
-        ties: Any = "auto",
-        standardize: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-        unseen_tasks: str = "error",
-        outlier_tasks: bool = False,
-        outlier_strengths: Any = None,
-        device: Any = None,
-    ) -> None:
-        self.lams = lams
-        self.thetas = thetas
-        self.epsilons = epsilons
-        self.cv = cv
-        self.scoring = scoring
-        self.n_jobs = n_jobs
-        self.selection = selection
-        self.feature_prior = feature_prior
-        self.task_prior = task_prior
-        self.penalty = penalty
-        self.fit_intercept = fit_intercept
-        self.intercept_strength = intercept_strength
-        self.feature_weights = feature_weights
-        self.ties = ties
-        self.standardize = standardize
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.task = task
-        self.unseen_tasks = unseen_tasks
-        self.outlier_tasks = outlier_tasks
-        self.outlier_strengths = outlier_strengths
-        self.device = device
+    _scores_from_statistics = False  # whether the default score needs statistics only
 
     @with_callbacks
     def fit(
@@ -214,16 +142,12 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         root = self._begin_callbacks(X, y)
         with unchanged_on_error(self):
             table = self._read_table(X, y, task, sample_weight, reset=True)
-            data = table.to_tasks()
-            # Training parts are merged statistics of folds where these do, else rows.
-            logistic = self._uses_logistic
-            by_rows = logistic or not (self.device or statistics_pay(data))
+            whole_tasks = self._holds_out_tasks(table)
             # Even shares of classes within tasks would tell the held-out rows of small
             # tasks; free intercepts need them, and so may other scores.
             by_class = isinstance(self, ClassificationTasks) and (
                 self.fit_intercept is True or not self._scores_by_default
             )
-            whole_tasks = self._holds_out_tasks(table, by_rows=logistic)
             splits = make_splits(
                 self.cv,
                 table,
@@ -233,56 +157,12 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 by_class=by_class,
                 whole_tasks=whole_tasks,
             )
-            whole, folds = divide(
-                table,
-                data,
-                splits,
-                by_rows=logistic or (by_rows and not whole_tasks),
-                whole_tasks=whole_tasks,
-                device=self.device,
-            )
-            for k, fold in enumerate(folds):
-                if isinstance(fold.train, TaskData):
-                    self._check_training(fold.train, k)
-            scored = []
-            for k, fold in enumerate(folds):
-                scored.append((fold.train, self._judge(table, fold, k)))
-            self._choose_and_fit(Parts(whole, scored), root)
-            self._hold_out(table, [fold.split for fold in folds])
+            data = self._divide(table, splits, whole_tasks=whole_tasks)
+            self._search_and_fit(data, root)
+            self._hold_out(table, splits)
         if root is not None:
             root.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
-
-    @abstractmethod
-    def _score_rows(self, test: Table, tasks: Sequence[Any]) -> Score:
-        """Default score on held-out rows."""
-
-    @abstractmethod
-    def _scorer(self, test: Table, tasks: Sequence[Any]) -> Score:
-        """Scorer of scikit-learn on held-out rows."""
-
-    def _holds_out_tasks(self, table: Table, *, by_rows: bool) -> bool:
-        """Whether folds hold out the only row of a task.
-
-        What the other tasks say about it is part of the model where all is tied. Else
-        such rows always train, which leaves few to judge by where they are many.
-        """
-        is_number = isinstance(self.cv, Integral) and not isinstance(self.cv, bool)
-        is_tied = isinstance(self.task_prior, str) and self.fit_intercept in TIED
-        if not (is_number or self.cv is None) or not is_tied or self.outlier_tasks:
-            return False
-        if table.codes is None or issparse(table.X):
-            return False
-        counts = np.bincount(table.codes[table.measured()[:, 0]])
-        alone = int(np.count_nonzero(counts == 1))
-        if alone <= FEW_ALONE * int(counts.sum()):
-            return False
-        if by_rows:  # ties must outweigh faint rows, but not all others
-            return isinstance(self.ties, str) and self.ties == "adaptive"
-        return len(counts) * table.X.shape[1] ** 2 <= MOST_NUMBERS
-
-    def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if nothing can be learned from a training part."""
 
     def _begin_callbacks(self, X: Any, y: Any) -> Any:
         """Context of scikit-learn's callbacks; None before version 1.9."""
@@ -290,392 +170,226 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             return None
         # How many structures there are to search is known only with the data.
         searches: int | None = 2 if self.outlier_tasks else 1
-        for name in STRUCTURE:
-            value = getattr(self, name)
-            if isinstance(value, str) and value == "auto":
+        for value in (self.task_prior, self.ties, self.fit_intercept):
+            if is_word(value, "auto"):
                 searches = None
         root = self._init_callback_context(max_subtasks=searches)
         return root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+    # Folds: what trains, and what scores.
+
+    def _holds_out_tasks(self, table: Table) -> bool:
+        """Whether folds hold out the only row of a task.
+
+        What the other tasks say about it is part of the model where all is tied. Else
+        such rows always train, which leaves few to judge by where they are many.
+        """
+        is_number = isinstance(self.cv, Integral) and not isinstance(self.cv, bool)
+        is_tied = isinstance(self.task_prior, str) and self.fit_intercept in (
+            "tied",
+            "auto",
+        )
+        if not (is_number or self.cv is None) or not is_tied or self.outlier_tasks:
+            return False
+        if table.codes is None or issparse(table.X):
+            return False
+        counts = np.bincount(table.codes[table.measured()[:, 0]])
+        alone = int(np.count_nonzero(counts == 1))
+        if alone <= 0.1 * int(counts.sum()):  # few: let them train
+            return False
+        if self._uses_logistic:  # ties must outweigh faint rows, but not all others
+            return is_word(self.ties, "adaptive")
+        # Gram matrices of up to 32 MB may stand for rows.
+        return len(counts) * table.X.shape[1] ** 2 <= 2**22
+
+    def _divide(
+        self, table: Table, splits: Sequence[Split], *, whole_tasks: bool
+    ) -> SearchData:
+        """All data, and what trains and scores in each split.
+
+        Training parts are merged statistics of folds where these do, else rows. Scores
+        are those of held-out statistics where these do.
+        """
+        data, logistic = table.to_tasks(), self._uses_logistic
+        by_rows = logistic or not (whole_tasks or self.device or statistics_pay(data))
+        whole, folds = divide(
+            table,
+            data,
+            splits,
+            by_rows=by_rows,
+            whole_tasks=whole_tasks,
+            device=self.device,
+        )
+        by_default = self._scores_by_default
+        by_statistics = by_default and self._scores_from_statistics
+        scored = list[tuple[TaskData | TaskStatistics, Score]]()
+        for k, (train, split, test) in enumerate(folds):
+            if isinstance(train, TaskData):
+                self._check_training(train, k)
+            if by_statistics and test is not None and test.weight.any():
+                score: Score = StatisticsError(test)
+            else:
+                score_by = self._score_rows if by_default else self._scorer
+                score = score_by(take_test(table, split, k), table.tasks)
+            scored.append((train, score))
+        return SearchData(whole, scored)
+
+    def _check_training(self, train: TaskData, number: int) -> None:
+        """Fail if nothing can be learned from a training part."""
 
     @property
     def _scores_by_default(self) -> bool:
         return self.scoring is None
 
-    def _judge(self, table: Table, fold: Fold, number: int) -> Score:
-        """Score on the held-out rows of a fold, by their statistics if these do."""
-        by_default, part = self._scores_by_default, fold.test
-        by_statistics = by_default and self._scores_from_statistics
-        if by_statistics and part is not None and part.weight.any():
-            return StatisticsError(part)
-        test = take_test(table, fold.split, number)
-        if by_default:
-            return self._score_rows(test, table.tasks)
-        return self._scorer(test, table.tasks)
+    @abstractmethod
+    def _score_rows(self, test: Table, tasks: Sequence[Hashable]) -> Score:
+        """Default score on held-out rows."""
 
-    def _choose_and_fit(self, parts: Parts, root: Any) -> None:
-        """Search, then learn from all data with what was found."""
-        posed, search, trials = self._search(parts, root)
-        held_out = self._refit_folds(search, trials)
-        candidate, solver = search.candidate, self._solver()
-        posed = posed.at(candidate.lam, candidate.theta, candidate.epsilon)
-        posed, solution = posed.fit(solver, parts.whole)
-        has_outliers = isinstance(candidate, OutlierCandidate)
-        if isinstance(candidate, OutlierCandidate):
-            # As in the search, the data say which tasks may differ, unless told.
-            strength, told = candidate.outlier_strength, self.outlier_strengths
-            own = strength if told is not None or np.isinf(strength) else None
-            posed, solution = fit_outliers(posed, solution, solver, own)
-        warn_unless_converged(solution, posed, solver)
-        self._publish(parts.whole, posed, solution, has_outliers)
-        if isinstance(self, PredictionIntervals):
-            final = prediction_variances(posed, solution.coef)
-            held_out = held_out._replace(final_variances=final)
-        if self.fitted_.between:
-            known = {**search.structure, "between": self.fitted_.between}
-            search = replace(search, structure=known)
-        self.fitted_ = replace(self.fitted_, search=search, held_out=held_out)
+    @abstractmethod
+    def _scorer(self, test: Table, tasks: Sequence[Hashable]) -> Score:
+        """Scorer of scikit-learn on held-out rows."""
 
-    def _search(self, parts: Parts, root: Any) -> tuple[Posed, Search, Sequence[Trial]]:
-        """The model posed on all data, what the search found, and its splits."""
+    # The search, and the fit of what it has chosen.
+
+    def _search_and_fit(self, data: SearchData, root: Any) -> None:
+        """Search, then learn from all data with the chosen candidate."""
         has_outliers = check_outlier_tasks(self.outlier_tasks)
-        solver, jobs = self._solver(), check_jobs(self.n_jobs)
-        rule = check_choice("selection", self.selection, RULES)
-        strengths = self.outlier_strengths
-        if strengths is not None:
-            strengths = check_outlier_strengths(strengths)
-        name = type(self).__name__
+        solver, told = self._solver(), self.outlier_strengths is not None
         # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
         with threadpool_limits(1, user_api="blas"):
-            posed, plain = self._search_structures(parts, solver, jobs, root)
-            best = choose_structure(plain, rule)
-            epsilon, lam, theta, chosen = plain.candidates()[best]
-            result: SearchResult | OutlierResult = plain
-            if has_outliers:
-                structure = plain.structures[chosen]
-                start = OutlierCandidate(epsilon, lam, np.inf, theta)
-                extra = propose_outliers(
-                    posed[chosen].problem, structure.grid, start, strengths, solver
-                )
-                total = count_outlier_paths(extra, structure.trials)
-                with show_progress(
-                    self, root, f"{name}, outlier tasks", total
-                ) as advance:
-                    portable = self.device is None
-                    found = search_outliers(
-                        plain,
-                        extra,
-                        structure.trials,
-                        solver,
-                        lambda todo: run_jobs(todo, jobs, advance, portable=portable),
-                    )
-                result = found = replace(found, structure=chosen)
-                errors = 0.0 if strengths is None else 1.0
-                best = choose_outliers(found, best, errors)
+            result, best = self._search(data, solver, root)
+        for text in result.notes:
+            warnings.warn(text, UserWarning, stacklevel=5)
         if result.unsolved:
             warnings.warn(
                 f"{result.unsolved} of {result.scores.size} fits on training parts did "
                 f"not reach tol={self.tol:g}, so their scores are approximate. Raise "
                 "max_iter, or use standardize=True.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
-        given = self._structure(plain.structures[chosen].settings)
-        kept = result.without_data()
-        search = Search(kept, best, self._score_name, self.selection, given)
-        return posed[chosen], search, plain.structures[chosen].trials
-
-    @property
-    def _score_name(self) -> str:
-        """Name of the scoring; of the default one that of scikit-learn."""
-        if self.scoring is None:
-            return "neg_log_loss" if self._uses_logistic else "neg_mean_squared_error"
-        return self.scoring if isinstance(self.scoring, str) else "score"
-
-    def _refit_folds(self, search: Search, trials: Sequence[Trial]) -> HeldOut:
-        """Models of the chosen candidate on the training part of each split."""
-        candidate, solver, own = search.candidate, self._solver(), np.inf
-        if isinstance(candidate, OutlierCandidate):
+        candidate = result.candidates()[best]
+        setup = result.setups[candidate.structure]
+        regresses = isinstance(self, RegressorMixin)
+        held_out = refit_folds(
+            setup.trials, candidate, solver, told=told, variances=regresses
+        )
+        assert setup.posed is not None
+        posed, solution = candidate.at(setup.posed).fit(solver, data.whole)
+        if has_outliers:
+            # As in the search, the data say which tasks may differ, unless told.
             own = candidate.outlier_strength
-        lam, theta, epsilon = candidate.lam, candidate.theta, candidate.epsilon
-        models, variances = list[FoldModel](), list[Array]()
-        for trial in trials:
-            known = trial.posed.estimated() if lam == 0 and np.isinf(own) else None
-            at = trial.posed.at(lam, theta, epsilon)
-            if known is None or epsilon != 1.0:
-                solution = solver.solve(at.problem)
-                coef = solution.coef
-                if np.isfinite(own):
-                    told = None if self.outlier_strengths is None else own
-                    at, solution = fit_outliers(at, solution, solver, told)
-                    coef = solution.point.total
-                known = coef.T / trial.posed.scale, solution.intercept
-            models.append(known)
-            if isinstance(self, PredictionIntervals):
-                coef = (known[0] * np.where(np.isfinite(at.scale), at.scale, 0.0)).T
-                variances.append(prediction_variances(at, coef))
-        return HeldOut(None, None, models, np.array(variances))
+            strength = own if told or np.isinf(own) else None
+            posed, solution = fit_outliers(posed, solution, solver, strength)
+        warn_unless_converged(solution, posed, solver)
+        self._publish(data.whole, posed, solution, has_outliers)
+        if regresses:
+            final = prediction_variances(posed, solution.coef)
+            held_out = held_out._replace(final_variances=final)
+        scoring = self.scoring if isinstance(self.scoring, str) else "score"
+        if self.scoring is None:
+            logistic = self._uses_logistic
+            scoring = "neg_log_loss" if logistic else "neg_mean_squared_error"
+        found = Search(result.without_data(), best, scoring, self.selection)
+        self.fitted_ = replace(self.fitted_, search=found, held_out=held_out)
+
+    def _search(
+        self, data: SearchData, solver: Solver, root: Any
+    ) -> tuple[SearchResult, int]:
+        """Scores of all candidates, and the position of the chosen one."""
+        jobs, name = check_jobs(self.n_jobs), type(self).__name__
+        rule = check_choice("selection", self.selection, RULES)
+        own = self.outlier_strengths
+        if own is not None:
+            own = check_outlier_strengths(own)
+        given = Structure(given_prior(self), self.ties, self.fit_intercept)
+        # Structures and strengths are filled in by the search.
+        blank = {"task_prior": None, "ties": "uniform", "fit_intercept": True}
+        model = self._model(lam=1.0, theta=1.0, epsilon=1.0, **blank)
+        lams = self.lams
+        choices = open_choices(
+            given,
+            model,
+            data.whole,
+            allows_free=self._allows_free(data),
+            lam_is_zero=lams is None or (np.iterable(lams) and not any(lams)),
+        )
+        strengths = Strengths(lams, self.thetas, self.epsilons, self._weight_unit)
+
+        def run(setup: Setup) -> SearchResult:
+            title, total = f"{name}, {len(data.folds)} splits", len(setup.paths())
+            with show_progress(self, root, title, total) as advance:
+                return search([setup], solver, n_jobs=jobs, advance=advance)
+
+        result = search_structures(given, model, choices, strengths, data, run)
+        best = choose_structure(result, rule)
+        if not self.outlier_tasks:
+            return result, best
+        chosen = result.candidates()[best]
+        setup = result.setups[chosen.structure]
+        extra = propose_outliers(setup, chosen, own, solver)
+        total = count_outlier_paths(extra, setup.trials)
+        with show_progress(self, root, f"{name}, outlier tasks", total) as advance:
+            portable = self.device is None
+            result = search_outliers(
+                result,
+                extra,
+                setup.trials,
+                solver,
+                lambda todo: run_jobs(todo, jobs, advance, portable=portable),
+            )
+        # Where tests have named the tasks, any gain will do.
+        return result, choose_outliers(result, best, 0.0 if own is None else 1.0)
+
+    def _allows_free(self, data: SearchData) -> bool:
+        """Whether every task has a finite intercept of its own in every part."""
+        return all(
+            not isinstance(train, TaskStatistics) or bool(np.all(train.weight))
+            for train, _ in data.folds
+        )
 
     def _hold_out(self, table: Table, splits: Sequence[Split]) -> None:
-        """Scores of rows by the models that were not fitted to them."""
-        fitted, n = self.fitted_, len(table)
+        """Predict rows by the models that were not fitted to them, and calibrate."""
+        fitted = self.fitted_
         assert fitted.held_out is not None
-        models, prediction = fitted.held_out.models, np.full(n, np.nan)
-        dealt = np.full(n, -1)
-        for k, split in enumerate(splits):
-            dealt[split.test] = k
-        codes, known = codes_among(table, fitted.labels)
-        folds = np.where(known, dealt, -1)
-        own, shared = score_folds(table.X, codes, models)
+        held_out, residuals = fitted.held_out.on_rows(table, splits, fitted.labels)
         reliability = calibration = None
-        if codes is not None:
-            held = own[np.maximum(folds, 0), np.arange(n)]
-            prediction = np.where(folds >= 0, held, np.nan)
-            if isinstance(self, PredictionIntervals):
-                reliability = Reliability.of(prediction, table.y)
+        if residuals is not None:
+            models, final = held_out.models, held_out.final_variances
+            sizes = fitted.shape[0], len(splits)
+            calibration = Calibration.of(residuals, models, *sizes, final)
+        if table.codes is not None and held_out.prediction is not None:
+            if residuals is not None:
+                reliability = Reliability.of(held_out.prediction, table.y)
             elif self._uses_logistic:
-                reliability = Reliability.of_scores(prediction, table.y)
-        held_out = fitted.held_out._replace(prediction=prediction, folds=dealt)
-        if isinstance(self, PredictionIntervals):
-            rows = hold_out(table, codes, folds, own, shared, held_out.variances)
-            parts = models, fitted.shape[0], len(splits), held_out.final_variances
-            calibration = Calibration.of(rows, *parts)
+                reliability = Reliability.of_scores(held_out.prediction, table.y)
         self.fitted_ = replace(
             fitted, held_out=held_out, reliability=reliability, calibration=calibration
         )
 
-    def _search_structures(
-        self, parts: Parts, solver: Solver, jobs: int, root: Any
-    ) -> tuple[list[Posed], SearchResult]:
-        """Try structures one choice after the other, each with its grid of strengths.
-
-        The first structure has all choices at their first value. For each choice the
-        other values are tried with the best of the choices before it.
-        """
-        choices = self._choices(parts)
-        best = {name: values[0] for name, values in choices.items()}
-        posed, result, said = list[Posed](), None, list[str]()
-        leader: Candidate | None = None
-        title = f"{type(self).__name__}, {len(parts.folds)} splits"
-        for choice, values in ({"": (None,)} | choices).items():
-            if posed and _is_wide(best):
-                break
-            tried = [best] if not choice else [{**best, choice: v} for v in values[1:]]
-            for wanted in tried:
-                settings = wanted
-                if settings.get("task_prior") == "chain" and not _are_alike(posed):
-                    continue
-                with warnings.catch_warnings():
-                    if choice or "ties" in choices:  # others are tried, too
-                        warnings.simplefilter("ignore", UserWarning)
-                    try:
-                        model = self._model(**self._open(settings, parts))
-                        whole = model.pose(parts.whole)
-                    except TooLargeError:
-                        if choice:
-                            said.append(_not_tried(choice, settings))
-                            continue
-                        whole, settings = self._pose_wide(settings, parts)
-                        said.append(_too_wide(whole))
-                    near = leader if settings.get("ties") == best.get("ties") else None
-                    grid = self._grid(whole, settings, near)
-                    structure = Structure.of(whole, grid, parts.folds, settings)
-                total = count_paths([structure])
-                with show_progress(self, root, title, total) as advance:
-                    scored = search([structure], solver, n_jobs=jobs, advance=advance)
-                posed.append(whole)
-                result = scored if result is None else result + scored
-            assert result is not None
-            leader = result.candidates()[choose_candidate(result, "best")]
-            best = dict(result.structures[leader.structure].settings)
-        assert result is not None
-        for text in said:
-            warnings.warn(text, UserWarning, stacklevel=6)
-        return posed, result
-
-    def _pose_wide(
-        self, settings: Mapping[str, Any], parts: Parts
-    ) -> tuple[Posed, dict[str, Any]]:
-        """Structure of tables that are too wide: common effects; lam is searched."""
-        settings = {**settings, **WIDE}
-        if "smooth" in settings:
-            settings["smooth"] = "straight"
-        return self._model(**self._open(settings, parts)).pose(parts.whole), settings
-
-    def _choices(self, parts: Parts) -> dict[str, tuple[Any, ...]]:
-        """What the folds decide, with the values to try, the likeliest ones first."""
-        found: dict[str, tuple[Any, ...]] = {}
-        prior = as_feature_prior(self.feature_prior)
-        adapts = isinstance(self.ties, str) and self.ties in ("auto", "adaptive")
-        if adapts and curves_of(prior, parts.whole.features):
-            found["smooth"] = ("varying", "common", "straight")
-        # REML needs all statistics at once; those on disk are to stay there.
-        whole = parts.whole
-        estimates = not (isinstance(whole, TaskStatistics) and whole.is_mapped)
-        if isinstance(self.ties, str) and self.ties == "auto":
-            found["ties"] = ("adaptive", "uniform") if estimates else ("uniform",)
-        if isinstance(self.fit_intercept, str) and self.fit_intercept == "auto":
-            free = self._allows_free(parts)
-            found["fit_intercept"] = ("tied", True) if free else ("tied",)
-            if self.intercept_strength == "adaptive" and not estimates:
-                found["fit_intercept"] = (True,)
-        if self.task_prior is None:  # nothing is tied
-            for name, value in {"ties": "uniform", "fit_intercept": True}.items():
-                if name in found:
-                    found[name] = (value,)
-        if isinstance(self.task_prior, str) and self.task_prior == "auto":
-            tasks = parts.whole.tasks
-            found["task_prior"] = ("mean", "chain") if has_order(tasks) else ("mean",)
-            if has_nesting(tasks):
-                found["task_prior"] = ("nested", "mean")
-        by_reml = self.lams is None or (np.iterable(self.lams) and not any(self.lams))
-        if isinstance(self.ties, str) and self.ties == "adaptive" and by_reml:
-            # REML takes rows that are far off for tasks that differ.
-            found["slopes"] = ("varying", "common")
-        return found
-
-    def _allows_free(self, parts: Parts) -> bool:
-        """Whether every task has a finite intercept of its own in every part."""
-        return all(
-            not isinstance(train, TaskStatistics) or bool(np.all(train.weight))
-            for train, _ in parts.folds
-        )
-
-    def _structure(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Structure of a fitted model: what was chosen, and what was given."""
-        given = {name: getattr(self, name) for name in STRUCTURE}
-        return {**given, "task_prior": given_prior(self), **settings}
-
-    def _open(self, settings: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
-        """Settings of a model with these choices and open strengths."""
-        found = ("smooth", "slopes", "between")  # not parameters of a model
-        chosen = {name: value for name, value in settings.items() if name not in found}
-        prior = as_feature_prior(self.feature_prior)
-        curves = curves_of(prior, parts.whole.features)
-        curved = tuple(sorted(j for group in curves.values() for j in group))
-        if settings.get("smooth") == "straight":
-            chosen["left_out"] = curved
-        elif settings.get("smooth") == "common":
-            chosen["common"] = curved
-        if settings.get("slopes") == "common":
-            out = chosen.get("left_out", ())
-            kept = (j for j in range(parts.whole.shape[0]) if j not in out)
-            chosen["common"] = tuple(kept)
-        return {"lam": 1.0, "theta": 1.0, "epsilon": 1.0, **chosen}
-
-    def _grid(
-        self, posed: Posed, settings: Mapping[str, Any], near: Candidate | None
-    ) -> Grid:
-        """Strengths to try with a structure; grids that were given stay as they are.
-
-        Where REML has estimated ties and smoothness, fewer are worth trying, and also
-        where the best ones of a structure with uniform ties are known.
-        """
-        # Strengths mean the same for rows of any weight.
-        unit = self._weight_unit
-        has_relations = posed.problem.prior.D.nnz > 0
-        thetas = unit * np.array(THETAS if has_relations else (1.0,))
-        if self.thetas is not None:
-            thetas = check_strengths("thetas", self.thetas)
-        if _is_wide(settings):  # a ridge that was not estimated is no help
-            thetas = np.array([0.0, 1.0] if has_relations else [0.0])
-            return Grid(read_lams(None, posed.problem), thetas, np.ones(1))
-        epsilons, lams = unit * np.array(EPSILONS), None
-        if isinstance(posed.model.ties, str) and posed.model.ties == "adaptive":
-            epsilons, lams = np.ones(1), np.zeros(1)
-        elif near is not None and self.epsilons is None and near.epsilon in epsilons:
-            place = int(np.flatnonzero(epsilons == near.epsilon)[0])
-            epsilons = epsilons[max(place - 1, 0) : place + 2]
-        if self.epsilons is not None:
-            epsilons = check_strengths("epsilons", self.epsilons)
-        if self.lams is not None or lams is None:
-            lams = read_lams(self.lams, posed.problem)
-        return Grid(lams, thetas, epsilons)
-
-    @property
-    def _chosen_grid(self) -> Grid:
-        """Strengths that were tried with the chosen structure."""
-        search = self.fitted_.search
-        assert search is not None
-        return next(
-            one.grid
-            for one in search.result.structures
-            if all(search.structure[name] == v for name, v in one.settings.items())
-        )
-
-    def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
-        """Learn from other data with the structure and the strengths chosen."""
-        search, held_out = self.fitted_.search, self.fitted_.held_out
-        posed = self._known_model().pose(data)
-        posed, solution = posed.fit(self._solver(), data)
-        self._publish(data, posed, solution, has_outliers=False)
-        self.fitted_ = replace(self.fitted_, search=search, held_out=held_out)
-
-    def _fixed(self, lam: float, theta: float, epsilon: float) -> LinearMultiTask:
+    def _fixed(self, lam: float, theta: float, epsilon: float) -> FixedStrengths:
         """Unfitted estimator of the same model at given strengths."""
-        kind = MultiTaskRegressor
+        kind: type[FixedStrengths] = MultiTaskRegressor
         if isinstance(self, ClassificationTasks):
             kind = MultiTaskClassifier
-        names = kind().get_params(deep=False)
-        given = self.get_params(deep=False)
+        names, given = kind().get_params(deep=False), self.get_params(deep=False)
         shared = {name: given[name] for name in names if name in given}
-        shared.pop("outlier_tasks", None)
-        tied = True if self.task_prior is None else "tied"
-        first = {"task_prior": "mean", "ties": "uniform", "fit_intercept": tied}
+        del shared["outlier_tasks"]
         last: Fitted | None = self.__dict__.get("fitted_")
-        chosen = {} if last is None or last.search is None else last.search.structure
-        for name, value in first.items():
-            if isinstance(shared[name], str) and shared[name] == "auto":
-                shared[name] = chosen.get(name, value)
-        if shared["intercept_strength"] == "adaptive":
+        # What was chosen or, before a fit, what a search begins with.
+        chosen = Structure("mean", "uniform", self.task_prior is None or "tied")
+        if last is not None and last.search is not None:
+            chosen = last.search.structure
+        for name in ("task_prior", "ties", "fit_intercept"):
+            if is_word(shared[name], "auto"):
+                shared[name] = vars(chosen)[name]
+        if is_word(shared["intercept_strength"], "adaptive"):
             known = None if last is None else last.intercept_strength
             shared["intercept_strength"] = 1.0 if known is None else known
         return kind(lam, theta, epsilon, **shared)
 
 
-def _is_wide(settings: Mapping[str, Any]) -> bool:
-    return all(settings.get(name) == value for name, value in WIDE.items())
-
-
-def _too_wide(posed: Posed) -> str:
-    d, m = posed.problem.shape
-    return (
-        f"{d:,} features and {m:,} tasks are too many to estimate which effects differ "
-        "between tasks: all tasks have the same effects beside their intercepts, and "
-        "lam is chosen by cross-validation."
-    )
-
-
-def _not_tried(choice: str, settings: Mapping[str, Any]) -> str:
-    return (
-        f"{choice}={settings[choice]!r} was not tried: it takes too much memory for "
-        "this many tasks and features."
-    )
-
-
-def _are_alike(posed: Sequence[Posed]) -> bool:
-    """Whether neighbouring tasks are more alike than others: a chain may help.
-
-    Numbers may be identifiers. The test is that of lag-one autocorrelation of
-    intercepts and effects, as REML has estimated them for tasks in any order, at a
-    level of 5 % for all of them. It overlooks chains that the folds find (the survey
-    years of GSS abortion attitudes), so that it decides only where a chain is costly.
-    """
-    known = [one.estimate for one in posed if one.estimate is not None]
-    rows = known[-1].rows if known else np.zeros((0, 0))
-    if known and rows.shape[1] * rows.shape[0] ** 2 > CHEAP_CHAIN:
-        apart = rows - rows.mean(axis=1, keepdims=True)
-        squares = np.sum(apart**2, axis=1)
-        varies = squares > TINY * np.sum(rows**2, axis=1)
-        m, k = rows.shape[1], int(varies.sum())
-        if k == 0:
-            return False
-        lagged = np.sum(apart[varies, 1:] * apart[varies, :-1], axis=1)
-        z = np.sqrt(m) * (lagged / squares[varies] + 1.0 / m)
-        return bool(z.max() > norm.isf(0.05 / k))
-    return True
-
-
-class MultiTaskRegressorCV(PredictionIntervals, RegressionTasks, CrossValidated):
+class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
     """MultiTaskRegressor with structure and strengths selected by cross-validation.
 
     Parameters
@@ -819,6 +533,7 @@ outlier_tasks_
     """
 
     _scores_from_statistics = True
+    predict_interval = predict_interval
 
     @with_callbacks
     def fit_statistics(self, parts: Sequence[TaskStatistics]) -> Self:
@@ -892,11 +607,11 @@ outlier_tasks_
             scores = [StatisticsError(test) for test in tests]
             trains, whole = leave_one_out(tests, always)
             self._adopt_features(whole)
-            scored = list(zip(trains, scores, strict=True))
-            self._choose_and_fit(Parts(whole, scored), root)
+            folds = list(zip(trains, scores, strict=True))
+            self._search_and_fit(SearchData(whole, folds), root)
             assert self.fitted_.held_out is not None
-            found = normal_calibration(tests, self.fitted_.held_out.models)
-            self.fitted_ = replace(self.fitted_, calibration=found)
+            calibration = normal_calibration(tests, self.fitted_.held_out.models)
+            self.fitted_ = replace(self.fitted_, calibration=calibration)
         if root is not None:
             root.call_on_fit_task_end(estimator=self)
         return self
@@ -905,7 +620,7 @@ outlier_tasks_
     def _scores_by_default(self) -> bool:
         return self.scoring is None or self.scoring == "neg_mean_squared_error"
 
-    def _score_rows(self, test: Table, tasks: Sequence[Any]) -> Score:
+    def _score_rows(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         data = test.to_tasks()
         if statistics_pay(data):
             held_out = condense(data)
@@ -913,11 +628,12 @@ outlier_tasks_
             return StatisticsError(align_tasks(held_out, tuple(tasks)))
         return RowError(data, task_places(test.tasks, tasks))
 
-    def _scorer(self, test: Table, tasks: Sequence[Any]) -> Score:
+    def _scorer(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         shell = self._fixed(1.0, 1.0, 1.0)
         return bind_scorer(self.scoring, shell, test, tasks, test.y)
 
 
+@dataclass(eq=False, repr=False)
 class MultiTaskClassifierCV(ClassificationTasks, CrossValidated):
     """MultiTaskClassifier with structure and strengths selected by cross-validation.
 
@@ -962,66 +678,14 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
     True
     """
 
-    def __init__(
-        self,
-        lams: Any = None,
-        thetas: Any = None,
-        epsilons: Any = None,
-        *,
-        cv: Any = DEFAULT_FOLDS,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        selection: str = "best",
-        feature_prior: Any = None,
-        task_prior: Any = "auto",
-        penalty: str = "l21",
-        fit_intercept: bool | str = "auto",
-        intercept_strength: float | str = "adaptive",
-        feature_weights: Any = None,
-        ties: Any = "auto",
-        standardize: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        task: Any = None,
-        loss: str = "logistic",
-        unseen_tasks: str = "error",
-        outlier_tasks: bool = False,
-        outlier_strengths: Any = None,
-        device: Any = None,
-    ) -> None:
-        super().__init__(
-            lams,
-            thetas,
-            epsilons,
-            cv=cv,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            selection=selection,
-            feature_prior=feature_prior,
-            task_prior=task_prior,
-            penalty=penalty,
-            fit_intercept=fit_intercept,
-            intercept_strength=intercept_strength,
-            feature_weights=feature_weights,
-            ties=ties,
-            standardize=standardize,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            task=task,
-            unseen_tasks=unseen_tasks,
-            outlier_tasks=outlier_tasks,
-            outlier_strengths=outlier_strengths,
-            device=device,
-        )
-        self.loss = loss
+    _: KW_ONLY
+    loss: str = "logistic"
 
-    def _score_rows(self, test: Table, tasks: Sequence[Any]) -> Score:
+    def _score_rows(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         score = LogLoss if self._uses_logistic else RowError
         return score(test.to_tasks(), task_places(test.tasks, tasks))
 
-    def _scorer(self, test: Table, tasks: Sequence[Any]) -> Score:
+    def _scorer(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         if isinstance(self.scoring, str) and self.scoring == "task_auc":
             return MeanAuc(test.to_tasks(), task_places(test.tasks, tasks))
         places = task_places(test.tasks, tasks)
@@ -1038,11 +702,11 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
         if self._uses_logistic and (self.fit_intercept is True or unties):
             refuse_lone_classes(train, number)
 
-    def _allows_free(self, parts: Parts) -> bool:
+    def _allows_free(self, data: SearchData) -> bool:
         if not self._uses_logistic:
-            return super()._allows_free(parts)
+            return super()._allows_free(data)
         try:
-            for number, (train, _) in enumerate(parts.folds):
+            for number, (train, _) in enumerate(data.folds):
                 assert isinstance(train, TaskData)
                 refuse_lone_classes(train, number)
         except ValueError:

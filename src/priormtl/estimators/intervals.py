@@ -4,90 +4,89 @@ See ``priormtl.selection.held_out``.
 """
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array
-from priormtl.fitted import Fitted
 from priormtl.selection import Spread, check_coverage, score_folds
 
-__all__ = ["PredictionIntervals"]
+if TYPE_CHECKING:
+    from priormtl.estimators.linear import LinearMultiTask
+
+__all__ = ["predict_interval", "spread_of"]
 
 
-class PredictionIntervals:
-    """Regressors whose held-out residuals say how far predictions are off."""
+def predict_interval(
+    self: "LinearMultiTask", X: Any, *, task: Any = None, coverage: float = 0.9
+) -> Array:
+    """Predict intervals that contain a given share of new targets.
 
-    fitted_: Fitted
+    Parameters
+    ----------
+    X : (n, d) array, sparse matrix or data frame
+        Features, as in ``predict``.
+    task : (n,) labels, or a single label, optional
+        Task of each row, as in ``predict``.
+    coverage : float, default=0.9
+        Share of new rows whose target lies within its interval.
 
-    def predict_interval(
-        self: Any, X: Any, *, task: Any = None, coverage: float = 0.9
-    ) -> Array:
-        """Predict intervals that contain a given share of new targets.
+    Returns
+    -------
+    (n, 2) array
+        Lower and upper end of the interval of each row. If the model was fitted on
+        (n, m) targets and ``task`` is None, the shape is (n, m, 2).
 
-        Parameters
-        ----------
-        X : (n, d) array, sparse matrix or data frame
-            Features, as in ``predict``.
-        task : (n,) labels, or a single label, optional
-            Task of each row, as in ``predict``.
-        coverage : float, default=0.9
-            Share of new rows whose target lies within its interval.
+    Notes
+    -----
+    Intervals are made of residuals of held-out rows (CV+), with a noise scale for
+    each task; tasks that were not seen get wider intervals. They hold on average
+    over rows like those of the fit. After a fit to statistics there are no rows:
+    then intervals are normal, which a warning says; see ``calibration_.kind``.
+    """
+    coverage = check_coverage(coverage)
+    check_is_fitted(self)
+    calibration = self.fitted_.calibration
+    if calibration is None:
+        raise ValueError(
+            "predict_interval needs residuals of held-out rows: call "
+            "calibrate(X, y, task=...) once after fit, or use MultiTaskRegressorCV."
+        )
+    if calibration.kind == "normal":
+        warnings.warn(
+            "Intervals assume normal errors because no held-out residuals are "
+            "available: the model was fitted to statistics, not to rows.",
+            UserWarning,
+            stacklevel=2,
+        )
+    intervals = spread_of(self, X, task).interval(calibration, coverage)
+    columns = self._targets_are_columns and task is None
+    return intervals.reshape(-1, len(self.tasks_), 2) if columns else intervals
 
-        Returns
-        -------
-        (n, 2) array
-            Lower and upper end of the interval of each row. If the model was fitted on
-            (n, m) targets and ``task`` is None, the shape is (n, m, 2).
 
-        Notes
-        -----
-        Intervals are made of residuals of held-out rows (CV+), with a noise scale for
-        each task; tasks that were not seen get wider intervals. They hold on average
-        over rows like those of the fit. After a fit to statistics there are no rows:
-        then intervals are normal, which a warning says; see ``calibration_.kind``.
-        """
-        coverage = check_coverage(coverage)
-        check_is_fitted(self)
-        calibration = self.fitted_.calibration
-        if calibration is None:
-            raise ValueError(
-                "predict_interval needs residuals of held-out rows: call "
-                "calibrate(X, y, task=...) once after fit, or use MultiTaskRegressorCV."
-            )
-        if calibration.kind == "normal":
-            warnings.warn(
-                "intervals are normal, with variances from statistics: without rows "
-                "there are no held-out residuals to make them of.",
-                UserWarning,
-                stacklevel=2,
-            )
-        found = self._spread(X, task).interval(calibration, coverage)
-        columns = self._targets_are_columns and task is None
-        return found.reshape(-1, len(self.tasks_), 2) if columns else found
-
-    def _spread(self: Any, X: Any, task: Any) -> Spread:
-        """Predictions of rows, with the deviations of fold models."""
-        X, labels = self._split_task(X, task)
-        matrix, m = self._read_features(X, reset=False), len(self.tasks_)
-        calibration = self.fitted_.calibration
-        folds = calibration.coef, calibration.intercept
-        whole = [(self.coef_, self.intercept_), *zip(*folds, strict=True)]
-        if labels is None and self._targets_are_columns:
-            scores, n = score_folds(matrix, None, whole)[0], matrix.shape[0]
-            codes = np.tile(np.arange(m), n)
-            return Spread(scores[0], scores[1:], codes, np.zeros(n * m, bool))
-        rows = self._place_rows(matrix, labels)
-        scores = np.empty((len(whole), matrix.shape[0]))
-        unseen = rows.codes >= m
-        known = np.flatnonzero(~unseen)
-        if len(known) < len(unseen):
-            scores[0] = self._score_placed(matrix, rows)
-            scores[1:] = 0.0
-            part = matrix[known]
-        else:
-            part = matrix
-        if len(known):
-            scores[:, known] = score_folds(part, rows.codes[known], whole)[0]
-        return Spread(scores[0], scores[1:], rows.known(m), unseen)
+def spread_of(model: "LinearMultiTask", X: Any, task: Any) -> Spread:
+    """Predictions of rows, with the deviations of fold models."""
+    X, labels = model._split_task(X, task)
+    matrix, m = model._read_features(X, reset=False), len(model.tasks_)
+    calibration = model.fitted_.calibration
+    assert calibration is not None
+    folds = calibration.coef, calibration.intercept
+    whole = [(model.coef_, model.intercept_), *zip(*folds, strict=True)]
+    if labels is None and model._targets_are_columns:
+        scores, n = score_folds(matrix, None, whole)[0], matrix.shape[0]
+        codes = np.tile(np.arange(m), n)
+        return Spread(scores[0], scores[1:], codes, np.zeros(n * m, bool))
+    rows = model._place_rows(matrix, labels)
+    scores = np.empty((len(whole), matrix.shape[0]))
+    unseen = rows.codes >= m
+    known = np.flatnonzero(~unseen)
+    if len(known) < len(unseen):
+        scores[0] = model._score_placed(matrix, rows)
+        scores[1:] = 0.0
+        part = matrix[known]
+    else:
+        part = matrix
+    if len(known):
+        scores[:, known] = score_folds(part, rows.codes[known], whole)[0]
+    return Spread(scores[0], scores[1:], rows.known(m), unseen)

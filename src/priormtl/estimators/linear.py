@@ -6,7 +6,7 @@ and those that search for them derive from this class.
 """
 
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -39,7 +39,7 @@ from priormtl.estimators.summary import (
 from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
 from priormtl.fitted import VIEWS, Certificate, Fitted, Outliers, task_array
 from priormtl.model import Model, Posed, Solver
-from priormtl.priors import FeaturePrior, given_prior
+from priormtl.priors import given_prior
 from priormtl.selection import fit_outlier_path, fit_outliers
 from priormtl.solvers import Solution, StopReason
 from priormtl.tables import to_notebook
@@ -54,6 +54,7 @@ from priormtl.uncertainty import (
 
 __all__ = [
     "INTERCEPT",
+    "FixedStrengths",
     "LinearMultiTask",
     "check_outlier_tasks",
     "check_own_strength",
@@ -64,82 +65,33 @@ __all__ = [
 INTERCEPT = "(intercept)"
 FAR = 5.0  # deviations from zero of the mean of a feature
 ROUNDING = 1e-14  # of a mean: smaller deviations are those of a constant
-# Parameters that describe a model.
-DESCRIBED = (
-    "lam",
-    "theta",
-    "epsilon",
-    "loss",
-    "penalty",
-    "feature_prior",
-    "task_prior",
-    "fit_intercept",
-    "intercept_strength",
-    "feature_weights",
-    "ties",
-    "standardize",
-    "device",
-)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LinearMultiTask(MultiTaskEstimator):
-    """Linear models of many tasks: parameters, fit, predictions and display."""
+    """Linear models of many tasks: parameters, predictions and display.
 
-    fitted_: Fitted
-    coef_: Array
-    intercept_: Array
-    tie_weights_: Array
-    intercept_strength: float | str
-    objective_: float
-    dual_gap_: float
-    feature_prior_: FeaturePrior | None
-    statistics_: TaskStatistics
+    The fields are the parameters that all of them have; scikit-learn reads them from
+    the constructor that ``dataclass`` writes.
+    """
+
+    feature_prior: Any = None
+    task_prior: Any = "chain"
+    penalty: str = "l21"
+    fit_intercept: bool | str = True
+    intercept_strength: float | str = 1.0
+    feature_weights: Any = None
+    ties: Any = "uniform"
+    standardize: bool = False
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 10_000
+    task: Any = None
+    unseen_tasks: str = "error"
+    outlier_tasks: bool = False
+    device: Any = None
+
     _weight_unit = 1.0  # mean weight of the rows; statistics count rows by weights
-
-    def __init__(
-        self,
-        lam: float = 1.0,
-        theta: float = 1.0,
-        epsilon: float = 1.0,
-        *,
-        feature_prior: Any = None,
-        task_prior: Any = "chain",
-        penalty: str = "l21",
-        fit_intercept: bool | str = True,
-        intercept_strength: float = 1.0,
-        feature_weights: Any = None,
-        ties: Any = "uniform",
-        standardize: bool = False,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        task: Any = None,
-        unseen_tasks: str = "error",
-        outlier_tasks: bool = False,
-        outlier_strength: float | None = None,
-        device: Any = None,
-    ) -> None:
-        self.lam = lam
-        self.theta = theta
-        self.epsilon = epsilon
-        self.feature_prior = feature_prior
-        self.task_prior = task_prior
-        self.penalty = penalty
-        self.fit_intercept = fit_intercept
-        self.intercept_strength = intercept_strength
-        self.feature_weights = feature_weights
-        self.ties = ties
-        self.standardize = standardize
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.task = task
-        self.unseen_tasks = unseen_tasks
-        self.outlier_tasks = outlier_tasks
-        self.outlier_strength = outlier_strength
-        self.device = device
 
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes are views of ``fitted_``; see ``priormtl.fitted.VIEWS``."""
@@ -156,17 +108,17 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def _model(self, **settings: Any) -> Model:
         """What the parameters describe; ``settings`` replace some of them."""
-        given = {name: getattr(self, name) for name in DESCRIBED if hasattr(self, name)}
-        given["task_prior"] = given_prior(self)
-        absent = self.unseen_tasks == "nearest"
         if self.device is not None and self.outlier_tasks:
             raise ValueError(
                 f"device must be None with outlier_tasks=True: got {self.device!r}."
             )
-        given |= {"allows_absent_tasks": absent, "weight_unit": self._weight_unit}
-        model = Model(**{**given, **settings})
-        if self.unseen_tasks not in UNSEEN:
-            check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
+        given = {"task_prior": given_prior(self), "weight_unit": self._weight_unit}
+        given["allows_absent_tasks"] = self.unseen_tasks == "nearest"
+        for one in fields(Model):  # parameters of the same name describe it
+            if one.name in vars(self):
+                given.setdefault(one.name, vars(self)[one.name])
+        model = Model(**given | settings)
+        check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
         return model
 
     def _read_table(
@@ -180,51 +132,6 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def _solver(self) -> Solver:
         return Solver(self.solver, self.tol, self.max_iter)
-
-    def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
-        posed, solution = self._solve(None, data)
-        self._publish(data, posed, solution, bool(self.outlier_tasks))
-
-    def _solve_path(self, posed: Posed, lams: Array) -> list[Solution]:
-        """Solve for each lam, in this order."""
-        if not check_outlier_tasks(self.outlier_tasks):
-            return self._solver().path(posed.problem, lams)
-        strength = self._checked_strength(posed.problem.shape[1])
-        return fit_outlier_path(posed, lams, self._solver(), strength)
-
-    def _solve(
-        self,
-        posed: Posed | None,
-        data: TaskData | TaskStatistics,
-        start: Array | None = None,
-    ) -> tuple[Posed, Solution]:
-        """Solve a model, with task-specific components if wanted; pose it if needed."""
-        has_outliers = check_outlier_tasks(self.outlier_tasks)
-        if posed is None:
-            model, solver = self._model(), self._solver()  # all parameters are checked
-            posed = model.pose(data)
-            start = self._warm_coef(data, posed.scale) if self.warm_start else None
-        else:
-            solver = self._solver()
-        posed, solution = posed.fit(solver, data, start)
-        if has_outliers:
-            strength = self._checked_strength(posed.problem.shape[1])
-            posed, solution = fit_outliers(posed, solution, solver, strength)
-        warn_unless_converged(solution, posed, solver)
-        return posed, solution
-
-    def _checked_strength(self, m: int) -> float | Array | None:
-        given = self.outlier_strength
-        return None if given is None else check_own_strength(given, m)
-
-    def _warm_coef(self, data: TaskData | TaskStatistics, scale: Array) -> Array | None:
-        """Coefficients of the last fit, if it had the same tasks and features."""
-        last: Fitted | None = self.__dict__.get("fitted_")
-        if last is None or last.shape[::-1] != data.shape:
-            return None
-        if last.labels != list(data.tasks):
-            return None
-        return np.ascontiguousarray(last.shared_coef.T * scale[:, np.newaxis])
 
     def _publish(
         self,
@@ -289,14 +196,6 @@ class LinearMultiTask(MultiTaskEstimator):
             if not (has_outliers or kept):
                 fitted = replace(fitted, errors=quick_errors(fitted, posed, solution))
         self.fitted_ = fitted
-
-    def _fit_statistics(self, statistics: TaskStatistics) -> Self:
-        """Fit statistics as if their rows had been read."""
-        self._weight_unit = 1.0
-        refuse_crossed(statistics.tasks, statistics.weight, statistics.task_columns)
-        self._adopt_features(statistics)
-        self._fit_tasks(statistics)
-        return self
 
     def coef_frame(self, *, wide: bool = False) -> Any:
         """Return coefficients and intercepts as a data frame.
@@ -452,6 +351,67 @@ class LinearMultiTask(MultiTaskEstimator):
         self._adopt_design(None if design is None else design.with_means(means))
 
 
+@dataclass(eq=False, repr=False)
+class FixedStrengths(LinearMultiTask):
+    """Linear models of many tasks whose strengths are given."""
+
+    lam: float = 1.0
+    theta: float = 1.0
+    epsilon: float = 1.0
+    _: KW_ONLY
+    warm_start: bool = False
+    outlier_strength: Any = None
+
+    def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
+        posed, solution = self._solve(None, data)
+        self._publish(data, posed, solution, bool(self.outlier_tasks))
+
+    def _solve_path(self, posed: Posed, lams: Array) -> list[Solution]:
+        """Solve for each lam, in this order."""
+        if not check_outlier_tasks(self.outlier_tasks):
+            return self._solver().path(posed.problem, lams)
+        strength = check_own_strength(self.outlier_strength, posed.problem.shape[1])
+        return fit_outlier_path(posed, lams, self._solver(), strength)
+
+    def _solve(
+        self,
+        posed: Posed | None,
+        data: TaskData | TaskStatistics,
+        start: Array | None = None,
+    ) -> tuple[Posed, Solution]:
+        """Solve a model, with task-specific components if wanted; pose it if needed."""
+        has_outliers = check_outlier_tasks(self.outlier_tasks)
+        if posed is None:
+            model, solver = self._model(), self._solver()  # all parameters are checked
+            posed = model.pose(data)
+            start = self._warm_coef(data, posed.scale) if self.warm_start else None
+        else:
+            solver = self._solver()
+        posed, solution = posed.fit(solver, data, start)
+        if has_outliers:
+            strength = check_own_strength(self.outlier_strength, posed.problem.shape[1])
+            posed, solution = fit_outliers(posed, solution, solver, strength)
+        warn_unless_converged(solution, posed, solver)
+        return posed, solution
+
+    def _warm_coef(self, data: TaskData | TaskStatistics, scale: Array) -> Array | None:
+        """Coefficients of the last fit, if it had the same tasks and features."""
+        last: Fitted | None = self.__dict__.get("fitted_")
+        if last is None or last.shape[::-1] != data.shape:
+            return None
+        if last.labels != list(data.tasks):
+            return None
+        return np.ascontiguousarray(last.shared_coef.T * scale[:, np.newaxis])
+
+    def _fit_statistics(self, statistics: TaskStatistics) -> Self:
+        """Fit statistics as if their rows had been read."""
+        self._weight_unit = 1.0
+        refuse_crossed(statistics.tasks, statistics.weight, statistics.task_columns)
+        self._adopt_features(statistics)
+        self._fit_tasks(statistics)
+        return self
+
+
 def warn_of_far_features(moments: Moments) -> None:
     """Warn if intercepts are tied at features that no row is near to."""
     deviations = np.sqrt(pooled_variance(moments))
@@ -523,8 +483,10 @@ def check_outlier_tasks(value: Any) -> bool:
     return bool(value)
 
 
-def check_own_strength(value: Any, m: int) -> float | Array:
-    """One strength, or one for each of m tasks."""
+def check_own_strength(value: Any, m: int) -> float | Array | None:
+    """One strength, one for each of m tasks, or None: tasks are tested."""
+    if value is None:
+        return None
     if not isinstance(value, np.ndarray):
         return check_outlier_strength("outlier_strength", value)
     if value.shape != (m,):
@@ -536,15 +498,17 @@ def check_own_strength(value: Any, m: int) -> float | Array:
     return np.array([check_outlier_strength(name, one) for one in value.tolist()])
 
 
-def own_strength(model: Any) -> float | Array:
+def own_strength(model: LinearMultiTask) -> float | Array:
     """Strength of task-specific components in a fit: one, or one for each task.
 
     Where the data have named outliers, it is infinite for all other tasks.
     """
-    given, outliers = model.get_params().get("outlier_strength"), model.fitted_.outliers
+    outliers = model.fitted_.outliers
+    assert outliers is not None
+    given = check_own_strength(vars(model).get("outlier_strength"), len(model.tasks_))
     if given is not None:
-        return check_own_strength(given, len(model.tasks_))
-    if model.get_params().get("outlier_strengths") is not None:
+        return given
+    if vars(model).get("outlier_strengths") is not None:
         return float(outliers.strength)
     return np.where(outliers.own_coef.any(axis=1), outliers.strength, np.inf)
 

@@ -10,8 +10,8 @@ from priormtl._arrays import Array
 from priormtl.estimators.cross_validated import CrossValidated
 from priormtl.estimators.linear import LinearMultiTask, warn_unless_converged
 from priormtl.estimators.regressor import MultiTaskRegressor
-from priormtl.estimators.splitting import read_lams
 from priormtl.fitted import task_array
+from priormtl.selection import read_lams
 from priormtl.solvers import History, solve
 
 DEFAULT_LAMS = 30

@@ -22,19 +22,12 @@ from priormtl.data import (
 )
 from priormtl.design import as_frame
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
-from priormtl.estimators.intervals import PredictionIntervals
-from priormtl.estimators.linear import LinearMultiTask
+from priormtl.estimators.intervals import predict_interval
+from priormtl.estimators.linear import FixedStrengths
 from priormtl.estimators.sources import read_source
 from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
 from priormtl.fitted import Fitted
-from priormtl.selection import (
-    Calibration,
-    codes_among,
-    divide,
-    from_errors,
-    hold_out,
-    score_folds,
-)
+from priormtl.selection import Calibration, HeldOut, divide, from_errors
 from priormtl.uncertainty import prediction_variances, task_errors
 
 if TYPE_CHECKING:
@@ -118,7 +111,7 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         )
 
 
-class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
+class MultiTaskRegressor(RegressionTasks, FixedStrengths):
     """Linear regression for several related tasks, with prior information.
 
     Minimises the following objective over the coefficients P (features × tasks) and
@@ -331,6 +324,8 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
     ((4, 6), (120,))
     """
 
+    predict_interval = predict_interval
+
     def calibrate(
         self,
         X: Any,
@@ -375,18 +370,14 @@ class MultiTaskRegressor(PredictionIntervals, RegressionTasks, LinearMultiTask):
                     total = solution.point.total
                 models.append((total.T / posed.scale, solution.intercept))
                 variances.append(prediction_variances(posed, solution.coef))
-            folds = np.full(len(table), -1)
-            for k, split in enumerate(splits):
-                folds[split.test] = k
-            codes, known = codes_among(table, tasks)
-            folds = np.where(known, folds, -1)
-            own, shared = score_folds(table.X, codes, models)
-            rows = hold_out(table, codes, folds, own, shared, np.stack(variances))
+            folds = HeldOut(models, np.stack(variances))
+            _, residuals = folds.on_rows(table, splits, tasks)
+            assert residuals is not None
             posed = self._known_model().pose(data)
             coef = self.fitted_.shared_coef.T
-            whole = prediction_variances(posed, coef * posed.scale[:, np.newaxis])
-            parts = models, len(tasks), len(splits), whole
-            calibration = Calibration.of(rows, *parts)
+            final = prediction_variances(posed, coef * posed.scale[:, np.newaxis])
+            sizes = len(tasks), len(splits)
+            calibration = Calibration.of(residuals, models, *sizes, final)
             self.fitted_ = replace(self.fitted_, calibration=calibration)
         return self
 

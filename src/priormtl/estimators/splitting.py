@@ -4,7 +4,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
@@ -12,14 +12,11 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.checks import check_count, check_strengths
-from priormtl.data import Table, TaskData, TaskStatistics, check_statistics
+from priormtl.data import Table, TaskStatistics, check_statistics
 from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.fitted import Fitted
-from priormtl.problem import Problem
 from priormtl.selection import (
-    Score,
     Split,
     as_splits,
     deal_rows,
@@ -27,18 +24,13 @@ from priormtl.selection import (
     strata_of,
     task_places,
 )
-from priormtl.solvers import lam_grid
 
 __all__ = [
     "DEFAULT_FOLDS",
-    "EPSILONS",
-    "THETAS",
-    "Parts",
     "ScorerOnRows",
     "bind_scorer",
     "check_parts",
     "make_splits",
-    "read_lams",
     "with_task_column",
 ]
 
@@ -67,19 +59,12 @@ def make_splits(
         raise ValueError(f"cv must be at least 2 folds: got {n_folds}.")
     if groups is not None:
         raise ValueError(
-            f"groups need a splitter that heeds them: got cv={n_folds}; use "
-            "cv=GroupKFold() or LeaveOneGroupOut()."
+            "groups needs a group-aware splitter such as cv=GroupKFold(): got "
+            f"cv={n_folds}."
         )
     strata = strata_of(table, by_class=by_class)
     kept = strata[:, :0] if whole_tasks else None
     return split_by_fold(deal_rows(strata, int(n_folds), kept=kept))
-
-
-class Parts(NamedTuple):
-    """The data as a search needs them."""
-
-    whole: TaskData | TaskStatistics
-    folds: Sequence[tuple[TaskData | TaskStatistics, Score]]  # what trains, what judges
 
 
 def check_parts(parts: Any) -> None:
@@ -165,19 +150,3 @@ def bind_scorer(
             "were not measured, use scoring=None."
         )
     return ScorerOnRows(scorer, shell, test.X, targets)
-
-
-# Strengths that a search tries, as users list them.
-
-DEFAULT_LAMS = 10
-THETAS = (0.0, 0.1, 1.0, 10.0, 100.0)
-EPSILONS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-
-
-def read_lams(lams: Any, problem: Problem) -> Array:
-    """Values of lam as given, or a grid from the problem's lam_max."""
-    if lams is None:
-        return lam_grid(problem, DEFAULT_LAMS)
-    if isinstance(lams, Integral):
-        return lam_grid(problem, check_count("lams as a number", lams))
-    return check_strengths("lams", lams)

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from priormtl._arrays import Array, Index
 from priormtl.data import Table, encode_labels, fill_absent, read_targets
 from priormtl.design import Encoded
+from priormtl.estimators.intervals import spread_of
 from priormtl.fitted import Fitted
 from priormtl.metrics import Reliability
 from priormtl.selection import Calibration, check_coverage, hold_out, score_folds
@@ -255,7 +256,7 @@ class StackedRegressor(RegressorMixin, _Stacked):
         """
         check_is_fitted(self)
         coverage, w = check_coverage(coverage), self.trees_weight_
-        found = self.model_._spread(X, None)
+        found = spread_of(self.model_, X, None)
         if self.trees_:
             matrix = self._matrix(X)
             boosted = np.stack([trees.predict(matrix) for trees in self.trees_])
@@ -264,7 +265,9 @@ class StackedRegressor(RegressorMixin, _Stacked):
                 deviations = (1.0 - w) * deviations + w * (boosted - mean)
             prediction = (1.0 - w) * found.prediction + w * mean
             found = found._replace(prediction=prediction, deviations=deviations)
-        return found.interval(self.fitted_.calibration, coverage)
+        calibration = self.fitted_.calibration
+        assert calibration is not None
+        return found.interval(calibration, coverage)
 
     def _calibrate(
         self, X: Encoded, y: Array, weight: Array, matrix: Array

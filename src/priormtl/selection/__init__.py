@@ -27,11 +27,10 @@ from priormtl.selection.held_out import (
     from_errors,
     hold_out,
     normal_calibration,
+    refit_folds,
     score_folds,
 )
 from priormtl.selection.outlier_search import (
-    OutlierCandidate,
-    OutlierResult,
     choose_outliers,
     count_outlier_paths,
     propose_outliers,
@@ -60,15 +59,25 @@ from priormtl.selection.scores import (
 from priormtl.selection.search import (
     RULES,
     Candidate,
-    Grid,
+    SearchData,
     SearchResult,
-    Structure,
+    Setup,
     Trial,
     choose_candidate,
     choose_structure,
-    count_paths,
     mean_scores,
     results_table,
     run_jobs,
     search,
+    search_structures,
+)
+from priormtl.selection.structure import (
+    EPSILONS,
+    THETAS,
+    Grid,
+    Strengths,
+    Structure,
+    is_word,
+    open_choices,
+    read_lams,
 )

@@ -35,18 +35,24 @@ Tasks that were not seen get quantiles of leave-one-task-out residuals: those of
 mean of the other tasks in the model of the fold.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import Table, TaskStatistics, score_by_task
-from priormtl.uncertainty import task_errors
+from priormtl.model import Solver
+from priormtl.selection.folds import Split
+from priormtl.selection.outliers import fit_outliers
+from priormtl.selection.search import Candidate, Trial
+from priormtl.uncertainty import prediction_variances, task_errors
 
 __all__ = [
     "Calibration",
+    "HeldOut",
     "Residuals",
     "Spread",
     "check_coverage",
@@ -54,6 +60,7 @@ __all__ = [
     "from_errors",
     "hold_out",
     "normal_calibration",
+    "refit_folds",
     "score_folds",
 ]
 
@@ -77,13 +84,71 @@ LEAST_SCALE = 1e-3  # of a task, relative to the common one
 class HeldOut(NamedTuple):
     """Predictions of rows by models that were not fitted to them, and these models."""
 
-    # (n,) scores, NaN for rows that were never held out; None without rows
-    prediction: Array | None
-    folds: Index | None  # (n,) fold in which each row was held out, or −1
     models: Sequence[FoldModel]  # one per fold
     # (folds, m) of their predictions, over that of the noise; none for classes
     variances: Array
-    final_variances: Any = 0.0  # (m,) of those of the final model
+    final_variances: Array | float = 0.0  # (m,) of those of the final model
+    # (n,) scores, NaN for rows that were never held out; None without rows
+    prediction: Array | None = None
+    folds: Index | None = None  # (n,) fold in which each row was held out, or −1
+
+    def on_rows(
+        self, table: Table, splits: Sequence[Split], tasks: Sequence[Hashable]
+    ) -> "tuple[HeldOut, Residuals | None]":
+        """The same with predictions of rows, and residuals where targets are numbers.
+
+        ``tasks`` are those of the models. Targets in several columns have no single
+        prediction of a row.
+        """
+        n = len(table)
+        folds, prediction = np.full(n, -1), np.full(n, np.nan)
+        for k, split in enumerate(splits):
+            folds[split.test] = k
+        codes, known = codes_among(table, tasks)
+        dealt = np.where(known, folds, -1)
+        own, shared = score_folds(table.X, codes, self.models)
+        if codes is not None:
+            held = own[np.maximum(dealt, 0), np.arange(n)]
+            prediction = np.where(dealt >= 0, held, np.nan)
+        residuals = None
+        if self.variances.size:
+            residuals = hold_out(table, codes, dealt, own, shared, self.variances)
+        return self._replace(prediction=prediction, folds=folds), residuals
+
+
+def refit_folds(
+    trials: Sequence[Trial],
+    candidate: Candidate,
+    solver: Solver,
+    *,
+    told: bool,
+    variances: bool,
+) -> HeldOut:
+    """Models of the chosen candidate on the training part of each split.
+
+    ``told`` says whether the threshold of outlier tasks was given; else the data say
+    which tasks may differ. ``variances`` are those of predictions.
+    """
+    own = candidate.outlier_strength
+    models, spreads = list[FoldModel](), list[Array]()
+    for trial in trials:
+        known = None
+        if candidate.lam == 0 and candidate.epsilon == 1.0 and np.isinf(own):
+            known = trial.posed.estimated()
+        posed = candidate.at(trial.posed)
+        if known is None:
+            solution = solver.solve(posed.problem)
+            coef = solution.coef
+            if np.isfinite(own):
+                strength = own if told else None
+                posed, solution = fit_outliers(posed, solution, solver, strength)
+                coef = solution.point.total
+            known = coef.T / posed.scale, solution.intercept
+        models.append(known)
+        if variances:
+            coef = (known[0] * np.where(np.isfinite(posed.scale), posed.scale, 0.0)).T
+            spreads.append(prediction_variances(posed, coef))
+    return HeldOut(models, np.array(spreads))
 
 
 class Residuals(NamedTuple):
@@ -461,10 +526,12 @@ class Spread(NamedTuple):
         return calibration.interval(*self, coverage)
 
 
-def codes_among(table: Table, tasks: Sequence[Any]) -> tuple[Index | None, Any]:
+def codes_among(
+    table: Table, tasks: Sequence[Hashable]
+) -> tuple[Index | None, NDArray[np.bool_]]:
     """Codes of rows among the tasks of a model, and which rows have one of them."""
     if table.codes is None:
         return None, np.ones(len(table), dtype=bool)
-    place = {task: i for i, task in enumerate(tasks)}
-    codes = np.array([place.get(task, -1) for task in table.tasks])[table.codes]
+    position = {task: i for i, task in enumerate(tasks)}
+    codes = np.array([position.get(task, -1) for task in table.tasks])[table.codes]
     return np.maximum(codes, 0), codes >= 0

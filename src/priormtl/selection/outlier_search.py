@@ -1,53 +1,36 @@
 """Searches for outlier tasks: candidates beside those without, tried on splits."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.model import Solver
-from priormtl.problem import Problem
 from priormtl.selection import outliers
-from priormtl.selection.outlier_test import OutlierTest, find_outliers
+from priormtl.selection.outlier_test import find_outliers
 from priormtl.selection.search import (
-    Grid,
+    Candidate,
     SearchResult,
-    Structure,
+    Setup,
     Trial,
     mean_scores,
-    results_table,
     standard_error,
 )
-
-
-class OutlierCandidate(NamedTuple):
-    """Strengths to try together."""
-
-    epsilon: float
-    lam: float
-    outlier_strength: float
-    theta: float
-
-    def at(self, problem: Problem) -> Problem:
-        """A problem at these strengths, without task-specific components."""
-        return problem.with_strengths(
-            lam=self.lam, theta=self.theta, epsilon=self.epsilon
-        )
 
 
 class Proposal(NamedTuple):
     """Strengths to try, and which tasks may have a part of their own."""
 
-    candidate: OutlierCandidate
+    candidate: Candidate
     own: outliers.OwnChoice
 
 
-Path = dict[int, Proposal]  # by places among all
+Path = dict[int, Proposal]  # by positions among all
 
 
 class Outcome(NamedTuple):
@@ -62,66 +45,8 @@ class Outcome(NamedTuple):
 Job = Callable[[], dict[int, Outcome]]
 
 
-@dataclass(frozen=True, eq=False)
-class OutlierResult:
-    """A search without outliers, and scores of candidates with some."""
-
-    plain: SearchResult
-    extra: Sequence[OutlierCandidate]
-    outcomes: Array  # (3, extra, splits): scores, seconds of fits and of scores
-    unsolved: int = 0
-    structure: int = 0  # place of the structure that candidates with outliers have
-
-    @property
-    def grid(self) -> Grid:
-        return self.plain.grid
-
-    @property
-    def structures(self) -> Sequence[Structure]:
-        """Structures tried without outliers."""
-        return self.plain.structures
-
-    @property
-    def scores(self) -> Array:
-        """Of all candidates (candidates, splits), those without outliers first."""
-        return np.vstack([self.plain.scores, self.outcomes[0]])
-
-    @property
-    def fit_seconds(self) -> Array:
-        return np.vstack([self.plain.fit_seconds, self.outcomes[1]])
-
-    @property
-    def score_seconds(self) -> Array:
-        return np.vstack([self.plain.score_seconds, self.outcomes[2]])
-
-    def candidates(self) -> list[OutlierCandidate]:
-        plain = [
-            OutlierCandidate(one.epsilon, one.lam, np.inf, one.theta)
-            for one in self.plain.candidates()
-        ]
-        return [*plain, *self.extra]
-
-    def without_data(self) -> "OutlierResult":
-        """Scores alone, to be kept with a fitted estimator."""
-        return replace(self, plain=self.plain.without_data())
-
-    def table(self) -> dict[str, Any]:
-        """Results under the names that GridSearchCV gives them."""
-        plain = [candidate.structure for candidate in self.plain.candidates()]
-        places = [*plain, *[self.structure] * len(self.extra)]
-        params = []
-        for candidate, place in zip(self.candidates(), places, strict=True):
-            settings = self.plain.structures[place].settings
-            params.append({**candidate._asdict(), **settings})
-        return results_table(params, self.scores, self.fit_seconds, self.score_seconds)
-
-
 def propose_outliers(
-    problem: Problem,
-    grid: Grid,
-    chosen: OutlierCandidate,
-    strengths: Array | None,
-    solver: Solver,
+    setup: Setup, chosen: Candidate, strengths: Array | None, solver: Solver
 ) -> list[Proposal]:
     """Candidates with outliers around what was chosen without.
 
@@ -130,37 +55,33 @@ def propose_outliers(
     nothing, and are left out. None: for each candidate the tasks and the strength
     that the data suggest.
     """
-    epsilons = [chosen.epsilon, *grid.epsilons[grid.epsilons > chosen.epsilon]]
-    found = []
-    for lam in _neighbours(grid.lams, chosen.lam):
+    assert setup.posed is not None
+    problem, grid = setup.posed.problem, setup.grid
+    epsilons = [chosen.epsilon, *grid.epsilons[grid.epsilons > chosen.epsilon].tolist()]
+    # The chosen value of lam, and those next to it in the grid.
+    lams = np.unique(grid.lams)
+    position = int(np.searchsorted(lams, chosen.lam))
+    proposals = []
+    for lam in lams[max(0, position - 1) : position + 2][::-1].tolist():
         judged = find_outliers(
             problem.with_strengths(lam=lam, theta=chosen.theta), solver
         )
         for epsilon in epsilons:
-            base = OutlierCandidate(float(epsilon), lam, np.inf, chosen.theta)
-            found += _propose(base, base.at(problem), strengths, judged, solver)
-    return found
-
-
-def _propose(
-    base: OutlierCandidate,
-    problem: Problem,
-    strengths: Array | None,
-    judged: OutlierTest | None,
-    solver: Solver,
-) -> list[Proposal]:
-    """Candidates at the strengths of one without outliers."""
-    plain = solver.solve(problem)
-    if strengths is None:
-        own = outliers.suggest_own(problem, plain, judged)
-        tried = [own] if np.isfinite(own.strength) else []
-    else:
-        pulls = outliers.column_pulls(problem, plain.point)
-        anyone = np.ones(len(pulls), bool)
-        tried = [
-            outliers.OwnChoice(float(s), anyone) for s in strengths if s < pulls.max()
-        ]
-    return [Proposal(base._replace(outlier_strength=o.strength), o) for o in tried]
+            base = chosen._replace(epsilon=epsilon, lam=lam)
+            at = base.at(setup.posed).problem
+            plain = solver.solve(at)
+            if strengths is None:
+                own = outliers.suggest_own(at, plain, judged)
+                tried = [own] if np.isfinite(own.strength) else []
+            else:
+                pulls = outliers.column_pulls(at, plain.point)
+                anyone = np.ones(len(pulls), bool)
+                helpful = strengths[strengths < pulls.max()].tolist()
+                tried = [outliers.OwnChoice(s, anyone) for s in helpful]
+            for own in tried:
+                candidate = base._replace(outlier_strength=own.strength)
+                proposals.append(Proposal(candidate, own))
+    return proposals
 
 
 def search_outliers(
@@ -169,17 +90,23 @@ def search_outliers(
     trials: Sequence[Trial],
     solver: Solver,
     run: Callable[[Sequence[Job]], list[dict[int, Outcome]]],
-) -> OutlierResult:
+) -> SearchResult:
     """Score candidates with outliers on every trial, in jobs that may run at once."""
     jobs = [partial(_score_path, *pair, solver) for pair in _paths(extra, trials)]
     done = run(jobs) if jobs else []
-    outcomes = np.empty((3, len(extra), len(trials)))
-    for number, found in enumerate(done):
-        for place, outcome in found.items():
-            outcomes[:, place, number % len(trials)] = outcome[:3]
-    unsolved = sum(outcome.unsolved for found in done for outcome in found.values())
-    candidates = [proposal.candidate for proposal in extra]
-    return OutlierResult(plain, candidates, outcomes, plain.unsolved + unsolved)
+    outcomes, unsolved = np.empty((3, len(extra), len(trials))), plain.unsolved
+    for number, path in enumerate(done):
+        for position, outcome in path.items():
+            outcomes[:, position, number % len(trials)] = outcome[:3]
+            unsolved += outcome.unsolved
+    return replace(
+        plain,
+        scores=np.vstack([plain.scores, outcomes[0]]),
+        fit_seconds=np.vstack([plain.fit_seconds, outcomes[1]]),
+        score_seconds=np.vstack([plain.score_seconds, outcomes[2]]),
+        unsolved=unsolved,
+        outliers=[proposal.candidate for proposal in extra],
+    )
 
 
 def count_outlier_paths(extra: Sequence[Proposal], trials: Sequence[Trial]) -> int:
@@ -187,17 +114,17 @@ def count_outlier_paths(extra: Sequence[Proposal], trials: Sequence[Trial]) -> i
     return len(_paths(extra, trials))
 
 
-def choose_outliers(result: OutlierResult, plain: int, errors: float = 1.0) -> int:
+def choose_outliers(result: SearchResult, plain: int, errors: float = 1.0) -> int:
     """Best candidate with outliers if it beats the best without, else that one.
 
     It must do so by more than so many standard errors of the difference over splits:
     one where any task might have got a part, none where tests have named the tasks.
     """
-    if not len(result.extra):
+    if not result.outliers:
         return plain
     scores = result.scores
-    first = len(scores) - len(result.extra)
-    means = mean_scores(result.scores[first:])
+    first = len(scores) - len(result.outliers)
+    means = mean_scores(scores[first:])
     if np.all(np.isnan(means)):
         return plain
     best = first + int(np.nanargmax(means))
@@ -206,39 +133,33 @@ def choose_outliers(result: OutlierResult, plain: int, errors: float = 1.0) -> i
     return best if gain > errors * standard_error(gains) else plain
 
 
-def _neighbours(lams: Array, lam: float) -> list[float]:
-    """A value of the grid, and those next to it."""
-    ordered = np.unique(lams)
-    place = int(np.searchsorted(ordered, lam))
-    return [float(x) for x in ordered[max(0, place - 1) : place + 2][::-1]]
-
-
 def _paths(
     extra: Sequence[Proposal], trials: Sequence[Trial]
 ) -> list[tuple[Path, Trial]]:
     """Candidates that differ in lam and strength alone, on each trial."""
     paths: dict[float, Path] = {}
-    for place, proposal in enumerate(extra):
-        paths.setdefault(proposal.candidate.epsilon, {})[place] = proposal
+    for position, proposal in enumerate(extra):
+        paths.setdefault(proposal.candidate.epsilon, {})[position] = proposal
     return list(product(paths.values(), trials))
 
 
 def _score_path(path: Path, trial: Trial, solver: Solver) -> dict[int, Outcome]:
     """Solve from the fewest outliers on, each from where the last one has ended."""
-    order = sorted(path, key=lambda place: -path[place].candidate.outlier_strength)
+    order = sorted(
+        path, key=lambda position: -path[position].candidate.outlier_strength
+    )
     outcomes = {}
-    base = trial.posed.problem
-    last = solver.solve(path[order[0]].candidate.at(base))
+    last = solver.solve(path[order[0]].candidate.at(trial.posed).problem)
     spent = 0.0
-    for place in order:
-        plain = path[place].candidate.at(base)
-        problem = outliers.pose_outliers(plain, path[place].own.spread())
+    for position in order:
+        plain = path[position].candidate.at(trial.posed).problem
+        problem = outliers.pose_outliers(plain, path[position].own.spread())
         last = outliers.solve_outliers(problem, last, solver)
         unsolved = not solver.accepts(problem, last.certificate)
         begin = perf_counter()
         coef = last.point.total.T / trial.posed.scale
         score = float(trial.score(coef[np.newaxis], last.intercept[np.newaxis])[0])
         seconds = perf_counter() - begin
-        outcomes[place] = Outcome(score, last.seconds - spent, seconds, unsolved)
+        outcomes[position] = Outcome(score, last.seconds - spent, seconds, unsolved)
         spent = last.seconds
     return outcomes

@@ -1,46 +1,49 @@
-"""Search: models and their strengths, scored on splits of the data.
+"""Search: structures and their strengths, scored on splits of the data.
 
-A structure is a model whose strengths are open, with a grid of them. For each split,
-structure, theta and epsilon one path over decreasing lam is solved, each lam from the
-last solution, and all its solutions are scored at once.
+For each split, structure, theta and epsilon one path over decreasing lam is solved,
+each lam from the last solution, and all its solutions are scored at once.
+``search_structures`` tries the values of one choice after the other, each with the best
+of the choices before it; ``search`` scores structures that are given.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, product
-from operator import attrgetter
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import joblib
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.stats import rankdata
+from scipy.stats import norm, rankdata
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
 from priormtl._processes import leaving_interrupts
-from priormtl.exceptions import FoldsError
+from priormtl.data import TaskData, TaskStatistics
+from priormtl.exceptions import FoldsError, TooLargeError
 from priormtl.model import Model, Posed, Solver
 from priormtl.selection.scores import Score
+from priormtl.selection.structure import Choices, Grid, Strengths, Structure
 from priormtl.solvers import StopReason
 
 __all__ = [
     "RULES",
     "Candidate",
-    "Grid",
+    "SearchData",
     "SearchResult",
-    "Structure",
+    "Setup",
     "Trial",
     "choose_candidate",
     "choose_structure",
-    "count_paths",
     "mean_scores",
     "results_table",
     "run_jobs",
     "search",
+    "search_structures",
     "standard_error",
 ]
 
@@ -52,14 +55,6 @@ WORTH_SECONDS = 2.0  # of work, beyond which workers pay for their start
 BATCHES = 8  # per worker
 
 
-class Grid(NamedTuple):
-    """Strengths to try, all with all."""
-
-    lams: Array
-    thetas: Array
-    epsilons: Array
-
-
 class Trial(NamedTuple):
     """One split: the model posed on its training part, and the score of solutions."""
 
@@ -67,39 +62,61 @@ class Trial(NamedTuple):
     score: Score
 
 
-class Structure(NamedTuple):
-    """A model with a grid of strengths, posed on all splits."""
+class SearchData(NamedTuple):
+    """All data, and for each split what trains and what scores."""
 
-    model: Model | None  # None where it was read from a file
+    whole: TaskData | TaskStatistics
+    folds: Sequence[tuple[TaskData | TaskStatistics, Score]]
+
+
+class Setup(NamedTuple):
+    """A structure with its grid of strengths, posed on all data and on all splits."""
+
+    structure: Structure
     grid: Grid
-    trials: Sequence[Trial]
-    settings: Mapping[str, Any] = {}  # what makes it differ from other structures
+    posed: Posed | None = None  # None where it was read from a file, as the trials are
+    trials: Sequence[Trial] = ()
 
     @classmethod
     def of(
         cls,
-        posed: Posed,
+        structure: Structure,
         grid: Grid,
-        folds: Sequence[tuple[Any, Score]],
-        settings: Mapping[str, Any],
-    ) -> "Structure":
+        posed: Posed,
+        folds: Sequence[tuple[TaskData | TaskStatistics, Score]],
+    ) -> Self:
         """Pose a model on the training part of each fold, as it is on all data."""
-        model, trials = posed.model, []
+        trials = []
         for data, score in folds:
-            trials.append(Trial(model.pose(data, posed.estimate), score))
-        return cls(model, grid, trials, settings)
+            trials.append(Trial(posed.model.pose(data, posed.estimate), score))
+        return cls(structure, grid, posed, trials)
+
+    def paths(self) -> list[tuple[int, float, float]]:
+        """Split, theta and epsilon of each path that differs from the others."""
+        paths = []
+        for t, trial in enumerate(self.trials):
+            # Without relations or ties all values of their strength are one.
+            prior = trial.posed.problem.prior
+            thetas = self.grid.thetas if prior.D.nnz else self.grid.thetas[:1]
+            epsilons = self.grid.epsilons
+            if prior.laplacian.is_zero:
+                epsilons = epsilons[:1]
+            for epsilon, theta in product(epsilons.tolist(), thetas.tolist()):
+                paths.append((t, theta, epsilon))
+        return paths
 
 
 class Candidate(NamedTuple):
-    """Strengths to try; in the order of GridSearchCV, by name."""
+    """Strengths to try together, and the position of their structure."""
 
     epsilon: float
     lam: float
     theta: float
-    structure: int = 0  # place of its structure in the search
+    structure: int = 0
+    outlier_strength: float = np.inf
 
     def at(self, posed: Posed) -> Posed:
-        """A posed model at these strengths."""
+        """A posed model at these strengths, without task-specific components."""
         return posed.at(self.lam, self.theta, self.epsilon)
 
 
@@ -116,47 +133,50 @@ class PathScores(NamedTuple):
 class SearchResult:
     """Scores of all candidates on all splits."""
 
-    structures: Sequence[Structure]
+    setups: Sequence[Setup]
     scores: Array  # (candidates, splits)
     fit_seconds: Array
     score_seconds: Array
     unsolved: int = 0  # fits that ended above the tolerance
-
-    @property
-    def grid(self) -> Grid:
-        """Strengths of the first structure."""
-        return self.structures[0].grid
+    choices: Sequence[str] = ()  # parts of structures that the search decides
+    # Last candidates, those with outlier tasks; None where these are not searched.
+    outliers: Sequence[Candidate] | None = None
+    notes: Sequence[str] = ()  # what was not tried, and why
 
     def candidates(self) -> list[Candidate]:
-        """All candidates, theta changing fastest."""
-        return [
-            Candidate(float(epsilon), float(lam), float(theta), k)
-            for k, (_, grid, *_) in enumerate(self.structures)
-            for epsilon, lam, theta in product(grid.epsilons, grid.lams, grid.thetas)
-        ]
+        """All candidates, theta changing fastest, those with outlier tasks last."""
+        candidates = []
+        for k, setup in enumerate(self.setups):
+            lams, thetas, epsilons = (values.tolist() for values in setup.grid)
+            for epsilon, lam, theta in product(epsilons, lams, thetas):
+                candidates.append(Candidate(epsilon, lam, theta, k))
+        return [*candidates, *(self.outliers or ())]
 
     def __add__(self, other: "SearchResult") -> "SearchResult":
         """Candidates of both, on the same splits."""
-        return SearchResult(
-            [*self.structures, *other.structures],
-            np.concatenate([self.scores, other.scores]),
-            np.concatenate([self.fit_seconds, other.fit_seconds]),
-            np.concatenate([self.score_seconds, other.score_seconds]),
-            self.unsolved + other.unsolved,
+        return replace(
+            self,
+            setups=[*self.setups, *other.setups],
+            scores=np.concatenate([self.scores, other.scores]),
+            fit_seconds=np.concatenate([self.fit_seconds, other.fit_seconds]),
+            score_seconds=np.concatenate([self.score_seconds, other.score_seconds]),
+            unsolved=self.unsolved + other.unsolved,
         )
 
     def without_data(self) -> "SearchResult":
         """Scores alone, to be kept with a fitted estimator."""
-        kept = [structure._replace(trials=()) for structure in self.structures]
-        return replace(self, structures=kept)
+        kept = [setup._replace(posed=None, trials=()) for setup in self.setups]
+        return replace(self, setups=kept)
 
     def table(self) -> dict[str, Any]:
         """Results under the names that GridSearchCV gives them."""
         params = []
         for candidate in self.candidates():
-            named = candidate._asdict()
-            del named["structure"]
-            params.append({**named, **self.structures[candidate.structure].settings})
+            named: dict[str, Any] = candidate._asdict()
+            parts = vars(self.setups[named.pop("structure")].structure)
+            if self.outliers is None:
+                del named["outlier_strength"]
+            params.append(named | {name: parts[name] for name in self.choices})
         return results_table(params, self.scores, self.fit_seconds, self.score_seconds)
 
 
@@ -196,7 +216,7 @@ def results_table(
 
 
 def search(
-    structures: Sequence[Structure],
+    setups: Sequence[Setup],
     solver: Solver,
     *,
     n_jobs: int = 1,
@@ -206,36 +226,121 @@ def search(
 
     Paths are independent, so that results are bit-identical for any ``n_jobs``.
     """
-    keys, jobs = _paths(structures), []
-    for k, t, theta, epsilon in keys:
-        lams, trial = structures[k].grid.lams, structures[k].trials[t]
-        jobs.append(partial(_run_path, lams, trial, solver, theta, epsilon))
-    # Arrays on a graphics card stay in their process.
-    portable = all(s.model is not None and s.model.device is None for s in structures)
-    results = run_jobs(jobs, n_jobs, advance, portable=portable)
-    done = dict(zip(keys, results, strict=True))
-    parts = []
-    for k, (_, grid, trials, _) in enumerate(structures):
+    keys, jobs, portable = [], [], True
+    for k, setup in enumerate(setups):
+        for t, theta, epsilon in setup.paths():
+            trial = setup.trials[t]
+            # Arrays on a graphics card stay in their process.
+            portable &= trial.posed.model.device is None
+            keys.append((k, t, theta, epsilon))
+            jobs.append(
+                partial(_run_path, setup.grid.lams, trial, solver, theta, epsilon)
+            )
+    paths = run_jobs(jobs, n_jobs, advance, portable=portable)
+    results = []
+    for k, (_, grid, _, trials) in enumerate(setups):
         shape = len(grid.epsilons), len(grid.lams), len(grid.thetas), len(trials)
-        out = np.empty((3, *shape))
-        for t, trial in enumerate(trials):
-            thetas, epsilons = _distinct(grid, trial)
-            for (a, epsilon), (b, theta) in product(
-                enumerate(grid.epsilons), enumerate(grid.thetas)
-            ):
-                # Without relations or ties all values of their strength are one.
-                own = theta if len(thetas) > 1 else thetas[0]
-                tie = epsilon if len(epsilons) > 1 else epsilons[0]
-                out[:, a, :, b, t] = done[k, t, float(own), float(tie)][:3]
-        parts.append(out.reshape(3, -1, len(trials)))
-    scores, fit_seconds, score_seconds = np.concatenate(parts, axis=1)
-    unsolved = sum(map(attrgetter("unsolved"), done.values()))
-    return SearchResult(structures, scores, fit_seconds, score_seconds, unsolved)
+        result = np.empty((3, *shape))
+        for (owner, t, theta, epsilon), path in zip(keys, paths, strict=True):
+            if owner != k:
+                continue
+            # Paths whose strength has no effect stand for all values of it.
+            prior = trials[t].posed.problem.prior
+            same_theta = (grid.thetas == theta) | (prior.D.nnz == 0)
+            same_epsilon = (grid.epsilons == epsilon) | prior.laplacian.is_zero
+            for a, b in product(*map(np.flatnonzero, (same_epsilon, same_theta))):
+                result[:, a, :, b, t] = path[:3]
+        results.append(result.reshape(3, -1, len(trials)))
+    scores, fit_seconds, score_seconds = np.concatenate(results, axis=1)
+    unsolved = sum(path.unsolved for path in paths)
+    return SearchResult(setups, scores, fit_seconds, score_seconds, unsolved)
 
 
-def count_paths(structures: Sequence[Structure]) -> int:
-    """Number of paths that a search follows."""
-    return len(_paths(structures))
+def search_structures(
+    given: Structure,
+    model: Model,
+    choices: Choices,
+    strengths: Strengths,
+    data: SearchData,
+    run: Callable[[Setup], SearchResult],
+) -> SearchResult:
+    """Try structures one choice after the other, each with its grid of strengths.
+
+    The first structure has all choices at their first value. For each choice the
+    other values are tried with the best of the choices before it. ``run`` scores the
+    candidates of a structure.
+    """
+    whole, notes = data.whole, list[str]()
+
+    def set_up(structure: Structure, near: float | None) -> Setup:
+        posed = structure.describe(model, whole).pose(whole)
+        grid = strengths.grid(posed, structure, near)
+        return Setup.of(structure, grid, posed, data.folds)
+
+    best = replace(given, **{name: values[0] for name, values in choices.items()})
+    with warnings.catch_warnings():
+        if "ties" in choices:  # others are tried, too
+            warnings.simplefilter("ignore", UserWarning)
+        try:
+            setup = set_up(best, None)
+        except TooLargeError:
+            d, m = whole.shape
+            notes.append(
+                f"{d:,} features and {m:,} tasks are too many to estimate which "
+                "effects differ between tasks: all tasks have the same effects beside "
+                "their intercepts, and lam is chosen by cross-validation."
+            )
+            setup = set_up(best.widened(), None)
+            choices = dict.fromkeys([*choices, "ties", "slopes"], ())
+    result = run(setup)
+    for choice, values in choices.items():
+        leader = result.candidates()[choose_candidate(result, "best")]
+        best = result.setups[leader.structure].structure
+        if best.is_wide:
+            break
+        for value in values[1:]:
+            if value == "chain" and not neighbours_are_alike(result):
+                continue
+            structure = replace(best, **{choice: value})
+            near = leader.epsilon if structure.ties is best.ties else None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                try:
+                    setup = set_up(structure, near)
+                except TooLargeError:
+                    notes.append(
+                        f"{choice}={value!r} was not tried: it takes too much memory "
+                        "for this many tasks and features."
+                    )
+                    continue
+            result += run(setup)
+    return replace(result, choices=list(choices), notes=notes)
+
+
+def neighbours_are_alike(result: SearchResult) -> bool:
+    """Whether neighbouring tasks are more alike than others: a chain may help.
+
+    Numbers may be identifiers. The test is that of lag-one autocorrelation of
+    intercepts and effects, as REML has estimated them for tasks in any order, at a
+    level of 5 % for all of them. It overlooks chains that the folds find (the survey
+    years of GSS abortion attitudes), so that it decides only where a chain is costly:
+    for more than a thousand tasks.
+    """
+    rows = None
+    for setup in result.setups:
+        if setup.posed is not None and setup.posed.estimate is not None:
+            rows = setup.posed.estimate.rows
+    if rows is None or rows.shape[1] <= 1000:
+        return True
+    apart = rows - rows.mean(axis=1, keepdims=True)
+    squares = np.sum(apart**2, axis=1)
+    varies = squares > 1e-20 * np.sum(rows**2, axis=1)  # not by rounding alone
+    m, k = rows.shape[1], int(varies.sum())
+    if k == 0:
+        return False
+    lagged = np.sum(apart[varies, 1:] * apart[varies, :-1], axis=1)
+    z = np.sqrt(m) * (lagged / squares[varies] + 1.0 / m)
+    return bool(z.max() > norm.isf(0.05 / k))
 
 
 def choose_candidate(result: SearchResult, rule: str) -> int:
@@ -258,12 +363,10 @@ def choose_candidate(result: SearchResult, rule: str) -> int:
 def choose_structure(result: SearchResult, rule: str) -> int:
     """Same, but slopes are in common only if they gain more than a standard error."""
     best = choose_candidate(result, rule)
-    common = np.array(
-        [
-            result.structures[candidate.structure].settings.get("slopes") == "common"
-            for candidate in result.candidates()
-        ]
-    )
+    common = np.empty(len(result.scores), bool)
+    for i, candidate in enumerate(result.candidates()):
+        setup = result.setups[candidate.structure]
+        common[i] = setup.structure.slopes == "common"
     if not common[best] or common.all():
         return best
     others = np.where(common[:, np.newaxis], np.nan, result.scores)
@@ -278,25 +381,6 @@ def standard_error(scores: Array) -> float:
     if len(known) < 2:
         return 0.0
     return float(known.std(ddof=1) / np.sqrt(len(known)))
-
-
-def _distinct(grid: Grid, trial: Trial) -> tuple[Array, Array]:
-    """Values of theta and epsilon that give different problems."""
-    prior = trial.posed.problem.prior
-    thetas = grid.thetas if prior.D.nnz else grid.thetas[:1]
-    epsilons = grid.epsilons[:1] if prior.laplacian.is_zero else grid.epsilons
-    return thetas, epsilons
-
-
-def _paths(structures: Sequence[Structure]) -> list[tuple[int, int, float, float]]:
-    """Structure, trial, theta and epsilon of each path that differs from the others."""
-    found = []
-    for k, (_, grid, trials, _) in enumerate(structures):
-        for t, trial in enumerate(trials):
-            thetas, epsilons = _distinct(grid, trial)
-            for epsilon, theta in product(epsilons, thetas):
-                found.append((k, t, float(theta), float(epsilon)))
-    return found
 
 
 def _run_path(
