@@ -71,10 +71,10 @@ def test_intervals_are_two_more_columns(place, tmp_path):
     found, result = predict(place / "mean", data, out, "--interval", "0.8")
     assert list(found) == ["school", "prediction", "lower", "upper"]
     model, frame = load(place / "mean"), exam_frame(gaps=0.1)
-    with pytest.warns(UserWarning, match="intervals are normal"):
+    with pytest.warns(UserWarning, match="Intervals assume normal"):
         expected = model.predict_interval(frame, coverage=0.8)
     np.testing.assert_allclose(found[["lower", "upper"]], expected, rtol=1e-12)
-    assert "intervals are normal" in " ".join(result.stderr.split())
+    assert "Intervals assume normal" in " ".join(result.stderr.split())
     inside = (frame["score"] >= found["lower"]) & (frame["score"] <= found["upper"])
     assert 0.7 < inside.mean() < 0.95
 

@@ -193,7 +193,7 @@ def test_groups_reach_the_splitter():
 
 
 def test_groups_without_a_splitter_are_refused():
-    with pytest.raises(ValueError, match="cv=3; use cv=GroupKFold"):
+    with pytest.raises(ValueError, match=r"GroupKFold\(\): got cv=3"):
         regressor().fit(X, Y, task=TASK, groups=TASK)
 
 

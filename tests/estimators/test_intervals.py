@@ -183,7 +183,7 @@ def test_intervals_from_statistics_are_normal_and_say_so():
         MultiTaskRegressor(0.1, task_prior="mean").fit_statistics(parts[0] + parts[1]),
     ):
         assert model.calibration_.kind == "normal"
-        with pytest.warns(UserWarning, match="intervals are normal"):
+        with pytest.warns(UserWarning, match="Intervals assume normal"):
             ends = model.predict_interval(X[~train], task=task[~train])
         assert abs(covered(y[~train], ends).mean() - 0.9) < 0.04
 
