@@ -127,7 +127,7 @@ def test_unseen_tasks_and_categories_are_predicted():
     table, y = shops()
     model = quick().fit(table, y)
     new = table.head(8).assign(shop="new", colour="pink")
-    with pytest.warns(UserWarning, match="new categories such as 'pink'"):
+    with pytest.warns(UserWarning, match="Unknown category 'pink'"):
         found = model.predict(new)
     known = table.head(8).assign(colour="pink")
     with warnings.catch_warnings():

@@ -26,9 +26,6 @@ Average = Literal["pooled", "tasks"] | None
 Labels = Sequence[Hashable] | NDArray[Any]
 
 
-PARTS = 10  # of rows by their prediction
-
-
 class Reliability(NamedTuple):
     """Rows in ten parts by their prediction, lowest first (parts,).
 
@@ -45,38 +42,28 @@ class Reliability(NamedTuple):
     @classmethod
     def of(cls, predicted: Array, actual: Array) -> Self:
         """Of numbers; rows without prediction or target are left out."""
-        predicted, actual = _measured(predicted, actual)
-        parts = _parts(predicted)
-        ends = [np.quantile((actual - predicted)[part], [0.05, 0.95]) for part in parts]
-        low, high = np.reshape(ends, (-1, 2)).T
-        return cls(*_means(parts, predicted, actual), low, high, np.array([np.nan]))
+        known = ~(np.isnan(predicted) | np.isnan(actual))
+        predicted, actual = predicted[known], actual[known]
+        order, parts = np.argsort(predicted, kind="stable"), list[tuple[float, ...]]()
+        for part in np.array_split(order, 10):
+            if len(part):
+                x, y = predicted[part], actual[part]
+                parts.append(
+                    (x.mean(), y.mean(), len(part), *np.quantile(y - x, [0.05, 0.95]))
+                )
+        x, y, rows, low, high = np.array(parts, np.float64).reshape(-1, 5).T.copy()
+        return cls(x, y, rows, low, high, np.array([np.nan]))
 
     @classmethod
     def of_scores(cls, scores: Array, positive: Array) -> Self:
         """Of log-odds; targets are above zero in the second class."""
-        scores, positive = _measured(scores, positive)
-        second = positive > 0
+        known = ~(np.isnan(scores) | np.isnan(positive))
+        scores, second = scores[known], positive[known] > 0
         loss = np.mean(np.logaddexp(0.0, np.where(second, -scores, scores)))
         chances = 1.0 / (1.0 + np.exp(-np.clip(scores, -700.0, 700.0)))
-        parts = _parts(chances)
-        none = np.full(len(parts), np.nan)
-        means = _means(parts, chances, second.astype(np.float64))
-        return cls(*means, none, none, np.array([loss]))
-
-
-def _measured(predicted: Array, actual: Array) -> tuple[Array, Array]:
-    known = ~(np.isnan(predicted) | np.isnan(actual))
-    return predicted[known], actual[known]
-
-
-def _parts(predicted: Array) -> list[Index]:
-    order = np.argsort(predicted, kind="stable")
-    return [part for part in np.array_split(order, PARTS) if len(part)]
-
-
-def _means(parts: list[Index], *columns: Array) -> tuple[Array, Array, Array]:
-    first, second = (np.array([np.mean(x[part]) for part in parts]) for x in columns)
-    return first, second, np.array([float(len(part)) for part in parts])
+        parts = cls.of(chances, second.astype(np.float64))
+        none = np.full(len(parts.rows), np.nan)
+        return parts._replace(low=none, high=none, log_loss=np.array([loss]))
 
 
 def nmse(

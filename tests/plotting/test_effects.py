@@ -164,7 +164,7 @@ def test_loaded_models_have_a_jackknife_band_and_the_same_lines(tmp_path):
     at, width = band_at_the_end(ax)
     last = tabular()[-1]
     j = list(last.feature_names_in_).index("price")
-    slopes = np.array([coef[1, j] for coef, _ in last.fitted_.held_out.models])
+    slopes = last.fitted_.held_out.models.coef[:, 1, j]
     error = np.sqrt(2 / 3 * np.sum((slopes - slopes.mean()) ** 2)) * (at - 5.0)
     assert width == pytest.approx(4.0 * error, rel=1e-4)
 

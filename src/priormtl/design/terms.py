@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
@@ -204,17 +203,17 @@ class Categories(Term):
         return tuple(f"{self.name}={v}" for v in self.values[self.is_binary :])
 
     def encode(self, cells: Cells) -> Array:
-        places = {value: k for k, value in enumerate(self.values)}
-        new = next((text for text in cells.texts if text not in places), None)
-        if new is not None and not self.is_cut:
-            warn_new_category(self.source, new)
-        k = len(self.values)
+        k, codes = len(self.values), list[int]()
+        positions = dict(zip(self.values, range(k), strict=True))
+        for text in cells.texts:
+            codes.append(positions.get(text, k))
+        if k in codes and not self.is_cut:
+            warn_new_category(self.source, cells.texts[codes.index(k)])
         # Rows of a table: categories, then new ones, then missing ones.
         gaps = np.full(k - self.is_binary, np.nan) if self.fill is None else self.fill
         other = np.zeros(k - self.is_binary) if self.new is None else self.new
         table = np.vstack([np.eye(k)[:, self.is_binary :], other, gaps])
-        codes = np.array([*(places.get(text, k) for text in cells.texts), k + 1])
-        return table[codes[cells.values]]
+        return table[np.array([*codes, k + 1])[cells.values]]
 
     def expansion(self) -> Expansion:
         return Expansion(
@@ -276,8 +275,8 @@ def _named(term: Term, block: Array) -> dict[str, Array]:
 def warn_new_category(column: str, value: str) -> None:
     """Warn that a column has values that were not seen in training."""
     warnings.warn(
-        f"column {column!r} has new categories such as {value[:40]!r}, which count as "
-        "none of the known ones.",
+        f"Unknown category {value[:40]!r} in column {column!r}; all its indicators "
+        "are 0.",
         UserWarning,
         stacklevel=3,
     )
@@ -340,9 +339,11 @@ class Design(Sequence[str]):
     @cached_property
     def columns(self) -> tuple[tuple[Term, slice], ...]:
         """Terms, with the places of their features."""
-        ends = np.cumsum([0, *(len(term.names) for term in self.terms)]).tolist()
-        places = (slice(*pair) for pair in pairwise(ends))
-        return tuple(zip(self.terms, places, strict=True))
+        columns, end = list[tuple[Term, slice]](), 0
+        for term in self.terms:
+            start, end = end, end + len(term.names)
+            columns.append((term, slice(start, end)))
+        return tuple(columns)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -392,11 +393,11 @@ class Design(Sequence[str]):
 
     def categories(self) -> dict[str, list[int]]:
         """Places of the categories of each column."""
-        return {
-            term.name: list(range(places.start, places.stop))
-            for term, places in self.columns
-            if isinstance(term, Categories)
-        }
+        found = dict[str, list[int]]()
+        for term, places in self.columns:
+            if isinstance(term, Categories):
+                found[term.name] = list(range(places.start, places.stop))
+        return found
 
     def derived(self) -> dict[str, list[int]]:
         """Places of the wiggles and categories of each column."""
@@ -441,7 +442,11 @@ class Design(Sequence[str]):
 
     def straighten(self) -> "Design":
         """Same design without curves beside straight lines, and without calendars."""
-        kept = (t for t in self.terms if not isinstance(t, Curve) or not _is_extra(t))
+        kept = [
+            term
+            for term in self.terms
+            if not isinstance(term, Curve) or (term.is_periodic and not term.part)
+        ]
         return replace(self, terms=tuple(kept))
 
     # Encoding of tables.
@@ -514,6 +519,8 @@ class Design(Sequence[str]):
 
     def __add__(self, other: "Design") -> "Design":
         """Design of the rows of both; columns must agree, the milder policy stays."""
+        if other is self:
+            return self
         if not isinstance(other, Design):
             return NotImplemented
         if self.is_plain or other.is_plain:
@@ -521,11 +528,11 @@ class Design(Sequence[str]):
             known, plain = (other, self) if self.is_plain else (self, other)
             if known.names == plain.names:
                 return known
-        pairs = [
-            (one.source, _shape(one), _shape(its))
-            for one, its in zip(self.terms, other.terms, strict=False)
-        ]
-        differing = [source for source, one, its in pairs if one != its]
+        # What must agree for features to mean the same: not how gaps are filled.
+        differing = []
+        for one, its in zip(self.terms, other.terms, strict=False):
+            if (one.kind, one.names) != (its.kind, its.names):
+                differing.append(one.source)
         if differing or len(self.terms) != len(other.terms):
             name = [*differing, self.terms[-1].source][0]
             raise ValueError(
@@ -562,15 +569,6 @@ class Design(Sequence[str]):
         if missing not in POLICIES or not all(isinstance(n, str | None) for n in names):
             raise TypeError("not a design")
         return cls(tuple(terms), missing, *names)
-
-
-def _shape(term: Term) -> Any:
-    """What must agree for features to mean the same: not how gaps are filled."""
-    return term.kind, term.names
-
-
-def _is_extra(curve: Curve) -> bool:
-    return bool(curve.part) or not curve.is_periodic
 
 
 def _expand_number(terms: Sequence[Term]) -> Expansion:
@@ -611,14 +609,11 @@ def settle_names(terms: Sequence[Term], taken: Sequence[str] = ()) -> tuple[Term
     """
     shown = {term.source: show_name(term.source) for term in terms}
     while True:
-        named = [
-            replace(
-                term,
-                name=" ".join(filter(None, [shown[term.source], _part(term)])),
-            )
-            for term in terms
-        ]
-        counts = Counter([*taken, *(name for one in named for name in one.names)])
+        named, counts = list[Term](), Counter(taken)
+        for term in terms:
+            part = f" {term.part}" if isinstance(term, Curve) and term.part else ""
+            named.append(replace(term, name=shown[term.source] + part))
+            counts.update(named[-1].names)
         twice = {name for name, count in counts.items() if count > 1}
         if not twice:
             return tuple(named)
@@ -628,10 +623,6 @@ def settle_names(terms: Sequence[Term], taken: Sequence[str] = ()) -> tuple[Term
         for source in {term.source for term in own or clashing}:
             plain = shown[source] == source
             shown[source] = quote_name(source) if plain else f"{shown[source]}′"
-
-
-def _part(term: Term) -> str:
-    return term.part if isinstance(term, Curve) else ""
 
 
 def learn_plain(frame: nw.DataFrame[Any]) -> tuple[Design, dict[str, Cells]]:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array
-from priormtl.selection import Spread, check_coverage, score_folds
+from priormtl.selection import FoldModels, Spread, check_coverage, score_folds
 
 if TYPE_CHECKING:
     from priormtl.estimators.linear import LinearMultiTask
@@ -71,14 +71,17 @@ def spread_of(model: "LinearMultiTask", X: Any, task: Any) -> Spread:
     matrix, m = model._read_features(X, reset=False), len(model.tasks_)
     calibration = model.fitted_.calibration
     assert calibration is not None
-    folds = calibration.coef, calibration.intercept
-    whole = [(model.coef_, model.intercept_), *zip(*folds, strict=True)]
+    final, folds = model.fitted_, calibration
+    whole = FoldModels(
+        np.concatenate([final.coef[np.newaxis], folds.coef]),
+        np.concatenate([final.intercept[np.newaxis], folds.intercept]),
+    )
     if labels is None and model._targets_are_columns:
         scores, n = score_folds(matrix, None, whole)[0], matrix.shape[0]
         codes = np.tile(np.arange(m), n)
         return Spread(scores[0], scores[1:], codes, np.zeros(n * m, bool))
     rows = model._place_rows(matrix, labels)
-    scores = np.empty((len(whole), matrix.shape[0]))
+    scores = np.empty((len(whole.coef), matrix.shape[0]))
     unseen = rows.codes >= m
     known = np.flatnonzero(~unseen)
     if len(known) < len(unseen):

@@ -27,7 +27,7 @@ from priormtl.estimators.linear import FixedStrengths
 from priormtl.estimators.sources import read_source
 from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
 from priormtl.fitted import Fitted
-from priormtl.selection import Calibration, HeldOut, divide, from_errors
+from priormtl.selection import Calibration, FoldModels, HeldOut, divide, from_errors
 from priormtl.uncertainty import prediction_variances, task_errors
 
 if TYPE_CHECKING:
@@ -361,15 +361,17 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
                     "fitted to."
                 )
             splits = make_splits(cv, table, X, y, by_class=False)
-            data, models, variances = table.to_tasks(), [], list[Array]()
+            data, coefs, intercepts, variances = table.to_tasks(), [], [], []
             by_rows = not statistics_pay(data)
             for fold in divide(table, data, splits, by_rows=by_rows)[1]:
                 posed, solution = self._solve(None, fold.train)
                 total = solution.coef
                 if self.outlier_tasks:
                     total = solution.point.total
-                models.append((total.T / posed.scale, solution.intercept))
+                coefs.append(total.T / posed.scale)
+                intercepts.append(solution.intercept)
                 variances.append(prediction_variances(posed, solution.coef))
+            models = FoldModels(np.stack(coefs), np.stack(intercepts))
             folds = HeldOut(models, np.stack(variances))
             _, residuals = folds.on_rows(table, splits, tasks)
             assert residuals is not None

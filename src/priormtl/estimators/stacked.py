@@ -134,25 +134,28 @@ class _Stacked(BaseEstimator):
         """Fit the linear model, then trees on its training parts."""
         self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
-        tasks = X.task
+        fitted: Fitted = self.model_.fitted_
+        held_out = fitted.held_out
+        assert held_out is not None
+        linear, folds = held_out.prediction, held_out.folds
+        assert linear is not None
+        assert folds is not None
         weight = None if sample_weight is None else read_targets(sample_weight)
         if weight is not None:  # trees have a ridge; weights are relative
             weight = weight / weight[weight > 0].mean()
-        model = self.model_
-        targets, held_out = self._targets(fill_absent(y, weight)), model.held_out_
-        present = np.ones(len(targets), bool) if weight is None else weight > 0
-        classify = isinstance(self, ClassifierMixin)
-        matrix, signs = self._matrix(X), self._signs()
+        targets = self._targets(fill_absent(y, weight))
         shares = np.ones(len(targets)) if weight is None else weight
+        present, classify = shares > 0, isinstance(self, ClassifierMixin)
+        matrix, signs = self._matrix(X), self._signs()
         # Rows of a task that was held out whole do not tell what its own rows add:
         # trees must help with the others, too.
-        known = ~np.isnan(held_out)
-        own = known & _has_company(encode_labels(tasks, len(known))[0], model.folds_)
+        known = ~np.isnan(linear)
+        own = known & _has_company(matrix[:, -1], folds)
         boosters, by_trees = [], np.empty((0, len(targets)))
         for size in SIZES:
             grown, scores = [], np.full(len(targets), np.nan)
-            for fold in range(model.n_splits_):
-                test = model.folds_ == fold
+            for fold in range(len(held_out.models.coef)):
+                test = folds == fold
                 train = ~test & present
                 part = None if weight is None else weight[train]
                 rows = matrix[train], targets[train], part
@@ -160,35 +163,38 @@ class _Stacked(BaseEstimator):
                 scores[test] = grown[-1].predict(matrix[test])
             boosters.append(grown)
             by_trees = np.vstack([by_trees, scores])
-            mixtures = [
-                _mix(
-                    targets[rows],
-                    held_out[rows],
-                    by_trees[:, rows],
-                    shares[rows],
-                    classify=classify,
-                )
-                for rows in (known, own)
-            ]
-            weights, z = min(mixtures, key=lambda found: float(found[0].sum()))
+            weights, z = min(
+                (
+                    _mix(
+                        targets[rows],
+                        linear[rows],
+                        by_trees[:, rows],
+                        shares[rows],
+                        classify=classify,
+                    )
+                    for rows in (known, own)
+                ),
+                key=lambda mixture: float(mixture[0].sum()),
+            )
             if z < LEAST_GAIN:
                 break
-        self.fitted_, share = model.fitted_, float(weights.sum())
+        self.fitted_, share = fitted, float(weights.sum())
         if share > 0.0:
-            assert self.fitted_.held_out is not None
-            folds = zip(*boosters, strict=True)
-            trees = tuple(Trees.mix(fold, weights / share) for fold in folds)
-            mixed = held_out + weights @ (by_trees - held_out)
+            trees = [
+                Trees.mix(fold_trees, weights / share)
+                for fold_trees in zip(*boosters, strict=True)
+            ]
+            mixed = linear + weights @ (by_trees - linear)
             bins = Reliability.of_scores if classify else Reliability.of
             self.fitted_ = replace(
-                self.fitted_,
-                trees=Boosted(share, trees),
-                held_out=self.fitted_.held_out._replace(prediction=mixed),
+                fitted,
+                trees=Boosted(share, tuple(trees)),
+                held_out=held_out._replace(prediction=mixed),
                 reliability=bins(mixed[present], targets[present]),
             )
             if isinstance(self, StackedRegressor):
-                found = self._calibrate(X, targets, shares, matrix)
-                self.fitted_ = replace(self.fitted_, calibration=found)
+                calibration = self._calibrate(X, targets, shares, matrix)
+                self.fitted_ = replace(self.fitted_, calibration=calibration)
         return self
 
     def _signs(self) -> Array | None:
@@ -200,12 +206,14 @@ class _Stacked(BaseEstimator):
         return np.append(signs[self.model_.design_.tree_features()], 0)
 
     def _matrix(self, X: Encoded) -> Array:
-        """Features and the place of the task among those of the fit; NaN: unseen."""
+        """Features and the position of the task in the fit; NaN: unseen."""
         codes, tasks = encode_labels(X.task, len(X))
-        place = {task: float(i) for i, task in enumerate(self.model_.tasks_.tolist())}
-        plain = (t.item() if isinstance(t, np.generic) else t for t in tasks)
-        places = np.array([place.get(task, np.nan) for task in plain])
-        return np.column_stack([X.X[:, X.design.tree_features()], places[codes]])
+        positions = np.full(len(tasks), np.nan)
+        known = {task: i for i, task in enumerate(self.model_.fitted_.labels)}
+        for k, task in enumerate(tasks):
+            plain = task.item() if isinstance(task, np.generic) else task
+            positions[k] = known.get(plain, np.nan)
+        return np.column_stack([X.X[:, X.design.tree_features()], positions[codes]])
 
     def _mixed(self, X: Any, linear: Array) -> Array:
         trees = self.fitted_.trees
@@ -273,13 +281,14 @@ class StackedRegressor(RegressorMixin, _Stacked):
         self, X: Encoded, y: Array, weight: Array, matrix: Array
     ) -> Calibration:
         """Learn from held-out rows how far mixed predictions are off."""
-        fitted, w = self.model_.fitted_, self.trees_weight_
-        held_out, m = fitted.held_out, fitted.shape[0]
-        codes = self.model_._find_tasks(X.task, len(y))
+        fitted, boosted = self.model_.fitted_, self.fitted_.trees
+        held_out, linear = fitted.held_out, fitted.calibration
+        assert boosted is not None
+        w, codes = boosted.share, self.model_._find_tasks(X.task, len(y))
         own, shared = score_folds(X.X, codes, held_out.models)
         nobody = matrix.copy()
         nobody[:, -1] = np.nan  # a task that was not seen
-        for k, trees in enumerate(self.trees_):
+        for k, trees in enumerate(boosted.folds):
             own[k] += w * (trees.predict(matrix) - own[k])
             shared[k] += w * (trees.predict(nobody) - shared[k])
         table = Table(X.X, y, codes, tuple(fitted.labels), weight, None)
@@ -287,12 +296,9 @@ class StackedRegressor(RegressorMixin, _Stacked):
         variances = (1.0 - w) ** 2 * held_out.variances
         rows = hold_out(table, codes, held_out.folds, own, shared, variances)
         final = (1.0 - w) ** 2 * held_out.final_variances
-        parts = None, m, len(self.trees_), final
+        mixed = Calibration.of(rows, None, fitted.shape[0], len(boosted.folds), final)
         # Deviations of the linear models are kept with these.
-        linear = fitted.calibration
-        return Calibration.of(rows, *parts)._replace(
-            coef=linear.coef, intercept=linear.intercept
-        )
+        return mixed._replace(coef=linear.coef, intercept=linear.intercept)
 
     def _targets(self, y: Any) -> Array:
         return np.ravel(self.model_._check_targets(y))
@@ -342,8 +348,9 @@ class StackedClassifier(ClassifierMixin, _Stacked):
         return np.where(labels == self.classes_[1], 1.0, -1.0)
 
 
-def _has_company(codes: Index, folds: Index) -> NDArray[np.bool_]:
+def _has_company(tasks: Array, folds: Index) -> NDArray[np.bool_]:
     """Whether other folds hold rows of the same task."""
+    codes = np.unique(tasks, return_inverse=True)[1]
     inside = np.unique(np.column_stack([codes, folds]), axis=0)[:, 0]
     return np.bincount(inside)[codes] > 1
 

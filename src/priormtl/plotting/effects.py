@@ -270,7 +270,7 @@ def _read_errors(linear: Any, fitted: Fitted, basis: Array, places: Index) -> Er
             return replace(known, found=linear._covariances(0.95))
     folds: list[Array] = []
     if fitted.held_out is not None:
-        folds = [coef for coef, _ in fitted.held_out.models]
+        folds = list(fitted.held_out.models.coef)
     elif fitted.calibration is not None:  # files keep deviations from the mean
         folds = list(fitted.calibration.coef)
     if len(folds) < 2:

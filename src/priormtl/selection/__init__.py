@@ -18,7 +18,7 @@ from priormtl.selection.folds import (
 )
 from priormtl.selection.held_out import (
     Calibration,
-    FoldModel,
+    FoldModels,
     HeldOut,
     Residuals,
     Spread,

@@ -52,6 +52,7 @@ from priormtl.uncertainty import prediction_variances, task_errors
 
 __all__ = [
     "Calibration",
+    "FoldModels",
     "HeldOut",
     "Residuals",
     "Spread",
@@ -64,9 +65,14 @@ __all__ = [
     "score_folds",
 ]
 
-FoldModel = tuple[Array, Array]  # coefficients (m, d) and intercepts (m,)
 
-MOST_FOLDS = 10  # models of more folds hardly differ
+class FoldModels(NamedTuple):
+    """Models of the folds, in the units of the data."""
+
+    coef: Array  # (folds, m, d)
+    intercept: Array  # (folds, m)
+
+
 MOST_KNOTS = 400  # of a distribution that is kept
 BINS = 4096  # of a distribution, where it is looked up
 STEPS = 9  # of bisection, in units of the differences between fold models
@@ -84,7 +90,7 @@ LEAST_SCALE = 1e-3  # of a task, relative to the common one
 class HeldOut(NamedTuple):
     """Predictions of rows by models that were not fitted to them, and these models."""
 
-    models: Sequence[FoldModel]  # one per fold
+    models: FoldModels
     # (folds, m) of their predictions, over that of the noise; none for classes
     variances: Array
     final_variances: Array | float = 0.0  # (m,) of those of the final model
@@ -130,7 +136,7 @@ def refit_folds(
     which tasks may differ. ``variances`` are those of predictions.
     """
     own = candidate.outlier_strength
-    models, spreads = list[FoldModel](), list[Array]()
+    coefs, intercepts, found = list[Array](), list[Array](), list[Array]()
     for trial in trials:
         known = None
         if candidate.lam == 0 and candidate.epsilon == 1.0 and np.isinf(own):
@@ -144,11 +150,13 @@ def refit_folds(
                 posed, solution = fit_outliers(posed, solution, solver, strength)
                 coef = solution.point.total
             known = coef.T / posed.scale, solution.intercept
-        models.append(known)
+        coefs.append(known[0])
+        intercepts.append(known[1])
         if variances:
-            coef = (known[0] * np.where(np.isfinite(posed.scale), posed.scale, 0.0)).T
-            spreads.append(prediction_variances(posed, coef))
-    return HeldOut(models, np.array(spreads))
+            scale = np.where(np.isfinite(posed.scale), posed.scale, 0.0)
+            found.append(prediction_variances(posed, (known[0] * scale).T))
+    models = FoldModels(np.stack(coefs), np.stack(intercepts))
+    return HeldOut(models, np.array(found))
 
 
 class Residuals(NamedTuple):
@@ -179,7 +187,7 @@ class Calibration(NamedTuple):
     def of(
         cls,
         rows: Residuals,
-        models: Sequence[FoldModel] | None,
+        models: FoldModels | None,
         n_tasks: int,
         n_folds: int,
         variances: Any = 0.0,
@@ -211,16 +219,17 @@ class Calibration(NamedTuple):
         squares = float(weight @ size**2)
         share = min(excess / squares, MOST_CORRECTION) if squares > 0 else 0.0
         scaled = np.sqrt(1.0 - share) * size / own
-        d = 0 if not models else models[0][0].shape[1]
-        deviations = _no_deviations(n_tasks, d)
-        if models and len(models) <= MOST_FOLDS:
-            coef, intercept = map(np.stack, zip(*models, strict=True))
-            deviations = _compact(coef), _compact(intercept)
+        # Models of more than ten folds hardly differ.
+        d = 0 if models is None else models.coef.shape[2]
+        coef, intercept = np.zeros((0, n_tasks, d)), np.zeros((0, n_tasks))
+        if models is not None and len(models.coef) <= 10:
+            coef, intercept = models
         # Few tasks say little of others: with m of them, their mean is off by 1/m of
         # the variance between tasks, and the next may be further away than all.
         wider = 1.0 + 1.0 / max(n_tasks, 2)
         beyond = wider * _quantiles(unseen, weight)
         knots = _quantiles(scaled, weight)
+        deviations = _compact(coef), _compact(intercept)
         return cls("cv+", scale, places, factors, knots, beyond, *deviations)
 
     def fits(self, m: int, d: int) -> bool:
@@ -238,9 +247,9 @@ class Calibration(NamedTuple):
     @classmethod
     def normal(cls, scale: Array, unseen: float, d: int) -> Self:
         """Normal distributions with these deviations, of tasks and of new ones."""
-        knots = norm.ppf(0.5 + 0.5 * _levels(np.empty(MOST_KNOTS)))
-        none = _no_deviations(len(scale), d)
-        empty = np.zeros(0)
+        knots = norm.ppf(0.5 + 0.5 * _levels(MOST_KNOTS))
+        m, empty = len(scale), np.zeros(0)
+        none = _compact(np.zeros((0, m, d))), _compact(np.zeros((0, m)))
         return cls("normal", scale, empty, empty, knots, unseen * knots, *none)
 
     def interval(
@@ -278,7 +287,7 @@ class Calibration(NamedTuple):
         """
         high = 4.0 * q
         levels = np.interp(
-            np.linspace(0.0, high, BINS + 1), self.knots, _levels(self.knots)
+            np.linspace(0.0, high, BINS + 1), self.knots, _levels(len(self.knots))
         )
         low, up = q + offsets.min(axis=0), q + offsets.max(axis=0)
         for _ in range(STEPS):
@@ -293,13 +302,10 @@ class Calibration(NamedTuple):
 
 def _compact(parts: Array) -> Array:
     """Deviations from the mean over folds, in single precision where its range does."""
-    apart = parts - parts.mean(axis=0)
+    apart = parts - parts.mean(axis=0) if len(parts) else parts
     largest = np.abs(apart).max(initial=0.0)
-    return np.asarray(apart, np.float32 if 1e-30 < largest < 1e30 else np.float64)
-
-
-def _no_deviations(m: int, d: int) -> tuple[Array, Array]:
-    return np.zeros((0, m, d), np.float32), np.zeros((0, m), np.float32)
+    is_large = not (1e-30 < largest < 1e30) and len(parts)
+    return np.asarray(apart, np.float64 if is_large else np.float32)
 
 
 def _scale_by_model(
@@ -398,12 +404,12 @@ def _shrink(sums: Array, count: Array, common: float, extra: float) -> Array:
 
 
 def normal_calibration(
-    tests: Sequence[TaskStatistics], models: Sequence[FoldModel]
+    tests: Sequence[TaskStatistics], models: FoldModels
 ) -> Calibration:
     """Normal residuals, with variances from the statistics of held-out rows."""
-    m, d = models[0][0].shape
+    _, m, d = models.coef.shape
     count, sums, unseen = np.zeros(m), np.zeros(m), np.zeros(m)
-    for test, (coef, intercept) in zip(tests, models, strict=True):
+    for test, coef, intercept in zip(tests, *models, strict=True):
         count += test.weight
         sums += task_errors(test, coef, intercept)
         others = max(m - 1, 1)
@@ -428,14 +434,9 @@ def from_errors(count: Array, sums: Array, unseen: Array, d: int) -> Calibration
     return Calibration.normal(np.sqrt(scale), wider * deviation, d)
 
 
-def _stretch(levels: Array) -> Array:
-    """Levels that are dense near one, where quantiles are asked for."""
-    return 1.0 - (1.0 - levels) ** 2
-
-
-def _levels(knots: Array) -> Array:
-    """Levels of the quantiles that are kept."""
-    return _stretch(np.arange(1, len(knots) + 1) / (len(knots) + 1))
+def _levels(count: int) -> Array:
+    """Levels of the quantiles that are kept: dense near one, where they are asked."""
+    return np.asarray(1.0 - (1.0 - np.arange(1, count + 1) / (count + 1)) ** 2)
 
 
 def _quantiles(size: Array, weight: Array) -> Array:
@@ -444,13 +445,11 @@ def _quantiles(size: Array, weight: Array) -> Array:
     size, weight = size[order], weight[order]
     # The i-th of n sizes is the quantile at i / (n + 1): a new row may lie beyond all.
     levels = np.cumsum(weight) / (weight.sum() + weight.mean())
-    number = min(MOST_KNOTS, max(len(size), 2))
-    wanted = _stretch(np.arange(1, number + 1) / (number + 1))
-    return np.interp(wanted, levels, size)
+    return np.interp(_levels(min(MOST_KNOTS, max(len(size), 2))), levels, size)
 
 
 def _quantile(knots: Array, level: float) -> float:
-    return float(np.interp(level, _levels(knots), knots))
+    return float(np.interp(level, _levels(len(knots)), knots))
 
 
 def check_coverage(coverage: Any, name: str = "coverage") -> float:
@@ -463,26 +462,26 @@ def check_coverage(coverage: Any, name: str = "coverage") -> float:
 
 
 def score_folds(
-    X: Matrix, codes: Index | None, models: Sequence[FoldModel]
+    X: Matrix, codes: Index | None, models: FoldModels
 ) -> tuple[Array, Array]:
     """Predictions of fold models for known tasks, and for tasks that are not seen.
 
     Both are (folds, n); the second is the mean over all tasks. Without codes every row
     belongs to every task, and there are n · m columns.
     """
-    means = np.stack([coef.mean(axis=0) for coef, _ in models], axis=1)
-    level = np.array([intercept.mean() for _, intercept in models])
-    shared = (np.asarray(X @ means) + level).T
+    coef, intercept = models
+    folds, m, d = coef.shape
+    level = intercept.mean(axis=1)
+    shared = (np.asarray(X @ coef.mean(axis=1).T) + level).T
     if codes is None:
-        scores = [np.asarray(X @ coef.T) + intercept for coef, intercept in models]
-        own = np.stack([part.ravel() for part in scores])
-        return own, np.repeat(shared, len(models[0][1]), axis=1)
+        own = np.asarray(X @ coef.reshape(-1, d).T) + intercept.ravel()
+        own = own.reshape(-1, folds, m).swapaxes(0, 1).reshape(folds, -1)
+        return own, np.repeat(shared, m, axis=1)
 
     def score(part: Matrix, i: int) -> Array:
-        coef = np.stack([coef[i] for coef, _ in models], axis=1)
-        return np.asarray(part @ coef) + [intercept[i] for _, intercept in models]
+        return np.asarray(part @ coef[:, i].T) + intercept[:, i]
 
-    return score_by_task(X, codes, score, len(models)).T, shared
+    return score_by_task(X, codes, score, folds).T, shared
 
 
 def hold_out(
