@@ -15,10 +15,11 @@ from priormtl import (
 from priormtl.archive import read_archive, write_archive
 from priormtl.cli.main import in_options
 from priormtl.design import learning
-from priormtl.estimators import cross_validated, tabular
+from priormtl.estimators import tabular
 from priormtl.exceptions import ModelFileError
 from priormtl.reml import ties
 from priormtl.reports import report
+from priormtl.selection import search_structures
 
 
 def grouped(n=120, m=12, seed=0):
@@ -125,7 +126,8 @@ def test_a_wide_table_gets_common_effects_and_a_sentence(monkeypatch):
 
 
 def test_integers_that_are_identifiers_are_no_chain(monkeypatch):
-    monkeypatch.setattr(cross_validated, "CHEAP_CHAIN", 20)  # as if these were many
+    # As if a chain were costly.
+    monkeypatch.setitem(search_structures.__globals__, "CHEAP_CHAIN", 20)
     rng = np.random.default_rng(0)
     task, x = np.arange(300) % 60, rng.normal(size=300)
     noise, table = rng.normal(size=300), pd.DataFrame({"x": x, "t": task})

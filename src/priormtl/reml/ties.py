@@ -525,123 +525,216 @@ def _estimate(
     moments: Moments, laplacian: Laplacian, intercepts: Intercepts, search: Search
 ) -> tuple[Ties, float]:
     """Estimate, and how much more likely it is than the start."""
-    d, m = moments.shape
-    families = search.families or Families(np.arange(d), np.full(d, -1))
     tied = isinstance(intercepts, TiedIntercepts)
-    free = isinstance(intercepts, FreeIntercepts)
     fit = SquaredFit(moments, TiedIntercepts(laplacian, 1.0) if tied else intercepts)
-    moments, total = fit.moments, 2.0 * fit.magnitude
-    unknown = unknown_ties((d, m), tied, laplacian.between), 0.0
-    if not np.any(laplacian.degree > 0) or not total > 0:
+    unknown = unknown_ties(moments.shape, tied, laplacian.between), 0.0
+    if not np.any(laplacian.degree > 0) or not fit.magnitude > 0:
         return unknown
     if tied and fit.means_are_free:  # no two tasks that are tied have rows
         return unknown
     plan = _plan(fit, laplacian)
-    form, extra = fit.normal_form(), int(tied)
-    curvature = np.diagonal(form.gram, axis1=1, axis2=2).mean(axis=0)
-    variance, constant, still = _column_kinds(moments)
-    seen = curvature > 0
-    if tied:
-        seen[1:] &= ~constant
-    elif free:
-        seen &= ~still
-    varies = np.array(seen)
-    if tied:
-        varies[1:] &= ~still
-    varies[extra:] &= search.slopes & (families.deviations != COMMON)
-    rows = np.flatnonzero(seen)
-    allowed = np.flatnonzero(varies[rows])
-    unit = m / float(laplacian.degree.sum())  # tie as strong as a curvature of 1
-    weights, coef = np.ones(extra + d), np.zeros((extra + d, m))
-    weights[seen] = TIGHTEST * unit * curvature[seen]
-    if tied or free:
-        tight = TIGHTEST * unit * moments.weight.mean() * variance
-        weights[extra:] = np.where(
-            still & ~constant & ~seen[extra:], tight, weights[extra:]
-        )
-    if len(allowed) == 0:
+    kinds = RowKinds.of(fit, laplacian, search)
+    if not kinds.varies.any():
         if search.slopes:
             return unknown
-        return Ties(weights, None, None, coef, np.zeros(d), laplacian.between), 0.0
-
-    # In units in which the targets and a task's mean curvature are 1. Rows that share
-    # a variance share their unit.
-    own = np.concatenate([np.full(extra, -1), families.deviations])[rows]
-    own[~varies[rows]] = COMMON  # whatever family they are of
-    fixed = np.concatenate([np.full(extra, -1), families.fixed])[rows]
-    _, alike = np.unique(np.where(fixed >= 0, fixed + d, own), return_inverse=True)
-    mean = np.bincount(alike, curvature[rows]) / np.bincount(alike)
-    scale, height = np.sqrt(mean[alike]), float(np.sqrt(total))
-    components = _components(own, fixed, laplacian, isinstance(plan, Stars))
-    allowed = np.unique(components.deviations[allowed])
-    gram = form.gram if seen.all() else form.gram[:, rows[:, np.newaxis], rows]
-    gram = gram / np.outer(scale, scale)
-    linear = form.linear[rows] / (height * scale[:, np.newaxis])
-    means = 0.0 if free else moments.weight * moments.y_mean**2
-    squares = (moments.yy + means) / total
-    observations = moments.weight / search.unit - (moments.weight > 0) * float(free)
-    noise = None if search.noise_variance is None else search.noise_variance / total
-
-    def likelihood(theta: Array, plan: Plan, tasks: Index | slice) -> Evidence:
-        sums = float(squares[tasks].sum())
-        shrinks = components.fixed >= 0
-        model = _model(plan, laplacian, gram[tasks], linear[:, tasks], sums, shrinks)
-        freedom = float(observations[tasks].sum()) - model.n_free
-        return Evidence(model, components, sums, freedom, noise, theta)
-
-    tolerance = max(search.tolerance, SETTLED_PER_TASK * m)
-    theta = _first_variances(
-        search.start, rows, scale, unit, components, laplacian.between
-    )
-    common = np.setdiff1d(np.arange(components.n_deviations), allowed)
-    theta[common] = 0.0
-    is_large = laplacian.one_group > 0 and m > MANY_TASKS
-    if is_large and isinstance(plan, Stars) and search.start is None:
-        # The maximum for some tasks leaves a few steps to that for all.
-        some = np.arange(0, m, m // SAMPLED_TASKS)
-        stars = plan._replace(weight=plan.weight[some], parts=plan.parts[some])
-        sample = likelihood(theta, stars, some)
-        if _can_be_told(sample):
-            theta = _maximise(sample, unit, allowed, tolerance).theta
-    whole = likelihood(theta, plan, slice(None))
-    if noise is None and whole.freedom <= 0:
+        d, m = moments.shape
+        coef = np.zeros((len(kinds.weights), m))
+        between = laplacian.between
+        return Ties(kinds.weights, None, None, coef, np.zeros(d), between), 0.0
+    scaled = Scaled.of(fit, laplacian, plan, kinds, search)
+    start = scaled.start(search)
+    if scaled.noise is None and start.freedom <= 0:
         warnings.warn(
-            f'ties="adaptive" needs more rows than the {whole.model.n_free} '
+            f'ties="adaptive" needs more rows than the {start.model.n_free} '
             "coefficients that all tasks have in common: got "
-            f"{float(observations.sum()):g}; all ties have weight 1.",
+            f"{float(scaled.observations.sum()):g}; all ties have weight 1.",
             UserWarning,
             stacklevel=2,
         )
         return unknown
-    if not _can_be_told(whole):
+    if not _can_be_told(start):
         return unknown
-    best = _maximise(whole, unit, allowed, tolerance)
-    if noise is None and best.is_saturated:
+    best = scaled.maximise(start, search.tolerance)
+    if scaled.noise is None and best.is_saturated:
         # Coefficients explain all rows, and the likelihood is flat in the noise.
-        best = _maximise(best.without_zero_noise(), unit, allowed, tolerance)
+        best = scaled.maximise(best.without_zero_noise(), search.tolerance)
+    return scaled.to_ties(best, kinds, fit.level), start.value - best.value
 
-    varying = components.theta(best.theta)
-    tied_rows = varying > 0
-    weights[rows[tied_rows]] = scale[tied_rows] ** 2 / varying[tied_rows]
-    shrinkage = np.zeros(extra + d)
-    shrinkage[rows] = components.shrinkage(best.theta) * scale**2
-    coef[rows] = height / scale[:, np.newaxis] * best.fit.coef
-    if fit.level is not None:
-        coef[0] += fit.level
-    intercept = float(weights[0]) if tied else None
-    noise_found = best.noise_variance * total
-    between = np.array(laplacian.between)
-    between[list(components.levels)] = 1.0 / best.theta[components.spreads]
-    found = Ties(
-        weights[extra:],
-        intercept,
-        noise_found,
-        coef,
-        shrinkage[extra:],
-        tuple(between.tolist()),
-        float(best.value),
-    )
-    return found, whole.value - best.value
+
+class RowKinds(NamedTuple):
+    """What data tell about rows of coefficients: intercepts, where tied, then slopes.
+
+    Rows that are not seen are zero in all tasks; of those that are, some are fixed
+    effects only.
+    """
+
+    extra: int  # 1 where intercepts are tied
+    curvature: Array  # (k,) of a mean task
+    seen: Mask  # (k,)
+    varies: Mask  # (k,) whether tasks may differ
+    weights: Array  # (k,) ties unless they are estimated
+
+    @classmethod
+    def of(cls, fit: SquaredFit, laplacian: Laplacian, search: Search) -> Self:
+        """Find out which features are constant, in all tasks or within each."""
+        (d, m), moments = fit.shape, fit.moments
+        tied = isinstance(fit.intercepts, TiedIntercepts)
+        free = isinstance(fit.intercepts, FreeIntercepts)
+        gram, extra = fit.normal_form().gram, int(tied)
+        curvature = np.diagonal(gram, axis1=1, axis2=2).mean(axis=0)
+        variance = pooled_variance(moments)
+        level = (CONSTANT * np.abs(moments.x_mean).max(axis=0)) ** 2
+        within = moments.squared_deviations().sum(axis=0) / moments.weight.sum()
+        constant = variance <= level
+        still = within <= np.maximum(level, STILL * variance)
+        seen = curvature > 0
+        if tied:
+            seen[1:] &= ~constant
+        elif free:
+            seen &= ~still
+        varies = np.array(seen)
+        if tied:
+            varies[1:] &= ~still
+        varies[extra:] &= search.slopes
+        if search.families is not None:
+            varies[extra:] &= search.families.deviations != COMMON
+        tightest = TIGHTEST * m / float(laplacian.degree.sum())
+        weights = np.ones(extra + d)
+        weights[seen] = tightest * curvature[seen]
+        if tied or free:
+            tight = tightest * moments.weight.mean() * variance
+            hidden = still & ~constant & ~seen[extra:]
+            weights[extra:] = np.where(hidden, tight, weights[extra:])
+        return cls(extra, curvature, seen, varies, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Data in units in which the targets and a task's mean curvature are 1.
+
+    Rows that share a variance share their unit.
+    """
+
+    laplacian: Laplacian
+    plan: "Plan"
+    components: Components
+    rows: Index  # that are seen
+    allowed: Index  # families that may vary
+    unit: float  # tie as strong as a curvature of 1
+    scale: Array  # of the rows
+    height: float  # of the targets
+    gram: Array  # (m, k, k)
+    linear: Array  # (k, m)
+    squares: Array  # (m,) of the targets
+    observations: Array  # (m,)
+    noise: float | None  # variance, where it is known
+
+    @classmethod
+    def of(
+        cls,
+        fit: SquaredFit,
+        laplacian: Laplacian,
+        plan: "Plan",
+        kinds: RowKinds,
+        search: Search,
+    ) -> Self:
+        """Choose units, and number the families of rows."""
+        (d, m), moments, form = fit.shape, fit.moments, fit.normal_form()
+        families = search.families or Families(np.arange(d), np.full(d, -1))
+        rows, first = np.flatnonzero(kinds.seen), np.full(kinds.extra, -1)
+        own = np.concatenate([first, families.deviations])[rows]
+        own[~kinds.varies[rows]] = COMMON  # whatever family they are of
+        fixed = np.concatenate([first, families.fixed])[rows]
+        _, alike = np.unique(np.where(fixed >= 0, fixed + d, own), return_inverse=True)
+        mean = np.bincount(alike, kinds.curvature[rows]) / np.bincount(alike)
+        total = 2.0 * fit.magnitude
+        scale, height = np.sqrt(mean[alike]), float(np.sqrt(total))
+        components = _components(own, fixed, laplacian, isinstance(plan, Stars))
+        gram = form.gram
+        if not kinds.seen.all():
+            gram = gram[:, rows[:, np.newaxis], rows]
+        free = isinstance(fit.intercepts, FreeIntercepts)
+        means = 0.0 if free else moments.weight * moments.y_mean**2
+        present = (moments.weight > 0) * float(free)
+        known = search.noise_variance
+        return cls(
+            laplacian,
+            plan,
+            components,
+            rows,
+            np.unique(components.deviations[kinds.varies[rows]]),
+            m / float(laplacian.degree.sum()),
+            scale,
+            height,
+            gram / np.outer(scale, scale),
+            form.linear[rows] / (height * scale[:, np.newaxis]),
+            (moments.yy + means) / total,
+            moments.weight / search.unit - present,
+            None if known is None else known / total,
+        )
+
+    def start(self, search: Search) -> Evidence:
+        """Likelihood where the search for its maximum begins."""
+        m = self.laplacian.m
+        theta = _first_variances(
+            search.start,
+            self.rows,
+            self.scale,
+            self.unit,
+            self.components,
+            self.laplacian.between,
+        )
+        families = np.arange(self.components.n_deviations)
+        theta[np.setdiff1d(families, self.allowed)] = 0.0
+        is_large = self.laplacian.one_group > 0 and m > MANY_TASKS
+        if is_large and isinstance(self.plan, Stars) and search.start is None:
+            # The maximum for some tasks leaves a few steps to that for all.
+            some = np.arange(0, m, m // SAMPLED_TASKS)
+            weight, parts = self.plan.weight[some], self.plan.parts[some]
+            stars = self.plan._replace(weight=weight, parts=parts)
+            sample = self.likelihood(theta, stars, some)
+            if _can_be_told(sample):
+                theta = self.maximise(sample, search.tolerance).theta
+        return self.likelihood(theta, self.plan, slice(None))
+
+    def likelihood(self, theta: Array, plan: "Plan", tasks: Index | slice) -> Evidence:
+        """Likelihood of the data of some tasks."""
+        squares = float(self.squares[tasks].sum())
+        data = self.gram[tasks], self.linear[:, tasks], squares
+        shrinks = self.components.fixed >= 0
+        model = _model(plan, self.laplacian, *data, shrinks)
+        freedom = float(self.observations[tasks].sum()) - model.n_free
+        return Evidence(model, self.components, squares, freedom, self.noise, theta)
+
+    def maximise(self, start: Evidence, tolerance: float) -> Evidence:
+        """Likelihood at its maximum, up to a gain in twice its logarithm."""
+        least = max(tolerance, SETTLED_PER_TASK * self.laplacian.m)
+        return _maximise(start, self.unit, self.allowed, least)
+
+    def to_ties(self, best: Evidence, kinds: RowKinds, level: Array | None) -> Ties:
+        """Estimate in the units of the data."""
+        extra, parts, scale = kinds.extra, self.components, self.scale
+        theta = parts.theta(best.theta)
+        varies = theta > 0
+        weights = kinds.weights.copy()
+        weights[self.rows[varies]] = scale[varies] ** 2 / theta[varies]
+        shrinkage = np.zeros(len(weights))
+        shrinkage[self.rows] = parts.shrinkage(best.theta) * scale**2
+        coef = np.zeros((len(weights), self.laplacian.m))
+        coef[self.rows] = self.height / scale[:, np.newaxis] * best.fit.coef
+        if level is not None:
+            coef[0] += level
+        between = np.array(self.laplacian.between)
+        between[list(parts.levels)] = 1.0 / best.theta[parts.spreads]
+        return Ties(
+            weights[extra:],
+            float(weights[0]) if extra else None,
+            best.noise_variance * self.height**2,
+            coef,
+            shrinkage[extra:],
+            tuple(between.tolist()),
+            float(best.value),
+        )
 
 
 def _first_variances(
@@ -681,14 +774,6 @@ def _can_be_told(evidence: Evidence) -> bool:
         return False
     enough = NO_MISFIT * evidence.squares
     return np.isfinite(_value(evidence)) and evidence.misfit > enough
-
-
-def _column_kinds(moments: Moments) -> tuple[Array, Mask, Mask]:
-    """Pooled variance (d,) of features, which are constant, which within each task."""
-    variance = pooled_variance(moments)
-    level = (CONSTANT * np.abs(moments.x_mean).max(axis=0)) ** 2
-    within = moments.squared_deviations().sum(axis=0) / moments.weight.sum()
-    return variance, variance <= level, within <= np.maximum(level, STILL * variance)
 
 
 def unknown_ties(

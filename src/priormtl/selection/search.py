@@ -49,6 +49,7 @@ __all__ = [
 
 R = TypeVar("R")
 RULES = ("best", "1se")
+CHEAP_CHAIN = 10**6  # numbers in blocks of tasks: a chain is tried in any case
 FEW_JOBS = 4  # per worker, up to which threads do them all
 SHORT_SECONDS = 0.5  # of a job in which Python has a large share
 WORTH_SECONDS = 2.0  # of work, beyond which workers pay for their start
@@ -323,14 +324,13 @@ def neighbours_are_alike(result: SearchResult) -> bool:
     Numbers may be identifiers. The test is that of lag-one autocorrelation of
     intercepts and effects, as REML has estimated them for tasks in any order, at a
     level of 5 % for all of them. It overlooks chains that the folds find (the survey
-    years of GSS abortion attitudes), so that it decides only where a chain is costly:
-    for more than a thousand tasks.
+    years of GSS abortion attitudes), so that it decides only where a chain is costly.
     """
     rows = None
     for setup in result.setups:
         if setup.posed is not None and setup.posed.estimate is not None:
             rows = setup.posed.estimate.rows
-    if rows is None or rows.shape[1] <= 1000:
+    if rows is None or rows.shape[1] * rows.shape[0] ** 2 <= CHEAP_CHAIN:
         return True
     apart = rows - rows.mean(axis=1, keepdims=True)
     squares = np.sum(apart**2, axis=1)
