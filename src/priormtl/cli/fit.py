@@ -6,10 +6,11 @@ for it or the table is too large.
 """
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument, Option, echo
 
@@ -51,7 +52,8 @@ from priormtl.cli.main import (
     require_extra,
 )
 
-INTERCEPTS: dict[str, Any] = {"tied": "tied", "free": True, "none": False}
+if TYPE_CHECKING:
+    from priormtl.engines import Schema, Source
 
 
 def _strength_option(what: str) -> Any:
@@ -59,21 +61,23 @@ def _strength_option(what: str) -> Any:
     return Option(min=0.0, metavar="NUMBER", help=words)
 
 
-def fit(
+@dataclass(frozen=True, kw_only=True)
+class FitRequest:
+    """Options of the command, as typed."""
+
     data: Annotated[
         Path | None, Argument(metavar="DATA", parser=read_location, help=DATA_HELP)
-    ] = None,
-    *,
-    out: Annotated[Path, Option(dir_okay=False, help="Model file to write.")],
-    task: Task = None,
-    target: Annotated[
-        str | None, Option(metavar="COL", help="Column to predict.")
-    ] = None,
+    ] = None
+    out: Annotated[Path, Option(dir_okay=False, help="Model file to write.")]
+    task: Task = None
+    target: Annotated[str | None, Option(metavar="COL", help="Column to predict.")] = (
+        None
+    )
     classify: Annotated[
         bool,
         Option("--classify", help="Classify: the target has two classes per task."),
-    ] = False,
-    prior: Prior = None,
+    ] = False
+    prior: Prior = None
     model: Annotated[
         str,
         word_option(
@@ -82,7 +86,7 @@ def fit(
             "linear",
             help="Model to fit; see above for which one auto selects.",
         ),
-    ] = "auto",
+    ] = "auto"
     smooth: Annotated[
         str | None,
         Option(
@@ -91,7 +95,7 @@ def fit(
             "the curve repeats (hour:24); by default, all numeric columns with at "
             "least five different values.",
         ),
-    ] = None,
+    ] = None
     trees: Annotated[
         str | None,
         word_option(
@@ -100,7 +104,7 @@ def fit(
             help="Whether to mix in boosted trees if they help on held-out rows (auto, "
             "the default).",
         ),
-    ] = None,
+    ] = None
     ties: Annotated[
         str,
         word_option(
@@ -110,7 +114,7 @@ def fit(
             help="How strongly tasks are coupled: equally for all features (uniform), "
             "or with a strength estimated for each feature (adaptive).",
         ),
-    ] = "auto",
+    ] = "auto"
     intercepts: Annotated[
         str,
         word_option(
@@ -121,7 +125,7 @@ def fit(
             help="Intercepts of tasks: similar to each other (tied), independent "
             "(free), or none.",
         ),
-    ] = "auto",
+    ] = "auto"
     task_prior: Annotated[
         str,
         word_option(
@@ -134,18 +138,18 @@ def fit(
             "(mean), those of a group (nested), or none; auto tries chain and mean, or "
             "nested and mean if --task names several columns.",
         ),
-    ] = "auto",
+    ] = "auto"
     outliers: Annotated[
         bool,
         Option("--outliers", help="Identify tasks that differ from all others."),
-    ] = False,
+    ] = False
     device: Annotated[
         str | None,
         Option(
             metavar="cuda|cuda:1|cpu",
             help="Device on which PyTorch computes; by default, PyTorch is not used.",
         ),
-    ] = None,
+    ] = None
     penalty: Annotated[
         str,
         word_option(
@@ -154,32 +158,32 @@ def fit(
             help="What tasks share in linear models: a set of features (l21) or a "
             "subspace (nuclear).",
         ),
-    ] = "l21",
-    lam: Annotated[float | None, _strength_option("penalty")] = None,
-    theta: Annotated[float | None, _strength_option("feature prior")] = None,
-    epsilon: Annotated[float | None, _strength_option("task prior")] = None,
-    folds: Annotated[int, Option(min=2, help="Number of cross-validation folds.")] = 5,
+    ] = "l21"
+    lam: Annotated[float | None, _strength_option("penalty")] = None
+    theta: Annotated[float | None, _strength_option("feature prior")] = None
+    epsilon: Annotated[float | None, _strength_option("task prior")] = None
+    folds: Annotated[int, Option(min=2, help="Number of cross-validation folds.")] = 5
     key: Annotated[
         str | None,
         Option(metavar="COL", help="Rows that share this value stay in one fold."),
-    ] = None,
+    ] = None
     jobs: Annotated[
         int, Option(min=1, help="Number of workers; does not change the results.")
-    ] = 1,
-    weight: Weight = None,
-    features: Features = None,
-    drop: Drop = None,
-    categories: Categories = None,
-    where: Where = None,
-    missing: Missing = "error",
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
+    ] = 1
+    weight: Weight = None
+    features: Features = None
+    drop: Drop = None
+    categories: Categories = None
+    where: Where = None
+    missing: Missing = "error"
+    delimiter: Delimiter = None
+    decimal: Decimal = None
     shards: Annotated[
         Path | None,
         Option(
             file_okay=False, help="New folder for statistics that do not fit in memory."
         ),
-    ] = None,
+    ] = None
     from_stats: Annotated[
         list[Path] | None,
         Option(
@@ -187,9 +191,56 @@ def fit(
             help="Statistics to fit instead of DATA; if repeated, each file is held "
             "out once.",
         ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+    ] = None
+    as_json: Json = False
+
+    @property
+    def strengths(self) -> dict[str, float | None]:
+        """Strengths that are given; None: to be tuned."""
+        return {"lam": self.lam, "theta": self.theta, "epsilon": self.epsilon}
+
+    def linear_options(self) -> list[str]:
+        """Options that only linear models have, as far as they are given."""
+        given = {f"--{k}": value is not None for k, value in self.strengths.items()}
+        given |= {"--penalty nuclear": self.penalty == "nuclear"}
+        given |= {"--key": self.key is not None, "--shards": self.shards is not None}
+        given |= {"--from-stats": bool(self.from_stats)}
+        return [option for option, is_given in given.items() if is_given]
+
+    def check(self) -> None:
+        """Fail if options contradict each other, or files cannot be written."""
+        check_output(self.out, self.data, *(self.from_stats or ()))
+        if self.data is None and not self.from_stats:
+            raise ValueError("fit needs a table, DATA, or --from-stats FILE.")
+        if self.task_prior == "none":
+            option = "--ties adaptive" if self.ties == "adaptive" else ""
+            option = option or "--intercepts tied" * (self.intercepts == "tied")
+            if option:
+                raise ValueError(
+                    f"{option} needs a task prior, which says which tasks are similar. "
+                    "Omit --task-prior none."
+                )
+
+    def structure(self) -> dict[str, Any]:
+        """Parameters of estimators that are given; "auto" is left to them."""
+        found = dict[str, Any]()
+        if self.task_prior == "none":
+            found = {"task_prior": None, "fit_intercept": True, "ties": "uniform"}
+        elif self.task_prior != "auto":
+            found["task_prior"] = self.task_prior
+        if self.ties != "auto":
+            found["ties"] = self.ties
+        if self.intercepts != "auto":
+            kinds = {"tied": "tied", "free": True, "none": False}
+            found["fit_intercept"] = kinds[self.intercepts]
+        if self.outliers:
+            found["outlier_tasks"] = True
+        if self.device is not None:
+            found["device"] = self.device
+        return found
+
+
+def fit(**options: Any) -> None:
     """Fit a model to all tasks and write it to a file.
 
     By default, this is the tabular model (tabular_model in Python). Columns may contain
@@ -214,123 +265,58 @@ def fit(
     --out all.model
     """
     with require_extra("fit", "cli"):
-        from priormtl import engines, save
-        from priormtl.data import find_device
-    begin = monotonic()
+        import priormtl.engines  # noqa: F401
+    begin, request = monotonic(), FitRequest(**options)
     with exit_on_error(), print_warnings():
-        check_output(out, data, *(from_stats or ()))
-        if data is None and not from_stats:
-            raise ValueError("fit needs a table, DATA, or --from-stats FILE.")
-        strengths = {"lam": lam, "theta": theta, "epsilon": epsilon}
-        given = {f"--{name}": value is not None for name, value in strengths.items()}
-        given |= {"--penalty nuclear": penalty == "nuclear", "--key": key is not None}
-        given |= {"--shards": shards is not None, "--from-stats": bool(from_stats)}
-        kind, reason = choose_model(model, [name for name in given if given[name]])
-        structure = read_structure(task_prior, ties, intercepts, outliers=outliers)
-        known = read_prior(prior)
-        if getattr(known, "task_relations", ()) and task_prior != "auto":
-            raise ValueError(
-                f"--task-prior {task_prior} cannot be combined with {prior}, which "
-                "says which tasks are similar. Omit one of them."
-            )
-        if device is not None:
-            try:
-                find_device(device)
-            except ImportError as error:
-                raise ValueError(str(error)) from None
-            structure["device"] = device
-        frame = None
-        if not from_stats:
-            assert data is not None
-            source = engines.open_source(
-                data, where, delimiter=delimiter, decimal=decimal
-            )
-            task = require_task(task, source)
-            if target is None:
-                raise ValueError(f"fit needs --target COL, a column of {data}.")
-            schema = read_schema(
-                task, target, weight, features, categories, missing, drop
-            )
-        if kind == "tabular":
-            frame = tabular.read_frame(source, schema, exact=classify)
-            if frame is None:
-                kind, reason = "linear", "the table is too large for memory"
-            elif classify and not tabular.has_two_classes(frame):
-                kind, reason = "linear", "classes differ between tasks"
-        if kind == "linear" and (smooth is not None or trees is not None):
-            option = "--smooth" if smooth is not None else "--trees"
+        request.check()
+        facts, reason = run(request)
+    facts |= {"reason": reason, "seconds": monotonic() - begin}
+    if request.as_json:
+        print_json(facts)
+        return
+    show = to_lines if facts["model"] == "linear" else tabular.to_lines
+    for line in show(facts, reason):
+        echo(line)
+    out = request.out
+    echo(f"wrote {out}")
+    echo(f"Next: priormtl report {out}, or priormtl predict {out} NEW --out new.csv")
+
+
+# Typer reads the options from the signature.
+fit.__signature__ = signature(FitRequest)  # type: ignore[attr-defined]
+
+
+def run(request: FitRequest) -> tuple[dict[str, Any], str]:
+    """Fit and save a model; returns what there is to tell, and why it was chosen."""
+    from priormtl.priors import PriorFile
+
+    kind, reason = choose_model(request.model, request.linear_options())
+    prior = read_prior(request.prior)
+    ties_tasks = isinstance(prior, PriorFile) and bool(prior.task_relations)
+    if ties_tasks and request.task_prior != "auto":
+        raise ValueError(
+            f"--task-prior {request.task_prior} cannot be combined with "
+            f"{request.prior}, which says which tasks are similar. Omit one of them."
+        )
+    if request.device is not None:
+        find_device(request.device)
+    opened, frame = None if request.from_stats else open_table(request), None
+    if kind == "tabular":
+        assert opened is not None
+        frame = tabular.read_frame(*opened, exact=request.classify)
+        if frame is None:
+            reason = "the table is too large for memory"
+        elif request.classify and not tabular.has_two_classes(frame):
+            frame, reason = None, "classes differ between tasks"
+    if frame is not None and opened is not None:
+        return fit_tabular(request, opened, frame, prior), reason
+    for option, value in (("--smooth", request.smooth), ("--trees", request.trees)):
+        if value is not None:
             raise ValueError(
                 f"{option} needs the tabular model, but a linear model is fitted: "
                 f"{reason}. Omit one of them."
             )
-        if kind == "tabular":
-            assert frame is not None
-            if not classify:
-                tabular.check_numbers(frame, schema, source.name)
-            settings = tabular_settings(structure, smooth, trees, folds, jobs)
-            pipeline = tabular.fit_frame(
-                frame, schema, settings, classify=classify, prior=known
-            )
-            pipeline.name_source(Path(source.name).name, schema.target)
-            save(pipeline, out)
-            facts = tabular.describe(pipeline, frame, out, classify=classify)
-        else:
-            for name, option, unused in (
-                ("theta", "--prior", not has_rows(known)),
-                ("epsilon", "--task-prior", task_prior == "none"),
-            ):
-                if unused:
-                    if strengths[name]:
-                        text = f"--{name} has no effect without {option}."
-                        warnings.warn(text, stacklevel=2)
-                    strengths[name] = strengths[name] or 0.0
-            given_all = None not in strengths.values()
-            if given_all and not from_stats and task not in source.columns:
-                structure.setdefault("task_prior", "nested")  # auto, without folds
-            chosen = Settings(strengths, known, structure, penalty, folds, jobs)
-            if from_stats:
-                unusable: dict[str, Any] = {"DATA": data, "--task": task}
-                unusable |= {"--target": target, "--key": key, "--classify": classify}
-                unusable |= {"--where": where, "--weight": weight, "--drop": drop}
-                unusable |= {"--features": features, "--delimiter": delimiter}
-                unusable |= {"--decimal": decimal, "--categories": categories}
-                unusable |= {"--missing": missing != "error", "--shards": shards}
-                for option, value in unusable.items():
-                    if value:
-                        raise ValueError(
-                            f"{option} cannot be combined with --from-stats, which "
-                            "holds no rows. Give it to 'priormtl stats' instead."
-                        )
-                fitted = fit_statistics(from_stats, chosen)
-            elif classify:
-                for option, value, why in (
-                    ("--key", key, "whose folds are stratified by task and class"),
-                    ("--shards", shards, "which needs the rows in memory"),
-                ):
-                    if value is not None:
-                        raise ValueError(
-                            f"{option} cannot be combined with --classify, {why}. Omit "
-                            "one of them."
-                        )
-                fitted = fit_classes(source, schema, chosen)
-            else:
-                fitted = fit_numbers(source, schema, chosen, key, shards)
-            if not from_stats:
-                learned = fitted.model.fitted_
-                fitted.model.fitted_ = replace(
-                    learned, data_name=Path(source.name).name
-                )
-            save(fitted.model, out)
-            facts = describe(fitted, out)
-    facts |= {"reason": reason, "seconds": monotonic() - begin}
-    if as_json:
-        print_json(facts)
-        return
-    show = to_lines if kind == "linear" else tabular.to_lines
-    for line in show(facts, reason):
-        echo(line)
-    echo(f"wrote {out}")
-    echo(f"Next: priormtl report {out}, or priormtl predict {out} NEW --out new.csv")
+    return fit_linear(request, opened, prior), reason
 
 
 def choose_model(wanted: str, linear_only: list[str]) -> tuple[str, str]:
@@ -347,39 +333,68 @@ def choose_model(wanted: str, linear_only: list[str]) -> tuple[str, str]:
     return "tabular", "the default"
 
 
-def read_structure(
-    task_prior: str, ties: str, intercepts: str, *, outliers: bool
-) -> dict[str, Any]:
-    """Parameters of estimators that are given; "auto" is left to them."""
-    found: dict[str, Any] = {}
-    if task_prior != "auto":
-        found["task_prior"] = None if task_prior == "none" else task_prior
-    if ties != "auto":
-        found["ties"] = ties
-    if intercepts != "auto":
-        found["fit_intercept"] = INTERCEPTS[intercepts]
-    if task_prior == "none":
-        if intercepts == "tied" or ties == "adaptive":
-            option = "--ties adaptive" if ties == "adaptive" else "--intercepts tied"
-            raise ValueError(
-                f"{option} needs a task prior, which says which tasks are similar. "
-                "Omit --task-prior none."
-            )
-        found = {"fit_intercept": True, "ties": "uniform"} | found
-    if outliers:
-        found["outlier_tasks"] = True
-    return found
+class OpenTable(NamedTuple):
+    """A table, and what its columns mean."""
+
+    source: "Source"
+    schema: "Schema"
 
 
-def tabular_settings(
-    structure: dict[str, Any],
-    smooth: str | None,
-    trees: str | None,
-    folds: int,
-    jobs: int,
+def open_table(request: FitRequest) -> OpenTable:
+    """Open the table, and look up its columns."""
+    from priormtl.engines import open_source
+
+    assert request.data is not None
+    dialect = {"delimiter": request.delimiter, "decimal": request.decimal}
+    source = open_source(request.data, request.where, **dialect)
+    task = require_task(request.task, source)
+    if request.target is None:
+        raise ValueError(f"fit needs --target COL, a column of {request.data}.")
+    schema = read_schema(
+        task,
+        request.target,
+        request.weight,
+        request.features,
+        request.categories,
+        request.missing,
+        request.drop,
+    )
+    return OpenTable(source, schema)
+
+
+def find_device(name: str) -> None:
+    """Fail, in words of the command, if PyTorch or its device is not there."""
+    from priormtl import data
+
+    try:
+        data.find_device(name)
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+
+
+# The tabular model.
+
+
+def fit_tabular(
+    request: FitRequest, opened: OpenTable, frame: tabular.Frame, prior: Any
 ) -> dict[str, Any]:
+    """Fit ``tabular_model`` to a table in memory, and save it."""
+    from priormtl import save
+
+    (source, schema), classify = opened, request.classify
+    if not classify:
+        tabular.check_numbers(frame, schema, source.name)
+    settings = tabular_settings(request)
+    model = tabular.fit_frame(frame, schema, settings, classify=classify, prior=prior)
+    model.name_source(Path(source.name).name, schema.target)
+    save(model, request.out)
+    return tabular.describe(model, frame, request.out, classify=classify)
+
+
+def tabular_settings(request: FitRequest) -> dict[str, Any]:
     """Arguments of ``tabular_model``."""
-    settings: dict[str, Any] = {"cv": folds, "n_jobs": jobs, **structure}
+    structure, smooth = request.structure(), request.smooth
+    settings = {"cv": request.folds, "n_jobs": request.jobs, **structure}
     if structure.get("ties") == "uniform":
         # REML estimates nothing here, so that strengths are searched on the folds.
         settings |= {"lams": None, "thetas": None, "epsilons": None}
@@ -388,6 +403,86 @@ def tabular_settings(
     if smooth is not None:
         plain = smooth in ("auto", "none")
         settings["smooth"] = smooth if plain else read_periods(smooth)
-    if trees is not None:
-        settings["trees"] = trees
+    if request.trees is not None:
+        settings["trees"] = request.trees
     return settings
+
+
+# Linear models.
+
+
+def fit_linear(
+    request: FitRequest, opened: OpenTable | None, prior: Any
+) -> dict[str, Any]:
+    """Fit a linear model to a table or to statistics, and save it."""
+    from priormtl import save
+
+    settings = linear_settings(request, opened, prior)
+    if opened is None:
+        refuse_columns(request)
+        fitted = fit_statistics(request.from_stats or [], settings)
+    elif request.classify:
+        for option, value, why in (
+            ("--key", request.key, "whose folds are stratified by task and class"),
+            ("--shards", request.shards, "which needs the rows in memory"),
+        ):
+            if value is not None:
+                raise ValueError(
+                    f"{option} cannot be combined with --classify, {why}. Omit one of "
+                    "them."
+                )
+        fitted = fit_classes(*opened, settings)
+    else:
+        fitted = fit_numbers(*opened, settings, request.key, request.shards)
+    if opened is not None:
+        name, learned = Path(opened.source.name).name, fitted.model.fitted_
+        fitted.model.fitted_ = replace(learned, data_name=name)
+    save(fitted.model, request.out)
+    return describe(fitted, request.out)
+
+
+def linear_settings(
+    request: FitRequest, opened: OpenTable | None, prior: Any
+) -> Settings:
+    """What is fitted; strengths of what is not there are zero."""
+    strengths, structure = request.strengths, request.structure()
+    for name, option, unused in (
+        ("theta", "--prior", not has_rows(prior)),
+        ("epsilon", "--task-prior", request.task_prior == "none"),
+    ):
+        if unused:
+            if strengths[name]:
+                text = f"--{name} has no effect without {option}."
+                warnings.warn(text, stacklevel=2)
+            strengths[name] = strengths[name] or 0.0
+    nested = opened is not None and opened.schema.task not in opened.source.columns
+    if nested and None not in strengths.values():
+        structure.setdefault("task_prior", "nested")  # auto, without folds
+    penalty, folds, jobs = request.penalty, request.folds, request.jobs
+    return Settings(strengths, prior, structure, penalty, folds, jobs)
+
+
+def refuse_columns(request: FitRequest) -> None:
+    """Fail if options about rows are given with statistics, which hold none."""
+    given = {
+        "DATA": request.data,
+        "--task": request.task,
+        "--target": request.target,
+        "--key": request.key,
+        "--classify": request.classify,
+        "--where": request.where,
+        "--weight": request.weight,
+        "--drop": request.drop,
+        "--features": request.features,
+        "--delimiter": request.delimiter,
+        "--decimal": request.decimal,
+        "--categories": request.categories,
+        "--missing": request.missing != "error",
+        "--shards": request.shards,
+    }
+    for option, value in given.items():
+        if value:
+            raise ValueError(
+                f"{option} cannot be combined with --from-stats, which holds no rows. "
+                "Give it to 'priormtl stats' instead."
+            )

@@ -288,6 +288,22 @@ class Spread(NamedTuple):
     shared_degrees: float  # of what they have in common
 
 
+class System(NamedTuple):
+    """Normal equations of coefficients of tasks and of what is smooth over them."""
+
+    pivots: Array  # (nodes, d, d)
+    right: Array  # (nodes, d, 1)
+
+
+class Eliminated(NamedTuple):
+    """Solution of the normal equations at given variances."""
+
+    coef: Array  # (m, d)
+    covariance: Array  # (m, d, d)
+    energy: Array  # (edges, d) over τ²
+    unknown: Array  # (edges, d) part of the variance that is not known, over τ²
+
+
 @dataclass(eq=False)
 class Prediction:
     """Coefficients over the task graph. Variances stay as the last call left them."""
@@ -401,15 +417,45 @@ class Prediction:
     def _solve(self, out: Mask, steps: int) -> Spread:
         """Coefficients and how they vary, rows of ``out`` unused.
 
-        Steps of Fellner and Schall: a variance is its energy over its degrees of
-        freedom, those of its edges less what is not known about them. First τ² is the
-        same for all features, in units of their variances. Then features whose
-        estimates vary more or less than that get one of their own, moderated like the
-        noise of tasks.
+        First τ² is the same for all features, in units of their variances. Then
+        features whose estimates vary more or less than that get one of their own,
+        moderated like the noise of tasks.
         """
-        tasks, own = self.tasks, self.own
+        tasks, system = self.tasks, self._system(out)
+        self._estimate_scale(system, steps)
+        d, rank = len(tasks.unit), self.order.graph.rank
+        variance = self.scale * tasks.unit
+        found = self._eliminate(system, variance)
+        # What estimates of τ² are worth: the information about log τ² is half of
+        # known − d known / d log τ², and known² / information are its degrees.
+        most = max(1.0, float(np.sum(~out & (tasks.rank > 0)) - 1.0))
+        known = np.clip(rank - found.unknown.sum(axis=0), 1e-6, most)
+        nudged = self._eliminate(system, np.exp(NUDGE) * variance)
+        later = rank - nudged.unknown.sum(axis=0)
+        information = known - (later - known) / NUDGE
+        information = np.clip(information, known**2 / most, known)
+        degrees, share, prior_degrees = known**2 / information, information / known, 0.0
+        if steps:
+            ratio = found.energy.sum(axis=0) / known
+            if d > 1:
+                prior_degrees = usual_variance(degrees * ratio, degrees, CAUTION)[1]
+            usual = float(degrees @ ratio / degrees.sum())
+            total = prior_degrees + degrees
+            ratio = (prior_degrees * usual + degrees * ratio) / total
+            # Usual estimates vary by τ² and noise, which stays what it was.
+            grown = np.maximum(1.0 + (ratio - 1.0) / share, LEAST)
+            ratio = 1.0 + share * (grown - 1.0)
+            variance, share = grown * variance, grown * share / ratio
+            found = self._eliminate(system, variance)
+        part = float(np.mean(prior_degrees / (prior_degrees + degrees)))
+        shared = float(degrees.sum()) / max(part, 1e-3) ** 2
+        worth = prior_degrees + degrees
+        return Spread(found.coef, found.covariance, variance, share, worth, shared)
+
+    def _system(self, out: Mask) -> "System":
+        """Normal equations of tasks over their noise; rows of ``out`` are not used."""
+        tasks, n_nodes = self.tasks, self.order.graph.n_nodes
         m, d = len(tasks.rank), len(tasks.unit)
-        n_nodes, rank = self.order.graph.n_nodes, self.order.graph.rank
         deviation = np.sqrt(tasks.noise.variance)[:, np.newaxis]
         root = tasks.root / deviation[:, :, np.newaxis]
         root[out] = 0.0
@@ -419,27 +465,37 @@ class Prediction:
         pivots += RIDGE * np.diag(np.where(ridge > 0, ridge, 1.0))
         right = np.zeros((n_nodes, d, 1))
         right[:m, :, 0] = np.einsum("mrd,mr->md", root, tasks.target / deviation)
+        return System(pivots, right)
 
-        def eliminate(spread: Array) -> tuple[Array, Array, Array, Array]:
-            """Coefficients, covariances; energy and unknown part of edges, over τ²."""
-            graph = self.order.graph
-            weight = np.where(own, 1.0, self.stiffness) * graph.weight
-            order = replace(self.order, graph=replace(graph, weight=weight))
-            # Strong ties are rounded: no data may be as weak as that.
-            held = ROUNDING * float(weight.max()) / spread
-            factor = order.factorise(pivots + np.diag(held), 1.0 / spread)
-            coef = factor.solve(right)[:, :, 0]
-            nodes, edges = factor.selected_inverse()
-            kept = np.diagonal(edges[: len(weight)], axis1=1, axis2=2)
-            sides = (nodes[graph.first], nodes[graph.second])
-            ends = sum(np.diagonal(side, axis1=1, axis2=2) for side in sides)
-            over = weight[:, np.newaxis] / spread
-            energy = over * (coef[graph.first] - coef[graph.second]) ** 2
-            return coef[:m], nodes[:m], energy, over * (ends - 2.0 * kept)
+    def _eliminate(self, system: "System", variance: Array) -> "Eliminated":
+        """Solve the normal equations at these τ² (d,)."""
+        m, graph = len(self.tasks.rank), self.order.graph
+        weight = np.where(self.own, 1.0, self.stiffness) * graph.weight
+        order = replace(self.order, graph=replace(graph, weight=weight))
+        # Strong ties are rounded: no data may be as weak as that.
+        least = ROUNDING * float(weight.max()) / variance
+        factor = order.factorise(system.pivots + np.diag(least), 1.0 / variance)
+        coef = factor.solve(system.right)[:, :, 0]
+        nodes, edges = factor.selected_inverse()
+        kept = np.diagonal(edges[: len(weight)], axis1=1, axis2=2)
+        sides = (nodes[graph.first], nodes[graph.second])
+        ends = sum(np.diagonal(side, axis1=1, axis2=2) for side in sides)
+        over = weight[:, np.newaxis] / variance
+        energy = over * (coef[graph.first] - coef[graph.second]) ** 2
+        unknown = over * (ends - 2.0 * kept)
+        return Eliminated(coef[:m], nodes[:m], energy, unknown)
 
+    def _estimate_scale(self, system: "System", steps: int) -> None:
+        """Estimate the common τ², and κ along edges.
+
+        Steps of Fellner and Schall: a variance is its energy over its degrees of
+        freedom, those of its edges less what is not known about them.
+        """
+        own, d, rank = self.own, len(self.tasks.unit), self.order.graph.rank
         start = self._noise_scale()
         for _ in range(steps):
-            *_, energy, unknown = eliminate(self.scale * tasks.unit)
+            found = self._eliminate(system, self.scale * self.tasks.unit)
+            energy, unknown = found.energy, found.unknown
             known = d * (rank - self.walk_rank) - float(unknown[own].sum())
             stretch = STRETCH
             if self.walk_rank:
@@ -460,33 +516,6 @@ class Prediction:
             self.scale = scale
             if change < SETTLED:
                 break
-        spread = self.scale * tasks.unit
-        coef, covariance, energy, unknown = eliminate(spread)
-        # What estimates of τ² are worth: the information about log τ² is half of
-        # known − d known / d log τ², and known² / information are its degrees.
-        most = max(1.0, float(np.sum(~out & (tasks.rank > 0)) - 1.0))
-        known = np.clip(rank - unknown.sum(axis=0), 1e-6, most)
-        later = rank - eliminate(np.exp(NUDGE) * spread)[3].sum(axis=0)
-        information = known - (later - known) / NUDGE
-        information = np.clip(information, known**2 / most, known)
-        degrees, share = known**2 / information, information / known
-        ratio, prior_degrees = np.ones(d), 0.0
-        if steps:
-            ratio = energy.sum(axis=0) / known
-            if d > 1:
-                prior_degrees = usual_variance(degrees * ratio, degrees, CAUTION)[1]
-            usual = float(degrees @ ratio / degrees.sum())
-            ratio = (prior_degrees * usual + degrees * ratio) / (
-                prior_degrees + degrees
-            )
-            # Usual estimates vary by τ² and noise, which stays what it was.
-            grown = np.maximum(1.0 + (ratio - 1.0) / share, LEAST)
-            ratio = 1.0 + share * (grown - 1.0)
-            coef, covariance, *_ = eliminate(grown * spread)
-            spread, share = grown * spread, grown * share / ratio
-        part = float(np.mean(prior_degrees / (prior_degrees + degrees)))
-        shared = float(degrees.sum()) / max(part, 1e-3) ** 2
-        return Spread(coef, covariance, spread, share, prior_degrees + degrees, shared)
 
     def _residuals(self, out: Mask, spread: Spread) -> tuple[Array, Array, Array]:
         """Squared residuals of predictions, and variances of these, over noise (m, r).
