@@ -16,12 +16,14 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
 from priormtl._files import write_aside
 from priormtl.exceptions import MissingFileError, ModelFileError, suggest_file
+
+Settings: TypeAlias = dict[str, Any]  # values that JSON can hold
 
 FORMAT_VERSION = 1
 MOST_FILE_BYTES = 64 * 2**30
@@ -35,7 +37,10 @@ Piece = bytes | memoryview
 
 
 def write_archive(
-    path: str | os.PathLike[str], kind: str, settings: Mapping[str, Any], arrays: Arrays
+    path: str | os.PathLike[str],
+    kind: str,
+    settings: Mapping[str, object],
+    arrays: Arrays,
 ) -> None:
     """Write all or nothing: the file appears complete or not at all."""
     pieces = _pieces(kind, settings, arrays)
@@ -47,7 +52,7 @@ def write_archive(
 
 def read_archive(
     path: str | os.PathLike[str], kind: str
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+) -> tuple[Settings, dict[str, np.ndarray]]:
     """Settings and arrays of a file that ``write_archive`` wrote, unchanged since."""
     source = Path(path)
     if not source.is_file():
@@ -66,19 +71,19 @@ def read_archive(
             raise ModelFileError(f"{source}: {error}") from None
 
 
-def pack_archive(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> bytes:
+def pack_archive(kind: str, settings: Mapping[str, object], arrays: Arrays) -> bytes:
     return b"".join(_pieces(kind, settings, arrays))
 
 
-def unpack_archive(
-    content: bytes, kind: str
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def unpack_archive(content: bytes, kind: str) -> tuple[Settings, dict[str, np.ndarray]]:
     return _read(BytesIO(content), len(content), kind)
 
 
-def _pieces(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Iterator[Piece]:
+def _pieces(
+    kind: str, settings: Mapping[str, object], arrays: Arrays
+) -> Iterator[Piece]:
     meta = {"kind": kind, "version": FORMAT_VERSION, "settings": dict(settings)}
-    header: dict[str, Any] = {"__metadata__": {"priormtl": _to_json(meta)}}
+    header: Settings = {"__metadata__": {"priormtl": _to_json(meta)}}
     offset = 0
     for name, array in {**arrays, "digest": np.zeros(DIGEST_BYTES, np.uint8)}.items():
         header[name] = {
@@ -104,7 +109,7 @@ def _pieces(kind: str, settings: Mapping[str, Any], arrays: Arrays) -> Iterator[
 
 def _read(
     file: BinaryIO, size: int, kind: str
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+) -> tuple[Settings, dict[str, np.ndarray]]:
     """Read header and arrays in one pass over the file."""
     if size < LENGTH_BYTES + 2 + DIGEST_BYTES:
         raise ModelFileError("the file is too short to be a priormtl file.")
@@ -120,7 +125,7 @@ def _read(
     digest = _new_digest()
     digest.update(prefix)
     digest.update(text)
-    settings, arrays, fault = dict[str, Any](), dict[str, np.ndarray](), None
+    settings, arrays, fault = Settings(), dict[str, np.ndarray](), None
     try:
         settings = _read_settings(header.pop("__metadata__", None), kind)
         header.pop("digest", None)
@@ -152,7 +157,7 @@ def _read(
     return settings, {name: arrays[name] for name in header}
 
 
-def _read_settings(metadata: Any, kind: str) -> dict[str, Any]:
+def _read_settings(metadata: object, kind: str) -> Settings:
     text = metadata.get("priormtl") if isinstance(metadata, dict) else None
     if not isinstance(text, str):
         raise ModelFileError("not a priormtl file.")
@@ -166,11 +171,11 @@ def _read_settings(metadata: Any, kind: str) -> dict[str, Any]:
         )
     if meta.get("kind") != kind:
         raise ModelFileError(f"the file holds {meta.get('kind')!r}, not {kind!r}.")
-    settings: dict[str, Any] = meta["settings"]
+    settings: Settings = meta["settings"]
     return settings
 
 
-def _check_entry(name: str, entry: Any, size: int) -> None:
+def _check_entry(name: str, entry: object, size: int) -> None:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise ModelFileError(f"array {name!r} is not described as it must be.")
     shape, offsets = entry["shape"], entry["data_offsets"]
@@ -198,7 +203,7 @@ def _refuse_overlap(places: list[list[int]], size: int) -> None:
         raise ModelFileError("its arrays do not fill the file.")
 
 
-def _are_sizes(values: Any) -> bool:
+def _are_sizes(values: object) -> bool:
     return (
         isinstance(values, list)
         and len(values) <= 8
@@ -210,7 +215,7 @@ def _new_digest() -> Any:
     return blake2b(digest_size=DIGEST_BYTES, person=b"priormtl")
 
 
-def _to_json(value: Any) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 
@@ -221,7 +226,7 @@ def _from_json(text: bytes | str) -> Any:
         raise ModelFileError("not a priormtl file, or it was cut off.") from None
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _distinct(pairs: list[tuple[str, Any]]) -> Settings:
     """Table of the pairs; a key that comes twice is refused."""
     table = dict(pairs)
     if len(table) < len(pairs):

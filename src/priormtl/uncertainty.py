@@ -29,7 +29,7 @@ from priormtl.data import Moments
 from priormtl.losses import SquaredFit
 from priormtl.model import Posed
 from priormtl.problem import QuadraticPrior
-from priormtl.problem.elimination import Elimination, Factor, TieGraph
+from priormtl.problem.elimination import Factor, plan_elimination
 from priormtl.reml import Precision
 
 __all__ = [
@@ -46,7 +46,6 @@ SEED = 0
 RIDGE = 1e-10  # of the mean curvature of each row, so that H can be factorised
 TIGHT = 1e6  # ties of common effects, in units of the mean curvature
 MOST_NUMBERS = 2**26  # in the blocks of the elimination
-MOST_BLOCK_STEPS = 10**6
 MOST_STEPS = 10**8  # multiplications that a fit pays for
 
 
@@ -144,7 +143,7 @@ class Inverse(NamedTuple):
         rows = np.ones(len(selected)) if weights is None else weights[selected]
         bend = problem.lam * rows / norms
         m, d = fit.shape[1], len(selected)
-        order = Elimination.plan(TieGraph.of(prior.laplacian), MOST_BLOCK_STEPS)
+        order = plan_elimination(prior.laplacian)
         if order is None or order.n_blocks * (d + 1) ** 2 > most:
             raise ValueError(
                 f"level needs a factorisation that is too large for {m} tasks and {d} "

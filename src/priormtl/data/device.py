@@ -21,7 +21,7 @@ from priormtl.data.tasks import StackedRows
 Tensor = Any
 
 
-def find_device(name: Any) -> Any:
+def find_device(name: object) -> Any:
     """The device of this name, or an error that says what is missing."""
     try:
         import torch  # noqa: PLC0415
@@ -49,7 +49,7 @@ def find_device(name: Any) -> Any:
     return device
 
 
-def lives_on_device(X: Any) -> bool:
+def lives_on_device(X: object) -> bool:
     """Whether an array is in the memory of a device (by DLPack)."""
     if isinstance(X, np.ndarray):
         return False
@@ -81,14 +81,14 @@ def tensor_device(values: Any) -> Any:
     return values.device
 
 
-def host_array(values: Any) -> Any:
+def host_array(values: object) -> Any:
     """The same in ordinary memory."""
     if not lives_on_device(values):
         return values
     return as_tensor(values, "cpu").numpy()
 
 
-def as_index(values: Index, device: Any) -> Tensor:
+def as_index(values: Index, device: object) -> Tensor:
     import torch  # noqa: PLC0415
 
     return torch.as_tensor(values, device=device)
@@ -105,7 +105,7 @@ class DeviceGrams:
     tensor: Tensor
 
     @classmethod
-    def of(cls, xx: Any, device: Any) -> Self:
+    def of(cls, xx: object, device: object) -> Self:
         return cls(as_tensor(xx, device))
 
     @property
@@ -184,7 +184,7 @@ class DeviceRows(StackedRows):
     held: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, data: StackedRows, device: Any) -> "DeviceRows":
+    def of(cls, data: StackedRows, device: object) -> "DeviceRows":
         parts = data.X, data.y, data.weight, data.tasks, data.features, data.starts
         return cls(*parts, device)
 
@@ -227,7 +227,7 @@ class DeviceProducts:
     """Products of stacked rows, some tasks at a time; the fields of `Products`."""
 
     def __init__(
-        self, X: Tensor, y: Tensor, weight: Tensor, starts: Index, device: Any
+        self, X: Tensor, y: Tensor, weight: Tensor, starts: Index, device: object
     ) -> None:
         import torch  # noqa: PLC0415
 

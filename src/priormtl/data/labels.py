@@ -19,6 +19,7 @@ import numpy as np
 from narwhals.stable.v2.dependencies import get_pyarrow
 
 from priormtl._arrays import Index
+from priormtl.archive import Settings
 from priormtl.design.frames import is_missing
 from priormtl.exceptions import unknown_names
 
@@ -46,7 +47,7 @@ def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
     return place[codes], TaskOrder((categories[i] for i in used), categories)
 
 
-def label_categories(labels: Any) -> list[Hashable] | None:
+def label_categories(labels: object) -> list[Hashable] | None:
     """Categories in their order, used or not; None if there is no declared order.
 
     Dictionaries of Arrow and categories of polars only store texts in the order in
@@ -94,14 +95,14 @@ def mark_ordered(labels: Any) -> Any:
 SEPARATOR = " / "
 
 
-def join_names(task: Any) -> Any:
+def join_names(task: object) -> Any:
     """Name of a column of nested tasks, "district / school"; one name stays itself."""
     if not isinstance(task, list | tuple):
         return task
     return task[0] if len(task) == 1 else SEPARATOR.join(map(str, task))
 
 
-def find_task_columns(task: Any, names: Sequence[Hashable]) -> tuple[Any, ...]:
+def find_task_columns(task: object, names: Sequence[Hashable]) -> tuple[Any, ...]:
     """Columns of a table that hold the tasks, from coarse to fine.
 
     ``task`` is one name, several, or the name of several that were joined.
@@ -179,7 +180,7 @@ def _label_text(value: Any) -> str:
     return str(int(value)) if whole else str(value)
 
 
-def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
+def find_labels(labels: object, tasks: Sequence[Hashable], n: int) -> Index:
     codes, unknown = place_labels(labels, tasks, n)
     if unknown:
         raise unknown_names("task", unknown, tasks)
@@ -187,7 +188,7 @@ def find_labels(labels: Any, tasks: Sequence[Hashable], n: int) -> Index:
 
 
 def place_labels(
-    labels: Any, tasks: Sequence[Hashable], n: int
+    labels: object, tasks: Sequence[Hashable], n: int
 ) -> tuple[Index, tuple[Hashable, ...]]:
     """Position of each row's task among ``tasks``, with unknown labels after them.
 
@@ -237,7 +238,7 @@ def _arrow_codes(labels: Any) -> tuple[list[Any], Index]:
     return values, np.concatenate(codes)
 
 
-def _unique(labels: Any, n: int) -> tuple[tuple[Hashable, ...], Index]:
+def _unique(labels: object, n: int) -> tuple[tuple[Hashable, ...], Index]:
     """Sorted distinct labels as Python scalars, and the code of each row."""
     if (
         isinstance(labels, str)
@@ -467,13 +468,13 @@ def to_plain(labels: Sequence[Hashable]) -> list[Any]:
     return plain
 
 
-def from_plain(values: Any) -> tuple[Hashable, ...]:
+def from_plain(values: object) -> tuple[Hashable, ...]:
     if not isinstance(values, list):
         raise TypeError("labels must be a list")
     return tuple(map(_label, values))
 
 
-def tasks_to_plain(tasks: Sequence[Hashable]) -> dict[str, Any]:
+def tasks_to_plain(tasks: Sequence[Hashable]) -> Settings:
     declared = declared_order(tasks)
     order = None if declared is None else to_plain(declared)
     return {"tasks": to_plain(tasks), "task_order": order}
@@ -496,11 +497,11 @@ def name_features(names: Sequence[Any] | None, d: int) -> tuple[str, ...]:
     return tuple(map(str, names))
 
 
-def unnamed_feature(place: Any) -> str:
+def unnamed_feature(place: object) -> str:
     return f"x{place}"
 
 
-def _label(value: Any) -> Hashable:
+def _label(value: object) -> Hashable:
     if isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, dict) and set(value) == {"datetime"}:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
-from priormtl.archive import read_archive, write_archive
+from priormtl.archive import Settings, read_archive, write_archive
 from priormtl.data.device import DeviceGrams
 from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
 from priormtl.data.moments import CentredRows
@@ -322,7 +322,7 @@ class TaskStatistics:
             tasks = tasks_from_plain(settings)
             known = settings["features"]
             features = None if known is None else Design.from_plain(known)
-            parts: dict[str, Any] = {**arrays, "tasks": tasks, "features": features}
+            parts: Settings = {**arrays, "tasks": tasks, "features": features}
             return cls(**parts)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ModelFileError(

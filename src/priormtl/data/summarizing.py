@@ -70,7 +70,9 @@ def condense(data: TaskData | TaskStatistics) -> Moments:
     return moments
 
 
-def to_device(data: TaskData | TaskStatistics, name: Any, *, rows: bool = False) -> Any:
+def to_device(
+    data: TaskData | TaskStatistics, name: object, *, rows: bool = False
+) -> Any:
     """Statistics on a device, or ``rows`` whose products are computed there."""
     device = find_device(name)
     if isinstance(data, TaskStatistics):
@@ -117,13 +119,13 @@ def statistics_pay(data: TaskData) -> bool:
 
 
 def summarize(
-    X: Any,
-    y: Any,
-    task: Any = None,
-    sample_weight: Any = None,
+    X: object,
+    y: object,
+    task: object = None,
+    sample_weight: object = None,
     *,
     min_rows: int = 1,
-    device: Any = None,
+    device: object = None,
 ) -> TaskStatistics:
     """Compute sufficient statistics of squared loss in one pass over the rows.
 
@@ -200,7 +202,7 @@ def _summarize_tensor(
     return found, data.task_sums(np.ones(len(data.y)))
 
 
-def check_min_rows(value: Any) -> int:
+def check_min_rows(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"min_rows must be a whole number from 1 on: got {value!r}.")
     return int(value)

@@ -62,7 +62,7 @@ def split_task_column(X: Any, task: Hashable) -> tuple[Any, Any]:
     return frame.select(nw.nth(others)).to_native(), labels
 
 
-def _split_array_column(X: Any, task: Hashable) -> tuple[Any, Any]:
+def _split_array_column(X: object, task: Hashable) -> tuple[Any, Any]:
     if isinstance(task, bool) or not isinstance(task, int | np.integer):
         raise ValueError(
             f"task={task!r} names a column, but X has no column names. Pass a data "
@@ -78,7 +78,7 @@ def _split_array_column(X: Any, task: Hashable) -> tuple[Any, Any]:
     return table[:, others], np.ravel(labels)
 
 
-def read_matrix(X: Any) -> Matrix:
+def read_matrix(X: object) -> Matrix:
     names: list[str] | None = None
     if isinstance(X, np.ndarray) and X.dtype == np.float64:
         matrix: Matrix = X
@@ -96,7 +96,7 @@ def read_matrix(X: Any) -> Matrix:
     return matrix
 
 
-def _array_values(table: Any, name: str) -> Array:
+def _array_values(table: object, name: str) -> Array:
     try:
         values = np.asarray(table)
         if values.dtype.kind != "c":
@@ -106,7 +106,7 @@ def _array_values(table: Any, name: str) -> Array:
     raise ValueError(f"{name} must hold numbers: got {type(table).__name__}.")
 
 
-def read_targets(y: Any, name: str = "y") -> Array:
+def read_targets(y: object, name: str = "y") -> Array:
     frame = as_frame(y)
     if frame is not None:
         return frame_values(frame, name)
@@ -203,7 +203,7 @@ def _stack(tables: list[Any]) -> Any:
     return np.concatenate([np.asarray(table) for table in tables])
 
 
-def one_vs_one(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+def one_vs_one(X: object, y: object) -> tuple[Any, np.ndarray, np.ndarray]:
     """Convert a multi-class problem to one binary task per pair of classes.
 
     Parameters
@@ -234,7 +234,7 @@ def one_vs_one(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     return take_rows(X, index), labels[index], task
 
 
-def one_vs_rest(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
+def one_vs_rest(X: object, y: object) -> tuple[Any, np.ndarray, np.ndarray]:
     """Convert a multi-class problem to one binary task per class.
 
     Parameters
@@ -261,7 +261,7 @@ def one_vs_rest(X: Any, y: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     return take_rows(X, index), labels[index] == task, task
 
 
-def _classes(y: Any) -> tuple[np.ndarray, np.ndarray]:
+def _classes(y: object) -> tuple[np.ndarray, np.ndarray]:
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(f"y must be one-dimensional: got shape {labels.shape}.")

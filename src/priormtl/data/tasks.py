@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, pairwise
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,7 +186,9 @@ def take_columns(X: Matrix, columns: Index) -> Matrix:
     return X[:, columns] if issparse(X) else np.take(X, columns, axis=1, mode="clip")
 
 
-def to_tasks(X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> TaskData:
+def to_tasks(
+    X: object, y: object, task: object = None, sample_weight: object = None
+) -> TaskData:
     matrix, targets = read_matrix(X), read_targets(y)
     weights = None if sample_weight is None else read_targets(sample_weight, "weight")
     names = column_names(X)
@@ -208,7 +210,7 @@ def to_tasks(X: Any, y: Any, task: Any = None, sample_weight: Any = None) -> Tas
 def from_labels(
     X: Matrix,
     y: Array,
-    task: Any,
+    task: object,
     weight: Array | None = None,
     features: Sequence[str] | None = None,
 ) -> StackedRows:

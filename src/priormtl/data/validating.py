@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from priormtl._arrays import Array
+from priormtl.archive import Settings
 from priormtl.data.moments import SMALLEST
 from priormtl.data.on_disk import BLOCK_NUMBERS, MappedGrams
 
@@ -26,9 +27,9 @@ TOLERANCE = 1e-9
 SHAPES = {"weight": "m", "x_mean": "md", "y_mean": "m", "xy": "md", "yy": "m"}
 
 
-def as_arrays(statistics: "TaskStatistics") -> dict[str, Any]:
+def as_arrays(statistics: "TaskStatistics") -> Settings:
     """Fields as arrays of doubles; matrices on disk or on a device stay there."""
-    fields: dict[str, Any] = {}
+    fields: Settings = {}
     for name in (*SHAPES, "xx"):
         value = getattr(statistics, name)
         if isinstance(value, list | tuple | np.ndarray):

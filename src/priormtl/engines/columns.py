@@ -302,7 +302,7 @@ def _hash_texts(texts: pa.Array) -> Hashes:
     return _mix(hashes)
 
 
-def _mix(values: Any) -> Hashes:
+def _mix(values: object) -> Hashes:
     """Finalizer of splitmix64."""
     mixed = np.asarray(values, np.uint64) + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -175,13 +175,17 @@ def _join(group: Sequence[tuple[Span, Any]], merge: Any) -> tuple[Span, Any]:
 # Steps that workers do.
 
 
-def name_columns(rows: Any) -> list[str]:
+def name_columns(rows: object) -> list[str]:
     with naming_partition("partition 0"):
         return _check_names(_to_frame(rows).columns)
 
 
 def summarize_partition(
-    schema: Schema, where: Any, columns: Sequence[str] | None, number: int, rows: Any
+    schema: Schema,
+    where: object,
+    columns: Sequence[str] | None,
+    number: int,
+    rows: object,
 ) -> bytes:
     with naming_partition(f"partition {number}"):
         frame = _to_frame(rows)
@@ -222,7 +226,7 @@ def merge_partitions(spans: Sequence[Sequence[int]], *contents: bytes) -> bytes:
     return to_bytes(total)
 
 
-def _to_frame(rows: Any) -> Any:
+def _to_frame(rows: object) -> Any:
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     frame = as_frame(rows)

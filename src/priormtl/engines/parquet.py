@@ -38,10 +38,10 @@ Advance = Callable[[int], None]
 
 
 def summarize(
-    source: Any,
+    source: object,
     schema: Schema | None = None,
     *,
-    where: Any = None,
+    where: object = None,
     min_rows: int = 1,
     batch_rows: int | None = None,
     advance: Advance | None = None,
@@ -232,10 +232,10 @@ class SourceRows(NamedTuple):
 
 
 def read_rows(
-    source: Any,
+    source: object,
     schema: Schema | None = None,
     *,
-    where: Any = None,
+    where: object = None,
     advance: Advance | None = None,
     **columns: Any,
 ) -> SourceRows:

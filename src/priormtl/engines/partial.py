@@ -23,7 +23,7 @@ import numpy as np
 from priormtl import data
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.archive import pack_archive, unpack_archive
+from priormtl.archive import Settings, pack_archive, unpack_archive
 from priormtl.design import Design
 from priormtl.engines.schema import Column, Layout, Schema, join_layouts
 from priormtl.exceptions import FoldsError, ModelFileError
@@ -265,7 +265,7 @@ def from_bytes(content: bytes) -> Partial:
         ) from None
 
 
-def _build(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> Partial:
+def _build(settings: Settings, arrays: dict[str, np.ndarray]) -> Partial:
     layout = Layout(tuple(_read_column(*values) for values in settings["columns"]))
     tasks, d = data.tasks_from_plain(settings), layout.starts()[-1]
     k, m = len(arrays["weight"]), len(tasks)

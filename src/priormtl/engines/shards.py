@@ -37,7 +37,7 @@ from threadpoolctl import threadpool_limits
 from priormtl import data
 from priormtl._arrays import Array, Index
 from priormtl._files import write_folder
-from priormtl.archive import read_archive, write_archive
+from priormtl.archive import Settings, read_archive, write_archive
 from priormtl.design import Design
 from priormtl.engines import batches
 from priormtl.engines.columns import read_tasks
@@ -56,11 +56,11 @@ LENGTH = struct.Struct("<Q")
 
 
 def summarize_sharded(
-    source: Any,
+    source: object,
     folder: str | os.PathLike[str],
     schema: Schema | None = None,
     *,
-    where: Any = None,
+    where: object = None,
     memory: int = 2**30,
     advance: Advance | None = None,
     **columns: Any,
@@ -433,7 +433,7 @@ def _build(
         raise ValueError("matrices of another order")
     small = {name: arrays[name] for name in PLAIN}
     folds = settings.get("folds")
-    by_fold: list[dict[str, Any]] = [{**small, "xx": xx}]
+    by_fold: list[Settings] = [{**small, "xx": xx}]
     if folds is not None:
         if {xx.shape[1], *map(len, small.values())} != {folds}:
             raise ValueError("other folds")

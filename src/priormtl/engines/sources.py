@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -193,8 +193,8 @@ class Source:
 
 
 def open_source(
-    source: Any,
-    where: Any = None,
+    source: object,
+    where: object = None,
     *,
     delimiter: str | None = None,
     decimal: str | None = None,

@@ -21,7 +21,7 @@ Line = tuple[str, str, str]  # what is related, how, how strongly
 Edge = tuple[Hashable, Hashable, float]
 
 
-def read_edges(graph: Any) -> list[Edge]:
+def read_edges(graph: object) -> list[Edge]:
     """Edges (a, b, weight) of a graph; an adjacency matrix gives positions."""
     if hasattr(graph, "edges") and callable(graph.edges):
         edges = graph.edges(data="weight", default=1.0)
@@ -47,7 +47,7 @@ def _edge(edge: Any) -> Edge:
     return plain_label(edge[0]), plain_label(edge[1]), weight
 
 
-def _adjacency_edges(matrix: Any) -> list[Edge]:
+def _adjacency_edges(matrix: object) -> list[Edge]:
     adjacency = coo_array(matrix, dtype=np.float64)
     if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
         raise ValueError(
@@ -67,7 +67,7 @@ def _adjacency_edges(matrix: Any) -> list[Edge]:
     ]
 
 
-def plain_label(label: Any) -> Hashable:
+def plain_label(label: object) -> Hashable:
     """NumPy scalars as Python ones, so that labels compare and save alike."""
     value = label.item() if isinstance(label, np.generic) else label
     if isinstance(value, bool) or not isinstance(value, Hashable):

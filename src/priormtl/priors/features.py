@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
 from priormtl._arrays import Array
+from priormtl.archive import Settings
 from priormtl.data import Moments
 from priormtl.design import Design, as_frame, column_names
 from priormtl.exceptions import DataFileError
@@ -235,7 +236,7 @@ class FeaturePrior:
         return cls.similar(pairs, weight)
 
     @classmethod
-    def from_graph(cls, graph: Any) -> Self:
+    def from_graph(cls, graph: object) -> Self:
         """Relate features that are joined by an edge of a graph.
 
         Edges with positive weights mean similar features, edges with negative weights
@@ -510,7 +511,7 @@ class FeaturePrior:
                 found.update(part.positions.tolist())
         return tuple(sorted(found))
 
-    def to_plain(self) -> list[dict[str, Any]]:
+    def to_plain(self) -> list[Settings]:
         """JSON values that describe the prior."""
         return [part.to_plain() for part in self.parts]
 
@@ -545,7 +546,7 @@ def difference_matrix(prior: FeaturePrior, moments: Moments) -> csr_array:
     return prior.resolve(moments).matrix(moments.shape[0])
 
 
-def as_feature_prior(prior: Any) -> FeaturePrior | None:
+def as_feature_prior(prior: object) -> FeaturePrior | None:
     """Take a FeaturePrior, a bare matrix or data frame D, or None."""
     if prior is None or isinstance(prior, FeaturePrior):
         return prior

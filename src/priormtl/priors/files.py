@@ -40,6 +40,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from priormtl.archive import Settings
 from priormtl.design import Design
 from priormtl.design.columns import find_name
 from priormtl.exceptions import DataFileError, suggest_file, unknown_name
@@ -129,7 +130,7 @@ class PriorFile:
         """
         spelled = {str(task): task for task in tasks}
 
-        def find(name: Any, line: int) -> Any:
+        def find(name: object, line: int) -> Any:
             if str(name) not in spelled:
                 raise _wrong(self.path, line, str(unknown_name("task", name, tasks)))
             return spelled[str(name)]
@@ -201,7 +202,7 @@ def _label(text: Any) -> Any:
     return int(text) if spells else text
 
 
-def _path(group: Any) -> Any:
+def _path(group: object) -> Any:
     """Group that a task lies in; "district / school" are groups, coarse to fine."""
     names = tuple(group.split(WITHIN)) if isinstance(group, str) else (group,)
     return names if len(names) > 1 else group
@@ -372,9 +373,7 @@ def _find_place(places: Sequence[TomlTable], kind: str, number: int = 0) -> Toml
     return replace(places[0], line=places[0].line_of_key(kind))
 
 
-def _read_table(
-    path: str, kind: str, table: dict[str, Any], place: TomlTable
-) -> Relation:
+def _read_table(path: str, kind: str, table: Settings, place: TomlTable) -> Relation:
     for key in table:
         if key not in KINDS[kind]:
             words = str(unknown_name("setting", key, KINDS[kind]))
@@ -398,7 +397,7 @@ def _read_table(
 
 
 def _read_value(
-    path: str, table: dict[str, Any], weight: float, place: TomlTable
+    path: str, table: Settings, weight: float, place: TomlTable
 ) -> Relation:
     """A known value of a feature: a number, or one for each task."""
     feature, value = table.get("feature"), table.get("value")
@@ -417,7 +416,7 @@ def _read_value(
     return Relation("near", (feature,), weight, place.line, lines, (known,))
 
 
-def _read_parents(path: str, table: Any, place: TomlTable) -> Relation:
+def _read_parents(path: str, table: object, place: TomlTable) -> Relation:
     """Nested tasks: keys are tasks, values the groups that they lie in."""
     if not isinstance(table, dict):
         words = f"nested tasks must stand under [{NESTED}], in single brackets."

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
+from priormtl.archive import Settings
 from priormtl.data import Moments, pooled_variance, unnamed_feature
 from priormtl.design import Design
 from priormtl.design.columns import find_name
@@ -68,7 +69,7 @@ class Part(ABC):
         """Right-hand sides (n_rows, m) in the units of X; None: none are given."""
         return None
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         found = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         return {"part": self.kind} | {
             name: list(value) if isinstance(value, tuple) else value
@@ -194,7 +195,7 @@ class Rows(Part):
                 words = f"near {' … '.join(ends)}"
             yield " + ".join(terms + more) or "nothing", words, spell_number(1.0)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         return {
             "part": self.kind,
             "shape": list(self.D.shape),

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
+from priormtl.archive import Settings
 from priormtl.data import Moments, from_plain, to_plain
 from priormtl.design import Design
 from priormtl.design.columns import find_name
@@ -96,7 +97,7 @@ class Near(Part):
             weight = spell_number(self.weight)
             yield feature_name(feature, names), f"near {words}", weight
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         values = [
             {"tasks": to_plain([t for t, _ in v]), "values": [c for _, c in v]}
             if isinstance(v, tuple)
@@ -184,7 +185,7 @@ class Common(Constraint):
             yield feature_name(feature, names), same, spell_number(None)
 
 
-def list_features(features: Any) -> tuple[Hashable, ...]:
+def list_features(features: object) -> tuple[Hashable, ...]:
     """Names or positions that a user lists."""
     if isinstance(features, str) or not hasattr(features, "__iter__"):
         raise TypeError(

@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 
 from priormtl._arrays import Index
 from priormtl._lazy import cached_property
+from priormtl.archive import Settings
 from priormtl.data import SEPARATOR, from_plain, to_plain
 from priormtl.exceptions import DataFileError, suggest, unknown_name
 from priormtl.graphs import Laplacian
@@ -74,7 +75,7 @@ class Chain:
         """Others leave the order; their neighbours become neighbours."""
         return replace(self, order=self.order and _only(self.order, tasks))
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         order = None if self.order is None else to_plain(self.order)
         return {"tie": "chain", "order": order, "weight": self.weight}
 
@@ -107,7 +108,7 @@ class Groups:
         members = None if groups is None else tuple(_only(g, tasks) for g in groups)
         return replace(self, members=members)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         members = None
         if self.members is not None:
             members = [to_plain(group) for group in self.members]
@@ -150,7 +151,7 @@ class Graph:
         first, second, weight = zip(*kept, strict=True) if kept else ((), (), ())
         return replace(self, first=first, second=second, weight=weight)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         return {
             "tie": "graph",
             "first": to_plain(self.first),
@@ -261,7 +262,7 @@ class Nested:
         kept = tuple(pair for pair in self.parents if pair[0] in tasks)
         return replace(self, parents=kept)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         pairs = None
         if self.parents is not None:
             pairs = [to_plain((task, *path)) for task, path in self.parents]
@@ -489,7 +490,7 @@ class TaskPrior:
         lines = chain.from_iterable(lines for _, lines in found)
         return line_table(repr(self), lines, sum(count for count, _ in found), "ties")
 
-    def to_plain(self) -> list[dict[str, Any]]:
+    def to_plain(self) -> list[Settings]:
         """JSON values that describe the prior."""
         return [tie.to_plain() for tie in self.ties]
 
@@ -561,7 +562,7 @@ def has_nesting(tasks: Tasks) -> bool:
     return is_even and len(coarse) < len(paths) == len(tasks)
 
 
-def as_task_prior(prior: Any) -> TaskPrior | None:
+def as_task_prior(prior: object) -> TaskPrior | None:
     """Take a TaskPrior, "chain", "mean", "nested", or None."""
     if prior is None or isinstance(prior, TaskPrior):
         return prior
@@ -575,7 +576,7 @@ def as_task_prior(prior: Any) -> TaskPrior | None:
     )
 
 
-def given_prior(model: Any) -> Any:
+def given_prior(model: object) -> Any:
     """``task_prior`` of a model as it is meant.
 
     Tasks in several columns are nested: "chain", the default, means this for them.
@@ -586,7 +587,7 @@ def given_prior(model: Any) -> Any:
     return "nested" if several and is_default else prior
 
 
-def task_prior_of(model: Any) -> TaskPrior | None:
+def task_prior_of(model: object) -> TaskPrior | None:
     """Task prior of a fitted model, as chosen by a search or as given."""
     found = getattr(model, "structure_", {})
     return as_task_prior(found.get("task_prior", given_prior(model)))

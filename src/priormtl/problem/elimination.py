@@ -6,6 +6,7 @@ at once: the leaves of a star in one sweep, a chain by halves.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple, Self
 
@@ -207,6 +208,12 @@ class Elimination:
             left, right = half[level.left.index], half[level.right.index]
             level.across.subtract(links, left.swapaxes(1, 2) @ right)
         return Factor(self, inverses, gains, log_determinant, least)
+
+
+@lru_cache(maxsize=8)  # fits of the same tasks share it
+def plan_elimination(laplacian: Laplacian) -> Elimination | None:
+    """Order of elimination of the tasks; None where too much would fill in."""
+    return Elimination.plan(TieGraph.of(laplacian), most_steps=10**6)
 
 
 @dataclass(frozen=True, eq=False)

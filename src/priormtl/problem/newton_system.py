@@ -12,7 +12,6 @@ centre c: with b_i = a_i − cᵀp_i the tie s · L of the b_i becomes s t tᵀ 
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,9 +27,8 @@ from priormtl._numerics import (
     TIE_RIDGE,
     ConjugateGradients,
 )
-from priormtl.graphs import Laplacian
 from priormtl.losses import SquaredFit
-from priormtl.problem.elimination import Elimination, TieGraph
+from priormtl.problem.elimination import Elimination, plan_elimination
 from priormtl.problem.quadratic import QuadraticPrior
 
 if TYPE_CHECKING:
@@ -311,7 +309,7 @@ def _make_system(
     scale = scale + 0.01 * np.sqrt(scale * offset)
     scale = np.where(seen, scale, np.where(offset > 0, offset, 1.0))
     noise = ROUNDING + 0.5 * EPS * np.sqrt(moments.weight)
-    order = _plan(prior.laplacian)
+    order = plan_elimination(prior.laplacian)
     extra = int(model.intercept_graph is not None)
     alone = not extra or model.intercept_graph is prior.laplacian
     # Strong ties are known to rounding errors, too, also where they cancel.
@@ -334,12 +332,6 @@ def _make_system(
         found, steps = ((lambda r: inverse * r), True), MOST_PLAIN_STEPS
     solve, is_singular = found
     return _System(solve, ridge, root, raw, steps, noise, is_singular)
-
-
-@lru_cache(maxsize=8)
-def _plan(laplacian: Laplacian) -> Elimination | None:
-    """Order of elimination of the tasks; None where too much would fill in."""
-    return Elimination.plan(TieGraph.of(laplacian), most_steps=10**6)
 
 
 def _eliminate(
