@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
 from priormtl._arrays import Array
 from priormtl.checks import (
@@ -62,7 +62,7 @@ from priormtl.priors import (
     curves_of,
     laplacian,
 )
-from priormtl.problem import Problem, QuadraticPrior
+from priormtl.problem import Problem, QuadraticPrior, no_relations
 from priormtl.reml import (
     COMMON,
     Families,
@@ -241,7 +241,7 @@ class Model:
         tasks: Sequence[Hashable],
     ) -> QuadraticPrior:
         """Relations of features and ties of tasks in units of the fit."""
-        D, target, ridge = csr_array((0, len(scale))), None, None
+        D, target, ridge = no_relations(len(scale)), None, None
         if prior is not None:
             ridge = prior.ridge(len(scale))
             D, targets = prior.rows_in_units(scale, tasks)

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 
 from instances import random_blocks
 from priormtl import MultiTaskRegressor
-from priormtl._numerics import conjugate_gradients
 from priormtl.graphs import Laplacian
 from priormtl.priors import TaskPrior, laplacian
 from priormtl.problem import NormalForm, SampleForm
@@ -28,28 +27,6 @@ from priormtl.solvers.layouts import (
     penalty,
     run_sweeps,
 )
-
-
-def spd(rng, n):
-    A = rng.standard_normal((n, n))
-    return A @ A.T + n * np.eye(n)
-
-
-def test_conjugate_gradients_solve_m_plus_correction():
-    rng = np.random.default_rng(0)
-    M, low = spd(rng, 6), rng.standard_normal((6, 2))
-    correction = -0.5 * low @ low.T
-    rhs = rng.standard_normal((6, 3))
-    found = conjugate_gradients(
-        lambda r: np.linalg.solve(M, r), lambda x, Mx: Mx + correction @ x, rhs, 1e-13
-    )
-    assert found == pytest.approx(np.linalg.solve(M + correction, rhs), abs=1e-10)
-
-
-def test_conjugate_gradients_stop_where_nothing_curves():
-    rhs = np.ones((2, 1))
-    found = conjugate_gradients(lambda r: r, lambda x, Mx: Mx - 2.0 * x, rhs, 1e-6)
-    assert not found.any()
 
 
 def test_straighten_is_the_penaltys_curvature_along_rows():

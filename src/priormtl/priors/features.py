@@ -431,15 +431,17 @@ class FeaturePrior:
 
     def resolve(self, moments: Moments) -> Self:
         """Same prior with positions in place of names and rules."""
-        resolved = list[Part]()
+        resolved, may_contradict = list[Part](), False
         for part in self.parts:
             found = part.resolve(moments)
+            may_contradict |= isinstance(found, Signs)
             if isinstance(part, Shrunken) and part.features is None and not part.smooth:
                 assert isinstance(found, Ridge)
                 curved = curves_of(self, moments.features)
                 found = found.without({j for group in curved.values() for j in group})
             resolved.append(found)
-        check_consistency(resolved, moments)
+        if may_contradict:
+            check_consistency(resolved, moments)
         return type(self)(tuple(resolved))
 
     # What a resolved prior means.
@@ -453,15 +455,17 @@ class FeaturePrior:
 
     def targets(self, tasks: Tasks) -> Targets | None:
         """Right-hand sides of the rows of D in these tasks; None: all are zero."""
-        values, given, any_given = [np.zeros((0, len(tasks)))], [], False
+        found, any_given = list[Array | None](), False
         for part in self.parts:
-            target = part.targets(tasks)
+            found.append(part.targets(tasks))
+            any_given |= found[-1] is not None
+        if not any_given:
+            return None
+        values, given = [np.zeros((0, len(tasks)))], []
+        for part, target in zip(self.parts, found, strict=True):
             rows = np.zeros((part.n_rows, len(tasks))) if target is None else target
             values.append(rows)
             given.append(np.full(len(rows), target is not None))
-            any_given |= target is not None
-        if not any_given:
-            return None
         return Targets(np.concatenate(values), np.concatenate(given))
 
     def rows_in_units(

@@ -567,13 +567,18 @@ def as_task_prior(prior: object) -> TaskPrior | None:
     if prior is None or isinstance(prior, TaskPrior):
         return prior
     if isinstance(prior, str) and prior in TASK_WORDS:
-        words = TaskPrior.chain, TaskPrior.mean, TaskPrior.nested
-        return words[TASK_WORDS.index(prior)]()
+        return _named_prior(prior)
     near = suggest([prior], TASK_WORDS) if isinstance(prior, str) else ""
     raise ValueError(
         'task_prior must be a TaskPrior, "chain", "mean", "nested" or None: got '
         f"{prior!r}.{near}"
     )
+
+
+@lru_cache(maxsize=len(TASK_WORDS))
+def _named_prior(word: str) -> TaskPrior:
+    words = TaskPrior.chain, TaskPrior.mean, TaskPrior.nested
+    return words[TASK_WORDS.index(word)]()
 
 
 def given_prior(model: object) -> Any:

@@ -10,4 +10,4 @@ from priormtl.problem.curvature import (
     paper_constants,
 )
 from priormtl.problem.objective import Certificate, Point, Problem
-from priormtl.problem.quadratic import QuadraticPrior
+from priormtl.problem.quadratic import QuadraticPrior, no_relations

@@ -1,6 +1,7 @@
 """QuadraticPrior: both priors as the smooth part of an objective."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -12,6 +13,12 @@ from priormtl._lazy import cached_property
 from priormtl.graphs import Laplacian
 
 DENSE_SIZE = 1000
+
+
+@lru_cache(maxsize=32)
+def no_relations(d: int, rows: int = 0) -> csr_array:
+    """Zero matrix, shared: building a sparse one takes longer than a small product."""
+    return csr_array((rows, d))
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +38,7 @@ class QuadraticPrior:
 
     @classmethod
     def none(cls, d: int, m: int) -> Self:
-        return cls(csr_array((0, d)), Laplacian.empty(m), 0.0, 0.0)
+        return cls(no_relations(d), Laplacian.empty(m), 0.0, 0.0)
 
     @cached_property
     def stiffness(self) -> float:
@@ -109,7 +116,7 @@ class QuadraticPrior:
     def relation(self) -> csr_array:
         """θ DᵀD + diag(r) (d, d)."""
         d = self.D.shape[1]
-        found = csr_array((d, d))
+        found = no_relations(d, d)
         if self.theta > 0 and self.D.nnz:
             gram = csr_array(self.D.T @ self.D) if self._gram is None else self._gram
             found = self.theta * gram
@@ -147,7 +154,9 @@ class QuadraticPrior:
     def restrict(self, features: Index) -> Self:
         weights = None if self.tie_weights is None else self.tie_weights[features]
         ridge = None if self.ridge is None else self.ridge[features]
-        D = csr_array(self.D[:, features])
+        D = no_relations(len(features))
+        if self.D.shape[0]:
+            D = csr_array(self.D[:, features])
         return replace(self, D=D, tie_weights=weights, ridge=ridge)
 
     @cached_property

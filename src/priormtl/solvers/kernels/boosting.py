@@ -18,7 +18,7 @@ def add_trees(
 ) -> None:
     """Add the sum over trees for each row of X (n, d) to ``out`` (n,).
 
-    See ``stacking.Trees``: the left child of a node is the next one.
+    See ``trees.Trees``: the left child of a node is the next one.
     """
     for i in range(len(X)):
         total = 0.0
