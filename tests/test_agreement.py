@@ -38,8 +38,8 @@ from priormtl.solvers import (
 )
 
 SEEDS_PER_TEST = 20
-# 60 problems in the quick tests, the other 140 in the slow ones.
-BATCHES = [pytest.param(k, marks=pytest.mark.slow if k >= 3 else ()) for k in range(10)]
+# 20 problems in the quick tests, the other 180 in the slow ones.
+BATCHES = [pytest.param(k, marks=pytest.mark.slow if k >= 1 else ()) for k in range(10)]
 FEWEST_WITHOUT_PENALTY = 25  # rows of a task
 LAM_RATIOS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.1)
 INTERCEPT_STRENGTH = 1.5

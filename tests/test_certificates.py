@@ -14,8 +14,9 @@ def is_long(case):
     return case.settings["penalty"] == "nuclear" and stiff
 
 
+SECONDS = {39, 73, 82}  # what others of these take
 SEEDS = range(300)
-QUICK = [seed for seed in SEEDS if not is_long(draw(seed))][:100]
+QUICK = [s for s in SEEDS if s not in SECONDS and not is_long(draw(s))][:100]
 SLOW = [856, 1259, *[seed for seed in SEEDS if seed not in QUICK][:60]]
 
 

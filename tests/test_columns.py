@@ -23,6 +23,8 @@ from priormtl import (
 )
 from priormtl.estimators.tabular import TableFeatures
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 N = 48
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(3 * i) for i in range(N)]
 TIMES = [dt.datetime(2024, 1, 1, 6) + dt.timedelta(hours=7 * i) for i in range(N)]

@@ -170,17 +170,26 @@ def test_ties_as_an_array_with_tasks_of_one_row(build):
     assert model.fit(X, X[:, 0] > 0, task=task).coef_.shape == (20, 2)
 
 
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [("coef", "numbers in coef"), ("trees", "trees"), ("curves", "shape of curves")],
-)
-def test_files_that_were_changed_and_sealed_again_are_refused(tmp_path, change, match):
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """File of a model with curves and trees."""
     rng = np.random.default_rng(0)
     a, b = rng.uniform(-1, 1, size=(2, 300))
     table = pd.DataFrame({"a": a, "b": b, "t": np.arange(300) % 3})
     model = tabular_model("regressor", task="t").fit(table, np.sign(a * b))
-    save(model, tmp_path / "a.model")
-    settings, arrays = read_archive(tmp_path / "a.model", "model")
+    path = tmp_path_factory.mktemp("sealed") / "a.model"
+    save(model, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [("coef", "numbers in coef"), ("trees", "trees"), ("curves", "shape of curves")],
+)
+def test_files_that_were_changed_and_sealed_again_are_refused(
+    sealed, tmp_path, change, match
+):
+    settings, arrays = read_archive(sealed, "model")
     if change == "trees":  # a way that leads back to where it began
         arrays["trees.right.0"] = np.zeros_like(arrays["trees.right.0"])
     elif change == "coef":

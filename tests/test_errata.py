@@ -211,7 +211,7 @@ def test_t03_the_right_smoothness_cures_it(m):
 
 
 @pytest.mark.parametrize(
-    ("m", "bounded", "diverging"), [(5, 3.5, 3.8), (8, 1.25, 1.35), (20, 0.93, 0.98)]
+    ("m", "bounded", "diverging"), [(8, 1.25, 1.35), (20, 0.93, 0.98)]
 )
 def test_t04_linear_with_papers_constants_diverges_beyond_a_threshold(
     m, bounded, diverging
@@ -225,7 +225,7 @@ def test_t04_linear_with_papers_constants_diverges_beyond_a_threshold(
 
 
 def test_t04_linear_never_diverges_for_four_tasks():
-    values = objectives(aligned_tasks(4, 1000.0), Linear(paper_constants), 10_000)
+    values = objectives(aligned_tasks(4, 1000.0), Linear(paper_constants), 3_000)
     assert values.max() <= 10 * values[0]
 
 
@@ -331,10 +331,9 @@ def test_t10_papers_strong_convexity_can_also_be_too_small():
     assert paper_constants(problem).strong_convexity == pytest.approx(2.0)
 
 
-@pytest.mark.parametrize("m", [4, 8])
 @pytest.mark.parametrize(
-    ("choice", "steps"),
-    [("paper", 3000), ("exact", 1500), ("tiny", 6000), ("huge", 4000)],
+    ("m", "choice", "steps"),
+    [(8, "paper", 3000), (4, "exact", 1500), (8, "tiny", 6000), (4, "huge", 4000)],
 )
 def test_t11_any_strong_convexity_converges_with_a_valid_smoothness(m, choice, steps):
     problem = sine_problem(m=m, d=5, lam=0.05, epsilon=50.0)

@@ -88,13 +88,17 @@ def through_skops(model):
     return skops.io.loads(content, trusted=untrusted)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
+def case(request):
+    model, X, y = request.param
+    return model.fit(X, y), X, y
+
+
 @pytest.mark.parametrize(
     "through", [through_pickle, through_joblib, through_cloudpickle, through_skops]
 )
 def test_a_fitted_model_comes_back(case, through):
-    model, X, y = case
-    model.fit(X, y)
+    model, X, _ = case
     twin = through(model)
     np.testing.assert_array_equal(twin.predict(X), model.predict(X))
     if hasattr(model, "coef_frame"):  # compared methods have none
@@ -103,11 +107,9 @@ def test_a_fitted_model_comes_back(case, through):
     assert twin.tasks_.tolist() == model.tasks_.tolist()
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_fitted_model_holds_nothing_of_other_libraries(case):
     # Types that skops and others must be told about, and that later versions may lack.
-    model, X, y = case
-    content = pickle.dumps(model.fit(X, y), protocol=2)  # names modules in the open
+    content = pickle.dumps(case[0], protocol=2)  # names modules in the open
     found = {
         argument.split(".")[0].split(" ")[0]
         for code, argument, _ in pickletools.genops(content)

@@ -271,7 +271,7 @@ def share_of_warnings(check, seeds):
 
 
 def test_certificates_are_true_without_a_penalty():
-    assert share_of_warnings(check_smooth, range(200)) <= 0.01
+    assert share_of_warnings(check_smooth, range(100)) <= 0.01
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")

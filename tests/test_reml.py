@@ -472,7 +472,9 @@ def random_instance(seed):
     return from_labels(X, y + 0.7 * rng.normal(size=len(y)), task)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3))]
+)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("prior", ["mean", "chain", "groups", "overlapping groups"])
 def test_no_other_variances_are_more_likely(prior, kind, seed):

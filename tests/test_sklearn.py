@@ -83,8 +83,6 @@ def list_wrong_checks(estimator):
         CopyFeatures(),
         SplineFeatures(),
         DMTL(tol=1e-4),
-        DMTLClassifier(tol=1e-3),
-        TunedRegressor("ridge-single", n_settings=3, cv=3, n_jobs=2),
     ],
     expected_failed_checks=list_wrong_checks,
 )
@@ -100,6 +98,8 @@ def test_scikit_learn_checks(estimator, check):
         MultiTaskClassifier(loss="squared"),
         MultiTaskRegressorCV(lams=3, ties="uniform", selection="1se", n_jobs=2),
         MultiTaskClassifierCV(lams=3, epsilons=[1.0], cv=3, **PAPER),
+        DMTLClassifier(tol=1e-3),
+        TunedRegressor("ridge-single", n_settings=3, cv=3, n_jobs=2),
         CLMT(penalty="trace"),
         CLMTClassifier(),
         FedEM(standardize=True),

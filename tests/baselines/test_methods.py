@@ -15,6 +15,7 @@ from priormtl import baselines, save
 from priormtl.baselines import (
     BASELINES,
     CLASSIFIERS,
+    MKMTLClassifier,
     TunedClassifier,
     TunedRegressor,
 )
@@ -24,8 +25,11 @@ from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
 
 REGRESSORS = pytest.mark.parametrize("name", BASELINES)
+# MKMTL fits its classes as numbers: the slowest of them.
+SLOW = pytest.param(MKMTLClassifier, marks=pytest.mark.slow)
+OTHERS = [kind for kind in CLASSIFIERS.values() if kind is not MKMTLClassifier]
 BOTH = pytest.mark.parametrize(
-    "kind", [*BASELINES.values(), *CLASSIFIERS.values()], ids=lambda kind: kind.__name__
+    "kind", [*BASELINES.values(), *OTHERS, SLOW], ids=lambda kind: kind.__name__
 )
 
 

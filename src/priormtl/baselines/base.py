@@ -105,7 +105,7 @@ class Baseline(MultiTaskEstimator):
     fit_intercept: bool | str = True
     task_weight: str = "sum"
     standardize: bool = False
-    task: Any = None
+    task: object = None
 
     @abstractmethod
     def _bind(self, data: TaskData) -> Any:

@@ -11,7 +11,6 @@ in W alone, and A follows. The authors' alternation of W and A is offered too.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -72,7 +71,7 @@ class EigenvaluePenalty:
         return coupling.kernel_from(W, lambda values: self.eigenvalues(values**2, lam))
 
 
-def check_output_kernel(value: Any, m: int) -> Array:
+def check_output_kernel(value: object, m: int) -> Array:
     if value is None:
         raise ValueError(
             'output_kernel must be an (m, m) matrix with penalty="fixed": got None.'
@@ -105,7 +104,7 @@ class _CLMT(Baseline):
     _: KW_ONLY
     penalty: str = "frobenius"
     power: float = 2.0
-    output_kernel: Any = None
+    output_kernel: object = None
     solver: str = "fista"
     tol: float = 1e-6
     max_iter: int = 10_000

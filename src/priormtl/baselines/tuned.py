@@ -103,7 +103,7 @@ def group_paths(
     """
     name = method.followed
 
-    def others(place: int) -> dict[str, Any]:
+    def others(place: int) -> dict[str, object]:
         return {key: value for key, value in settings[place].items() if key != name}
 
     return [
@@ -179,23 +179,23 @@ class _Tuned(MultiTaskEstimator):
 
     _classifies: ClassVar[bool]
 
-    method: Any = "clmt"
-    settings: Any = None
+    method: object = "clmt"
+    settings: Sequence[Settings] | None = None
     _: KW_ONLY
     n_settings: int = DEFAULT_SETTINGS
-    cv: Any = DEFAULT_FOLDS
-    scoring: Any = None
+    cv: object = DEFAULT_FOLDS
+    scoring: object = None
     n_jobs: int | None = None
-    task: Any = None
+    task: object = None
 
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: object,
+        y: object,
         *,
-        task: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
+        task: object = None,
+        sample_weight: object = None,
+        groups: object = None,
     ) -> Self:
         """Choose settings by cross-validation, then fit all rows with them.
 
@@ -447,12 +447,12 @@ def tuned(
     name: str,
     *,
     classify: bool = False,
-    settings: Any = None,
+    settings: Sequence[Settings] | None = None,
     n_settings: int = DEFAULT_SETTINGS,
-    cv: Any = DEFAULT_FOLDS,
-    scoring: Any = None,
+    cv: object = DEFAULT_FOLDS,
+    scoring: object = None,
     n_jobs: int | None = None,
-    task: Any = None,
+    task: object = None,
     **fixed: Any,
 ) -> TunedRegressor | TunedClassifier:
     """A compared method by name, its settings chosen by cross-validation.

@@ -38,6 +38,7 @@ from scipy.linalg import qr
 from scipy.optimize import minimize_scalar
 from scipy.sparse import issparse
 from scipy.special import expit, logit
+from sklearn.base import BaseEstimator
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import TaskData, TaskStatistics
@@ -109,7 +110,7 @@ def fit_ridge_dummies(rows: Rows, *, classify: bool) -> Predict:
     expand = partial(_add_dummies, mean, scale, rows.n_tasks)
     Z = expand(rows.X, rows.codes)
     if not classify:
-        model: Any = RidgeCV(RIDGES).fit(Z, rows.y, sample_weight=rows.weight)
+        model: BaseEstimator = RidgeCV(RIDGES).fit(Z, rows.y, sample_weight=rows.weight)
         return partial(_ask_expanded, model.predict, expand)
     costs = np.geomspace(1e-3, 1e3, 8)
     scores = np.zeros(len(costs))
@@ -140,7 +141,7 @@ def _ask_expanded(
     return np.asarray(ask(expand(X, codes)))
 
 
-def _second_share(model: Any, X: Array) -> Array:
+def _second_share(model: BaseEstimator, X: Array) -> Array:
     return np.asarray(model.predict_proba(X))[:, 1]
 
 
@@ -401,7 +402,7 @@ def fit_forest(rows: Rows, *, classify: bool) -> Predict:
     return _fit_encoded(model, rows, classify)
 
 
-def _fit_encoded(model: Any, rows: Rows, classify: bool) -> Predict:
+def _fit_encoded(model: BaseEstimator, rows: Rows, classify: bool) -> Predict:
     """Fit with the shrunken mean target of the task as a feature.
 
     In training that mean is of other folds: a row must not see its own target.
@@ -481,7 +482,7 @@ class _Usual(MultiTaskEstimator):
 
     method: str = "ridge-dummies"
     _: KW_ONLY
-    task: Any = None
+    task: object = None
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         if not isinstance(data, TaskData):
@@ -493,7 +494,7 @@ class _Usual(MultiTaskEstimator):
         self._predict = USUAL[self.method].fit(rows, classify=self._classifies)
         self.tasks_ = task_array(data.tasks)
 
-    def _row_scores(self, X: Matrix, labels: Any) -> tuple[Array, Index]:
+    def _row_scores(self, X: Matrix, labels: object) -> tuple[Array, Index]:
         codes = self._find_tasks(labels, X.shape[0])
         return self._score(X, codes), codes
 
