@@ -155,8 +155,9 @@ class Model:
         d, weights = moments.shape[0], self.feature_weights
         if weights is not None:
             weights = check_row_weights("feature_weights", weights, d, zero=False)
-        scale, centre = self._units(moments)
+        scale, centre = np.ones(d), None
         if self.standardize or self.left_out:
+            scale, centre = self._units(moments)
             source = _standardise(source, scale, centre)
         prior = self.feature_prior
         resolved = None if prior is None else prior.resolve(moments)
