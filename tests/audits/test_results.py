@@ -6,7 +6,7 @@ import pytest
 
 from drawn_tasks import plant_relations
 from priormtl import MultiTaskRegressor, audit_prior
-from priormtl.tables import in_latex
+from priormtl.rendering import in_latex
 
 
 @cache

@@ -31,10 +31,10 @@ from priormtl.losses import SquaredFit
 from priormtl.penalties import L21
 from priormtl.priors import Ridge, Targets, measure_violations
 from priormtl.problem import Problem
+from priormtl.rendering import spell_number
 from priormtl.selection import Split
 from priormtl.selection.outlier_test import Tasks
 from priormtl.solvers import Solution
-from priormtl.tables import spell_number
 
 MOST_TERMS = 6  # of a combination that are written out
 MOST_FEATURES = 200  # whose joint variance is computed

@@ -13,8 +13,8 @@ from typing import Any
 
 from priormtl._arrays import Array
 from priormtl.design import build_frame, find_frame_library
-from priormtl.tables import Table, Tabled, build_table, in_latex, in_markdown
-from priormtl.tables import to_json as dump_json
+from priormtl.rendering import Table, Tabled, build_table, in_latex, in_markdown
+from priormtl.rendering import to_json as dump_json
 
 MOST_ROWS = 20  # of a table that is shown; frames and JSON hold all
 MOST_NAMES = 5  # of contradicted relations in a sentence

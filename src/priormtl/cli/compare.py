@@ -164,7 +164,7 @@ def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
     from rich.table import Table
 
     from priormtl.baselines.comparison import SMALLER_IS_BETTER
-    from priormtl.tables import count_words
+    from priormtl.rendering import count_words
 
     console = Console(width=None if Console().is_terminal else 120)
     words = ", ".join(

@@ -291,7 +291,7 @@ def describe(fitted: Fitted, out: Path) -> dict[str, Any]:
 
 def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
     """Summary of a fit as lines of text."""
-    from priormtl.tables import count_words
+    from priormtl.rendering import count_words
 
     tasks = count_words(facts["tasks"], "task")
     features = count_words(facts["features"], "feature")

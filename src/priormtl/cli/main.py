@@ -208,7 +208,7 @@ def in_options(text: str) -> str:
 
 def print_json(value: Any, **layout: Any) -> None:
     """Print plain values as JSON; NaN and infinity become null."""
-    from priormtl.tables import to_json
+    from priormtl.rendering import to_json
 
     echo(to_json(value, **layout))
 

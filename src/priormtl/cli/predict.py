@@ -99,7 +99,7 @@ def predict(
         from priormtl import engines
         from priormtl.data import find_task_columns
         from priormtl.estimators import show_progress
-        from priormtl.tables import count_words
+        from priormtl.rendering import count_words
     read = written = 0
     with exit_on_error(), print_warnings():
         check_output(out, model, data)
@@ -269,7 +269,7 @@ class TablePredictor(NamedTuple):
     def warn_of_unseen(self) -> None:
         """Say once how many rows have tasks that were not seen in the fit."""
         if self.unseen:
-            from priormtl.tables import count_words
+            from priormtl.rendering import count_words
 
             rows = count_words(sum(self.unseen.values()), "row")
             tasks, first = (

@@ -106,7 +106,7 @@ def merge(
 
 
 def _counts(**numbers: int) -> str:
-    from priormtl.tables import count_words
+    from priormtl.rendering import count_words
 
     return ", ".join(count_words(n, noun) for noun, n in numbers.items())
 

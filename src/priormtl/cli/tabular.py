@@ -280,7 +280,7 @@ def _plain(value: Any) -> Any:
 def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
     """Summary of a fit as lines of text."""
     from priormtl.cli.linear import statement_lines, strongest_lines
-    from priormtl.tables import count_words
+    from priormtl.rendering import count_words
 
     dropped = facts["dropped"]
     left_out = f" ({dropped:,} dropped for missing values)" if dropped else ""

@@ -22,7 +22,7 @@ from priormtl.data.on_disk import MappedGrams
 from priormtl.data.validating import as_arrays, check_statistics
 from priormtl.design import Design
 from priormtl.exceptions import ModelFileError
-from priormtl.tables import build_table, spell_number, to_notebook
+from priormtl.rendering import build_table, spell_number, to_notebook
 
 KIND = "task statistics"
 LARGE = 2**22  # numbers, 32 MB: reading them takes longer than a loop over tasks

@@ -40,9 +40,9 @@ from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
 from priormtl.fitted import VIEWS, Certificate, Fitted, Outliers, task_array
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import given_prior
+from priormtl.rendering import to_notebook
 from priormtl.selection import fit_outlier_path, fit_outliers
 from priormtl.solvers import Solution, StopReason
-from priormtl.tables import to_notebook
 from priormtl.uncertainty import (
     MOST_STEPS,
     Covariances,

@@ -14,7 +14,7 @@ from priormtl.data import pooled_variance
 from priormtl.design import Design
 from priormtl.fitted import Fitted
 from priormtl.priors import Common, Near, Ridge, Rows, Signs
-from priormtl.tables import count_words, spell_number
+from priormtl.rendering import count_words, spell_number
 
 __all__ = ["StatementSummary", "read_statements"]
 

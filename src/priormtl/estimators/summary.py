@@ -14,7 +14,7 @@ from priormtl.data import Moments
 from priormtl.design import Design, build_frame, find_frame_library
 from priormtl.estimators.statements import StatementSummary, read_statements
 from priormtl.fitted import Certificate, Fitted, Search
-from priormtl.tables import (
+from priormtl.rendering import (
     NOTHING,
     Table,
     Tabled,

@@ -30,7 +30,7 @@ from priormtl.plotting.style import (
     show_missing,
     styled,
 )
-from priormtl.tables import count_words
+from priormtl.rendering import count_words
 
 Per = Literal["unit", "deviation"]
 PER = {

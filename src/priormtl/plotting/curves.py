@@ -24,7 +24,7 @@ from priormtl.plotting.style import (
     styled,
     tick_few_decades,
 )
-from priormtl.tables import count_words
+from priormtl.rendering import count_words
 
 # Values with intervals.
 

@@ -39,7 +39,7 @@ from priormtl.plotting.style import (
     styled,
 )
 from priormtl.priors import Near
-from priormtl.tables import count_words, spell_number
+from priormtl.rendering import count_words, spell_number
 
 GRID = 200  # points of a curve
 FEW = len(LINE_STYLES)  # tasks that get colours of their own

@@ -26,7 +26,7 @@ from priormtl.priors import (
     laplacian,
     measure_violations,
 )
-from priormtl.tables import count_words
+from priormtl.rendering import count_words
 
 LONGEST, MOST_NAMED = 20, 80
 KINDS = ("feature", "task")

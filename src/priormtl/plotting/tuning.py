@@ -23,7 +23,7 @@ from priormtl.plotting.style import (
     shorten,
     styled,
 )
-from priormtl.tables import count_words
+from priormtl.rendering import count_words
 
 # Regularization paths.
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, issparse, triu
 
-from priormtl.tables import Table, TableRow, TextCell
+from priormtl.rendering import Table, TableRow, TextCell
 
 MOST_SHOWN = 20  # lines of a table
 MOST_TERMS = 4  # names in a line

@@ -40,7 +40,7 @@ from priormtl.priors.statements import (
     check_consistency,
     list_features,
 )
-from priormtl.tables import Table, count_words, to_notebook
+from priormtl.rendering import Table, count_words, to_notebook
 
 KINDS: dict[str, type[Part]] = {
     part.kind: part

@@ -23,7 +23,7 @@ from priormtl.design import Design
 from priormtl.design.columns import find_name
 from priormtl.exceptions import unknown_name
 from priormtl.priors.edges import MOST_TERMS, Line
-from priormtl.tables import spell_number
+from priormtl.rendering import spell_number
 
 BLOCK_CELLS = 2**22  # correlations computed in one go: 32 MB
 

@@ -25,7 +25,7 @@ from priormtl.priors.relations import (
     feature_name,
     find_features,
 )
-from priormtl.tables import spell_number
+from priormtl.rendering import spell_number
 
 ByTask = tuple[tuple[Hashable, float], ...]
 

@@ -33,7 +33,7 @@ from priormtl.priors.edges import (
     read_edges,
 )
 from priormtl.priors.files import PriorFile, read_prior_file
-from priormtl.tables import Table, count_words, spell_number, to_notebook
+from priormtl.rendering import Table, count_words, spell_number, to_notebook
 
 TASK_WORDS = ("chain", "mean", "nested")
 

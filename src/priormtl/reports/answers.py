@@ -14,6 +14,7 @@ import numpy as np
 from priormtl._arrays import Index
 from priormtl.estimators import SearchSummary
 from priormtl.metrics import corrected_interval
+from priormtl.rendering import count_words
 from priormtl.reports.content import (
     Finding,
     Number,
@@ -24,7 +25,6 @@ from priormtl.reports.content import (
 )
 from priormtl.reports.model import TRAINING_ROWS, FittedModel, Scores, row_norms
 from priormtl.reports.tables import feature_note, sign_agreement
-from priormtl.tables import count_words
 
 QUALITY = "How good is it?"
 FEATURES = "Which features matter?"

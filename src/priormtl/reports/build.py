@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from priormtl._files import write_whole
+from priormtl.rendering import count_words
 from priormtl.reports import answers
 from priormtl.reports.content import Content, spell, spell_label
 from priormtl.reports.model import (
@@ -35,7 +36,6 @@ from priormtl.reports.tables import (
     structure_table,
     task_table,
 )
-from priormtl.tables import count_words
 
 PENALTIES = {
     "l21": "ℓ2,1 norm: features enter or leave in all tasks at once",

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.tables import spell_number
+from priormtl.rendering import spell_number
 
 Number = float | int | str | None
 LONGEST_LABEL = 120  # characters; longer names are cut

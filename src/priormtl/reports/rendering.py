@@ -21,10 +21,10 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl._files import write_whole
+from priormtl.rendering import in_markdown
+from priormtl.rendering import to_json as dump_json
 from priormtl.reports.content import Content, Table, spell
 from priormtl.reports.model import FittedModel
-from priormtl.tables import in_markdown
-from priormtl.tables import to_json as dump_json
 
 SCRIPTS = ("data", "shapes", "tables", "heatmap", "charts", "page")
 FORMAT = 1  # of the JSON, raised when its fields change their meaning

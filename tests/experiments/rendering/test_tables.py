@@ -37,7 +37,7 @@ from priormtl.experiments.rendering.tables import (
     table_1,
     table_2,
 )
-from priormtl.tables import NOTHING
+from priormtl.rendering import NOTHING
 
 COLUMNS = [("school", "ve_pooled"), ("school", "nmse_pooled"), ("yale", "auc")]
 

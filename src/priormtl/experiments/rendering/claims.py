@@ -29,7 +29,7 @@ from priormtl.experiments.rendering.measurements import (
     tally,
 )
 from priormtl.experiments.rendering.tables import REFERENCE, measured_table
-from priormtl.tables import Table, TextCell
+from priormtl.rendering import Table, TextCell
 
 HELD, MIXED, FAILED = "held", "held in part", "failed"
 BY_ERRATA = f"{FAILED} *"  # by counterexamples, not by rows

@@ -30,7 +30,7 @@ from priormtl.experiments.rendering.measurements import (
 )
 from priormtl.experiments.rendering.tables import REFERENCE, Grids
 from priormtl.plotting import Figure, save_figure
-from priormtl.tables import Table, count_words, to_html_page, to_latex, to_markdown
+from priormtl.rendering import Table, count_words, to_html_page, to_latex, to_markdown
 
 
 def join_words(words: Iterable[str]) -> str:

@@ -23,7 +23,7 @@ from priormtl.experiments.rendering.measurements import (
     paper_estimate,
 )
 from priormtl.metrics import LEVEL
-from priormtl.tables import NOTHING, Cell, Table, TableRow, TextCell
+from priormtl.rendering import NOTHING, Cell, Table, TableRow, TextCell
 
 Column = tuple[str, str]  # data set and metric
 REFERENCE = "natural"  # method that all others are compared with

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from priormtl.tables import (
+from priormtl.rendering import (
     LATEX,
     NOTHING,
     Table,
