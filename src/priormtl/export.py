@@ -35,14 +35,11 @@ except ModuleNotFoundError as error:
 
 __all__ = ["to_onnx"]
 
-OPSET = 20  # the first with StringSplit and StringConcat
 ML = "ai.onnx.ml"
-IR_VERSION = 9
-NOBODY = "\0"  # a label that no task has
 DTYPES = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}
 
 
-def to_onnx(model: Any, *, dtype: str = "float64") -> Any:
+def to_onnx(model: object, *, dtype: str = "float64") -> Any:
     """Convert a fitted model to ONNX.
 
     Parameters
@@ -142,7 +139,8 @@ def _average_unseen(model: LinearMultiTask) -> RowTasks:
             'of labels: got "nearest"; use model.set_params(unseen_tasks="shared").'
         )
     groups = _groups(model) or [()]
-    labels = [SEPARATOR.join([*map(str, group), NOBODY]) for group in groups]
+    nobody = "\0"  # a label that no task has
+    labels = [SEPARATOR.join([*map(str, group), nobody]) for group in groups]
     rows = place_rows(model.fitted_, model.unseen_tasks, labels, len(labels))
     try:
         model._check_averages(rows.averages)  # type: ignore[arg-type]
@@ -205,7 +203,7 @@ class _Graph:
         )
         return results
 
-    def constant(self, values: Any) -> str:
+    def constant(self, values: object) -> str:
         name = f"priormtl:constant {len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(values), name))
         return name
@@ -213,7 +211,7 @@ class _Graph:
     def number(self, values: Array) -> str:
         return self.constant(np.ascontiguousarray(values, dtype=self.dtype))
 
-    def accept(self, name: str, kind: int, *shape: Any) -> str:
+    def accept(self, name: str, kind: int, *shape: object) -> str:
         self.inputs.append(helper.make_tensor_value_info(name, kind, ["n", *shape]))
         return name
 
@@ -352,11 +350,13 @@ class _Graph:
         graph = helper.make_graph(
             self.nodes, name, self.inputs, self.outputs, self.constants
         )
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML, 3)]
+        opset = 20  # the first with StringSplit and StringConcat
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid(ML, 3)]
+        ir_version = 9
         made = helper.make_model(
             graph,
             opset_imports=opsets,
-            ir_version=IR_VERSION,
+            ir_version=ir_version,
             producer_name="priormtl",
             producer_version=version("priormtl"),
         )

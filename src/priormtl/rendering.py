@@ -446,7 +446,7 @@ def _latex_line(cells: Iterable[str]) -> str:
 # JSON
 
 
-def to_json(value: Any, **layout: Any) -> str:
+def to_json(value: object, **layout: Any) -> str:
     """Write plain values and arrays as JSON; NaN and infinity become null.
 
     Examples
@@ -457,7 +457,7 @@ def to_json(value: Any, **layout: Any) -> str:
     return json.dumps(_without_nan(value), allow_nan=False, **layout)
 
 
-def _without_nan(value: Any) -> Any:
+def _without_nan(value: object) -> Any:
     if hasattr(value, "tolist"):  # arrays and scalars of NumPy
         value = value.tolist()
     if isinstance(value, float):

@@ -45,7 +45,7 @@ MODELS: dict[str, type[LinearMultiTask]] = {
 }
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+def save(model: object, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to one file.
 
     The file contains arrays, settings and a checksum, but no pickle. It contains

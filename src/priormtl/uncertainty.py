@@ -42,7 +42,6 @@ __all__ = [
 ]
 
 REPLICATES = 200
-SEED = 0
 RIDGE = 1e-10  # of the mean curvature of each row, so that H can be factorised
 TIGHT = 1e6  # ties of common effects, in units of the mean curvature
 MOST_NUMBERS = 2**26  # in the blocks of the elimination
@@ -323,7 +322,8 @@ def _noise(gram: Array) -> Array:
     """Draws from N(0, G_i) for each task (m, k, replicates)."""
     values, vectors = np.linalg.eigh(gram)
     roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, np.newaxis, :]
-    rng = np.random.default_rng(SEED)
+    seed = 0
+    rng = np.random.default_rng(seed)
     return roots @ rng.standard_normal((*gram.shape[:2], REPLICATES))
 
 

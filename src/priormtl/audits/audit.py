@@ -6,7 +6,7 @@ free of the prior (``statements``, ``wald``). Whether the prior as a whole lower
 on held-out rows is found in ``holdout``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -38,8 +38,6 @@ from priormtl.solvers import Solution
 
 MOST_TERMS = 6  # of a combination that are written out
 MOST_FEATURES = 200  # whose joint variance is computed
-LEAST_SHARE = 0.5  # of rows that are of tasks which determine a relation alone
-MOST_CELLS = 2**22  # numbers in all tasks' Gram matrices: 32 MB
 
 NO_RELATIONS = "The model has no feature prior, only ties between tasks."
 SINGLE = (
@@ -57,14 +55,14 @@ UNTRIED = (
 
 def audit_prior(
     model: Any,
-    X: Any = None,
-    y: Any = None,
+    X: object = None,
+    y: object = None,
     *,
-    task: Any = None,
-    sample_weight: Any = None,
-    cv: Any = 5,
+    task: object = None,
+    sample_weight: object = None,
+    cv: object = 5,
     n_repeats: int = 3,
-    random_state: Any = 0,
+    random_state: object = 0,
 ) -> PriorAudit:
     """Test every relation of a model's prior against the data.
 
@@ -352,6 +350,7 @@ def _test_relations(
     outside[features] = 0.0
     inside = np.flatnonzero((abs(D) @ outside == 0) & (abs(D).sum(axis=1) > 0))
     tests = [UNKNOWN] * D.shape[0]
+    least_share = 0.5  # of rows that are of tasks which determine a relation alone
     if len(inside) and isinstance(weighted.problem.fit, SquaredFit):
         # By each task's own rows, which no assumption on other tasks can bend.
         fit = weighted.problem.fit.restrict(features)
@@ -360,7 +359,7 @@ def _test_relations(
         tasks = Tasks.of(fit, None, judged=weight > 0)
         if tasks.knows_noise:
             part = csr_array(D[inside][:, features])
-            found = relation_tests(part, C[inside], tasks, weight, LEAST_SHARE)
+            found = relation_tests(part, C[inside], tasks, weight, least_share)
             for k, test in zip(inside, found, strict=True):
                 tests[k] = test
             inside = inside[[np.isnan(test.p_value) for test in found]]
@@ -438,7 +437,8 @@ def _test_ties(
 
 def _is_affordable(d: int, m: int) -> bool:
     """Whether Gram matrices of all tasks can be held, and systems solved."""
-    return d <= MOST_FEATURES and m * d**2 <= MOST_CELLS
+    most_cells = 2**22  # numbers in all tasks' Gram matrices: 32 MB
+    return d <= MOST_FEATURES and m * d**2 <= most_cells
 
 
 def _assemble(
@@ -531,12 +531,12 @@ def describe_rows(
 
 
 def list_ties(
-    graph: Laplacian, tasks: Sequence[Any]
+    graph: Laplacian, tasks: Sequence[Hashable]
 ) -> tuple[list[Statement], list[wald.Tie]]:
     """Edges between tasks, then members of groups against the mean of their group."""
     statements, ties = [], []
 
-    def add(first: Any, second: str, tie: wald.Tie) -> None:
+    def add(first: object, second: str, tie: wald.Tie) -> None:
         words = f"{first} ~ {second}"
         statements.append(Statement(words, str(first), second, "similar", tie.weight))
         ties.append(tie)

@@ -6,7 +6,7 @@ corrected resampled t interval of Nadeau and Bengio (2003); see ``priormtl.metri
 Where no rows are given, the scores of the model's own search are compared instead.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -37,10 +37,10 @@ SEARCH_METHOD = (
 
 
 def deal_splits(
-    cv: Any,
+    cv: object,
     table: Table,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
     by_class: bool,
     n_repeats: int,
@@ -233,7 +233,10 @@ def judge_benefit(
 
 
 def judge_tasks(
-    tasks: Sequence[Any], with_prior: Array, without_prior: Array, test_to_train: float
+    tasks: Sequence[Hashable],
+    with_prior: Array,
+    without_prior: Array,
+    test_to_train: float,
 ) -> tuple[TaskBenefit, ...]:
     """Compare errors (k, m) task by task; NaN where a split holds out no rows."""
     found = []

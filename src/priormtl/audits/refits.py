@@ -77,7 +77,7 @@ def downweight_tasks(data: Any, tasks: Index) -> TaskData | TaskStatistics:
     )
 
 
-def with_fixed_strengths(model: Any) -> Any:
+def with_fixed_strengths(model: object) -> Any:
     """Estimator with the strengths of a fitted model, those of outliers included."""
     plain: Any
     if isinstance(model, TUNED):
@@ -196,11 +196,11 @@ class ResampledCoefficients:
 
 def resample_coefficients(
     model: Any,
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
-    task: Any = None,
-    sample_weight: Any = None,
+    task: object = None,
+    sample_weight: object = None,
     n_resamples: int = 50,
     random_state: Any = 0,
 ) -> ResampledCoefficients:

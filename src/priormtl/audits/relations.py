@@ -29,8 +29,6 @@ from scipy.special import fdtrc, ndtri, stdtr
 from priormtl._arrays import Array
 from priormtl.selection.outlier_test import Tasks
 
-OUTSIDE_ROWS = 1e-9  # share of a row d that the rows of a task may leave unknown
-
 
 class StatementTest(NamedTuple):
     """Mean squared score, 1 if the statement holds; p-value; degrees of freedom."""
@@ -64,7 +62,8 @@ def own_scores(
     unit = np.where(sizes > 0, sizes, 1.0)
     inside = np.einsum("mrd,d->mr", root, row) / unit
     unknown = float(row @ row) - np.sum(inside**2, axis=1)
-    known = (unknown <= OUTSIDE_ROWS * float(row @ row)) & (weight > 0)
+    outside_rows = 1e-9  # share of a row d that the rows of a task may leave unknown
+    known = (unknown <= outside_rows * float(row @ row)) & (weight > 0)
     part = inside[known] / unit[known]
     found = np.sum(part * tasks.target[known], axis=1) - target[known]
     noise, size = tasks.noise, np.sum(part**2, axis=1)

@@ -111,7 +111,7 @@ class PriorAudit(Tabled):
         """Relations that the data contradict."""
         return tuple(r for r in self.relations if r.verdict == "disagrees")
 
-    def to_frame(self, library: Any = None) -> Any:
+    def to_frame(self, library: object = None) -> Any:
         """One row per relation, as a data frame.
 
         Parameters

@@ -31,8 +31,6 @@ from priormtl.priors import FeaturePrior, TaskPrior, curves_of, laplacian
 from priormtl.reml import COMMON, Families, Ties, estimate_ties
 from priormtl.selection.outlier_test import usual_variance
 
-FEWEST_CLUSTERS = 4  # tasks, from which on their scores tell the variance
-FEWEST_LEFT = 10  # degrees of freedom from which on a task tells its own noise
 LEVEL = 0.05  # below which a curve is none that a straight line could replace
 VANISHING = 1e-12  # relative size of eigenvalues and curvatures that count as zero
 
@@ -134,7 +132,8 @@ def _mean_effects(
     inverse = np.linalg.pinv(gram.sum(axis=0), rcond=VANISHING, hermitian=True)
     mean = inverse @ cross.sum(axis=0)
     scores = cross - gram @ mean
-    if m >= FEWEST_CLUSTERS:
+    fewest_clusters = 4  # tasks, from which on their scores tell the variance
+    if m >= fewest_clusters:
         middle = scores.T @ scores * (m / (m - 1.0))
         return mean, inverse @ middle @ inverse, m - 1.0
     left = max(1.0, float(model.moments.weight.sum()) - d - m)
@@ -174,8 +173,9 @@ def _task_scores(model: SquaredFit, mean: Array, j: int) -> Array:
         effects[i], errors[i] = values[j], np.sqrt(inverse[place, place])
     total, scores = float(left.sum()), np.full(m, np.nan)
     pooled = float(misfits.sum()) / total if total > 0 else 0.0
+    fewest_left = 10  # degrees of freedom from which on a task tells its own noise
     for i in np.flatnonzero(np.isfinite(effects)).tolist():
-        alone = left[i] >= FEWEST_LEFT
+        alone = left[i] >= fewest_left
         noise = misfits[i] / left[i] if alone else pooled
         if noise > 0:
             ratio = effects[i] / (errors[i] * np.sqrt(noise))

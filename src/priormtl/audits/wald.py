@@ -30,13 +30,8 @@ from priormtl.graphs import Laplacian
 from priormtl.problem import Point, Problem, QuadraticPrior
 
 GRID = 10.0 ** np.arange(-4.0, 2.5)  # ridges and ties, in units of the rows' curvature
-FEWEST_LEFT = 0.1  # share of degrees of freedom that must remain to estimate the noise
 MOST_MODES = 16  # distinct eigenvalues of the task graph for which systems are solved
-LARGEST_GRAPH = 2000  # tasks up to which the modes of any graph are computed
 UNINFORMED = 0.9  # posterior over prior variance above which rows say nothing
-LARGEST_SLACK = 1e6  # variance of differences without ties, over that of coefficients
-FALSE_DISCOVERIES = 0.05  # expected share of wrong ones among "disagrees"
-ASYMMETRY = 1e-10  # of a Gram matrix, relative; larger ones are no rounding
 
 
 class Tie(NamedTuple):
@@ -177,7 +172,9 @@ def estimate_coefficients(
         best = best_of(best, *(fit(ridge, factor) for ridge in ridges))
     found = best.estimate
     left = degrees - found.curvature.degrees_of_freedom()
-    if best.problem.fit.is_quadratic and left > FEWEST_LEFT * degrees:
+    # share of degrees of freedom that must remain to estimate the noise
+    fewest_left = 0.1
+    if best.problem.fit.is_quadratic and left > fewest_left * degrees:
         # Of two estimates of the noise the larger: it blames fewer relations.
         misfit = 2.0 * best.problem.at(found.coef).fit.value
         found = replace(found, noise=max(found.noise, misfit / left))
@@ -217,7 +214,8 @@ def task_grams(problem: Problem, point: Point) -> Array:
     """Hessians (m, d, d) of the tasks' losses, symmetric and positive semidefinite."""
     grams = np.moveaxis(np.stack(list(_gram_columns(problem, point))), 2, 0)
     turned = np.swapaxes(grams, 1, 2)
-    if np.abs(grams - turned).max() <= ASYMMETRY * np.abs(grams).max():
+    asymmetry = 1e-10  # of a Gram matrix, relative; larger ones are no rounding
+    if np.abs(grams - turned).max() <= asymmetry * np.abs(grams).max():
         return grams
     # Tied intercepts couple tasks: a column then holds a little of the other tasks,
     # and the matrix need not be symmetric, nor its symmetric part semidefinite.
@@ -233,7 +231,8 @@ def _task_modes(graph: Laplacian) -> tuple[Array, Array]:
     known = graph.modes
     if known is not None:
         return known
-    if graph.m <= LARGEST_GRAPH:
+    largest_graph = 2000  # tasks up to which the modes of any graph are computed
+    if graph.m <= largest_graph:
         values, vectors = np.linalg.eigh(graph.dense())
         return np.maximum(values, 0.0), vectors
     return np.full(graph.m, graph.degree.mean()), np.eye(graph.m)
@@ -302,8 +301,10 @@ def tie_tests(
     left: Array = np.linalg.inv(grams + np.diag(ridge)).astype(np.float64)
     varies = left @ grams @ left
     weights = np.ones(len(ridge)) if prior.tie_weights is None else prior.tie_weights
+    # variance of differences without ties, over that of coefficients
+    largest_slack = 1e6
     with np.errstate(divide="ignore"):
-        slack = np.minimum(1.0 / (prior.epsilon * weights), LARGEST_SLACK / ridge)
+        slack = np.minimum(1.0 / (prior.epsilon * weights), largest_slack / ridge)
     tests = []
     for tie in ties:
         u = estimate.coef[:, tie.tasks] @ tie.contrast
@@ -334,7 +335,8 @@ def verdicts(tests: Sequence[StatementTest]) -> list[str]:
     p = np.array([test.p_value for test in tests])
     ranked = np.sort(p[~np.isnan(p)])
     count = len(ranked)
-    below = ranked <= FALSE_DISCOVERIES * np.arange(1, count + 1) / max(1, count)
+    false_discoveries = 0.05  # expected share of wrong ones among "disagrees"
+    below = ranked <= false_discoveries * np.arange(1, count + 1) / max(1, count)
     limit = ranked[below].max() if below.any() else -1.0
     words = np.where(p <= limit, "disagrees", "agrees").astype(object)
     words[np.isnan(p)] = "cannot be judged"

@@ -17,7 +17,6 @@ from priormtl.cli.linear import read_prior, split_prior
 
 COLUMNS = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
 DEFAULT = "default"
-DECIMALS = 3  # where no deviation says how many matter
 
 Row = dict[str, Any]  # one of the result, by COLUMNS
 
@@ -152,7 +151,7 @@ def compare(
         _show(facts, found, cv)
 
 
-def compare_methods(*arguments: Any, **settings: Any) -> Any:
+def compare_methods(*arguments: object, **settings: Any) -> Any:
     """Run the comparison of the library, which is imported when it is needed."""
     from priormtl.baselines.comparison import compare
 
@@ -210,6 +209,7 @@ def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
 def _decimals(column: Sequence[Row]) -> int:
     """Decimals that show a usual deviation to two digits."""
     spreads = [row["sd"] for row in column if row["sd"] > 0]
+    decimals = 3  # where no deviation says how many matter
     if not spreads:
-        return DECIMALS
+        return decimals
     return min(12, max(0, 1 - math.floor(math.log10(median(spreads)))))

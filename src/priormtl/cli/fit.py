@@ -376,7 +376,7 @@ def find_device(name: str) -> None:
 
 
 def fit_tabular(
-    request: FitRequest, opened: OpenTable, frame: tabular.Frame, prior: Any
+    request: FitRequest, opened: OpenTable, frame: tabular.Frame, prior: object
 ) -> dict[str, Any]:
     """Fit ``tabular_model`` to a table in memory, and save it."""
     from priormtl import save
@@ -412,7 +412,7 @@ def tabular_settings(request: FitRequest) -> dict[str, Any]:
 
 
 def fit_linear(
-    request: FitRequest, opened: OpenTable | None, prior: Any
+    request: FitRequest, opened: OpenTable | None, prior: object
 ) -> dict[str, Any]:
     """Fit a linear model to a table or to statistics, and save it."""
     from priormtl import save
@@ -442,7 +442,7 @@ def fit_linear(
 
 
 def linear_settings(
-    request: FitRequest, opened: OpenTable | None, prior: Any
+    request: FitRequest, opened: OpenTable | None, prior: object
 ) -> Settings:
     """What is fitted; strengths of what is not there are zero."""
     strengths, structure = request.strengths, request.structure()

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 NATURAL = "natural"
 MOST_FEATURES = 8  # that are listed
-MANY_COLUMNS = 100  # from which statistics may be far larger than rows
-FEW_BYTES = 2**26  # of files that are read twice
-MANY_NUMBERS = 4  # of statistics, for each number of the rows
 EFFECTS = ("mean", "lowest", "highest")
 ROUNDING = 1e-9  # of sums over many rows
 
@@ -120,7 +117,7 @@ def read_prior(prior: str | None) -> Any:
         raise ValueError(f"{error}{suggest([prior], [NATURAL])}") from None
 
 
-def has_rows(prior: Any) -> bool:
+def has_rows(prior: object) -> bool:
     """Whether a prior has rows of D, whose strength is theta."""
     from priormtl.priors import PriorFile
 
@@ -131,7 +128,7 @@ def has_rows(prior: Any) -> bool:
 
 
 def split_prior(
-    prior: Any, features: "Design", tasks: Collection[Hashable]
+    prior: object, features: "Design", tasks: Collection[Hashable]
 ) -> dict[str, Any]:
     """Parameters of estimators from what ``read_prior`` has read.
 
@@ -164,12 +161,15 @@ def fit_numbers(
     """
     from priormtl.estimators import fit_rows, read_source, read_source_rows
 
-    wide = len(schema.feature_columns(source.columns)) > MANY_COLUMNS
+    many_columns = 100  # from which statistics may be far larger than rows
+    wide = len(schema.feature_columns(source.columns)) > many_columns
     kept = key is None and shards is None and not source.holds_text(schema.target)
-    if wide and kept and source.size <= FEW_BYTES:
+    few_bytes = 2**26  # of files that are read twice
+    many_numbers = 4  # of statistics, for each number of the rows
+    if wide and kept and source.size <= few_bytes:
         rows = read_source_rows(source, schema)
         labels = rows.task.unique().to_pylist()
-        if len(labels) * rows.X.shape[1] > MANY_NUMBERS * len(rows.X):
+        if len(labels) * rows.X.shape[1] > many_numbers * len(rows.X):
             model = settings.build(rows.design, labels, classify=False)
             with settings.explain_folds():
                 fit_rows(model, rows)
@@ -345,7 +345,7 @@ def statement_lines(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"… and {len(found) - MOST_FEATURES} more statements."
 
 
-def effect_lines(facts: Mapping[str, Any], features: str) -> Iterator[str]:
+def effect_lines(facts: Mapping[str, object], features: str) -> Iterator[str]:
     """Number of features in use, and the strongest of them."""
     verb = "is" if facts["used_features"] == 1 else "are"
     used = f"{facts['used_features']:,} of {features} {verb} used"

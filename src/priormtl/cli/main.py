@@ -68,11 +68,11 @@ class LazyGroup(TyperGroup):
         super().__init__(**settings)
         self.commands = LazyCommands()
 
-    def make_context(self, *args: Any, **settings: Any) -> Any:
+    def make_context(self, *args: object, **settings: Any) -> Any:
         with one_line_usage():
             return super().make_context(*args, **settings)
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: object) -> Any:
         with one_line_usage():
             return super().invoke(ctx)
 
@@ -206,7 +206,7 @@ def in_options(text: str) -> str:
     return ASSIGNED.sub(option, text)
 
 
-def print_json(value: Any, **layout: Any) -> None:
+def print_json(value: object, **layout: Any) -> None:
     """Print plain values as JSON; NaN and infinity become null."""
     from priormtl.rendering import to_json
 
@@ -218,7 +218,7 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
-def check_output(out: Path | None, *inputs: Any) -> None:
+def check_output(out: Path | None, *inputs: object) -> None:
     """Fail before the work if its result cannot be written, or would replace an input.
 
     An input may also be a folder of files, or the address of a table elsewhere (text).

@@ -283,7 +283,7 @@ class TablePredictor(NamedTuple):
             )
 
 
-def _raw_columns(used: tuple[str, ...], task: Any, names: list[str]) -> list[str]:
+def _raw_columns(used: tuple[str, ...], task: object, names: list[str]) -> list[str]:
     """Columns of a table with these names; the task may be joined from several."""
     from priormtl.data import find_task_columns
 
@@ -296,7 +296,7 @@ def _raw_columns(used: tuple[str, ...], task: Any, names: list[str]) -> list[str
     return found
 
 
-def _append(found: "pa.Table", model: Any, values: Any, shares: Any) -> "pa.Table":
+def _append(found: "pa.Table", model: object, values: Any, shares: Any) -> "pa.Table":
     """Table with predictions and probabilities as further columns."""
     import numpy as np
     import pyarrow as pa

@@ -248,7 +248,7 @@ def read_known_rows(
     return {"X": X, "y": y}
 
 
-def _check_targets(model: Any, data: str, table: "pa.Table", target: Any) -> None:
+def _check_targets(model: object, data: str, table: "pa.Table", target: object) -> None:
     """Refuse texts for a regressor, and numbers whose scores would overflow."""
     import numpy as np
     import pyarrow as pa

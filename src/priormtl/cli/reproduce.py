@@ -14,7 +14,6 @@ from priormtl.cli.columns import Json, word_of
 from priormtl.cli.main import exit_on_error, print_json, print_warnings, require_extra
 
 BETWEEN_LINES = 10.0  # seconds from line to line where there is no terminal
-INTERRUPTED = 130
 PARTS = ("table1", "table2", "figure1", "figure2", "figure3", "curves", "all")
 
 
@@ -106,8 +105,9 @@ def reproduce(
         again = "; run the same command again to resume" if outcome.interrupted else ""
         done = f"{report.done} of {report.planned} units are finished"
         echo(f"{done}, {outcome.computed} of them new{again}.")
+    interrupted = 130
     if outcome.interrupted:
-        raise Exit(INTERRUPTED)
+        raise Exit(interrupted)
     if outcome.failures:
         raise Exit(1)
 

@@ -16,7 +16,6 @@ from priormtl.cli import columns, main
 if TYPE_CHECKING:
     from priormtl.data import TaskStatistics
 
-DIGEST_BYTES = 32  # at the end of each file
 MOST_NAMES = 8
 
 
@@ -129,9 +128,10 @@ def read_sites(files: Sequence[Path]) -> "Iterator[TaskStatistics]":
 
     seen: dict[bytes, Path] = {}
     first: TaskStatistics | None = None
+    digest_bytes = 32  # at the end of each file
     for file in files:
         part = TaskStatistics.load(file)
-        digest = file.read_bytes()[-DIGEST_BYTES:]
+        digest = file.read_bytes()[-digest_bytes:]
         if digest in seen:
             raise ValueError(
                 f"{file} holds the same statistics as {seen[digest]}. Give each file "

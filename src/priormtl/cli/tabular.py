@@ -117,10 +117,10 @@ def as_categories(
 def fit_frame(
     frame: Frame,
     schema: "Schema",
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     *,
     classify: bool,
-    prior: Any,
+    prior: object,
 ) -> Any:
     """Fit ``tabular_model``; names in a prior file must be those of its features."""
     from priormtl import tabular_model
@@ -270,7 +270,7 @@ def held_out_errors(
     return tuple(float(np.sqrt(shares @ one / shares.sum())) for one in both)  # type: ignore[return-value]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Value for JSON: priors by name, arrays as lists."""
     if value is None or isinstance(value, bool | int | float | str):
         return value

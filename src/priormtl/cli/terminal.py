@@ -17,7 +17,7 @@ from errno import EBADF
 from threading import Event, Lock, Thread
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 BROKEN_PIPE = 128 + 13  # as if SIGPIPE had ended the command
 INTERRUPTED = 128 + signal.SIGINT
@@ -28,8 +28,6 @@ ENDING = {
 }
 WORDS = {INTERRUPTED: "Interrupted"} | {128 + n: word for n, word in ENDING.items()}
 
-SILENCE = 1.0  # seconds after which a waiting user may wonder
-BETWEEN = 0.2  # seconds between checks
 FRAMES = "|/-\\"
 CLEAR = "\r\x1b[K"
 
@@ -59,7 +57,7 @@ class GuardedWriter(io.RawIOBase):
 
     def __init__(
         self,
-        stream: Any,  # None: closed
+        stream: IO[bytes] | None,  # None: closed
         on_error: Callable[[OSError], None],
         before: Callable[[], None] = lambda: None,
     ) -> None:
@@ -176,9 +174,10 @@ class Heartbeat:
 
     def check(self) -> None:
         """Show a line if nothing was printed for long."""
+        silence = 1.0  # seconds after which a waiting user may wonder
         with self.lock:
             now = monotonic()
-            if now - self.last >= SILENCE:
+            if now - self.last >= silence:
                 frame = FRAMES[self.beats % len(FRAMES)]
                 self.write(f"\r{frame} working, {now - self.begin:.0f} s")
                 self.beats += 1
@@ -197,7 +196,8 @@ def heartbeat(heart: Heartbeat) -> Iterator[None]:
     ended = Event()
 
     def watch() -> None:
-        while not ended.wait(BETWEEN):
+        between = 0.2  # seconds between checks
+        while not ended.wait(between):
             heart.check()
 
     Thread(target=watch, daemon=True).start()

@@ -116,7 +116,7 @@ def _read(series: Any, *, as_texts: bool) -> Cells:
     return parse_dates(code_texts(values))
 
 
-def code_texts(values: Sequence[Any], *, is_declared: bool = False) -> Cells:
+def code_texts(values: Sequence[object], *, is_declared: bool = False) -> Cells:
     """Codes of values by their spelling."""
     plain: Iterable[Any] = values
     try:
@@ -135,7 +135,7 @@ def code_texts(values: Sequence[Any], *, is_declared: bool = False) -> Cells:
     return Cells(TEXTS, coded, texts, is_declared)
 
 
-def spell_value(value: Any) -> str:
+def spell_value(value: object) -> str:
     """A category as Arrow writes it: whole numbers without point, truth in small."""
     if isinstance(value, bool | np.bool_):
         return str(value).lower()
@@ -161,7 +161,7 @@ def _object_values(name: str, kind: str, values: list[Any]) -> Array:
     return numbers
 
 
-def _in_utc(value: Any) -> Any:
+def _in_utc(value: object) -> Any:
     """Date without time zone, which NumPy does not know."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
@@ -243,10 +243,7 @@ def holds_measurements(cells: Cells) -> bool:
 
 # Texts among numbers.
 
-SHORT_CODE = 3  # digits of codes that occur again and again
-LONG_CODE = 5  # digits of codes, where it is not known how often they occur
 FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
-LARGEST_SHARE_OF_OTHERS = 0.25
 NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
 
 
@@ -276,7 +273,8 @@ def refuse_strays(
     ``counts`` are the rows of each value, where they are known.
     """
     strays = [j for j, value in enumerate(values) if not NUMBER.fullmatch(value)]
-    few = len(strays) <= LARGEST_SHARE_OF_OTHERS * len(values)
+    largest_share_of_others = 0.25
+    few = len(strays) <= largest_share_of_others * len(values)
     if len(values) < FEWEST_NUMBERS or not few:
         return False
     if strays:
@@ -305,9 +303,11 @@ def _are_codes(
         return True
     lengths, whole = [len(n) for n in numbers], [int(n) for n in numbers]
     sparse = 2 * len(numbers) <= max(whole) - min(whole) + 1
+    long_code = 5  # digits of codes, where it is not known how often they occur
     if counts is None:
-        return sparse and max(lengths) == min(lengths) >= LONG_CODE
-    alike = max(lengths) - min(lengths) <= 1 and min(lengths) >= SHORT_CODE
+        return sparse and max(lengths) == min(lengths) >= long_code
+    short_code = 3  # digits of codes that occur again and again
+    alike = max(lengths) - min(lengths) <= 1 and min(lengths) >= short_code
     repeats = counts.sum() >= 2 * len(values) and counts[list(strays)].max() > 1
     return bool(sparse and alike and repeats)
 
@@ -324,7 +324,7 @@ def quote_name(name: str) -> str:
     return f"`{name.replace('`', chr(39))}`"
 
 
-def find_name(name: Any, known: Collection[Any]) -> Any:
+def find_name(name: object, known: Collection[object]) -> Any:
     """Name of a column among names of features, where it may be in backticks."""
     quoted = quote_name(name) if isinstance(name, str) else name
     return quoted if quoted in known else name

@@ -21,7 +21,7 @@ LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of d
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
-def as_frame(table: Any) -> nw.DataFrame[Any] | None:
+def as_frame(table: object) -> nw.DataFrame[Any] | None:
     """View ``table`` as a narwhals data frame; None if it is not one."""
     try:
         frame = nw.from_native(table, pass_through=True)
@@ -38,7 +38,7 @@ def as_frame(table: Any) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def column_names(table: Any) -> tuple[str, ...] | None:
+def column_names(table: object) -> tuple[str, ...] | None:
     """Names of the columns of a frame; None if it is none, or names are not text."""
     frame = as_frame(table)
     if frame is None or not all(isinstance(name, str) for name in frame.columns):
@@ -120,7 +120,7 @@ def not_finite(X: Matrix, names: list[str] | None) -> ValueError:
     return ValueError(f"X must be finite: column {name} contains {what}; {way_out}.")
 
 
-def is_missing(item: Any) -> bool:
+def is_missing(item: object) -> bool:
     """Whether a value is None, NaN, NaT or NA."""
     # NaN and NaT differ from themselves; pandas' NA refuses to say.
     if item is None or type(item).__name__ == "NAType":
@@ -128,7 +128,7 @@ def is_missing(item: Any) -> bool:
     return isinstance(item, Real | date | np.generic) and bool(item != item)  # noqa: PLR0124
 
 
-def find_frame_library(like: Any) -> str:
+def find_frame_library(like: object) -> str:
     """Name of the library of a frame; for other tables the first one installed."""
     frame = as_frame(like)
     if frame is not None:

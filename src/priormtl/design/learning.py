@@ -42,10 +42,7 @@ FEWEST_VALUES = 5  # distinct numbers of a column that gets a curve
 N_KNOTS = 10
 MOST_CATEGORIES = 100  # a text column with more, and few rows each, hardly helps
 MOST_INDICATORS = 2**25  # rows × categories of a column: 256 MB
-ROWS_PER_CATEGORY = 2.0
 N_TICKS = 11  # deciles and both ends
-FEWEST_PERIODS = 2.0  # that dates must cover
-HEAVY_TAIL = 4.0  # interquartile ranges from the median that call for squashing
 
 
 def learn_table(
@@ -134,7 +131,8 @@ def learn_number(
     spread = float(high - low) or float(seen.std())
     squash = Squash(float(middle), spread)
     n_values = len(np.unique(seen))
-    heavy = np.abs(seen - middle).max() > HEAVY_TAIL * spread
+    heavy_tail = 4.0  # interquartile ranges from the median that call for squashing
+    heavy = np.abs(seen - middle).max() > heavy_tail * spread
     heavy = bool(heavy and n_values >= FEWEST_VALUES and squashes)
     fill = float(middle if heavy else seen.mean())
     ticks = tuple(np.quantile(seen, np.linspace(0.0, 1.0, N_TICKS)).tolist())
@@ -155,10 +153,11 @@ def learn_number(
 def learn_calendar(name: str, cells: Cells) -> list[Term]:
     """Periodic curves of dates: parts of the calendar that repeat and vary."""
     terms, seen = list[Term](), cells.values[~cells.gaps]
+    fewest_periods = 2.0  # that dates must cover
     for part, (period, length) in CALENDAR.items():
         values = read_calendar(part, seen)
         n_values = len(np.unique(values))
-        if n_values >= LEAST_VALUES and np.ptp(seen) >= FEWEST_PERIODS * length:
+        if n_values >= LEAST_VALUES and np.ptp(seen) >= fewest_periods * length:
             ticks = tuple(np.quantile(values, np.linspace(0.0, 1.0, N_TICKS)).tolist())
             curves = Curves.fit(values, N_KNOTS, period)
             fill = float(values.mean())
@@ -166,7 +165,7 @@ def learn_calendar(name: str, cells: Cells) -> list[Term]:
     return terms
 
 
-def learn_categories(name: str, cells: Cells, labels: Any, task: str) -> list[Term]:
+def learn_categories(name: str, cells: Cells, labels: object, task: str) -> list[Term]:
     """Categories of a column beside that of tasks; nothing where it holds none."""
     values, counts, n = cells.texts, count_texts(cells), len(cells.values)
     if not cells.is_declared:
@@ -180,7 +179,8 @@ def learn_categories(name: str, cells: Cells, labels: Any, task: str) -> list[Te
                 f"astype({'category'!r})."
             ) from None
     n_seen, reason = int(counts.sum()), ""
-    many = len(values) > MOST_CATEGORIES and n < ROWS_PER_CATEGORY * len(values)
+    rows_per_category = 2.0
+    many = len(values) > MOST_CATEGORIES and n < rows_per_category * len(values)
     if many or n_seen == len(values) >= FEWEST_VALUES:
         reason = (
             f"has {len(values)} different texts in {n} rows and is left out: it holds "

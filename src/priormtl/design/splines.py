@@ -66,7 +66,7 @@ class Curves(NamedTuple):
         return cls(low, high - low, knots, rotation)
 
     @classmethod
-    def of(cls, low: Any, width: Any, knots: Any, rotation: Any) -> Self:
+    def of(cls, low: Any, width: Any, knots: object, rotation: object) -> Self:
         """Curves from plain values, which must fit together."""
         basis = np.array(rotation, dtype=np.float64)
         points = None if knots is None else np.array(knots, dtype=np.float64)

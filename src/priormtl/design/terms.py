@@ -414,7 +414,7 @@ class Design(Sequence[str]):
                 kept += range(places.start, min(places.start + 2, places.stop))
         return kept
 
-    def find(self, name: Any) -> int | None:
+    def find(self, name: object) -> int | None:
         """Place of a feature, whose name may be in backticks; None if there is none."""
         places = self._places
         return places.get(name, places.get(find_name(name, places)))
@@ -464,7 +464,7 @@ class Design(Sequence[str]):
         return tuple(used)
 
     def encode(
-        self, table: Any, cells: Mapping[str, Cells] = MappingProxyType({})
+        self, table: object, cells: Mapping[str, Cells] = MappingProxyType({})
     ) -> Array:
         """Features (n, d) of a data frame, whose other columns are ignored.
 

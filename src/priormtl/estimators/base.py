@@ -49,7 +49,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     task_column_: str  # likewise
 
     def fit(
-        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
+        self, X: object, y: object, *, task: object = None, sample_weight: object = None
     ) -> Self:
         """Fit the model to all tasks.
 
@@ -82,7 +82,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         return self
 
     def _summarize_tensor(
-        self, X: Any, y: Any, task: Any, sample_weight: Any
+        self, X: object, y: object, task: object, sample_weight: object
     ) -> TaskStatistics | None:
         """Statistics of rows on a device, where these will do; else None."""
         return None
@@ -104,7 +104,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         """Scores of rows under task ``i`` (n,)."""
 
     @abstractmethod
-    def _check_targets(self, y: Any) -> np.ndarray:
+    def _check_targets(self, y: object) -> np.ndarray:
         """Targets as an array (n,) or (n, m), not yet coded."""
 
     def _code_targets(
@@ -121,7 +121,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         return tags
 
     def _read_table(
-        self, X: Any, y: Any, task: Any, sample_weight: Any, *, reset: bool
+        self, X: object, y: object, task: object, sample_weight: object, *, reset: bool
     ) -> Table:
         """Rows in their order; sets n_features_in_ and feature_names_in_."""
         if reset:
@@ -164,9 +164,9 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     def _read_columns(
         self,
         X: Matrix,
-        y: Any,
+        y: object,
         targets: np.ndarray,
-        labels: Any,
+        labels: object,
         weight: Array | None,
         design: Design | None,
     ) -> Table:
@@ -183,7 +183,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             numbers = self._code_targets(targets, None, tasks)
         return Table(X, numbers, None, tuple(tasks), weight, design)
 
-    def _split_task(self, X: Any, task: Any) -> tuple[Any, Any]:
+    def _split_task(self, X: object, task: object) -> tuple[Any, Any]:
         """X without its task column, and the task labels, if any."""
         if isinstance(X, Encoded):
             return X, X.task
@@ -206,14 +206,14 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             if design.task is not None:
                 self.task_column_ = design.task
 
-    def _remembered_labels(self, X: Any) -> Any:
+    def _remembered_labels(self, X: object) -> Any:
         """Labels in the column that held them before, if X has it."""
         column, names = getattr(self, "task_column_", None), column_names(X) or ()
         if column is None or not set(find_task_columns(column, names)) <= set(names):
             return None
         return split_task_column(X, column)[1]
 
-    def _read_features(self, X: Any, *, reset: bool) -> Matrix:
+    def _read_features(self, X: object, *, reset: bool) -> Matrix:
         """X as numbers, after scikit-learn's checks of names and counts."""
         frame = None if isinstance(X, np.ndarray | Encoded) else as_frame(X)
         design, cells = self.__dict__.get("design_"), dict[str, Any]()
@@ -243,7 +243,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             )
         return matrix
 
-    def _scores(self, X: Any, task: Any) -> tuple[Array, Index | None]:
+    def _scores(self, X: object, task: object) -> tuple[Array, Index | None]:
         """Scores of rows, and the task of each row; (n, m) and None for all tasks."""
         check_is_fitted(self)
         X, labels = self._split_task(host_array(X), host_array(task))
@@ -255,12 +255,12 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             ), None
         return self._row_scores(matrix, labels)
 
-    def _row_scores(self, X: Matrix, labels: Any) -> tuple[Array, Index]:
+    def _row_scores(self, X: Matrix, labels: object) -> tuple[Array, Index]:
         """Scores of rows that have a task each, and that task."""
         codes = self._find_tasks(labels, X.shape[0])
         return score_by_task(X, codes, self._task_scores), codes
 
-    def _find_tasks(self, labels: Any, n: int) -> Index:
+    def _find_tasks(self, labels: object, n: int) -> Index:
         tasks = self.tasks_.tolist()
         if labels is not None:
             return find_labels(labels, tasks, n)

@@ -23,8 +23,6 @@ from priormtl.fitted import Fitted
 if TYPE_CHECKING:
     from priormtl.engines import Schema
 
-LOSSES = ("logistic", "squared")
-
 
 class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
     """Common behaviour of classifiers: two classes per task, and accuracy."""
@@ -37,10 +35,10 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
 
     def fit_source(
         self,
-        source: Any,
+        source: object,
         schema: "Schema | None" = None,
         *,
-        where: Any = None,
+        where: object = None,
         **columns: Any,
     ) -> Self:
         """Fit the model to tables in files. All rows are read into memory.
@@ -72,7 +70,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         fitted: Self = fit_rows(self, rows)
         return fitted
 
-    def decision_function(self, X: Any, *, task: Any = None) -> Array:
+    def decision_function(self, X: object, *, task: object = None) -> Array:
         """Return the linear scores of the rows of X.
 
         Positive scores belong to the second class of the task.
@@ -90,7 +88,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         """
         return self._scores(X, task)[0]
 
-    def predict(self, X: Any, *, task: Any = None) -> np.ndarray:
+    def predict(self, X: object, *, task: object = None) -> np.ndarray:
         """Predict the class labels of the rows of X.
 
         Parameters
@@ -109,7 +107,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         return self._classes[columns, (scores > 0).astype(np.intp)]
 
     @available_if(lambda self: self.loss == "logistic")
-    def predict_proba(self, X: Any, *, task: Any = None) -> Array:
+    def predict_proba(self, X: object, *, task: object = None) -> Array:
         """Return class probabilities. Only available with ``loss="logistic"``.
 
         Parameters
@@ -130,7 +128,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         return np.column_stack([expit(-scores), expit(scores)])
 
     def score(
-        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
+        self, X: object, y: object, *, task: object = None, sample_weight: object = None
     ) -> float:
         """Return the accuracy of the predictions.
 
@@ -180,7 +178,8 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
 
     @property
     def _uses_logistic(self) -> bool:
-        return check_choice("loss", self.loss, LOSSES) == "logistic"
+        losses = ("logistic", "squared")
+        return check_choice("loss", self.loss, losses) == "logistic"
 
     def _set_classes(self, table: np.ndarray) -> None:
         """Publish the negative and positive class of each task (m, 2)."""
@@ -193,7 +192,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         assert fitted.classes is not None
         self._set_classes(fitted.classes)
 
-    def _check_targets(self, y: Any) -> np.ndarray:
+    def _check_targets(self, y: object) -> np.ndarray:
         return read_labels(y)
 
     def _code_targets(
@@ -274,7 +273,9 @@ class TaskScores(NamedTuple):
     scores: Array  # (n,) larger for the second class
 
 
-def separate_tasks(model: Any, X: Any, y: Any, *, task: Any = None) -> list[TaskScores]:
+def separate_tasks(
+    model: object, X: object, y: object, *, task: object = None
+) -> list[TaskScores]:
     """Score rows by a fitted classifier, for each of its tasks that has any.
 
     Parameters

@@ -42,11 +42,11 @@ class CopyFeatures(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ((1, 3), FeaturePrior(1 relation))
     """
 
-    def __init__(self, fraction: float = 0.05, random_state: Any = 0) -> None:
+    def __init__(self, fraction: float = 0.05, random_state: object = 0) -> None:
         self.fraction = fraction
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Select the features to copy."""
         if not 0 < self.fraction <= 1:
             raise ValueError(
@@ -61,7 +61,7 @@ class CopyFeatures(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.prior_ = FeaturePrior.similar(pairs)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: object) -> Any:
         """Return X with the copies appended as last columns."""
         check_is_fitted(self)
         checked = validate_data(
@@ -72,7 +72,7 @@ class CopyFeatures(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return csr_array(hstack([checked, copies]))
         return np.hstack([checked, copies])
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Return the feature names; those of copies end in "_copy"."""
         names = super().get_feature_names_out(input_features)
         copies = [f"{names[j]}_copy" for j in self.copied_]

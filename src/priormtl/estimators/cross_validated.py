@@ -118,12 +118,12 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     @with_callbacks
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: object,
+        y: object,
         *,
-        task: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
+        task: object = None,
+        sample_weight: object = None,
+        groups: object = None,
     ) -> Self:
         """Select strengths by cross-validation and fit the model to all rows.
 
@@ -164,7 +164,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             root.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
-    def _begin_callbacks(self, X: Any, y: Any) -> Any:
+    def _begin_callbacks(self, X: object, y: object) -> Any:
         """Context of scikit-learn's callbacks; None before version 1.9."""
         if not hasattr(self, "_init_callback_context"):
             return None
@@ -251,7 +251,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
 
     # The search, and the fit of what it has chosen.
 
-    def _search_and_fit(self, data: SearchData, root: Any) -> None:
+    def _search_and_fit(self, data: SearchData, root: object) -> None:
         """Search, then learn from all data with the chosen candidate."""
         has_outliers = check_outlier_tasks(self.outlier_tasks)
         solver, told = self._solver(), self.outlier_strengths is not None
@@ -294,7 +294,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         self.fitted_ = replace(self.fitted_, search=found, held_out=held_out)
 
     def _search(
-        self, data: SearchData, solver: Solver, root: Any
+        self, data: SearchData, solver: Solver, root: object
     ) -> tuple[SearchResult, int]:
         """Scores of all candidates, and the position of the chosen one."""
         jobs, name = check_jobs(self.n_jobs), type(self).__name__
@@ -557,10 +557,10 @@ outlier_tasks_
     @with_callbacks
     def fit_source(
         self,
-        source: Any,
+        source: object,
         schema: "Schema | None" = None,
         *,
-        where: Any = None,
+        where: object = None,
         shards: str | os.PathLike[str] | None = None,
         **columns: Any,
     ) -> Self:

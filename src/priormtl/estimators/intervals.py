@@ -4,7 +4,7 @@ See ``priormtl.selection.held_out``.
 """
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -19,7 +19,7 @@ __all__ = ["predict_interval", "spread_of"]
 
 
 def predict_interval(
-    self: "LinearMultiTask", X: Any, *, task: Any = None, coverage: float = 0.9
+    self: "LinearMultiTask", X: object, *, task: object = None, coverage: float = 0.9
 ) -> Array:
     """Predict intervals that contain a given share of new targets.
 
@@ -65,7 +65,7 @@ def predict_interval(
     return intervals.reshape(-1, len(self.tasks_), 2) if columns else intervals
 
 
-def spread_of(model: "LinearMultiTask", X: Any, task: Any) -> Spread:
+def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
     """Predictions of rows, with the deviations of fold models."""
     X, labels = model._split_task(X, task)
     matrix, m = model._read_features(X, reset=False), len(model.tasks_)

@@ -15,7 +15,7 @@ from priormtl.design import as_frame
 from priormtl.exceptions import FoldsError
 
 
-def read_labels(y: Any) -> np.ndarray:
+def read_labels(y: object) -> np.ndarray:
     """Labels as an array (n,) or (n, m); checked where there is one column."""
     frame = as_frame(y)
     series = nw.from_native(y, series_only=True, pass_through=True)

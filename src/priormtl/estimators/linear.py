@@ -122,7 +122,7 @@ class LinearMultiTask(MultiTaskEstimator):
         return model
 
     def _read_table(
-        self, X: Any, y: Any, task: Any, sample_weight: Any, *, reset: bool
+        self, X: object, y: object, task: object, sample_weight: object, *, reset: bool
     ) -> Table:
         table = super()._read_table(X, y, task, sample_weight, reset=reset)
         self._weight_unit = table.mean_weight()
@@ -310,12 +310,12 @@ class LinearMultiTask(MultiTaskEstimator):
         shown = to_notebook(tables)
         return f"<details><summary>What was learned</summary>{shown}</details>"
 
-    def _row_scores(self, X: Matrix, labels: Any) -> tuple[Array, Index]:
+    def _row_scores(self, X: Matrix, labels: object) -> tuple[Array, Index]:
         """Scores of rows, and known tasks; see :meth:`RowTasks.known`."""
         rows = self._place_rows(X, labels)
         return self._score_placed(X, rows), rows.known(len(self.tasks_))
 
-    def _place_rows(self, X: Matrix, labels: Any) -> RowTasks:
+    def _place_rows(self, X: Matrix, labels: object) -> RowTasks:
         """Task of each row, or the mean of tasks that stands for it."""
         if labels is None:
             return RowTasks(self._find_tasks(labels, X.shape[0]), None)
@@ -448,7 +448,7 @@ def warn_unless_converged(solution: Solution, posed: Posed, solver: Solver) -> N
     )
 
 
-def check_level(level: Any) -> float:
+def check_level(level: object) -> float:
     """A confidence level between 0 and 1."""
     if not isinstance(level, float | np.floating) or not 0.0 < level < 1.0:
         raise ValueError(
@@ -476,14 +476,14 @@ def quick_errors(
     return errors if np.isfinite(errors.coef).all() else None
 
 
-def check_outlier_tasks(value: Any) -> bool:
+def check_outlier_tasks(value: object) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"outlier_tasks must be True or False: got {value!r}.")
     return bool(value)
 
 
-def check_own_strength(value: Any, m: int) -> float | Array | None:
+def check_own_strength(value: object, m: int) -> float | Array | None:
     """One strength, one for each of m tasks, or None: tasks are tested."""
     if value is None:
         return None

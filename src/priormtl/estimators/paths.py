@@ -14,8 +14,6 @@ from priormtl.fitted import task_array
 from priormtl.selection import read_lams
 from priormtl.solvers import History, solve
 
-DEFAULT_LAMS = 30
-
 
 @dataclass(frozen=True, eq=False)
 class RegularizationPath:
@@ -32,12 +30,12 @@ class RegularizationPath:
 
 
 def regularization_path(
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     *,
-    task: Any = None,
-    sample_weight: Any = None,
-    lams: Any = None,
+    task: object = None,
+    sample_weight: object = None,
+    lams: object = None,
     **settings: Any,
 ) -> RegularizationPath:
     """Compute the solutions of MultiTaskRegressor for many values of lam.
@@ -79,7 +77,8 @@ def regularization_path(
     labels = task if column is None else None
     data = model._read_table(X, y, labels, sample_weight, reset=True).to_tasks()
     posed, solver = model._model().pose(data), model._solver()
-    values = read_lams(DEFAULT_LAMS if lams is None else lams, posed.problem)
+    default_lams = 30
+    values = read_lams(default_lams if lams is None else lams, posed.problem)
     values = np.sort(values)[::-1]
     solutions = model._solve_path(posed, values)
     for solution in solutions:
@@ -114,12 +113,12 @@ class FitTrace:
 
 
 def trace_fit(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: object,
+    X: object,
+    y: object,
     *,
-    task: Any = None,
-    sample_weight: Any = None,
+    task: object = None,
+    sample_weight: object = None,
     solver: str | None = None,
 ) -> FitTrace:
     """Fit a copy of a model from zero and record every iteration.
@@ -163,7 +162,7 @@ def trace_fit(
     return FitTrace(how.method, iterations, seconds, objectives, gaps, tolerance)
 
 
-def _plain_copy(model: Any) -> LinearMultiTask:
+def _plain_copy(model: object) -> LinearMultiTask:
     if isinstance(model, CrossValidated):
         if "fitted_" in vars(model):
             return model._fixed(model.lam_, model.theta_, model.epsilon_)

@@ -24,7 +24,7 @@ except ImportError:  # before scikit-learn 1.9
     class CallbackSupport:  # type: ignore[no-redef]
         """No callbacks."""
 
-    def with_callbacks(method: Any) -> Any:
+    def with_callbacks(method: object) -> Any:
         """Leave a method as it is."""
         return method
 
@@ -41,7 +41,7 @@ def hide_progress() -> Iterator[None]:
 
 @contextmanager
 def show_progress(
-    estimator: Any, root: Any, name: str, total: int, parts: str = "paths"
+    estimator: object, root: object, name: str, total: int, parts: str = "paths"
 ) -> Iterator[Callable[..., None]]:
     """Yield a function to be called after each of ``total`` parts, named ``parts``.
 
@@ -68,7 +68,7 @@ def show_progress(
 
 @contextmanager
 def _tell_callbacks(
-    estimator: Any, root: Any, name: str, total: int
+    estimator: object, root: Any, name: str, total: int
 ) -> Iterator[Callable[[], None]]:
     context = root.subcontext(task_name=name, max_subtasks=total)
     context.call_on_fit_task_begin(estimator=estimator)

@@ -40,7 +40,7 @@ MOST_NUMBERS = 2**22  # in a factorisation that a fit pays for, for intervals on
 class RegressionTasks(RegressorMixin, MultiTaskEstimator):
     """Common behaviour of regressors: numeric targets, predictions and R²."""
 
-    def predict(self, X: Any, *, task: Any = None) -> Array:
+    def predict(self, X: object, *, task: object = None) -> Array:
         """Predict the targets of the rows of X.
 
         Parameters
@@ -61,7 +61,7 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         return self._scores(X, task)[0]
 
     def score(
-        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
+        self, X: object, y: object, *, task: object = None, sample_weight: object = None
     ) -> float:
         """Return R² of the predictions.
 
@@ -93,7 +93,7 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
             scores.append(r2_score(*pair, sample_weight=own))
         return float(np.mean(scores))
 
-    def _check_targets(self, y: Any) -> np.ndarray:
+    def _check_targets(self, y: object) -> np.ndarray:
         is_array = isinstance(y, np.ndarray)
         if not is_array and (as_frame(y) is not None or hasattr(y, "to_numpy")):
             return read_targets(y)
@@ -328,12 +328,12 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
 
     def calibrate(
         self,
-        X: Any,
-        y: Any,
+        X: object,
+        y: object,
         *,
-        task: Any = None,
-        sample_weight: Any = None,
-        cv: Any = DEFAULT_FOLDS,
+        task: object = None,
+        sample_weight: object = None,
+        cv: object = DEFAULT_FOLDS,
     ) -> Self:
         """Learn how far predictions are off, for ``predict_interval``.
 
@@ -384,7 +384,7 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         return self
 
     def _summarize_tensor(
-        self, X: Any, y: Any, task: Any, sample_weight: Any
+        self, X: Any, y: Any, task: Any, sample_weight: object
     ) -> TaskStatistics | None:
         if self.task is not None or not lives_on_device(X) or np.ndim(y) != 1:
             return None
@@ -444,10 +444,10 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
 
     def fit_source(
         self,
-        source: Any,
+        source: object,
         schema: "Schema | None" = None,
         *,
-        where: Any = None,
+        where: object = None,
         shards: str | os.PathLike[str] | None = None,
         **columns: Any,
     ) -> Self:
@@ -498,7 +498,7 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         return self.fit_statistics(summary.whole)
 
     def partial_fit(
-        self, X: Any, y: Any, *, task: Any = None, sample_weight: Any = None
+        self, X: object, y: object, *, task: object = None, sample_weight: object = None
     ) -> Self:
         """Update the model with additional rows.
 

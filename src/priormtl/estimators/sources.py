@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def read_source(
-    source: Any,
+    source: object,
     schema: "Schema | None" = None,
     *,
-    where: Any = None,
+    where: object = None,
     shards: Any = None,
-    model: Any = None,
+    model: object = None,
     **columns: Any,
 ) -> "Summary":
     """Summarise files in one pass, with a progress bar.
@@ -54,11 +54,11 @@ def read_source(
 
 
 def read_source_rows(
-    source: Any,
+    source: object,
     schema: "Schema | None" = None,
     *,
-    where: Any = None,
-    model: Any = None,
+    where: object = None,
+    model: object = None,
     **columns: Any,
 ) -> "SourceRows":
     """Read all rows of files into memory, with a progress bar.
@@ -74,7 +74,9 @@ def read_source_rows(
         return engines.read_rows(opened, schema, advance=advance)
 
 
-def _complete(model: Any, schema: "Schema | None", columns: dict[str, Any]) -> "Schema":
+def _complete(
+    model: object, schema: "Schema | None", columns: dict[str, Any]
+) -> "Schema":
     """Return the schema, with the task column of the model if it has none."""
     from priormtl import engines  # noqa: PLC0415
 
@@ -87,7 +89,7 @@ def _complete(model: Any, schema: "Schema | None", columns: dict[str, Any]) -> "
     return engines.Schema.of(schema, **columns)
 
 
-def _reading(model: Any, source: "Source") -> Any:
+def _reading(model: object, source: "Source") -> Any:
     name = "reading" if model is None else f"{type(model).__name__}, reading"
     return show_progress(model, None, name, source.size, "bytes")
 
@@ -100,7 +102,7 @@ def fit_rows(model: Any, rows: "SourceRows") -> Any:
     return model
 
 
-def count_folds(cv: Any) -> int:
+def count_folds(cv: object) -> int:
     """Number of folds to which rows are assigned as they are read."""
     if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
         raise ValueError(

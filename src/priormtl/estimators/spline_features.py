@@ -18,8 +18,6 @@ from priormtl.exceptions import unknown_name
 
 __all__ = ["SplineFeatures"]
 
-FEWEST_VALUES = 16  # a column with fewer distinct values stays linear by default
-
 
 class SplineFeatures(TransformerMixin, BaseEstimator):
     """Append smooth curves to numeric columns, for effects that are not straight.
@@ -96,6 +94,8 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         for name, period in periods.items():
             check_period("periodic", name, period)
         self._curves: dict[str, Curves] = {}
+        # a column with fewer distinct values stays linear by default
+        fewest_values = 16
         for name, values in table.items():
             is_series = isinstance(values, nw.Series)
             is_numeric = not is_series or values.dtype.is_numeric()
@@ -104,7 +104,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             x = column_floats(values) if is_series else values
             _refuse_gaps(name, x)
             n_values = len(np.unique(x))
-            if name not in wanted and n_values < FEWEST_VALUES:
+            if name not in wanted and n_values < fewest_values:
                 continue
             check_values("columns", name, n_values)
             self._curves[name] = Curves.fit(x, self.n_knots, periods.get(name))
@@ -116,7 +116,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             self._bases[name] = quote_name(name) if taken else base
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: object) -> Any:
         """Append the wiggles.
 
         Parameters
@@ -188,7 +188,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             return [f"x{j}" for j in range(self.n_features_in_)]
         return list(names)
 
-    def _read(self, X: Any, *, reset: bool) -> dict[str, Any]:
+    def _read(self, X: object, *, reset: bool) -> dict[str, Any]:
         """Columns by name: series of a frame, or arrays."""
         frame = as_frame(X)
         if frame is not None:

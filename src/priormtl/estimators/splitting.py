@@ -1,7 +1,7 @@
 """What a search needs from users' settings: splits, scorers, grids of strengths."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -39,11 +39,11 @@ DEFAULT_FOLDS = 5
 
 
 def make_splits(
-    cv: Any,
+    cv: object,
     table: Table,
-    X: Any,
-    y: Any,
-    groups: Any = None,
+    X: object,
+    y: object,
+    groups: object = None,
     *,
     by_class: bool,
     whole_tasks: bool = False,
@@ -120,10 +120,10 @@ def with_task_column(X: Matrix, places: Index) -> Matrix:
 
 
 def bind_scorer(
-    scoring: Any,
+    scoring: object,
     shell: MultiTaskEstimator,
     test: Table,
-    tasks: Sequence[Any],
+    tasks: Sequence[Hashable],
     targets: np.ndarray,
 ) -> ScorerOnRows:
     """Scorer of this name on held-out rows; ``shell`` is an unfitted estimator.

@@ -50,7 +50,6 @@ SIZES = Booster(200, 6, 0.05, 255), Booster(400, 12, 0.1, 63)
 # Gain of smaller trees, in standard errors, from which larger ones are tried. On the
 # same tables those helped from 0.6 on (storms), and never below.
 LEAST_GAIN = 0.5
-LEAST_SHARE = 1e-3  # of a size; below, it is left out
 
 
 def grow(
@@ -107,7 +106,7 @@ class _Stacked(BaseEstimator):
 
     fitted_: Fitted
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: object) -> None:
         self.model = model
 
     @property
@@ -130,7 +129,7 @@ class _Stacked(BaseEstimator):
         assert held_out.prediction is not None
         return held_out.prediction
 
-    def fit(self, X: Encoded, y: Any, *, sample_weight: Any = None) -> Self:
+    def fit(self, X: Encoded, y: object, *, sample_weight: object = None) -> Self:
         """Fit the linear model, then trees on its training parts."""
         self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
@@ -221,7 +220,7 @@ class _Stacked(BaseEstimator):
             return linear
         return linear + trees.share * (trees.predict(self._matrix(X)) - linear)
 
-    def _targets(self, y: Any) -> Array:
+    def _targets(self, y: object) -> Array:
         raise NotImplementedError
 
     def summary(self, level: float | None = None) -> Any:
@@ -251,7 +250,7 @@ class StackedRegressor(RegressorMixin, _Stacked):
         What the linear model learned, with the trees.
     """
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: object) -> Array:
         """Predict the target of each row."""
         check_is_fitted(self)
         return self._mixed(X, self.model_.predict(X))
@@ -300,7 +299,7 @@ class StackedRegressor(RegressorMixin, _Stacked):
         # Deviations of the linear models are kept with these.
         return mixed._replace(coef=linear.coef, intercept=linear.intercept)
 
-    def _targets(self, y: Any) -> Array:
+    def _targets(self, y: object) -> Array:
         return np.ravel(self.model_._check_targets(y))
 
 
@@ -329,21 +328,21 @@ class StackedClassifier(ClassifierMixin, _Stacked):
         """Classes of the linear model."""
         return np.asarray(self.model_.classes_)
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: object) -> Array:
         """Log-odds of the second class."""
         check_is_fitted(self)
         return self._mixed(X, self.model_.decision_function(X))
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: object) -> Array:
         """Probabilities of both classes (n, 2)."""
         second = 1.0 / (1.0 + np.exp(-np.clip(self.decision_function(X), -700, 700)))
         return np.column_stack([1.0 - second, second])
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: object) -> np.ndarray:
         """Predict the class of each row."""
         return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
 
-    def _targets(self, y: Any) -> Array:
+    def _targets(self, y: object) -> Array:
         labels = np.ravel(self.model_._check_targets(y))
         return np.where(labels == self.classes_[1], 1.0, -1.0)
 
@@ -383,7 +382,8 @@ def _mix(
         constraints={"type": "ineq", "fun": lambda weights: 1.0 - weights.sum()},
         options={"ftol": 1e-10},
     )
-    weights = np.where(found.x > LEAST_SHARE, found.x, 0.0)
+    least_share = 1e-3  # of a size; below, it is left out
+    weights = np.where(found.x > least_share, found.x, 0.0)
     gains = before - losses(weights)
     error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
     gain = float(gains.mean()) / error if error > 0.0 else 0.0

@@ -240,7 +240,7 @@ class ModelSummary(Tabled):
     def _tables(self) -> list[Table]:
         return summary_tables(self)
 
-    def to_frame(self, table: str = "features", library: Any = None) -> Any:
+    def to_frame(self, table: str = "features", library: object = None) -> Any:
         """Return one table as a data frame.
 
         Parameters
@@ -301,7 +301,7 @@ def read_fitted(model: Any) -> Fitted:
     )
 
 
-def summarize_model(model: Any) -> ModelSummary:
+def summarize_model(model: object) -> ModelSummary:
     """Summarise any fitted linear model."""
     return summarize_fitted(read_fitted(model))
 

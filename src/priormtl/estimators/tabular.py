@@ -40,8 +40,8 @@ def tabular_model(
     kind: str,
     *,
     task: str | Sequence[str],
-    feature_prior: Any = None,
-    smooth: Any = "auto",
+    feature_prior: object = None,
+    smooth: object = "auto",
     trees: str = "auto",
     **settings: Any,
 ) -> Pipeline:
@@ -148,7 +148,7 @@ class TabularPipeline(Pipeline):
         linear._adopt(linear.fitted_)
 
     @available_if(lambda self: hasattr(self.steps[-1][1], "predict_interval"))
-    def predict_interval(self, X: Any, *, coverage: float = 0.9) -> Array:
+    def predict_interval(self, X: object, *, coverage: float = 0.9) -> Array:
         """Predict intervals that contain a given share of new targets.
 
         Parameters
@@ -216,18 +216,18 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, task: Any, smooth: Any = "auto", straight: tuple[str, ...] = ()
+        self, task: object, smooth: object = "auto", straight: tuple[str, ...] = ()
     ) -> None:
         self.task = task
         self.smooth = smooth
         self.straight = straight
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: object, y: object = None) -> Self:
         """Learn kinds of columns, categories, fillings and curves."""
         self._learn(self._frame(X, reset=True))
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Encoded:
+    def fit_transform(self, X: object, y: object = None) -> Encoded:
         """Fit and transform, reading each column once."""
         frame = self._frame(X, reset=True)
         return self._encode(frame, self._learn(frame))
@@ -261,7 +261,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         self.design_ = design
         return used
 
-    def transform(self, X: Any) -> Encoded:
+    def transform(self, X: object) -> Encoded:
         """Features and task labels of the rows of a table."""
         check_is_fitted(self, "design_")
         return self._encode(self._frame(X, reset=False), {})
@@ -270,17 +270,17 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         labels = self._tasks(frame).to_native()
         return Encoded(self.design_, self.design_.encode(frame, cells), labels)
 
-    def expansion_of(self, column: Any) -> Expansion:
+    def expansion_of(self, column: object) -> Expansion:
         """How values of a column, or of a part of dates, become features."""
         check_is_fitted(self, "design_")
         return self.design_.expansion_of(column)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+    def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Names of the features."""
         check_is_fitted(self, "design_")
         return np.array(self.design_.names, dtype=object)
 
-    def _frame(self, X: Any, *, reset: bool) -> nw.DataFrame[Any]:
+    def _frame(self, X: object, *, reset: bool) -> nw.DataFrame[Any]:
         frame = as_frame(X)
         if frame is None:
             raise TypeError(

@@ -53,7 +53,9 @@ class TaskKFold(BaseCrossValidator):
     (5,)
     """
 
-    def __init__(self, n_splits: int = 5, *, task: Any, random_state: Any = 0) -> None:
+    def __init__(
+        self, n_splits: int = 5, *, task: object, random_state: object = 0
+    ) -> None:
         if check_count("n_splits", n_splits) < 2:
             raise ValueError(f"n_splits must be at least 2: got {n_splits}.")
         if task is None:
@@ -66,7 +68,7 @@ class TaskKFold(BaseCrossValidator):
         self.random_state = random_state
 
     def split(
-        self, X: Any, y: Any = None, groups: Any = None
+        self, X: object, y: object = None, groups: object = None
     ) -> Iterator[tuple[Index, Index]]:
         """Yield row numbers of the training and test part of each split.
 
@@ -86,11 +88,13 @@ class TaskKFold(BaseCrossValidator):
         for split in split_by_fold(self._folds(X, y)):
             yield split.train, split.test
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(
+        self, X: object = None, y: object = None, groups: object = None
+    ) -> int:
         """Return the number of splits, whatever the data."""
         return self.n_splits
 
-    def _folds(self, X: Any, y: Any) -> Index:
+    def _folds(self, X: Any, y: object) -> Index:
         """Fold of each row; −1 for rows that always train."""
         labels, n = self.task, X.shape[0] if hasattr(X, "shape") else len(X)
         if isinstance(labels, str) or not np.iterable(labels):

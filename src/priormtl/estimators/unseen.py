@@ -77,7 +77,7 @@ class RowTasks:
         return np.concatenate([np.arange(m), first])[self.codes]
 
 
-def place_rows(fitted: Fitted, behaviour: str, labels: Any, n: int) -> RowTasks:
+def place_rows(fitted: Fitted, behaviour: str, labels: object, n: int) -> RowTasks:
     """Find the task of each row, and the averages for unseen ones if wanted."""
     tasks = tuple(fitted.labels)
     codes, unseen = place_labels(labels, tasks, n)

@@ -65,7 +65,7 @@ class Learned:
         return find_places("task", tasks, self.tasks, numbered=False)
 
 
-def read_model(model: Any, per: Per = "unit") -> Learned:
+def read_model(model: object, per: Per = "unit") -> Learned:
     """Coefficients of a fitted model, by task in the order of their chain."""
     return read_learned(read_fitted(model), per)
 
@@ -142,11 +142,10 @@ def _to_plain(labels: Any) -> list[Any]:
 # Figures.
 
 FEW = 4
-MOST_MARKERS = 40
 
 
 def plot_coefficients(
-    model: Any,
+    model: object,
     *,
     top: int | None = 30,
     features: Sequence[Hashable] | None = None,
@@ -286,6 +285,7 @@ optional
         band = found.coef - reach, found.coef + reach
     ends = None if band is None else _read_band(band, learned)
     places = np.arange(len(columns))
+    most_markers = 40
     with styled():
         ax = new_axes(ax, 7.0, 3.8)
         if not len(rows):
@@ -297,7 +297,7 @@ optional
             (drawn,) = ax.plot(places, learned.P[j, columns], label=name, marker=marker)
             drawn.set(color=colour, linestyle=line if joined else "none")
             if joined:
-                drawn.set_markevery(even_places(len(places), MOST_MARKERS).tolist())
+                drawn.set_markevery(even_places(len(places), most_markers).tolist())
             if ends is None:
                 continue
             interval = ends[:, j, columns]

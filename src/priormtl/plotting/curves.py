@@ -105,8 +105,8 @@ def plot_level(name: str, value: float, low: float, high: float, *, ax: Axes) ->
 
 
 def plot_learning_curve(
-    sizes: Any,
-    scores: Any,
+    sizes: object,
+    scores: object,
     *,
     score: str = "Score on held-out rows",
     size: str = "Training rows",
@@ -175,7 +175,6 @@ def _average_repeats(name: str, places: Array, table: Any) -> Curve:
 # Convergence.
 
 LABELS = {"iterations": "Iteration", "seconds": "Seconds"}
-N_MARKERS = 6
 WAY_OUT = "trace_fit(model, X, y, task=task) makes a FitTrace."
 
 
@@ -236,6 +235,7 @@ def plot_convergence(
         raise ValueError(f"{words}{near}")
     listed = _list_runs(runs)
     styles = choose_styles([run.name for run in listed])
+    n_markers = 6
     with styled():
         ax = new_axes(ax)
         for run in listed:
@@ -247,7 +247,7 @@ def plot_convergence(
             # A few markers, evenly apart on a logarithmic axis.
             marked = np.zeros(0, np.intp)
             if len(place):
-                goals = np.geomspace(place[0], place[-1], N_MARKERS)
+                goals = np.geomspace(place[0], place[-1], n_markers)
                 marked = np.searchsorted(place, goals).clip(max=len(place) - 1)
             every = sorted(set(marked.tolist()))
             (drawn,) = ax.plot(place, height, label=run.name, markevery=every)
@@ -269,7 +269,7 @@ def plot_convergence(
     return ax
 
 
-def _list_runs(runs: Any) -> list[Any]:
+def _list_runs(runs: object) -> list[Any]:
     if isinstance(runs, Descent | FitTrace):
         return [runs]
     if not isinstance(runs, Iterable) or isinstance(runs, str):
@@ -293,11 +293,11 @@ COMMON_RATES = np.append(0.0, np.linspace(0.0, 1.0, 501))
 
 
 def plot_roc(
-    model: Any,
-    X: Any,
-    y: Any,
+    model: object,
+    X: object,
+    y: object,
     *,
-    task: Any = None,
+    task: object = None,
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:

@@ -43,10 +43,8 @@ from priormtl.rendering import count_words, spell_number
 
 GRID = 200  # points of a curve
 FEW = len(LINE_STYLES)  # tasks that get colours of their own
-FARTHEST = 3  # of many tasks that are named
 MOST_TICKS = 200
 ALIKE = 0.02  # share of the range by which effects that look equal may differ
-DEVIATIONS = 2.0  # of a plain feature, to each side of its mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +96,11 @@ class Errors:
 
 
 def plot_effect(
-    model: Any,
+    model: object,
     column: Hashable,
     *,
     tasks: Sequence[Hashable] | None = None,
-    values: Any = None,
+    values: object = None,
     ax: Axes | None = None,
     legend: bool = True,
 ) -> Axes:
@@ -172,11 +170,12 @@ def plot_effect(
     spread = np.ptp(effect.lines, axis=1).max()
     same = bool(spread <= ALIKE * max(np.ptp(effect.lines), np.abs(mean).max()))
     styles = dict[int, LineStyle]()  # of tasks that are named
+    farthest = 3  # of many tasks that are named
     if not same and m > 1:
         apart = np.linalg.norm(effect.lines[:, shown] - mean[:, np.newaxis], axis=0)
         named = shown
         if len(shown) > FEW:
-            named = shown[np.argsort(-apart, kind="stable")[:FARTHEST]]
+            named = shown[np.argsort(-apart, kind="stable")[:farthest]]
         styles = dict(zip(named.tolist(), LINE_STYLES, strict=False))
     with styled():
         ax = new_axes(ax, 6.4, 3.8)
@@ -209,7 +208,11 @@ def plot_effect(
 
 
 def _read_effect(
-    steps: Sequence[Any], linear: Any, learned: Learned, column: Any, values: Any
+    steps: Sequence[object],
+    linear: object,
+    learned: Learned,
+    column: object,
+    values: object,
 ) -> Effect:
     """Features of the column on a grid, times coefficients."""
     found: Expansion | None = None
@@ -263,7 +266,7 @@ def _read_effect(
     )
 
 
-def _read_errors(linear: Any, fitted: Fitted, basis: Array, places: Index) -> Errors:
+def _read_errors(linear: object, fitted: Fitted, basis: Array, places: Index) -> Errors:
     known = Errors(basis, places, fitted.units)
     if isinstance(linear, LinearMultiTask):
         with suppress(ValueError, np.linalg.LinAlgError):
@@ -278,7 +281,9 @@ def _read_errors(linear: Any, fitted: Fitted, basis: Array, places: Index) -> Er
     return replace(known, folds=np.stack([basis @ c[:, places].T for c in folds]))
 
 
-def _expand_plain(linear: Any, learned: Learned, column: Any, values: Any) -> Expansion:
+def _expand_plain(
+    linear: object, learned: Learned, column: object, values: object
+) -> Expansion:
     """A feature of a model that was fitted to numbers or to one-hot columns."""
     fitted = read_fitted(linear)
     names = fitted.names
@@ -292,9 +297,10 @@ def _expand_plain(linear: Any, learned: Learned, column: Any, values: Any) -> Ex
         )
     [place] = find_places("feature", [column], learned.features)
     statistics = fitted.statistics
+    deviations = 2.0  # of a plain feature, to each side of its mean
     if statistics is not None:
         mean = float(pooled_means(statistics)[place])
-        reach = DEVIATIONS * float(pooled_scale(statistics)[place])
+        reach = deviations * float(pooled_scale(statistics)[place])
         ends = mean - reach, mean + reach
     elif values is not None:
         ends = (0.0, 1.0)  # not used

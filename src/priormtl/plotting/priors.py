@@ -38,8 +38,8 @@ FITTED = "Disagreement left in the model (0 holds, 1 opposite)"
 
 
 def plot_prior(
-    source: Any,
-    audit: Any = None,
+    source: object,
+    audit: object = None,
     *,
     kind: Literal["feature", "task"] = "feature",
     top: int | None = 30,
@@ -124,7 +124,9 @@ class Relation:
     by_name: bool = True  # whether members are names; else the relation in words
 
 
-def read_relations(source: Any, audit: Any, kind: str) -> tuple[list[Relation], str]:
+def read_relations(
+    source: object, audit: object, kind: str
+) -> tuple[list[Relation], str]:
     """Relations of whatever was passed, and the label of their colours."""
     if kind not in KINDS:
         near = suggest([kind], KINDS)
@@ -146,7 +148,7 @@ def read_relations(source: Any, audit: Any, kind: str) -> tuple[list[Relation], 
     return _read_fitted(source), FITTED
 
 
-def _read_audit(audit: Any, kind: str) -> list[Relation]:
+def _read_audit(audit: object, kind: str) -> list[Relation]:
     if not hasattr(audit, "relations"):
         raise TypeError(
             "audit must be the result of audit_prior(model, X, y, task=task): got "
@@ -193,7 +195,7 @@ def _read_part(part: Any) -> list[Relation]:
     return found
 
 
-def _read_fitted(model: Any) -> list[Relation]:
+def _read_fitted(model: object) -> list[Relation]:
     fitted = read_fitted(model)
     prior, scale = fitted.feature_prior, fitted.units
     if prior is None:
@@ -223,7 +225,7 @@ def _read_row(
     return Relation(tuple(names[j] for j in members), sign, weight, disagreement)
 
 
-def _read_tasks(model: Any) -> list[Relation]:
+def _read_tasks(model: object) -> list[Relation]:
     """Edges between the tasks of a fitted model; means of tasks are nodes as well."""
     fitted, tasks = read_fitted(model), read_model(model).tasks
     prior = fitted.task_prior
@@ -355,7 +357,6 @@ def _add_legend(
 # Placing nodes.
 
 STEPS = 100
-ASPECT = 1.1  # width of the whole over its height
 MARGIN = np.array([1.0, 0.8])  # between components, for names
 N_ANGLES = 36
 
@@ -375,7 +376,8 @@ def place_nodes(n_nodes: int, first: Index, second: Index) -> Array:
     # Rows from the top, each filled from the left.
     sizes = [part.max(axis=0) + MARGIN for part in parts]
     area = sum(float(size.prod()) for size in sizes)
-    limit = max([np.sqrt(area * ASPECT), *(size[0] for size in sizes)])
+    aspect = 1.1  # width of the whole over its height
+    limit = max([np.sqrt(area * aspect), *(size[0] for size in sizes)])
     positions, x, y, height = np.zeros((n_nodes, 2)), 0.0, 0.0, 0.0
     for nodes, part, size in zip(members, parts, sizes, strict=True):
         if x > 0 and x + size[0] > limit:

@@ -85,9 +85,6 @@ SETTINGS = {
 
 # Figures and axes.
 
-MOST_PASSES = 20  # of the layout; a move falls to about a quarter in each
-SETTLED = 1e-5  # of the figure's side: far below a pixel
-
 
 @contextmanager
 def styled() -> Iterator[None]:
@@ -106,11 +103,13 @@ class SettledLayout(ConstrainedLayoutEngine):
     """
 
     def execute(self, fig: Figure) -> None:
-        for _ in range(MOST_PASSES):
+        most_passes = 20  # of the layout; a move falls to about a quarter in each
+        settled = 1e-5  # of the figure's side: far below a pixel
+        for _ in range(most_passes):
             before = [ax.get_position().bounds for ax in fig.axes]
             super().execute(fig)
             moves = np.subtract([ax.get_position().bounds for ax in fig.axes], before)
-            if np.abs(moves).max(initial=0.0) <= SETTLED:
+            if np.abs(moves).max(initial=0.0) <= settled:
                 break
 
 
@@ -188,7 +187,6 @@ DISAGREEMENT = _colour_map("disagreement", "#b4c7d4", "#e08a3c", "#b53a00", "#4a
 # Names and numbers on axes.
 
 LONGEST = 24
-LINE_INCHES = 0.17  # from one line of small letters to the next
 LETTER_INCHES = 0.085
 
 
@@ -218,7 +216,8 @@ def even_places(count: int, most: int) -> Index:
 def name_ticks(ax: Axes, side: Literal["x", "y"], names: Sequence[Hashable]) -> None:
     """Write names at 0, 1, …: as many as have room, upright where they are long."""
     inches = _inches(ax, side)
-    places = even_places(len(names), int(inches / LINE_INCHES))
+    line_inches = 0.17  # from one line of small letters to the next
+    places = even_places(len(names), int(inches / line_inches))
     words = [shorten(names[place]) for place in places]
     if side == "y":
         ax.set_yticks(places, words, fontsize=8)
@@ -248,7 +247,7 @@ def tick_few_decades(axis: Any) -> None:
         axis.set_minor_locator(NullLocator())
 
 
-def format_number(value: Any) -> str:
+def format_number(value: object) -> str:
     """Three digits of a number, without exponent where that is short."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
@@ -257,7 +256,7 @@ def format_number(value: Any) -> str:
     return np.format_float_positional(value, precision=3, fractional=False, trim="-")
 
 
-def read_numbers(name: str, values: Any, *axes: str) -> Array:
+def read_numbers(name: str, values: object, *axes: str) -> Array:
     """Check an array that the user passed; ``axes`` has one letter per dimension."""
     form = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
     try:
@@ -272,7 +271,6 @@ def read_numbers(name: str, values: Any, *axes: str) -> Array:
 
 # Files.
 
-DOTS_PER_INCH = 150
 # A fixed salt and no date give equal bytes each time. Letters are drawn as outlines,
 # so that a page shows them alike with any fonts.
 SVG = {"svg.hashsalt": "priormtl", "svg.fonttype": "path"}
@@ -301,10 +299,11 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> tuple[Path, Pat
     """
     stem = Path(path)
     contents = {}
+    dots_per_inch = 150
     with styled(), mpl.rc_context(SVG):
         for kind, metadata in METADATA.items():
             buffer = BytesIO()
-            figure.savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+            figure.savefig(buffer, format=kind, dpi=dots_per_inch, metadata=metadata)
             contents[stem.with_name(f"{stem.name}.{kind}")] = buffer.getvalue()
     for target, content in contents.items():
         write_whole(target, content)

@@ -120,11 +120,10 @@ def plot_path(
 FIRST = ("lam", "theta", "epsilon")
 STRENGTHS = (*FIRST, "outlier_strength")  # of our searches; the rest is structure
 SCORE = "Mean score on held-out rows\n(higher is better)"
-MOST_WRITTEN = 8  # columns whose numbers have room
 
 
 def plot_search(
-    search: Any,
+    search: object,
     *,
     x: str | None = None,
     y: str | None = None,
@@ -218,7 +217,7 @@ class _Search:
         ]
 
 
-def _read_search(search: Any) -> _Search:
+def _read_search(search: object) -> _Search:
     results = getattr(search, "cv_results_", search)
     if not isinstance(results, Mapping) or "mean_test_score" not in results:
         raise TypeError(
@@ -266,12 +265,13 @@ def _draw_scores(ax: Axes, search: _Search, x: str, y: str, *, legend: bool) -> 
     # As many digits as neighbouring scores differ in.
     spread = float(np.nanmax(table) - np.nanmin(table))
     digits = int(np.clip(2 - np.floor(np.log10(spread)), 0, 6)) if spread > 0 else 2
+    most_written = 8  # columns whose numbers have room
     plot_surface(
         np.arange(len(columns), dtype=np.float64),
         np.arange(len(rows), dtype=np.float64),
         table,
         labels=(x, y),
-        decimals=digits if len(columns) <= MOST_WRITTEN else None,
+        decimals=digits if len(columns) <= most_written else None,
         ax=ax,
     )
     name_ticks(ax, "x", [format_number(value) for value in columns])

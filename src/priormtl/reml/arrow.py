@@ -31,7 +31,6 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.reml.krylov import Krylov
 
-MOST_SMALL = 64  # levels in terms that are kept beside common columns beyond that
 MOST_DENSE = 3000  # common columns and levels in a dense matrix: a second to factorise
 
 
@@ -186,9 +185,11 @@ class Arrow:
             [link.rest for link in links],
         )
         reduced: Dense | Krylov
+        # levels in terms that are kept beside common columns beyond that
+        most_small = 64
         if self.is_stochastic:
             sums = np.cumsum([self.sizes[g] for g in self.rest])
-            reduced = Krylov.of(*left, int(sums[sums <= MOST_SMALL].max(initial=0)))
+            reduced = Krylov.of(*left, int(sums[sums <= most_small].max(initial=0)))
         else:
             reduced = Dense.of(*left)
         log_determinant += reduced.log_determinant

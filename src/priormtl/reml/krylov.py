@@ -25,7 +25,6 @@ from priormtl._lazy import cached_property
 
 PROBES = 16
 SOLVED, PROBED = 1e-9, 1e-4  # residuals of solutions, of probes, in units of targets
-MOST_ITERATIONS = 500
 SEED = 0
 
 
@@ -213,7 +212,8 @@ def conjugate_gradients(
     direction, squares = rest, np.einsum("ij,ij->j", rest, rest)
     goal = tolerance**2 * squares
     steps, ratios = [], []
-    for _ in range(MOST_ITERATIONS):
+    most_iterations = 500
+    for _ in range(most_iterations):
         moving = squares > goal
         if not moving.any():
             break

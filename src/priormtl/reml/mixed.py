@@ -69,10 +69,7 @@ __all__ = ["Factor", "Mixed", "Rows", "estimate_mixed", "score_varying"]
 # tables (180 tasks, 334 features) 0.3, 1, 2, 4 and 7 had mean squared errors of 0.214,
 # 0.210, 0.207, 0.202 and 0.205, and took 4.1, 2.5, 1.7, 1.4 and 0.7 s.
 LEAST_GAIN = 4.0
-NEAR_BEST = 0.3  # families whose promise is this share of the best are freed with it
-SETTLED_STOCHASTIC = 0.01  # promised gain where −2 log L is estimated by probes
 ROUGH = 0.1  # promised gain in −2 log L at which variances are tested for others
-MOST_ROUNDS = 20  # of score tests
 
 
 class Variances(NamedTuple):
@@ -219,7 +216,8 @@ def estimate_mixed(
     data = Data.of(rows, families, intercepts, slopes, noise_variance)
     first = data.first_variances() if start is None else _variances_of(start, data)
     best = _maximise(Likelihood.of(data, first).at(first), ROUGH)
-    for _ in range(MOST_ROUNDS):
+    most_rounds = 20  # of score tests
+    for _ in range(most_rounds):
         entered = _enter(best, least_gain)
         if entered is None:
             break
@@ -260,8 +258,9 @@ def _maximise(point: Point, tolerance: float = SETTLED) -> Point:
     unit = -np.log(point.likelihood.data.curvature)
     low, drop, high = (unit - np.log(x) for x in (TIGHTEST, NEARLY_COMMON, LOOSEST))
     stochastic = point.likelihood.arrow.is_stochastic
+    settled_stochastic = 0.01  # promised gain where −2 log L is estimated by probes
     if stochastic:
-        tolerance = max(tolerance, SETTLED_STOCHASTIC)
+        tolerance = max(tolerance, settled_stochastic)
     damping, stretch = FIRST_DAMPING, 1.0
     for _ in range(MOST_STEPS):
         active = point.active
@@ -324,7 +323,9 @@ def _enter(point: Point, least_gain: float) -> Point | None:
     gain = np.where(scores.gain > least[scores.families], scores.gain, 0.0)
     if not gain.any():
         return None
-    chosen = gain >= NEAR_BEST * gain.max()
+    # families whose promise is this share of the best are freed with it
+    near_best = 0.3
+    chosen = gain >= near_best * gain.max()
     best_only = gain == gain.max()
     for which in (chosen, best_only) if chosen.sum() > 1 else (chosen,):
         families, best = scores.families[which], scores.best[which]

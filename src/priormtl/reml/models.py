@@ -35,10 +35,7 @@ from priormtl.problem.elimination import Elimination, Factor, GroundedGraph, Tie
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-SINGULAR = 1e-8  # eigenvalues below this, of a Gram matrix with diagonal 1, are zero
 NO_PIVOT = 1e-11  # pivots below this, of a Gram matrix with diagonal 1, are zero
-CHUNK_NUMBERS = 2**18  # in the blocks of tasks that are whitened at once: 2 MB
-EVEN_CHUNK = 0.7  # fewest rows of a task in a chunk, of the most rows
 BATCH = 2000  # Gram matrices that are factorised at once
 SMALL_BLOCK = 16  # up to here NumPy solves stacks faster than LAPACK one by one
 MANY_BLOCKS = 1000  # that are worth to load compiled loops
@@ -171,12 +168,14 @@ class StarModel:
         factors, ranks = _factor_tasks(gram, linear.T)
         chunks, used = [], 0.0
         order = np.lexsort((-ranks, parts))
+        chunk_numbers = 2**18  # in the blocks of tasks that are whitened at once: 2 MB
+        even_chunk = 0.7  # fewest rows of a task in a chunk, of the most rows
         while len(order):
             first = order[0]
             rank = int(ranks[first])  # 0: a single row, which its intercept explains
             most = max(rank, 1)
-            fits = max(1, CHUNK_NUMBERS // (most * (k + 1)))
-            even = ranks[order[:fits]] >= EVEN_CHUNK * rank
+            fits = max(1, chunk_numbers // (most * (k + 1)))
+            even = ranks[order[:fits]] >= even_chunk * rank
             same = even & (parts[order[:fits]] == parts[first])
             here = order[: len(same) if same.all() else int(np.argmin(same))]
             rows = np.ascontiguousarray(factors[here, :most])
@@ -696,7 +695,9 @@ def _gauge(gram: Array, shrinks: Mask) -> Array:
     """Projector on what neither a Gram matrix nor shrinkage sees."""
     top = float(np.diag(gram).max())
     values, vectors = np.linalg.eigh(gram + np.diag(np.where(shrinks, top, 0.0)))
-    blind = vectors[:, values <= SINGULAR * top]
+    # eigenvalues below this, of a Gram matrix with diagonal 1, are zero
+    singular = 1e-8
+    blind = vectors[:, values <= singular * top]
     return np.asarray(blind @ blind.T)
 
 

@@ -19,8 +19,6 @@ from priormtl.reml.arrow import Factor as ArrowFactor
 from priormtl.reml.ties import COMMON, LEAST_MISFIT, SATURATED, STILL, Families
 
 NO_PIVOT = 1e-10  # pivots below this, of columns of norm 1, are zero
-NO_SQUARES = 1e-150  # least sum of squares: targets that are all equal
-UNSEEN = 1e-9  # degrees of freedom of effects that the data do not see
 
 
 class Factor(NamedTuple):
@@ -355,7 +353,8 @@ class Point:
         data = self.likelihood.data
         squares = float(data.y @ data.y)
         explained = float(_inner(self.likelihood.right, self.solution)[0, 0])
-        return max(squares - explained, LEAST_MISFIT * squares, NO_SQUARES)
+        no_squares = 1e-150  # least sum of squares: targets that are all equal
+        return max(squares - explained, LEAST_MISFIT * squares, no_squares)
 
     @property
     def noise_variance(self) -> float:
@@ -434,7 +433,8 @@ class Point:
     def trimmed(self) -> Self:
         """Effects of tasks only where they vary, no variances that cannot be told."""
         theta, old = np.array(self.theta), self.likelihood
-        theta[self.active[self.used <= UNSEEN]] = 0.0
+        unseen = 1e-9  # degrees of freedom of effects that the data do not see
+        theta[self.active[self.used <= unseen]] = 0.0
         if np.all(theta[old.data.deviations[old.varying]] > 0):
             return self.moved(theta) if np.any(theta != self.theta) else self
         new = replace(Likelihood.of(old.data, theta), freedom=old.freedom)

@@ -26,7 +26,6 @@ from priormtl.reml.ties import (
     unknown_ties,
 )
 
-CHEAP = 3 * 10**6  # tasks × features³: all variances with any gain are freed
 SMALLEST = 1e-8  # variance of shrunken effects, in units of the noise in their data
 
 
@@ -67,13 +66,14 @@ def estimate_from_rows(
             stacklevel=2,
         )
         return unknown
+    cheap = 3 * 10**6  # tasks × features³: all variances with any gain are freed
     found = estimate_mixed(
         rows,
         families,
         slopes=slopes,
         noise_variance=noise_variance,
         start=_variances(start, laplacian.one_group),
-        least_gain=SETTLED if m * d**3 <= CHEAP else LEAST_GAIN,
+        least_gain=SETTLED if m * d**3 <= cheap else LEAST_GAIN,
     )
     if not found.point.misfit > NO_MISFIT * squares:
         return unknown

@@ -55,10 +55,8 @@ STILL = 1e-12  # variance within tasks of a column that has none, of its varianc
 
 LOOSEST, TIGHTEST = 1e-8, 1e5  # ties in units of a task's curvature
 NEARLY_COMMON = 1e3  # ties beyond this are tried as infinite
-NEARLY_TIGHTEST = 1e4  # ties beyond this, of an earlier estimate, are infinite
 LONGEST_STEP = 4.0  # in log t
 SETTLED = 3e-4  # promised gain in twice the log-likelihood
-SETTLED_PER_TASK = 1e-6  # the same, where it is more
 TINY = 1e-12
 SATURATED = 0.1  # share of observations that is left for the noise
 SHORTER, LONGER = 0.2, 0.7  # gains, of the promise, that ask for other steps
@@ -70,12 +68,6 @@ MOST_NUMBERS = 2**26  # in one stack of blocks: 512 MB
 MOST_BLOCK_STEPS = 10**6
 MANY_TASKS = 4000  # beyond, a sample of tasks gives the start
 SAMPLED_TASKS = 2000
-
-ROUNDS = 10  # of quadratic models of a loss
-FIRST_TOLERANCE = 0.1  # of the first round, a tenth of that in the next, and so on
-SETTLED_ROUND = 0.01  # gain in twice the log-likelihood of a last round
-SAME_SCORES = 0.05  # change of scores of a last round
-LARGEST_SCORE = 30.0  # at which a loss is modelled, about the mean
 
 
 # The likelihood, and its maximum.
@@ -478,9 +470,13 @@ def estimate_logistic_ties(
     if start is not None and start.rows.shape == rows.shape:
         rows = start.rows
     point, found = _evaluate(fit, rows), start
-    for number in range(ROUNDS):
+    rounds = 10  # of quadratic models of a loss
+    first_tolerance = 0.1  # of the first round, a tenth of that in the next, and so on
+    settled_round = 0.01  # gain in twice the log-likelihood of a last round
+    same_scores = 0.05  # change of scores of a last round
+    for number in range(rounds):
         moments = fit.quadratic_model(point).moments
-        tolerance = max(SETTLED, FIRST_TOLERANCE * 0.1**number)
+        tolerance = max(SETTLED, first_tolerance * 0.1**number)
         search = Search(families, unit, slopes, found, tolerance, unit)
         found, gain = _estimate(moments, laplacian, fit.intercepts, search)
         if found.noise_variance is None:
@@ -488,7 +484,7 @@ def estimate_logistic_ties(
         last, point = point, _evaluate(fit, found.rows)
         change = float(np.linalg.norm(point.margins - last.margins))
         size = float(np.linalg.norm(point.margins)) + np.sqrt(point.margins.size)
-        if number > 0 and gain <= SETTLED_ROUND and change <= SAME_SCORES * size:
+        if number > 0 and gain <= settled_round and change <= same_scores * size:
             break
     assert found is not None  # there is a first round
     return found
@@ -503,7 +499,8 @@ def _evaluate(fit: LogisticFit, rows: Array) -> LogisticEvaluation:
     scores = fit.data.forward(rows[extra:])
     centre = 0.0 if fit.intercepts.are_fixed else scores.mean()
     largest = float(np.abs(scores - centre).max())
-    share = min(1.0, LARGEST_SCORE / largest) if largest > 0 else 1.0
+    largest_score = 30.0  # at which a loss is modelled, about the mean
+    share = min(1.0, largest_score / largest) if largest > 0 else 1.0
     if extra:
         b = share * rows[0]
         return LogisticEvaluation(fit, share * rows[1:], share * scores, b)
@@ -708,7 +705,8 @@ class Scaled:
 
     def maximise(self, start: Evidence, tolerance: float) -> Evidence:
         """Likelihood at its maximum, up to a gain in twice its logarithm."""
-        least = max(tolerance, SETTLED_PER_TASK * self.laplacian.m)
+        settled_per_task = 1e-6  # the same, where it is more
+        least = max(tolerance, settled_per_task * self.laplacian.m)
         return _maximise(start, self.unit, self.allowed, least)
 
     def to_ties(self, best: Evidence, kinds: RowKinds, level: Array | None) -> Ties:
@@ -760,7 +758,8 @@ def _first_variances(
     if len(rows) and rows[-1] >= len(weights):
         return theta
     tie = weights[rows] / scale**2
-    near = np.where(tie < NEARLY_TIGHTEST * unit, 1.0 / tie, 0.0)
+    nearly_tightest = 1e4  # ties beyond this, of an earlier estimate, are infinite
+    near = np.where(tie < nearly_tightest * unit, 1.0 / tie, 0.0)
     theta[components.deviations] = near
     shrinkage = np.concatenate([np.zeros(extra), start.shrinkage])[rows] / scale**2
     known = (components.fixed >= 0) & (shrinkage > 0)

@@ -215,7 +215,7 @@ class Paired:
         return self.low > 0
 
 
-def answer_benefit(fitted: FittedModel, audit: Any) -> Finding:
+def answer_benefit(fitted: FittedModel, audit: object) -> Finding:
     """Report what an audit found, else what the scores of the search show."""
     helped = getattr(audit, "helped_tuned", None) or getattr(audit, "helped", None)
     if helped is not None:
@@ -326,8 +326,6 @@ def _answer_pairs(metric: str, pairs: dict[str, Paired]) -> Finding:
 
 FEWEST = 4  # tasks that are needed to identify outliers
 FAR = 5.0  # deviations from the median distance
-TOP_TASKS = 3  # that are named
-TIMES = 2.0  # the median distance, too: with few tasks deviations mean little
 
 
 def answer_outliers(fitted: FittedModel) -> Finding:
@@ -383,9 +381,10 @@ def _answer_effects(fitted: FittedModel) -> Finding:
     if not order:
         words = "At average features no task differs from the mean for certain."
         return Finding("outliers", EFFECTS, "None for certain", words, note, numbers)
+    top_tasks = 3  # that are named
     named = "; ".join(
         f"{fitted.tasks[i]} by {spell(ends[i][0], 3)} to {spell(ends[i][1], 3)}"
-        for i in order[:TOP_TASKS]
+        for i in order[:top_tasks]
     )
     verb = "differs" if len(order) == 1 else "differ"
     words = (
@@ -402,7 +401,8 @@ def far_tasks(fitted: FittedModel) -> Index:
     usual = np.median(distances)
     # The factor makes the deviation comparable to that of a normal distribution.
     deviation = 1.4826 * np.median(np.abs(distances - usual))
-    least = max(usual + FAR * deviation, TIMES * usual)
+    times = 2.0  # the median distance, too: with few tasks deviations mean little
+    least = max(usual + FAR * deviation, times * usual)
     far = np.flatnonzero(distances > least)
     return far[np.argsort(-distances[far], kind="stable")]
 
@@ -439,9 +439,6 @@ def _join_tasks(names: list[str], most: int = 3) -> str:
 # Did the fit converge?
 
 
-LOOSE = 1e-2  # relative gap from which coefficients should not be trusted
-
-
 def answer_certificate(fitted: FittedModel) -> Finding:
     """Bound the distance of the objective to its optimum."""
     summary, one = fitted.summary, fitted.summary.certificate
@@ -459,7 +456,8 @@ def answer_certificate(fitted: FittedModel) -> Finding:
         f"Objective {spell(one.objective, 6)}, duality gap {spell(one.gap, 2)} "
         f"(relative {spell(relative, 2)}) after {count_words(one.n_iter, 'iteration')}."
     )
-    if relative >= LOOSE:
+    loose = 1e-2  # relative gap from which coefficients should not be trusted
+    if relative >= loose:
         value, note = "No", "The gap is large: raise max_iter or rescale the features."
     else:
         # Doubles have no more than 15 digits.

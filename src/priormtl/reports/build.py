@@ -7,7 +7,6 @@ From the model's summary, scores by task and an audit follow the answers and tab
 import os
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 import numpy as np
 
@@ -104,12 +103,12 @@ class Report:
 
 
 def report(
-    model: Any,
-    X: Any = None,
-    y: Any = None,
+    model: object,
+    X: object = None,
+    y: object = None,
     *,
-    task: Any = None,
-    audit: Any = None,
+    task: object = None,
+    audit: object = None,
     title: str | None = None,
     source: str | None = None,
 ) -> Report:
@@ -166,7 +165,7 @@ def report(
 def build_content(
     fitted: FittedModel,
     scores: Scores | None,
-    audit: Any,
+    audit: object,
     title: str | None,
     source: str | None = None,
 ) -> Content:

@@ -51,7 +51,7 @@ class FittedModel:
     pipeline: Any = None  # of tabular_model, whose linear part the model is
 
     @classmethod
-    def read(cls, model: Any, X: Any = None) -> Self:
+    def read(cls, model: object, X: object = None) -> Self:
         """Read a fitted linear model; rows of X may give standard deviations."""
         if isinstance(model, TabularPipeline):
             known = cls.read(linear_part(model))
@@ -178,7 +178,7 @@ class FittedModel:
         return self.shown[np.argsort(-self.sizes[self.shown], kind="stable")]
 
 
-def _summarize(model: Any) -> ModelSummary:
+def _summarize(model: object) -> ModelSummary:
     """Summary, with intervals where the statistics of the fit are at hand."""
     if isinstance(model, RegressorMixin) and isinstance(model, LinearMultiTask):
         with suppress(ValueError, np.linalg.LinAlgError):  # too large, other penalties
@@ -259,7 +259,7 @@ def score_training(fitted: FittedModel) -> Scores | None:
     return _r2_scores(TRAINING_ROWS, weight, errors, statistics.yy, total)
 
 
-def score_rows(fitted: FittedModel, X: Any, y: Any, task: Any) -> Scores:
+def score_rows(fitted: FittedModel, X: object, y: object, task: object) -> Scores:
     """Scores on rows with known targets: R² of numbers, AUC of classes."""
     model, m = fitted.model, len(fitted.tasks)
     given = {"task": task}
@@ -317,7 +317,7 @@ def score_rows(fitted: FittedModel, X: Any, y: Any, task: Any) -> Scores:
     return replace(found, reliability=reliability, new_rows=new_rows)
 
 
-def _targets(fitted: FittedModel, y: Any, codes: Index | None) -> Array:
+def _targets(fitted: FittedModel, y: object, codes: Index | None) -> Array:
     """Targets as numbers; classes are −1 and +1, NaN where not measured."""
     targets = fitted.model._check_targets(y)
     if codes is not None and targets.ndim == 2 and targets.shape[1] == 1:
@@ -334,7 +334,12 @@ def _targets(fitted: FittedModel, y: Any, codes: Index | None) -> Array:
 
 
 def _r2_scores(
-    where: str, rows: Array, errors: Any, spread: Any, total: Any, error: Any = None
+    where: str,
+    rows: Array,
+    errors: Any,
+    spread: object,
+    total: object,
+    error: Any = None,
 ) -> Scores:
     """R² and root mean squared errors from sums of squares by task and over all."""
     error = errors.sum() if error is None else error

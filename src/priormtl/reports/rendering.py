@@ -26,9 +26,7 @@ from priormtl.rendering import to_json as dump_json
 from priormtl.reports.content import Content, Table, spell
 from priormtl.reports.model import FittedModel
 
-SCRIPTS = ("data", "shapes", "tables", "heatmap", "charts", "page")
 FORMAT = 1  # of the JSON, raised when its fields change their meaning
-MOST_TASKS = 12  # columns of Markdown's table of coefficients
 
 
 # HTML
@@ -41,8 +39,9 @@ def to_page(content: Content) -> str:
     def read(name: str) -> str:
         return (folder / name).read_text(encoding="utf-8")
 
+    scripts = ("data", "shapes", "tables", "heatmap", "charts", "page")
     # Names of one script are visible to the next, not to the browser's console.
-    body = "\n".join(read(f"{name}.js") for name in SCRIPTS)
+    body = "\n".join(read(f"{name}.js") for name in scripts)
     script = f'"use strict";\n(() => {{\n{body}}})();\n'
     style = read("page.css")
     policy = (
@@ -164,7 +163,8 @@ def to_markdown(content: Content, rows: int) -> str:
     for table in content.tables:
         parts += _markdown_table(table, rows)
     features, tasks = content.block_names
-    k, t = min(rows, len(features)), min(MOST_TASKS, len(tasks))
+    most_tasks = 12  # columns of Markdown's table of coefficients
+    k, t = min(rows, len(features)), min(most_tasks, len(tasks))
     cells = [[features[i], *content.block.values[i, :t]] for i in range(k)]
     parts += ["## Coefficients", _grid(["Feature", *tasks[:t]], cells)]
     parts += _more(len(features) + content.block.features_left_out - k, "features")

@@ -29,9 +29,7 @@ TABLE_BYTES = {
     "structures": 10_000,
     "search": 90_000,
 }
-FRAME_BYTES = 100_000  # of all that is not data, answers included
 
-STRAIGHT = 1e-3  # share of a curve that is none
 CHUNK = 1000  # relations measured at a time
 RELATION_NUMBERS = {  # of an audit, and their labels
     "weight": "Weight",
@@ -53,10 +51,11 @@ def feature_table(fitted: FittedModel) -> Table:
     columns = [Column("feature", "Feature", tuple(fitted.label(j) for j in rows))]
     if fitted.scale is not None:
         columns.append(Column("size", "Size", fitted.sizes[rows]))
+    straight = 1e-3  # share of a curve that is none
     if fitted.curves:
         whole = np.where(fitted.sizes > 0, fitted.sizes, 1.0)
         bent = (fitted.parts[1] / whole) ** 2
-        bent[bent < STRAIGHT] = 0.0
+        bent[bent < straight] = 0.0
         columns.append(Column("curve", "Share of curve", bent[rows]))
     # Sums of huge numbers would overflow.
     mean = np.sum(coef / len(coef), axis=0)
@@ -158,7 +157,7 @@ def task_table(fitted: FittedModel, scores: Scores | None) -> Table:
     return Table("tasks", "Tasks", tuple(columns), note)
 
 
-def _numbers(rows: Sequence[Any], name: str) -> Array:
+def _numbers(rows: Sequence[object], name: str) -> Array:
     return np.array([getattr(row, name) for row in rows], dtype=np.float64)
 
 
@@ -215,7 +214,7 @@ def statement_table(fitted: FittedModel) -> Table | None:
     return Table("statements", "Statements", columns, note)
 
 
-def relation_table(fitted: FittedModel, audit: Any) -> Table | None:
+def relation_table(fitted: FittedModel, audit: object) -> Table | None:
     """Relations of an audit or of the model's prior, strongest disagreement first."""
     title = "Relations of the prior"
     audited = getattr(audit, "relations", None)
@@ -347,7 +346,8 @@ def pick_tasks(table: Table) -> Index:
 
 def cut_block(fitted: FittedModel, tasks: Index, tables: Sequence[Table]) -> Block:
     """Coefficients of these tasks, of as many listed features as tables leave room."""
-    spare = MOST_BYTES - FRAME_BYTES - sum(_row_bytes(t).sum() for t in tables)
+    frame_bytes = 100_000  # of all that is not data, answers included
+    spare = MOST_BYTES - frame_bytes - sum(_row_bytes(t).sum() for t in tables)
     listed = fitted.ranking[: len(tables[0])]
     kept = listed[: max(1, int(spare / NUMBER_BYTES / len(tasks)))]
     values = np.ascontiguousarray(fitted.shown_coef[np.ix_(tasks, kept)].T)

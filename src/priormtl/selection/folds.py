@@ -1,6 +1,6 @@
 """Folds: rows dealt out evenly within tasks, and training parts by merging."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import accumulate, repeat
@@ -22,7 +22,6 @@ from priormtl.exceptions import FoldsError
 
 ALWAYS = -1  # fold of rows that are never held out
 SEED = 0
-FAINT = 1e-8  # weight of a row that only keeps its task's place
 
 
 class Split(NamedTuple):
@@ -83,7 +82,7 @@ def as_splits(pairs: Iterable[Any], n: int) -> list[Split]:
     return splits
 
 
-def _rows(rows: Any, n: int) -> Index:
+def _rows(rows: object, n: int) -> Index:
     array = np.asarray(rows)
     if array.dtype == bool:
         array = np.flatnonzero(array)
@@ -110,7 +109,7 @@ def find_partition(splits: Sequence[Split], n: int) -> Index | None:
 
 
 def summarize_parts(
-    table: Table, folds: Index, device: Any = None
+    table: Table, folds: Index, device: object = None
 ) -> list[TaskStatistics]:
     """Statistics of each fold, and last those of the rows that always train.
 
@@ -175,7 +174,7 @@ def divide(
     *,
     by_rows: bool,
     whole_tasks: bool = False,
-    device: Any = None,
+    device: object = None,
 ) -> tuple[TaskData | TaskStatistics, list[Fold]]:
     """All data, and the folds of a search.
 
@@ -210,7 +209,8 @@ def take_training(
     first = split.test[np.unique(table.codes[split.test], return_index=True)[1]]
     absent = np.isin(table.codes[first], task_places(missing, table.tasks))
     weight = np.ones(len(table)) if table.weight is None else table.weight.copy()
-    weight[first[absent]] = FAINT * table.mean_weight()
+    faint = 1e-8  # weight of a row that only keeps its task's place
+    weight[first[absent]] = faint * table.mean_weight()
     rows = np.sort(np.concatenate([split.train, first[absent]]))
     return replace(table, weight=weight).take(rows).to_tasks()
 
@@ -226,7 +226,7 @@ def take_test(table: Table, split: Split, number: int) -> Table:
     return table.take(rows)
 
 
-def refuse_missing(number: int, missing: Sequence[Any]) -> None:
+def refuse_missing(number: int, missing: Sequence[object]) -> None:
     """Fail if a split trains without some tasks."""
     if missing:
         raise FoldsError(
@@ -236,7 +236,7 @@ def refuse_missing(number: int, missing: Sequence[Any]) -> None:
         )
 
 
-def task_places(part: Sequence[Any], tasks: Sequence[Any]) -> Index:
+def task_places(part: Sequence[object], tasks: Sequence[Hashable]) -> Index:
     """Position of each task of a part among all tasks."""
     position = {task: i for i, task in enumerate(tasks)}
     return np.array([position[task] for task in part], dtype=np.intp)

@@ -77,14 +77,7 @@ MOST_KNOTS = 400  # of a distribution that is kept
 BINS = 4096  # of a distribution, where it is looked up
 STEPS = 9  # of bisection, in units of the differences between fold models
 CAUTION = 2.0  # factor of the rows that the common scale counts for
-LIMIT = 1.645  # standard errors below the estimated variance between scales
-MOST_GROUPS = 8  # of rows by their prediction
-LEAST_ROWS = 5  # of such a group
 MIXED = 1.25  # times the correction for smaller training parts
-MOST_CORRECTION = 0.3  # of squared residuals; see ``Calibration.of``
-SHARES = (0.0, 0.03, 0.1, 0.3, 1.0)  # of variances that the model states
-CONTRADICTION = 2.0  # log-likelihood of residuals that outweighs the model
-LEAST_SCALE = 1e-3  # of a task, relative to the common one
 
 
 class HeldOut(NamedTuple):
@@ -217,7 +210,8 @@ class Calibration(NamedTuple):
         # fit their rows closely differ less at new rows, hence the bound.
         excess = MIXED * (n_folds - 1) / (2 * n_folds) * float(weight @ spread)
         squares = float(weight @ size**2)
-        share = min(excess / squares, MOST_CORRECTION) if squares > 0 else 0.0
+        most_correction = 0.3  # of squared residuals; see ``Calibration.of``
+        share = min(excess / squares, most_correction) if squares > 0 else 0.0
         scaled = np.sqrt(1.0 - share) * size / own
         # Models of more than ten folds hardly differ.
         d = 0 if models is None else models.coef.shape[2]
@@ -331,8 +325,10 @@ def _scale_by_model(
         common = np.average(size / s, weights=weight)
         return -float(weight @ np.log(s) + weight.sum() * np.log(max(common, 1e-300)))
 
-    best = max(SHARES, key=fits)
-    share = best if fits(best) > fits(1.0) + CONTRADICTION else 1.0
+    shares = (0.0, 0.03, 0.1, 0.3, 1.0)  # of variances that the model states
+    best = max(shares, key=fits)
+    contradiction = 2.0  # log-likelihood of residuals that outweighs the model
+    share = best if fits(best) > fits(1.0) + contradiction else 1.0
     return scale(share, by_row), scale(share, by_task, codes)
 
 
@@ -340,7 +336,9 @@ def _scale_by_size(
     prediction: Array, size: Array, weight: Array
 ) -> tuple[Array, Array, Array]:
     """Factors of the scale at some predictions, and of rows without themselves."""
-    number, one = min(MOST_GROUPS, len(size) // LEAST_ROWS), np.ones(len(size))
+    most_groups = 8  # of rows by their prediction
+    least_rows = 5  # of such a group
+    number, one = min(most_groups, len(size) // least_rows), np.ones(len(size))
     if number < 3:
         return np.zeros(0), np.zeros(0), one
     edges = np.quantile(prediction, np.arange(1, number) / number)
@@ -389,7 +387,8 @@ def _prior_rows(size: Array, weight: Array, codes: Index, m: int) -> float:
     k = len(without)
     error = np.sqrt((k - 1) / k * np.sum((without - without.mean()) ** 2))
     within = float(inner.sum()) / total[0] - 1.0
-    between = total[0] / total[1] / (total[2] / total[3]) ** 2 - 1.0 - LIMIT * error
+    limit = 1.645  # standard errors below the estimated variance between scales
+    between = total[0] / total[1] / (total[2] / total[3]) ** 2 - 1.0 - limit * error
     return CAUTION * max(within, 0.0) / between if between > 1e-9 else np.inf
 
 
@@ -399,7 +398,8 @@ def _shrink(sums: Array, count: Array, common: float, extra: float) -> Array:
         return np.full(len(sums), common)
     known = count > 1e-9 * (extra + 1.0)
     means = np.divide(sums, count, where=known, out=np.full(len(sums), common))
-    logs = np.log(np.maximum(means / common, LEAST_SCALE))
+    least_scale = 1e-3  # of a task, relative to the common one
+    logs = np.log(np.maximum(means / common, least_scale))
     return np.asarray(common * np.exp(logs * count / (count + extra)))
 
 
@@ -452,7 +452,7 @@ def _quantile(knots: Array, level: float) -> float:
     return float(np.interp(level, _levels(len(knots)), knots))
 
 
-def check_coverage(coverage: Any, name: str = "coverage") -> float:
+def check_coverage(coverage: object, name: str = "coverage") -> float:
     """A share of rows between 0 and 1."""
     if not isinstance(coverage, float | np.floating) or not 0.0 < coverage < 1.0:
         raise ValueError(

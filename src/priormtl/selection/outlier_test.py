@@ -39,10 +39,7 @@ from priormtl.problem.elimination import Elimination, TieGraph
 
 FALSE_NAMES = 0.01  # chance of naming any task where none is an outlier
 FEWEST = 3  # tied tasks, of which two can outvote one
-FEWEST_FREE = 10.0  # rows beyond coefficients from which noise is estimated
-FLAT = 1e-9  # relative, below which an axis has no curvature
 MOST_FEATURES = 200
-ROWS_PER_FEATURE = 4.0
 MOST_BLOCK_STEPS = 10**6  # of eliminations over a graph
 COMMON = 1e3  # ties, in units of curvature, under which tasks have all in common
 
@@ -51,18 +48,12 @@ PRIOR_DEGREES = 2.0 ** np.arange(0.0, 9.0)  # the last one: all alike
 NEGLIGIBLE = 1e-4  # weight in the posterior of d₀
 KNOWN = 1e6  # degrees of freedom of a noise that is known
 
-CAUTION = 0.1  # quantile of d₀ of features
 NUDGE = 0.1  # of log τ², for a derivative
-LEAST = 0.01  # of a feature's τ², over that of all
-AWAY_FROM_ZERO = 1.0  # degrees of freedom taken from τ²: a prior density ∝ τ
 FIRST_STEPS, MORE_STEPS = 12, 8
-SETTLED = 0.02  # change of log τ²
 STRETCH = 1.5  # of steps in log τ², which are too short
 RIDGE = 1e-10  # of curvature, for what no task determines
-LOOSE = 0.1  # p-value below which a task of the outer half is looked at again
 NODES = np.linspace(-1.0, 1.0, 17)  # of integrals over σ²
 OUTSIDE = 1e-8  # probability beyond them
-MOST_HALVES = 3
 ROUNDING = 1e-13  # of ties, in sums over tasks
 
 Mask = NDArray[np.bool_]
@@ -100,12 +91,14 @@ def find_outliers(problem: Problem, solver: Solver) -> OutlierTest | None:
 
     out = np.zeros(m, bool)
     p = test(out, FIRST_STEPS)
-    for _ in range(MOST_HALVES):
+    most_halves = 3
+    for _ in range(most_halves):
         last, out = out, _minority(p, label)
         if np.array_equal(last, out):
             break
         p = test(out, MORE_STEPS)
-    out = out & (p < LOOSE)
+    loose = 0.1  # p-value below which a task of the outer half is looked at again
+    out = out & (p < loose)
     while True:
         p = test(out, MORE_STEPS)
         back = np.flatnonzero(out & (p >= limit))
@@ -135,7 +128,8 @@ def _squared_fit(problem: Problem, solver: Solver) -> tuple[SquaredFit, float | 
     fit: Any = problem.fit
     d = problem.shape[0]
     rows = float((fit.moments if fit.is_quadratic else fit.data).weight.sum())
-    most = int(min(MOST_FEATURES, max(1.0, rows / ROWS_PER_FEATURE)))
+    rows_per_feature = 4.0
+    most = int(min(MOST_FEATURES, max(1.0, rows / rows_per_feature)))
     noise = None
     if not fit.is_quadratic or d > most:
         unit = float(np.mean(fit.task_curvature) / d)
@@ -183,7 +177,8 @@ class Tasks:
         # Axes of features in units of their deviation: else some would look flat.
         scale = np.sqrt(unit)
         values, vectors = np.linalg.eigh(gram * np.outer(scale, scale))
-        seen = values > FLAT * values.max(axis=1, initial=0.0, keepdims=True)
+        flat = 1e-9  # relative, below which an axis has no curvature
+        seen = values > flat * values.max(axis=1, initial=0.0, keepdims=True)
         sizes = np.sqrt(np.where(seen, values, 1.0))
         linear = -fit.evaluate(np.zeros((d, m))).gradient
         turned = np.einsum("mdr,dm->mr", vectors, scale[:, np.newaxis] * linear)
@@ -202,7 +197,8 @@ class Tasks:
         usable = (free > 0) & (np.trace(gram, axis1=1, axis2=2) > 0)
         if judged is not None:
             usable &= judged
-        if free[usable].sum() < FEWEST_FREE or not rest[usable].any():
+        fewest_free = 10.0  # rows beyond coefficients from which noise is estimated
+        if free[usable].sum() < fewest_free or not rest[usable].any():
             return replace(tasks, knows_noise=False)
         return replace(tasks, noise=Noise.of(rest, free, usable))
 
@@ -435,15 +431,17 @@ class Prediction:
         information = known - (later - known) / NUDGE
         information = np.clip(information, known**2 / most, known)
         degrees, share, prior_degrees = known**2 / information, information / known, 0.0
+        caution = 0.1  # quantile of d₀ of features
+        least = 0.01  # of a feature's τ², over that of all
         if steps:
             ratio = found.energy.sum(axis=0) / known
             if d > 1:
-                prior_degrees = usual_variance(degrees * ratio, degrees, CAUTION)[1]
+                prior_degrees = usual_variance(degrees * ratio, degrees, caution)[1]
             usual = float(degrees @ ratio / degrees.sum())
             total = prior_degrees + degrees
             ratio = (prior_degrees * usual + degrees * ratio) / total
             # Usual estimates vary by τ² and noise, which stays what it was.
-            grown = np.maximum(1.0 + (ratio - 1.0) / share, LEAST)
+            grown = np.maximum(1.0 + (ratio - 1.0) / share, least)
             ratio = 1.0 + share * (grown - 1.0)
             variance, share = grown * variance, grown * share / ratio
             found = self._eliminate(system, variance)
@@ -493,13 +491,15 @@ class Prediction:
         """
         own, d, rank = self.own, len(self.tasks.unit), self.order.graph.rank
         start = self._noise_scale()
+        away_from_zero = 1.0  # degrees of freedom taken from τ²: a prior density ∝ τ
+        settled = 0.02  # change of log τ²
         for _ in range(steps):
             found = self._eliminate(system, self.scale * self.tasks.unit)
             energy, unknown = found.energy, found.unknown
             known = d * (rank - self.walk_rank) - float(unknown[own].sum())
             stretch = STRETCH
             if self.walk_rank:
-                known = max(known - AWAY_FROM_ZERO, 0.3 * known)
+                known = max(known - away_from_zero, 0.3 * known)
             else:  # exact where tasks have rows alike
                 stretch = d * max(1, rank - 1) / max(known, 1e-6)
             grown = (float(energy[own].sum()) / max(known, 1e-6)) ** min(stretch, 10.0)
@@ -514,7 +514,7 @@ class Prediction:
                 self.stiffness = float(np.clip(self.stiffness, 1e-4, 1e6))
                 change = max(change, abs(np.log(walk)))
             self.scale = scale
-            if change < SETTLED:
+            if change < settled:
                 break
 
     def _residuals(self, out: Mask, spread: Spread) -> tuple[Array, Array, Array]:

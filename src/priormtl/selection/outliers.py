@@ -18,11 +18,8 @@ from priormtl.problem import Point, Problem
 from priormtl.selection.outlier_test import FALSE_NAMES, OutlierTest, find_outliers
 from priormtl.solvers import Solution
 
-TO_DEVIATION = 1.4826  # median absolute to standard deviation of normal numbers
 # Of roots of pulls, relative: few tasks can look too much alike by chance.
 LEAST_SPREAD = 0.125
-LEFT_TO_TIES = 0.1  # of the pull that they bear, where own parts are cheaper than noise
-DIGITS = 3  # of suggested strengths
 
 
 def suggest_own(
@@ -37,10 +34,13 @@ def suggest_own(
     pulls = column_pulls(problem, plain.point)
     if found is None:
         return OwnChoice(suggest_strength(pulls), np.ones(len(pulls), bool))
-    borne = LEFT_TO_TIES * float(np.min(pulls[found.outliers], initial=np.inf))
+    # of the pull that they bear, where own parts are cheaper than noise
+    left_to_ties = 0.1
+    borne = left_to_ties * float(np.min(pulls[found.outliers], initial=np.inf))
     if not 0 < borne < np.inf:
         return OwnChoice(np.inf, found.outliers)
-    return OwnChoice(float(f"{min(found.noise, borne):.{DIGITS}g}"), found.outliers)
+    digits = 3  # of suggested strengths
+    return OwnChoice(float(f"{min(found.noise, borne):.{digits}g}"), found.outliers)
 
 
 class OwnChoice(NamedTuple):
@@ -89,7 +89,8 @@ def suggest_strength(pulls: Array) -> float:
         return np.inf
     roots = np.sqrt(known)
     middle = float(np.median(roots))
-    spread = TO_DEVIATION * float(np.median(np.abs(roots - middle)))
+    to_deviation = 1.4826  # median absolute to standard deviation of normal numbers
+    spread = to_deviation * float(np.median(np.abs(roots - middle)))
     tail = float(norm.isf(FALSE_NAMES / len(known)))
     limit = (middle + tail * max(spread, LEAST_SPREAD * middle)) ** 2
     return limit if known.max() > limit else np.inf

@@ -111,7 +111,7 @@ class Structure:
         return plain
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+    def from_plain(cls, plain: Mapping[str, object]) -> Self:
         """Inverse of ``to_plain``."""
         parts = dict[str, Any]()
         for name, value in plain.items():
@@ -205,7 +205,7 @@ class Strengths(NamedTuple):
         return Grid(lams, thetas, epsilons)
 
 
-def read_lams(lams: Any, problem: Problem) -> Array:
+def read_lams(lams: object, problem: Problem) -> Array:
     """Values of lam as given, or a grid from the problem's lam_max."""
     if lams is None:
         lams = 10
