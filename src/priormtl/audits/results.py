@@ -121,7 +121,7 @@ class PriorAudit(Tabled):
             first of these that is installed.
         """
         names = [field.name for field in fields(RelationAudit)]
-        columns = {name: [getattr(r, name) for r in self.relations] for name in names}
+        columns = {name: [vars(r)[name] for r in self.relations] for name in names}
         chosen = library or self.library or find_frame_library(None)
         return build_frame(columns, chosen)
 
@@ -132,14 +132,11 @@ class PriorAudit(Tabled):
 
     def to_json(self) -> str:
         """All values as JSON text."""
-        values = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in ("relations", "library", "helped", "helped_tuned")
-        }
+        values = dict(vars(self))
+        del values["library"]
         values["relations"] = [asdict(relation) for relation in self.relations]
         for name in ("helped", "helped_tuned"):
-            benefit = getattr(self, name)
+            benefit = values[name]
             values[name] = None if benefit is None else asdict(benefit)
         return dump_json(values, ensure_ascii=False)
 

@@ -65,15 +65,16 @@ class Settings(NamedTuple):
         from priormtl.design import Design
         from priormtl.selection import EPSILONS, THETAS
 
-        shared = {
+        shared: dict[str, Any] = {
             "penalty": self.penalty,
             "standardize": True,
             **self.structure,
             **split_prior(self.prior, Design.of_names(features or ()), tasks),
         }
-        kind = "MultiTaskClassifier" if classify else "MultiTaskRegressor"
         if not self.tuned:
-            return getattr(estimators, kind)(**self.strengths, **shared)
+            fixed = estimators.MultiTaskRegressor
+            kind = estimators.MultiTaskClassifier if classify else fixed
+            return kind(**shared | self.strengths)
         grids: dict[str, Any] = {
             "thetas": THETAS,
             "epsilons": (0.0, *EPSILONS),
@@ -81,8 +82,11 @@ class Settings(NamedTuple):
         for name, value in self.strengths.items():
             if value is not None:
                 grids[f"{name}s"] = [value]
-        tuning = {"cv": self.folds, "n_jobs": self.jobs}
-        return getattr(estimators, f"{kind}CV")(**grids, **tuning, **shared)
+        shared |= {"cv": self.folds, "n_jobs": self.jobs}
+        search = estimators.MultiTaskRegressorCV
+        if classify:
+            search = estimators.MultiTaskClassifierCV
+        return search(**shared | grids)
 
     @contextmanager
     def explain_folds(self) -> Iterator[None]:

@@ -256,7 +256,7 @@ class TablePredictor(NamedTuple):
         frame = pa.table(columns)
         values = self.model.predict(frame) if rows else np.empty(0)
         shares = None
-        if hasattr(self.model, "classes_"):
+        if self.model.fitted_.is_classifier:
             shares = self.model.predict_proba(frame) if rows else np.empty((0, 2))
         found = _append(found, self.model, values, shares)
         if self.coverage is None:
@@ -328,7 +328,7 @@ def prepare(
 ) -> Predictor | TablePredictor:
     """Load a model, and find out which columns of a table it needs."""
     from priormtl.data import join_names
-    from priormtl.estimators import linear_part
+    from priormtl.estimators import TabularPipeline, linear_part
     from priormtl.selection import check_coverage
     from priormtl.storage import load
 
@@ -339,7 +339,7 @@ def prepare(
         coverage = check_coverage(coverage, "--interval")
         if not hasattr(model, "predict_interval"):
             raise ValueError(f"--interval needs a regressor: {path} is a classifier.")
-    if hasattr(model, "steps"):
+    if isinstance(model, TabularPipeline):
         linear = linear_part(model)
         if unseen is not None:
             linear.set_params(unseen_tasks=unseen)
@@ -347,7 +347,7 @@ def prepare(
         known = frozenset(linear.tasks_.tolist())
         copied = tuple(dict.fromkeys([*(identity or ()), column]))
         return TablePredictor(model, column, copied, {}, known, coverage)
-    design = getattr(model, "design_", None)
+    design = model.fitted_.design
     if design is None:
         raise DataFileError(
             f"{path} must contain the names of its features to find them in a table. "
@@ -355,7 +355,7 @@ def prepare(
         )
     named = join_names(model.task)
     named = named if isinstance(named, str) else None
-    column = task or getattr(model, "task_column_", None) or named
+    column = task or design.task or named
     if column is None and len(model.tasks_) > 1:
         raise ValueError(
             f"{path} does not say which column contains the tasks. Give --task COL."

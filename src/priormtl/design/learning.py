@@ -38,6 +38,7 @@ from priormtl.design.terms import (
 )
 from priormtl.exceptions import unknown_name
 
+# Conventions: no measurement is recorded that chose these.
 FEWEST_VALUES = 5  # distinct numbers of a column that gets a curve
 N_KNOTS = 10
 MOST_CATEGORIES = 100  # a text column with more, and few rows each, hardly helps

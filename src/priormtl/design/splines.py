@@ -16,6 +16,7 @@ from scipy.interpolate import BSpline
 
 from priormtl._arrays import Array
 
+# Conventions; no measurement is recorded that chose the sizes.
 DEGREE = 3
 MOST_WIGGLES = 8
 N_HARMONICS = 5

@@ -428,10 +428,10 @@ class Design(Sequence[str]):
         groups: dict[str, list[Term]] = {}
         for term in self.terms:
             groups.setdefault(term.name, []).append(term)
-        spelled = {
-            f"{terms[0].source} {getattr(terms[0], 'part', '')}".strip(): name
-            for name, terms in groups.items()
-        }
+        spelled = dict[str, str]()
+        for name, (first, *_) in groups.items():
+            part = first.part if isinstance(first, Curve) else ""
+            spelled[f"{first.source} {part}".strip()] = name
         name = spelled.get(column, column)
         if name not in groups:
             raise unknown_name("column", column, list(spelled))

@@ -208,7 +208,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
 
     def _remembered_labels(self, X: object) -> Any:
         """Labels in the column that held them before, if X has it."""
-        column, names = getattr(self, "task_column_", None), column_names(X) or ()
+        column, names = self.__dict__.get("task_column_"), column_names(X) or ()
         if column is None or not set(find_task_columns(column, names)) <= set(names):
             return None
         return split_task_column(X, column)[1]

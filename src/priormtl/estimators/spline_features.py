@@ -183,7 +183,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         return np.array(found, dtype=object)
 
     def _names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
+        names = self.__dict__.get("feature_names_in_")
         if names is None:
             return [f"x{j}" for j in range(self.n_features_in_)]
         return list(names)

@@ -254,9 +254,9 @@ default="features"
             "pandas", "polars" or "pyarrow". By default the library of the training
             data, or the first of these that is installed.
         """
-        rows = getattr(self, check_choice("table", table, tuple(FRAMES)))
+        rows = vars(self)[check_choice("table", table, tuple(FRAMES))]
         names = [field.name for field in fields(FRAMES[table])]
-        columns = {name: [getattr(row, name) for row in rows] for name in names}
+        columns = {name: [vars(row)[name] for row in rows] for name in names}
         if "task" in columns:
             columns["task"] = plain_labels(columns["task"])
         chosen = library or self.library or find_frame_library(None)

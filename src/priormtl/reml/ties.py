@@ -53,6 +53,7 @@ NO_MISFIT = 1e-12  # of the squared targets: rounding
 CONSTANT = 1e-12  # spread of a constant column, in units of its mean
 STILL = 1e-12  # variance within tasks of a column that has none, of its variance
 
+# Conventions; no measurement is recorded that chose them.
 LOOSEST, TIGHTEST = 1e-8, 1e5  # ties in units of a task's curvature
 NEARLY_COMMON = 1e3  # ties beyond this are tried as infinite
 LONGEST_STEP = 4.0  # in log t
