@@ -1,9 +1,10 @@
 """REML from rows in lme4's form is REML from statistics."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from priormtl import MultiTaskRegressor, summarize
+from priormtl import MultiTaskRegressor, summarize, tabular_model
 
 MIXED = {
     "task_prior": "mean",
@@ -86,3 +87,31 @@ def test_too_few_rows_are_said():
     X, y, task, _ = draw(4, m=3, n=2, d=9)
     with pytest.warns(UserWarning, match="needs more rows"):
         MultiTaskRegressor(0.0, **MIXED).fit(X, y, task=task)
+
+
+def test_levels_of_a_long_text_column_are_exchangeable():
+    rng = np.random.default_rng(0)
+    item = rng.integers(0, 40, 600)
+    table = pd.DataFrame(
+        {
+            "t": [f"t{i}" for i in np.arange(600) % 30],
+            "x": rng.normal(size=600),
+            "item": [f"i{k}" for k in item],
+        }
+    )
+    effect = rng.normal(size=40)
+    y = table["x"] + effect[item] + rng.normal(size=600)
+    model = tabular_model("regressor", task="t", trees="none").fit(table, y)
+    linear = model[-1]
+    names = list(model[0].get_feature_names_out())
+    places = [names.index(f"item=i{k}") for k in range(40)]
+    found = linear.coef_[:, places]
+    assert np.all(np.ptp(found, axis=0) == 0.0)
+    assert np.corrcoef(found[0], effect)[0, 1] > 0.9
+    # The variance between items is known: shrinkage is that of a random effect.
+    count = np.bincount(item)
+    means = np.bincount(item, y - table["x"]) / count
+    noise = linear.noise_sd_**2
+    shrunken = (means - means.mean()) * count / (count + noise / effect.var())
+    np.testing.assert_allclose(found[0], shrunken, atol=0.25)
+    assert linear.dual_gap_ <= 1e-6 * linear.objective_

@@ -60,6 +60,7 @@ from priormtl.priors import (
     as_feature_prior,
     as_task_prior,
     curves_of,
+    factors_of,
     laplacian,
 )
 from priormtl.problem import Problem, QuadraticPrior, no_relations
@@ -190,6 +191,8 @@ class Model:
             curved = curves_of(self.feature_prior, moments.features)
             for wiggles in curved.values():
                 scale[wiggles] = scale[wiggles[0]]
+            for levels in factors_of(self.feature_prior, moments.features).values():
+                scale[levels] = 1.0
             # Ties of intercepts must not depend on where features have their zero.
             if self.fit_intercept == "tied":
                 centre = pooled_means(moments)
@@ -300,7 +303,8 @@ class Model:
         if isinstance(fit, SquaredFit):
             if suits_rows(source, graph, fit.intercepts):
                 del options["unit"]  # rows are counted
-                return estimate_from_rows(source, graph, **options)
+                factors = factors_of(prior, source.features)
+                return estimate_from_rows(source, graph, factors=factors, **options)
             return estimate_ties(source, graph, fit.intercepts, **options)
         return estimate_logistic_ties(fit, graph, **options)
 
@@ -331,6 +335,8 @@ def find_families(
     groups = design.categories() | curves_of(prior, source.features)
     for positions in groups.values():
         first[positions] = positions[0]
+    for levels in factors_of(prior, source.features).values():
+        common = (*common, *levels)
     fixed: list[Any] = [-1] * d
     for part in () if prior is None else prior.parts:
         if isinstance(part, Ridge):

@@ -5,6 +5,7 @@ from priormtl.priors.features import (
     as_feature_prior,
     curves_of,
     difference_matrix,
+    factors_of,
     measure_violations,
 )
 from priormtl.priors.files import PriorFile, read_prior_file

@@ -545,6 +545,22 @@ def curves_of(
     return found
 
 
+def factors_of(
+    prior: FeaturePrior | None, design: Design | None, many: int = 20
+) -> dict[str, list[int]]:
+    """Positions of the levels of text columns that have many, and are shrunken.
+
+    Levels of such a column are exchangeable: they have one scale and one variance, and
+    the same effect in all tasks.
+    """
+    parts = () if prior is None else prior.parts
+    shrinks = any(isinstance(part, Shrunken | Ridge) for part in parts)
+    if not shrinks or design is None:
+        return {}
+    groups = design.categories().items()
+    return {name: each for name, each in groups if len(each) >= many}
+
+
 def difference_matrix(prior: FeaturePrior, moments: Moments) -> csr_array:
     """D (s, d), one row per relation, for the features of a fit."""
     return prior.resolve(moments).matrix(moments.shape[0])

@@ -189,6 +189,7 @@ def estimate_mixed(
     noise_variance: float | None = None,
     start: Variances | None = None,
     least_gain: float = LEAST_GAIN,
+    tolerance: float = SETTLED,
 ) -> Mixed:
     """Maximise the restricted likelihood (REML), and find which effects vary.
 
@@ -207,11 +208,14 @@ def estimate_mixed(
         Those of similar data with the same columns, where the search starts.
     least_gain : float
         Gain in −2 log L that the score of a family of slopes must promise.
+    tolerance : float
+        Gain in −2 log L that a last step may promise.
 
     Returns
     -------
     Mixed
-        −2 log L is about 3e-4 above a minimum. Deterministic: same data, same bits.
+        −2 log L is about ``tolerance`` above a minimum. Deterministic: same data, same
+        bits.
     """
     data = Data.of(rows, families, intercepts, slopes, noise_variance)
     first = data.first_variances() if start is None else _variances_of(start, data)
@@ -222,10 +226,11 @@ def estimate_mixed(
         if entered is None:
             break
         best = _maximise(entered, ROUGH)
-    best = _maximise(best)
+    if tolerance < ROUGH:
+        best = _maximise(best, tolerance)
     if noise_variance is None and best.is_saturated:
         # Effects explain all rows, and the likelihood is flat in the noise.
-        best = _maximise(best.without_zero_noise())
+        best = _maximise(best.without_zero_noise(), tolerance)
     return Mixed.at(best.trimmed())
 
 

@@ -26,6 +26,7 @@ from priormtl._processes import leaving_interrupts
 from priormtl.data import TaskData, TaskStatistics
 from priormtl.exceptions import FoldsError, TooLargeError
 from priormtl.model import Model, Posed, Solver
+from priormtl.priors import curves_of
 from priormtl.selection.scores import Score
 from priormtl.selection.structure import Choices, Grid, Strengths, Structure
 from priormtl.solvers import StopReason
@@ -302,6 +303,8 @@ def search_structures(
         for value in values[1:]:
             if value == "chain" and not neighbours_are_alike(result):
                 continue
+            if value == "common" and is_common(result.setups[leader.structure], choice):
+                continue
             structure = replace(best, **{choice: value})
             near = leader.epsilon if structure.ties is best.ties else None
             with warnings.catch_warnings():
@@ -316,6 +319,18 @@ def search_structures(
                     continue
             result += run(setup)
     return replace(result, choices=list(choices), notes=notes)
+
+
+def is_common(setup: Setup, choice: str) -> bool:
+    """Whether REML has found already that no curves, or no slopes, vary."""
+    posed = setup.posed
+    if posed is None or posed.estimate is None:
+        return False
+    weights = posed.estimate.weights
+    if choice == "smooth":
+        curves = curves_of(posed.feature_prior).values()
+        weights = weights[[j for wiggles in curves for j in wiggles]]
+    return bool(np.all(np.isinf(weights)))
 
 
 def neighbours_are_alike(result: SearchResult) -> bool:
