@@ -116,7 +116,7 @@ class Split(NamedTuple):
         weight = np.ones(len(X)) if rows.weight is None else rows.weight
         share = weight / weight.mean()
         middle = share @ X / len(X)
-        squares = share @ X**2 - len(X) * middle**2
+        squares = np.einsum("i,ij,ij->j", share, X, X) - len(X) * middle**2
         dense, low, crossed = np.ones(d, dtype=bool), np.zeros(d), dict[str, Factor]()
         places = {name: np.array(each, dtype=np.intp) for name, each in factors.items()}
         for name, each in places.items():
