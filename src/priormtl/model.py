@@ -300,13 +300,13 @@ class Model:
             "start": start,
             "unit": self.weight_unit,
         }
-        if isinstance(fit, SquaredFit):
-            if suits_rows(source, graph, fit.intercepts):
-                del options["unit"]  # rows are counted
-                factors = factors_of(prior, source.features)
-                return estimate_from_rows(source, graph, factors=factors, **options)
-            return estimate_ties(source, graph, fit.intercepts, **options)
-        return estimate_logistic_ties(fit, graph, **options)
+        factors = factors_of(prior, source.features)
+        if not isinstance(fit, SquaredFit):
+            return estimate_logistic_ties(fit, graph, factors=factors, **options)
+        if suits_rows(source, graph, fit.intercepts):
+            del options["unit"]  # rows are counted
+            return estimate_from_rows(source, graph, factors=factors, **options)
+        return estimate_ties(source, graph, fit.intercepts, **options)
 
 
 def _constraints(

@@ -1,5 +1,6 @@
 """Ties between tasks estimated from the data, by restricted maximum likelihood."""
 
+from priormtl.reml.logistic import estimate_logistic_ties
 from priormtl.reml.rows import estimate_from_rows, suits_rows
 from priormtl.reml.ties import (
     COMMON,
@@ -7,7 +8,6 @@ from priormtl.reml.ties import (
     Families,
     Precision,
     Ties,
-    estimate_logistic_ties,
     estimate_ties,
 )
 
