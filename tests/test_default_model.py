@@ -110,7 +110,7 @@ def test_crossed_columns_are_no_nested_tasks():
 
 def test_a_wide_table_gets_common_effects_and_a_sentence(monkeypatch):
     monkeypatch.setattr(ties, "MOST_NUMBERS", 12 * 30)
-    monkeypatch.setattr(tabular, "MOST_NUMBERS", 12 * 30)
+    monkeypatch.setattr(tabular, "MOST_COLUMNS", 30)
     table, y = grouped()
     rng = np.random.default_rng(0)
     for k in range(6):

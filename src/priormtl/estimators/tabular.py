@@ -30,10 +30,11 @@ from priormtl.estimators.cross_validated import (
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
 from priormtl.exceptions import absent_name, unknown_name
 from priormtl.fitted import Fitted
-from priormtl.priors import FeaturePrior, as_feature_prior
-from priormtl.reml import MOST_NUMBERS
+from priormtl.priors import FeaturePrior, as_feature_prior, factors_of
 
 KINDS = ("regressor", "classifier")
+# A search takes some 200 evaluations of REML, of the cube of this each: a minute.
+MOST_COLUMNS = 1500
 
 
 def tabular_model(
@@ -247,13 +248,15 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             self.smooth,
             self.straight,
         )
-        m, straight = labels.n_unique(), design.straighten()
-        wide = m * (len(design) + 1) ** 2 > MOST_NUMBERS
-        if wide and self.smooth == "auto" and len(straight) < len(design):
+        straight = design.straighten()
+        long = factors_of(FeaturePrior.shrink(), design).values()
+        n_columns = len(design) - sum(map(len, long))  # of dense equations
+        is_wide = n_columns > MOST_COLUMNS and len(straight) < len(design)
+        if is_wide and self.smooth == "auto":
             warnings.warn(
-                f"{len(design.sources):,} columns and {m:,} tasks are too many for "
-                "curves: effects of numbers are straight lines. Name the columns that "
-                "need a curve in smooth.",
+                f"{len(design.sources):,} columns are too many for curves: effects of "
+                "numbers are straight lines. Name the columns that need a curve in "
+                "smooth.",
                 UserWarning,
                 stacklevel=4,
             )

@@ -4,7 +4,6 @@ from priormtl.reml.logistic import estimate_logistic_ties
 from priormtl.reml.rows import estimate_from_rows, suits_rows
 from priormtl.reml.ties import (
     COMMON,
-    MOST_NUMBERS,
     Families,
     Precision,
     Ties,
@@ -13,7 +12,6 @@ from priormtl.reml.ties import (
 
 __all__ = [
     "COMMON",
-    "MOST_NUMBERS",
     "Families",
     "Precision",
     "Ties",

@@ -8,7 +8,7 @@ task is formed: see `mixed`.
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeGuard
 
 import numpy as np
 
@@ -32,7 +32,9 @@ from priormtl.reml.ties import (
 SMALLEST = 1e-8  # variance of shrunken effects, in units of the noise in their data
 
 
-def suits_rows(moments: Moments, laplacian: Laplacian, intercepts: Intercepts) -> bool:
+def suits_rows(
+    moments: Moments, laplacian: Laplacian, intercepts: Intercepts
+) -> TypeGuard[CentredSamples]:
     """Whether rows are at hand, and tasks are tied to the mean of all."""
     if not isinstance(moments, CentredSamples) or moments.rows_per_task is None:
         return False
