@@ -404,9 +404,15 @@ class Design(Sequence[str]):
         return self.wiggles() | self.categories()
 
     def tree_features(self) -> list[int]:
-        """Places of features from which trees learn: all but wiggles of lines."""
-        kept = list[int]()
+        """Places of features from which trees learn.
+
+        These are all but the wiggles of lines, and the categories of columns with so
+        many that trees would take minutes: the linear part has their effects.
+        """
+        kept, most = list[int](), 50
         for term, places in self.columns:
+            if isinstance(term, Categories) and len(term.values) > most:
+                continue
             if not isinstance(term, Curve):
                 kept += range(places.start, places.stop)
             elif term.is_periodic:
