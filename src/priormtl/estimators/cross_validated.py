@@ -142,6 +142,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         root = self._begin_callbacks(X, y)
         with unchanged_on_error(self):
             table = self._read_table(X, y, task, sample_weight, reset=True)
+            rows = table.to_tasks()
             whole_tasks = self._holds_out_tasks(table)
             # Even shares of classes within tasks would tell the held-out rows of small
             # tasks; free intercepts need them, and so may other scores.
@@ -157,7 +158,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 by_class=by_class,
                 whole_tasks=whole_tasks,
             )
-            data = self._divide(table, splits, whole_tasks=whole_tasks)
+            data = self._divide(table, rows, splits, whole_tasks=whole_tasks)
             self._search_and_fit(data, root)
             self._hold_out(table, splits)
         if root is not None:
@@ -203,14 +204,19 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         return len(counts) * table.X.shape[1] ** 2 <= 2**22
 
     def _divide(
-        self, table: Table, splits: Sequence[Split], *, whole_tasks: bool
+        self,
+        table: Table,
+        data: TaskData,
+        splits: Sequence[Split],
+        *,
+        whole_tasks: bool,
     ) -> SearchData:
         """All data, and what trains and scores in each split.
 
         Training parts are merged statistics of folds where these do, else rows. Scores
         are those of held-out statistics where these do.
         """
-        data, logistic = table.to_tasks(), self._uses_logistic
+        logistic = self._uses_logistic
         by_rows = logistic or not (whole_tasks or self.device or statistics_pay(data))
         whole, folds = divide(
             table,

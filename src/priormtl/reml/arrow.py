@@ -466,6 +466,14 @@ def _own_blocks(matrix: csr_array, k: int) -> Array:
 
 def _row_products(matrix: csr_array, k: int) -> Array:
     """Blocks (L, k, k) of products of the k rows of each level."""
-    parts = [matrix[a::k] for a in range(k)]
-    sums = [[(a * b).sum(axis=1) for b in parts] for a in parts]
-    return np.moveaxis(np.array(sums), 2, 0)
+    entries, (n_rows, n_columns) = matrix.tocoo(), matrix.shape
+    level = entries.row // k
+    # Columns that a level has, numbered from zero: there are few.
+    keys, number = np.unique(
+        level.astype(np.int64) * n_columns + entries.col, return_inverse=True
+    )
+    first = np.searchsorted(keys, np.arange(n_rows // k) * np.int64(n_columns))
+    place = number - first[level]
+    dense = np.zeros((n_rows // k, k, int(place.max(initial=0)) + 1))
+    dense[level, entries.row % k, place] = entries.data
+    return dense @ dense.swapaxes(1, 2)

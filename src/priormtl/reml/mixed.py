@@ -317,6 +317,19 @@ def _value(point: Point) -> float:
         return np.inf
 
 
+def _widths(data: Data, families: Index) -> Index:
+    """Columns that vary between tasks with each of these families."""
+    known = data.deviations[data.deviations >= 0]
+    return np.bincount(known, minlength=data.n_families)[families]
+
+
+def _room(point: Point) -> int:
+    """Further columns that may vary while an evaluation takes a third of a second."""
+    data = point.likelihood.data
+    most = 3 * 10**8 // max(data.n_tasks * len(data.norm) ** 2, 1)
+    return max(most, 8) - len(point.likelihood.varying)
+
+
 def _enter(point: Point, least_gain: float) -> Point | None:
     """Free the variances whose score promises a gain: all, the best, or less of it."""
     if np.all(point.theta > 0):
@@ -326,11 +339,15 @@ def _enter(point: Point, least_gain: float) -> Point | None:
     least[: data.n_fixed] = ROUGH
     least[data.slopes] = least_gain
     gain = np.where(scores.gain > least[scores.families], scores.gain, 0.0)
+    gain[_widths(data, scores.families) > _room(point)] = 0.0
     if not gain.any():
         return None
     # families whose promise is this share of the best are freed with it
     near_best = 0.3
     chosen = gain >= near_best * gain.max()
+    order = np.argsort(-gain, kind="stable")
+    widths = np.cumsum(_widths(data, scores.families)[order])
+    chosen[order[widths > _room(point)]] = False
     best_only = gain == gain.max()
     for which in (chosen, best_only) if chosen.sum() > 1 else (chosen,):
         families, best = scores.families[which], scores.best[which]
