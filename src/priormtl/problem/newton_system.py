@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from priormtl.problem.objective import Point, Problem
 
 STRONGEST_TIE = 1e8  # in the preconditioner, relative to the data's curvature
-MOST_NUMBERS = 2**24  # in the blocks of an elimination: 128 MB
+MOST_NUMBERS = 2**25  # in the blocks of an elimination: 256 MB
 MOST_PLAIN_STEPS = 5000  # without an elimination
 SINGULAR = 1e-9  # pivots relative to a feature's curvature: half of all digits
 FEW_UNKNOWNS = 250  # for which a decomposition takes a few milliseconds
@@ -320,9 +320,11 @@ def _make_system(
     share = RIDGE * (10 + d + extra)
     # Tasks may agree along directions that only the data bend, however little.
     ridge = share * scale + np.minimum(stiff, 1e-6 * scale)
-    size = None if order is None else order.n_blocks * (d + extra) ** 2
-    found, steps = None, 200
-    if order is not None and size is not None and size <= MOST_NUMBERS and alone:
+    found, steps, k = None, 200, d + extra
+    n_own = k - int(common.sum())  # rows of blocks; the others are a border
+    n_blocks = 0 if order is None else order.n_blocks
+    size = max(n_blocks * n_own * k, m * k**2)
+    if order is not None and size <= MOST_NUMBERS and alone:
         found = _eliminate(model, prior, order, ties, share * scale, common)
     if found is None:
         tied = np.outer(ties, prior.laplacian.degree)
