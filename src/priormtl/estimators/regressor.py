@@ -276,7 +276,10 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
     estimated for each level, the same for all features and intercepts. The estimates
     do not depend on ``lam``, ``theta`` and the feature prior. Coefficients that do not
     vary between tasks get a weight of 100,000 times the mean curvature of a task;
-    constant features get a weight of 1.
+    constant features get a weight of 1. Where tasks have fewer rows than there are
+    features and are tied to their mean, such a weight is infinite. In large models of
+    this kind, coefficients vary only where a score test says so (two standard errors),
+    the most significant ones first.
 
     **Sample weights.** They multiply the squared errors in the objective, so with given
     strengths they count as repetitions. Everything that is estimated (adaptive
