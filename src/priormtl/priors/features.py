@@ -553,12 +553,19 @@ def factors_of(
     Levels of such a column are exchangeable: they have one scale and one variance, and
     the same effect in all tasks.
     """
-    parts = () if prior is None else prior.parts
-    shrinks = any(isinstance(part, Shrunken | Ridge) for part in parts)
-    if not shrinks or design is None:
-        return {}
-    groups = design.categories().items()
-    return {name: each for name, each in groups if len(each) >= many}
+    groups = {} if design is None else design.categories()
+    found = dict[str, list[int]]()
+    for part in () if prior is None else prior.parts:
+        for name, each in groups.items():
+            if isinstance(part, Ridge):
+                covers = not part.smooth and set(each) <= set(part.positions)
+            elif isinstance(part, Shrunken):
+                covers = not part.smooth and name in (part.features or groups)
+            else:
+                covers = False
+            if covers and len(each) >= many:
+                found[name] = each
+    return found
 
 
 def difference_matrix(prior: FeaturePrior, moments: Moments) -> csr_array:
