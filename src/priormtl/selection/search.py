@@ -50,7 +50,9 @@ __all__ = [
 
 R = TypeVar("R")
 RULES = ("best", "1se")
-CHEAP_CHAIN = 10**6  # numbers in blocks of tasks: a chain is tried in any case
+# Numbers in blocks of tasks up to which a chain is tried in any case, and operations
+# beyond which never: about a second, and a minute, of a search.
+CHEAP_CHAIN, COSTLY_CHAIN = 2 * 10**5, 3 * 10**8
 FEW_JOBS = 4  # per worker, up to which threads do them all
 SHORT_SECONDS = 0.5  # of a job in which Python has a large share
 WORTH_SECONDS = 2.0  # of work, beyond which workers pay for their start
@@ -347,6 +349,8 @@ def neighbours_are_alike(result: SearchResult) -> bool:
             rows = setup.posed.estimate.rows
     if rows is None or rows.shape[1] * rows.shape[0] ** 2 <= CHEAP_CHAIN:
         return True
+    if rows.shape[1] * rows.shape[0] ** 3 > COSTLY_CHAIN:
+        return False
     apart = rows - rows.mean(axis=1, keepdims=True)
     squares = np.sum(apart**2, axis=1)
     varies = squares > 1e-20 * np.sum(rows**2, axis=1)  # not by rounding alone
