@@ -251,7 +251,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         straight = design.straighten()
         long = factors_of(FeaturePrior.shrink(), design).values()
         n_columns = len(design) - sum(map(len, long))  # of dense equations
-        is_wide = n_columns > MOST_COLUMNS and len(straight) < len(design)
+        # More curves than rows are hardly told apart, and take long from 500 on.
+        most = min(MOST_COLUMNS, max(500, len(labels)))
+        is_wide = n_columns > most and len(straight) < len(design)
         if is_wide and self.smooth == "auto":
             warnings.warn(
                 f"{len(design.sources):,} columns are too many for curves: effects of "
