@@ -81,7 +81,8 @@ def _split_help(text: str) -> tuple[str, list[str]]:
 def _parameters(command: Callable[..., Any]) -> Iterator[Parameter]:
     hints = get_type_hints(command, include_extras=True)
     for name, parameter in inspect.signature(command).parameters.items():
-        kind, *info = get_args(hints[name]) or [None]
+        # A signature may be that of another class, whose hints are its annotations.
+        kind, *info = get_args(hints.get(name, parameter.annotation)) or [None]
         if info:  # what typer itself passes has none
             yield _describe(name, kind, info[0], parameter.default)
 
