@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from priormtl import MultiTaskRegressor, summarize, tabular_model
+from priormtl import MultiTaskRegressor, TaskPrior, summarize, tabular_model
+from priormtl.data import Table
+from priormtl.model import Model, Solver
 
 MIXED = {
     "task_prior": "mean",
@@ -115,3 +117,13 @@ def test_levels_of_a_long_text_column_are_exchangeable():
     shrunken = (means - means.mean()) * count / (count + noise / effect.var())
     np.testing.assert_allclose(found[0], shrunken, atol=0.25)
     assert linear.dual_gap_ <= 1e-6 * linear.objective_
+
+
+def test_an_estimate_of_one_feature_is_no_start_for_all():
+    X, y, task, _ = draw(5)
+    data = Table(X, y, task, tuple(range(14)), None, None).to_tasks()
+    settings = {**MIXED, "ties": "uniform", "task_prior": TaskPrior.mean()}
+    model = Model(lam=0.0, theta=1.0, epsilon=1.0, common=tuple(range(8)), **settings)
+    _, found = model.pose(data).fit(Solver(), data)
+    assert found.coef.shape == (8, 14)
+    assert np.all(np.ptp(found.coef, axis=1) == 0.0)

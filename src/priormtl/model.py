@@ -510,7 +510,9 @@ class Posed(NamedTuple):
         """Solve the problem; where moments do not tell how well, on the samples."""
         problem = self.problem
         if coef is None and problem.lam == 0 and self.estimate is not None:
-            coef = self.estimate.rows[-problem.shape[0] :]
+            rows, d = self.estimate.rows, problem.shape[0]
+            if len(rows) >= d:  # else REML has seen one feature only
+                coef = rows[len(rows) - d :]
         found = solver.solve(problem, coef)
         certificate, by_gap = found.certificate, found.reason is StopReason.GAP
         accepted = by_gap or solver.accepts(problem, certificate)

@@ -42,17 +42,15 @@ def estimate_logistic_ties(
         moments = fit.quadratic_model(point).moments
         tolerance = max(SETTLED, first_tolerance * 0.1**number)
         if suits_rows(moments, laplacian, fit.intercepts):
-            found, gain = (
-                estimate_from_rows(
-                    moments,
-                    laplacian,
-                    families=families,
-                    factors=factors,
-                    noise_variance=unit,
-                    slopes=slopes,
-                    start=found,
-                ),
-                0.0,
+            gain = 0.0  # scores alone tell when to stop
+            found = estimate_from_rows(
+                moments,
+                laplacian,
+                families=families,
+                factors=factors,
+                noise_variance=unit,
+                slopes=slopes,
+                start=found,
             )
         else:
             search = Search(families, unit, slopes, found, tolerance, unit)
